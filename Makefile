@@ -1,0 +1,44 @@
+# make train   set everything up and run the main job
+# make test    set everything up and run all checks
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help train test lint check unit format clean constraints
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+$(BIN)/.user: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(BIN)/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(BIN)/.user
+
+train: $(BIN)/.user
+	$(BIN)/equipoise train
+
+test: lint unit
+
+lint: $(BIN)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(BIN)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+format: $(BIN)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+constraints:
+	uv pip compile --universal --all-extras --no-annotate --no-header --no-emit-index-url --python-version 3.11 pyproject.toml -o constraints.txt
+
+clean:
+	rm -rf $(VENV) runs dist build .mypy_cache .ruff_cache .hypothesis

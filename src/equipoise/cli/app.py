@@ -1,0 +1,53 @@
+"""The root of the command line. A verb is imported only when it is called, so that --help answers at once."""
+
+from __future__ import annotations
+
+import importlib
+
+import typer
+
+from equipoise import __version__
+
+VERBS = {
+    "train": "Centres train one model together and negotiate a CPU budget, over quantised messages.",
+}
+
+app = typer.Typer(
+    name="equipoise",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"equipoise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Decide who trains, with how much CPU, where and when. Every run ends in a certificate."""
+
+
+def _forward(verb: str, summary: str) -> None:
+    """Hand everything after the verb to its own file."""
+
+    @app.command(
+        verb,
+        help=summary,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
+    def call(context: typer.Context) -> None:
+        module = importlib.import_module(f"equipoise.cli.{verb}")
+        code = module.app(args=context.args, prog_name=f"equipoise {verb}", standalone_mode=False)
+        raise typer.Exit(code if isinstance(code, int) else 0)
+
+
+for _verb, _summary in VERBS.items():
+    _forward(_verb, _summary)

@@ -1,0 +1,108 @@
+"""Options of a verb, from its configuration class: each field is a command-line option and a key of config.yaml."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from pydantic import BaseModel, ValidationError
+
+from equipoise.errors import InputError, unknown_name
+
+Config = TypeVar("Config", bound=BaseModel)
+
+
+def with_options(config: type[BaseModel]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one option per field of `config`; it receives those the user set as the dict `chosen`."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "chosen"]
+        fields = [_option(name, field) for name, field in config.model_fields.items() if _on_command_line(field)]
+        names = {p.name for p in fields}
+
+        def run(**given: Any) -> None:
+            chosen = {name: value for name, value in given.items() if name in names and value is not None}
+            command(chosen=chosen, **{name: value for name, value in given.items() if name not in names})
+
+        run.__doc__ = command.__doc__
+        run.__signature__ = inspect.Signature([*own, *fields])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in [*own, *fields]}
+        return run
+
+    return decorate
+
+
+def _on_command_line(field: Any) -> bool:
+    return not (field.json_schema_extra or {}).get("only_in_file", False)
+
+
+def _option(name: str, field: Any) -> inspect.Parameter:
+    """Text for names and mixed types, so that the configuration class does all checking; numbers and flags as such."""
+    extra = field.json_schema_extra or {}
+    kinds = {kind for kind in _kinds(field.annotation) if kind is not type(None)}
+    kind = kinds.pop() if len(kinds) == 1 else str
+    if kind not in (int, float, bool):
+        kind = str
+    flag = "--" + name.replace("_", "-")
+    flags = [f"{flag}/--no-{name.replace('_', '-')}"] if kind is bool else [flag]
+    default = (
+        "" if field.default is None else f" (default: {field.default})"
+    )
+    option = typer.Option(
+        *flags, help=field.description + default, rich_help_panel=extra.get("panel"), metavar=extra.get("metavar")
+    )
+    annotation = Annotated[kind | None, option]  # type: ignore[valid-type]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return typing.get_args(annotation)
+    return (annotation,)
+
+
+def read_config(config: type[Config], file: Path | None, chosen: dict[str, Any]) -> Config:
+    """Defaults, then the file, then what the command line says; every mistake in one line."""
+    values: dict[str, Any] = {}
+    if file is not None:
+        values = _read_yaml(file)
+    source = {name: str(file) for name in values} | {name: "--" + name.replace("_", "-") for name in chosen}
+    values |= chosen
+    for name in values:
+        if name not in config.model_fields:
+            error = unknown_name("setting", str(name), config.model_fields)
+            raise InputError(f"{source[name]}: {error}")
+    try:
+        return config.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        cause = first.get("ctx", {}).get("error")
+        what = str(cause) if cause is not None else f"{first['msg'].lower()}, not {first['input']!r}"
+        given = source.get(name, "")
+        place = given if given.startswith("--") or not name else f"{given}: {name}".removeprefix(": ")
+        raise InputError(f"{place}: {what}".removeprefix(": ")) from None
+
+
+def _read_yaml(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        values = yaml.safe_load(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise InputError(f"{file}:{line}: not valid YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError:
+        raise InputError(f"{file}: not valid YAML") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise InputError(f"{file}: expected settings as `name: value` lines, found a {type(values).__name__}")
+    return values

@@ -1,0 +1,59 @@
+"""equipoise train: centres train one model and negotiate their CPU."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from equipoise.cli.options import read_config, with_options
+from equipoise.cli.train_config import TrainConfig
+from equipoise.errors import InputError
+
+app = typer.Typer(
+    pretty_exceptions_enable=False, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]}
+)
+
+
+@app.callback(invoke_without_command=True)
+@with_options(TrainConfig)
+def train(
+    chosen: dict[str, Any],
+    config: Annotated[
+        Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")
+    ] = None,
+    budget_at: Annotated[
+        list[str] | None, typer.Option(help="Change the budget before a round; repeatable.", metavar="ROUND:CPUS")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run, from its folder.")] = None,
+    out: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")] = False,
+) -> None:
+    """Centres train one model together and negotiate a CPU budget, over quantised messages.
+
+    With no options: softmax on scikit-learn's digits, 20 centres, a switching network, 9-bit messages, 500 CPUs.
+    """
+    if budget_at:
+        chosen["budgets"] = dict(_budget_change(text) for text in budget_at)
+    if resume is not None:
+        if config is not None:
+            raise InputError("--resume brings its own config.yaml: drop --config")
+        config = resume / "config.yaml"
+    settings = read_config(TrainConfig, config, chosen)
+    from equipoise.cli.train_run import run_train
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+        passed = run_train(settings, out, resume, quiet=json)
+    raise typer.Exit(0 if passed else 1)
+
+
+def _budget_change(text: str) -> tuple[int, float]:
+    number, _, cpus = text.partition(":")
+    try:
+        return int(number), float(cpus)
+    except ValueError:
+        raise InputError(f"--budget-at expects ROUND:CPUS, such as 300:600, not {text!r}") from None

@@ -1,0 +1,124 @@
+"""What `equipoise train` does once its settings are known: run with progress, write the folder, print the tables."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
+from equipoise.cli.train_config import Job, TrainConfig, build
+from equipoise.errors import InputError
+from equipoise.train.run import Run
+from equipoise.train.solve import Moment, solve
+
+CHECKPOINT = "checkpoint.npz"
+
+
+def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: bool) -> bool:
+    """One run from settings to folder; True when its certificate passes."""
+    settings = config.model_dump(mode="json", exclude_none=True)
+    job = build(config)
+    folder = resume or run_folder(out, "train", settings)
+    if resume is not None and not (resume / CHECKPOINT).exists():
+        raise InputError(f"{resume} has no {CHECKPOINT}: that run has ended, or was never begun")
+    run = _play(job, config, folder, resume, settings, quiet)
+    result = run.summary() | _accuracy(run, job)
+    certificate = run.certificate()
+    content = document("train", settings, result, certificate)
+    if run.status == "stopped":
+        _say_resume(folder)
+        return False
+    _write(folder, run, job, content, settings)
+    if quiet:
+        print(to_json(content))
+    else:
+        from equipoise.report.terminal import certificate_table, key_numbers
+
+        console = Console()
+        console.print(f"[bold]{job.title}[/]: {run.reason}")
+        console.print(key_numbers(_numbers(run, result)))
+        console.print(certificate_table(certificate))
+        console.print(f"{folder / 'report.html'}")
+    return certificate.passed
+
+
+def _play(
+    job: Job, config: TrainConfig, folder: Path, resume: Path | None, settings: dict[str, Any], quiet: bool
+) -> Run:
+    """Solve with a progress bar on standard error; the folder appears with the first round."""
+    checkpoint = folder / CHECKPOINT
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rounds"),
+        TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(), TextColumn("{task.fields[gap]}"),
+    )  # fmt: skip
+    with Progress(
+        *columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty(), transient=True
+    ) as bar:
+        task = bar.add_task("solving centrally for the certificate", total=config.rounds, gap="")
+
+        def show(moment: Moment) -> None:
+            if moment.number == 1 or (resume is not None and not folder.exists()):
+                make_folder(folder)
+                write_config(folder, settings)
+            bar.update(task, description="training", completed=moment.number, gap=f"gap {moment.relative_gap:.1e}")
+
+        return solve(
+            job.problem, job.network, job.method, rounds=config.rounds, seed=config.seed, target=config.target,
+            patience=config.patience, every=config.every, budgets=config.budgets, callback=show,
+            checkpoint=checkpoint, resume=None if resume is None else checkpoint,
+        )  # fmt: skip
+
+
+def _accuracy(run: Run, job: Job) -> dict[str, Any]:
+    """Test accuracy of every node's own model, beside the centralised one's."""
+    model = run.problem.model
+    if job.test is None or model is None or run.models is None or run.model_optimum is None:
+        return {}
+    X, answers = job.test
+    nodes = [model.accuracy(y, X, answers) for y in run.models]
+    best = model.accuracy(run.model_optimum.parameters, X, answers)
+    if best is None or any(a is None for a in nodes):
+        return {}
+    return {"accuracy": {"nodes": nodes, "worst": min(a for a in nodes if a is not None), "centralised": best}}
+
+
+def _numbers(run: Run, result: dict[str, Any]) -> dict[str, str]:
+    """The few numbers worth a line each."""
+    bits, links = run.method.quantizer.bits, len(run.link_bits.bits)
+    numbers = {
+        "network": run.network.description,
+        "rounds": f"{run.rounds:,} in {run.seconds:.1f} s",
+        "gap": f"{run.relative_gap:.2e} of the gap at the start",
+        "messages": f"{bits} bits a number, {run.bits / 8e6:,.1f} MB over {links} links",
+    }
+    if run.shares is not None:
+        numbers["shares"] = f"{run.shares.min():.2f} to {run.shares.max():.2f} CPUs, sum {np.sum(run.shares):.10g}"
+    if "accuracy" in result:
+        worst, best = result["accuracy"]["worst"], result["accuracy"]["centralised"]
+        numbers["test accuracy"] = f"{worst:.2%} at the worst centre, {best:.2%} centralised"
+    lost = {name: t for name, t in run.tallies.items() if t.saturated}
+    if lost:
+        numbers["saturated"] = ", ".join(f"{t.saturated:,} of {t.sent:,} numbers ({name})" for name, t in lost.items())
+    return numbers
+
+
+def _write(folder: Path, run: Run, job: Job, content: dict[str, Any], settings: dict[str, Any]) -> None:
+    from equipoise.report.train import train_page
+
+    make_folder(folder)
+    write_config(folder, settings)
+    (folder / "result.json").write_text(to_json(content) + "\n")
+    run.save_history(folder / "history.csv")
+    arrays: dict[str, Any] = {"shares": run.shares, "models": run.models}
+    np.savez_compressed(folder / "arrays.npz", **{k: v for k, v in arrays.items() if v is not None})
+    (folder / "report.html").write_text(train_page(run, content), encoding="utf-8")
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _say_resume(folder: Path) -> None:
+    print(f"interrupted; go on with: equipoise train --resume {folder}", file=sys.stderr)

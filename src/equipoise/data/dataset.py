@@ -1,0 +1,63 @@
+"""What every loader returns: samples to train on and samples held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from equipoise.data.split import Floats, Targets, stratified
+from equipoise.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A training part and a held-out part (which may be empty); classes is 0 for regression.
+
+    X is float64 [samples, features]; y holds int64 labels 0..classes-1, or float64 targets.
+    """
+
+    name: str
+    X: Floats
+    y: Targets
+    X_test: Floats
+    y_test: Targets
+    classes: int
+
+    def __post_init__(self) -> None:
+        for part, X, y in (("training", self.X, self.y), ("held-out", self.X_test, self.y_test)):
+            where = f"data set {self.name!r}, {part} part"
+            if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
+                raise InputError(f"{where}: X is {X.shape} and y is {y.shape}; give X [N, features] and y [N]")
+            if X.shape[1] != self.X.shape[1]:
+                raise InputError(f"{where}: {X.shape[1]} features, but {self.X.shape[1]} in the training part")
+            kind = np.int64 if self.classes else np.float64
+            if X.dtype != np.float64 or y.dtype != kind:
+                raise InputError(
+                    f"{where}: X is {X.dtype} and y is {y.dtype}; with classes={self.classes}"
+                    f" give X as float64 and y as {kind.__name__}"
+                )
+            if self.classes and len(y) and not (y.min() >= 0 and y.max() < self.classes):
+                raise InputError(
+                    f"{where}: labels run from {y.min()} to {y.max()}; with classes={self.classes}"
+                    f" give labels 0 to {self.classes - 1}"
+                )
+
+    def limited(self, samples: int, seed: int) -> Dataset:
+        """At most this many training samples, classes in proportion, for quick runs; the held-out part stays whole."""
+        if samples < 1:
+            raise InputError(f"cannot limit {self.name!r} to {samples} samples; give 1 or more")
+        if samples >= len(self.y):
+            return self
+        rows = stratified(self.y, samples, seed)
+        return replace(self, X=self.X[rows], y=self.y[rows])
+
+
+def standardised(X: Floats, X_test: Floats) -> tuple[Floats, Floats]:
+    """Both parts shifted and scaled so that each training feature has mean 0 and deviation 1 (0 if it is constant)."""
+    mean, deviation = X.mean(axis=0), X.std(axis=0)
+    # Rounding can leave a constant feature with a tiny deviation; dividing by that would blow up the held-out part.
+    varies = (np.ptp(X, axis=0) > 0) & (deviation > 0)
+    scale = np.where(varies, deviation, 1.0)
+    mean = np.where(varies, mean, X[0])
+    return (X - mean) / scale, (X_test - mean) / scale

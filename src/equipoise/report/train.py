@@ -1,0 +1,94 @@
+"""The page of a training run: what was done in words, the certificate, key numbers, and the charts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from equipoise.report import train_charts
+from equipoise.report.page import render, verdict
+from equipoise.report.words import NOTHING, count, number, percent, scaled
+from equipoise.train.run import Run
+
+MODEL_WORDS = {"LeastSquares": "least squares", "SmoothSVM": "a smooth SVM", "Softmax": "softmax"}
+
+
+def train_page(run: Run, document: dict[str, Any]) -> str:
+    """The whole page as text; `document` is what stands in result.json."""
+    accuracy = document["result"].get("accuracy")
+    charts = [
+        train_charts.convergence(run, _target(document)),
+        train_charts.shares_over_time(run),
+        train_charts.network(run, None if accuracy is None else accuracy["nodes"]),
+        train_charts.bits_spent(run),
+        train_charts.final_shares(run),
+        None if accuracy is None else train_charts.node_accuracy(accuracy),
+    ]
+    return render(
+        "train.html.j2",
+        title=title(run, document),
+        document=document,
+        charts=[chart for chart in charts if chart is not None],
+        banner=run.reason if run.status == "diverged" else "",
+        numbers=_key_numbers(run, document["result"], _target(document)),
+        seconds=number(run.seconds, 2),
+    )
+
+
+def title(run: Run, document: dict[str, Any]) -> str:
+    """20 centres trained softmax on digits and shared 500 CPUs: certificate passed."""
+    deeds = []
+    if run.problem.model is not None:
+        data = _data_name(document["config"])
+        deeds.append(f"trained {_model_name(run.problem.model)}" + (f" on {data}" if data else ""))
+    if run.budget is not None:
+        deeds.append(f"shared {count_of_cpus(run.budget)}")
+    outcome = f"certificate {verdict(document['certificate'])}"
+    if run.status == "diverged":
+        outcome = f"the run diverged, {outcome}"
+    return f"{count(run.network.n, 'centre')} {' and '.join(deeds)}: {outcome}"
+
+
+def count_of_cpus(amount: float) -> str:
+    return f"{number(amount)} {'CPU' if amount == 1 else 'CPUs'}"
+
+
+def _model_name(model: object) -> str:
+    name = type(getattr(model, "wrapped", model)).__name__  # a user's own model comes wrapped
+    return MODEL_WORDS.get(name, name)
+
+
+def _data_name(config: dict[str, Any]) -> str:
+    """digits, or the name of the file the data came from."""
+    name = config.get("data")
+    if name == "csv" and config.get("data_file"):
+        name = Path(str(config["data_file"])).name
+    return str(name) if isinstance(name, str) and name != "none" else ""
+
+
+def _target(document: dict[str, Any]) -> float | None:
+    """The relative gap that the certificate asks for."""
+    return next((check["limit"] for check in document["certificate"]["checks"] if check["name"] == "gap"), None)
+
+
+def _key_numbers(run: Run, result: dict[str, Any], target: float | None) -> list[dict[str, str]]:
+    gap = result.get("relative_gap")
+    found = [
+        {"name": "rounds", "value": f"{run.rounds:,}", "note": run.status if run.status == "diverged" else run.reason},
+        {
+            "name": "relative gap",
+            "value": NOTHING if run.status == "diverged" else number(gap),
+            "note": "of the gap at the start" + ("" if target is None else f"; asked for {number(target)}"),
+        },
+        {
+            "name": "sent over all links",
+            "value": scaled(run.bits, "bit"),
+            "note": f"{scaled(run.bits / 8, 'B')} over {count(len(run.link_bits.bits), 'directed link')}",
+        },
+    ]
+    if "accuracy" in result:
+        worst, central = result["accuracy"]["worst"], result["accuracy"]["centralised"]
+        found.append(
+            {"name": "worst node's test accuracy", "value": percent(worst), "note": f"centralised: {percent(central)}"}
+        )
+    return found

@@ -1,0 +1,41 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+NOTHING = "–"  # stands where there is no number
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """About `digits` significant digits: 1,234,567 and 23.41 and 3.2e-7; a dash for what is no finite number."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if 1e4 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    if 1e-3 <= abs(value) < 1e4:
+        return f"{value:,.{digits}g}"
+    mantissa, exponent = f"{value:.{digits - 2}e}".split("e")
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def scaled(value: float, unit: str) -> str:
+    """With a decimal prefix: 1.23 Mbit, 154 kB."""
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor * 0.9995:  # so that 999,999 reads 1 M and not 1000 k
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
+def percent(part: float | None) -> str:
+    """0.9611 as 96.1 %."""
+    return NOTHING if part is None or not math.isfinite(part) else f"{100 * part:.1f} %"
+
+
+def count(amount: int, one: str, many: str | None = None) -> str:
+    """1 node, 20 nodes."""
+    return f"{amount:,} {one if amount == 1 else many or one + 's'}"

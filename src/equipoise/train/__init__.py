@@ -1,0 +1,34 @@
+"""Centres train one model by consensus and gradient tracking and negotiate a CPU budget in the same loop."""
+
+from equipoise.errors import InputError
+from equipoise.train.costs import Latency, Quadratic, check_cost
+from equipoise.train.method import Method
+from equipoise.train.models import LeastSquares, Model, SmoothSVM, Softmax, check_model
+from equipoise.train.network import Network
+from equipoise.train.problem import Problem
+from equipoise.train.quantize import Exact, LogQuantizer, UniformQuantizer
+from equipoise.train.run import Run
+from equipoise.train.solve import Moment, solve
+from equipoise.train.state import StepWarning
+
+__all__ = [
+    "Exact",
+    "InputError",
+    "Latency",
+    "LeastSquares",
+    "LogQuantizer",
+    "Method",
+    "Model",
+    "Moment",
+    "Network",
+    "Problem",
+    "Quadratic",
+    "Run",
+    "SmoothSVM",
+    "Softmax",
+    "StepWarning",
+    "UniformQuantizer",
+    "check_cost",
+    "check_model",
+    "solve",
+]

@@ -1,0 +1,222 @@
+"""The CPU half of a round: prices are exchanged, CPU flows along edges, boxes hold (spec, sections 2, 3.4, 3.5, 3.7).
+
+What leaves one node enters another in whole grid units, so the sum of shares cannot change.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equipoise.compiled import kernel
+from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.channel import Channel, lengthened
+from equipoise.train.grid import NO_BOUND
+from equipoise.train.links import Round
+from equipoise.train.method import Method
+from equipoise.train.problem import Market
+from equipoise.train.quantize import Coder, decode_one, encode_one
+
+FULL = 256  # a limiter factor of 1, in 256ths; 0..254 are sent as they are, 255 means 1
+FACTOR_BITS = 8
+BIGGEST_FLOW = 2.0**52  # units; a larger one means the run has diverged
+
+
+class Allocation:
+    """Who holds how much CPU, what each marginal unit is worth, and the momentum of every edge."""
+
+    def __init__(self, market: Market, method: Method, step: float, pairs: int, slots: int) -> None:
+        self.market, self.method, self.step = market, method, step
+        nodes = len(market.lo)
+        self.shares: Ints = market.start()
+        self.excess = np.zeros(nodes)  # nu - omega: the price a full node adds so that others can see past it
+        self.prices = np.zeros((nodes, 1))
+        self.channel = Channel(method.quantizer, width=1, parts=1, slots=slots)
+        self.flow = np.zeros(pairs)  # f_prev, real-valued, before limiting
+        self.difference = np.zeros(pairs)  # d_prev
+        self.age = np.zeros(pairs, dtype=np.int64)  # t
+        self.seen = np.full(pairs, -2, dtype=np.int64)  # round in which the edge was last there
+        self.limiter_bits = np.zeros(nodes, dtype=np.int64)
+
+    def grow(self, pairs: int, slots: int) -> None:
+        """Room for pairs that have just met."""
+        self.channel.grow(slots)
+        if pairs > len(self.seen):
+            room = max(pairs, 2 * len(self.seen))
+            old = len(self.seen)
+            for name in ("flow", "difference", "age", "seen"):
+                setattr(self, name, lengthened(getattr(self, name), room))
+            self.seen[old:] = -2
+
+    def advance(self, round: Round, number: int) -> bool:
+        """One round. False when a flow no longer fits the grid: the run has diverged and nothing was moved."""
+        market, grid = self.market, self.market.grid
+        x = grid.floats(self.shares)
+        self.prices[:, 0] = market.price(x, self.method) + self.excess
+        self.channel.exchange(self.prices, round)
+        wanted = np.empty(len(round.pair), dtype=np.int64)
+        weights, edge_coder = round.weights(self.method.cpu_weights, market.curvature), self.channel.edge_coder
+        largest = _wish(
+            self.channel.heard, round.tail_slot, round.head_slot, round.pair, weights,
+            self.step, self.method.momentum, number, grid.unit, edge_coder is not None, edge_coder or self.channel.coder,
+            self.flow, self.difference, self.age, self.seen, self.shares, wanted,
+        )  # fmt: skip
+        if not largest < BIGGEST_FLOW:
+            return False
+        tails, heads = round.topology.tails, round.topology.heads
+        if self.method.limits_boxes and market.boxed:
+            self.limiter_bits[:] = 0
+            moved = _limit(wanted, tails, heads, self.shares, market.low, market.high, self.limiter_bits)
+            self.channel.bits_sent[round.slots] += self.limiter_bits[round.senders]
+            wished = _apply(moved, wanted, tails, heads, self.shares)
+            if self.method.box == "price":
+                gap = grid.floats(wished - self.shares)  # desired net inflow - actual
+                _reprice(self.excess, gap, market.stiffness, self.shares, market.low, market.high, grid.unit)
+        else:
+            _apply(wanted, wanted, tails, heads, self.shares)
+        return True
+
+    def shift(self, amount: int, order: Ints) -> None:
+        """The budget grows or shrinks by `amount` units: nodes take it in this order, each up to its box."""
+        for node in order:
+            if amount == 0:
+                break
+            room = (
+                self.market.high[node] - self.shares[node] if amount > 0 else self.market.low[node] - self.shares[node]
+            )
+            part = min(amount, int(room)) if amount > 0 else max(amount, int(room))
+            self.shares[node] += part
+            amount -= part
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep."""
+        own = {name: getattr(self, name) for name in ("shares", "excess", "flow", "difference", "age", "seen")}
+        return own | {f"channel.{name}": array for name, array in self.channel.memory().items()}
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        self.channel.restore({k.removeprefix("channel."): v for k, v in memory.items() if k.startswith("channel.")})
+        for name, array in memory.items():
+            if not name.startswith("channel."):
+                setattr(self, name, array)
+
+
+@kernel
+def _wish(
+    heard: Floats,
+    tail_slot: Ints,
+    head_slot: Ints,
+    pair: Ints,
+    weights: Floats,
+    step: float,
+    momentum: bool,
+    number: int,
+    unit: float,
+    quantise_difference: bool,
+    coder: Coder,
+    flow: Floats,
+    difference: Floats,
+    age: Ints,
+    seen: Ints,
+    shares: Ints,
+    wanted: Ints,
+) -> float:
+    """Flow along each edge from high price to low, in units; both ends compute the same number (spec, 3.7).
+
+    Returns the largest flow or share in units, infinity when one no longer fits.
+    """
+    largest = 0.0
+    for i in range(len(shares)):
+        largest = max(largest, abs(shares[i]))
+    for e in range(len(pair)):
+        d = heard[tail_slot[e], 0] - heard[head_slot[e], 0]
+        if quantise_difference:
+            code = encode_one(coder, d)
+            d = decode_one(coder, min(max(code, -coder.top), coder.top))
+        f = step * weights[e] * d
+        if momentum:
+            p = pair[e]
+            if seen[p] != number - 1 or flow[p] * d < 0.0:
+                flow[p], difference[p], age[p] = 0.0, d, 0
+            beta = age[p] / (age[p] + 3.0)
+            f = step * weights[e] * (d + beta * (d - difference[p])) + beta * flow[p]
+            flow[p], difference[p] = f, d
+            age[p] += 1
+            seen[p] = number
+        steps = abs(f) / unit
+        if not steps < BIGGEST_FLOW:
+            return np.inf
+        largest = max(largest, steps)
+        wanted[e] = int(steps) if f > 0 else -int(steps)
+    return largest
+
+
+@kernel
+def _apply(flow: Ints, wish: Ints, tails: Ints, heads: Ints, shares: Ints) -> Ints:
+    """Move the flow; return what the shares would be had every wish been granted."""
+    wished = shares.copy()
+    for e in range(len(flow)):
+        shares[tails[e]] -= flow[e]
+        shares[heads[e]] += flow[e]
+        wished[tails[e]] -= wish[e]
+        wished[heads[e]] += wish[e]
+    return wished
+
+
+@kernel
+def _limit(wanted: Ints, tails: Ints, heads: Ints, shares: Ints, low: Ints, high: Ints, bits: Ints) -> Ints:
+    """Scale flows so that no share leaves its box, in two passes (spec, 3.5). Exact: everything is a whole number.
+
+    The second pass adds what is certain to leave (arrive) to the room for what arrives (leaves), so a full node can pass
+    CPU through. A node says in one bit per pass whether it limits anything, and if so sends two factors of 8 bits.
+    """
+    nodes = len(shares)
+    outflow, inflow = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
+    for e in range(len(wanted)):
+        giver, taker = (tails[e], heads[e]) if wanted[e] > 0 else (heads[e], tails[e])
+        outflow[giver] += abs(wanted[e])
+        inflow[taker] += abs(wanted[e])
+    leaving, arriving = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
+    out_factor, in_factor = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    moved = np.zeros(len(wanted), dtype=np.int64)
+    for _ in range(2):
+        for i in range(nodes):
+            out_factor[i] = _factor(shares[i] - low[i] + arriving[i], outflow[i])
+            in_factor[i] = _factor(high[i] - shares[i] + leaving[i], inflow[i])
+            bits[i] += 1
+            if out_factor[i] < FULL or in_factor[i] < FULL:
+                bits[i] += 2 * FACTOR_BITS
+        leaving[:] = 0
+        arriving[:] = 0
+        for e in range(len(wanted)):
+            giver, taker = (tails[e], heads[e]) if wanted[e] > 0 else (heads[e], tails[e])
+            amount = _scaled(abs(wanted[e]), min(out_factor[giver], in_factor[taker]))
+            moved[e] = amount if wanted[e] > 0 else -amount
+            leaving[giver] += amount
+            arriving[taker] += amount
+    return moved
+
+
+@kernel
+def _factor(room: int, flow: int) -> int:
+    """The share of a flow that fits into the room, in 256ths, rounded down to what 8 bits can say."""
+    if flow <= room:
+        return FULL
+    if flow >= 2**54:  # keep the product inside 64 bits
+        return min(int(room // (flow // FULL + 1)), FULL - 2)
+    return min(room * FULL // flow, FULL - 2)
+
+
+@kernel
+def _scaled(amount: int, factor: int) -> int:
+    """amount * factor / 256, rounded towards 0, without leaving 64 bits."""
+    return (amount // FULL) * factor + (amount % FULL) * factor // FULL
+
+
+@kernel
+def _reprice(excess: Floats, refused: Floats, stiffness: Floats, x: Ints, low: Ints, high: Ints, unit: float) -> None:
+    """The price of a full node: a virtual share that holds what could not move (spec, 3.5)."""
+    for i in range(len(excess)):
+        K = stiffness[i]
+        e = excess[i] + K * refused[i]
+        nu = max(0.0, e - K * (high[i] - x[i]) * unit) if high[i] < NO_BOUND else 0.0
+        omega = max(0.0, -e - K * (x[i] - low[i]) * unit) if low[i] > -NO_BOUND else 0.0
+        excess[i] = nu - omega

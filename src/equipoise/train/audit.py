@@ -1,0 +1,85 @@
+"""The auditor: watches a run from outside and recomputes what it claims, sharing none of its bookkeeping."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from equipoise.train.arrays import Floats
+from equipoise.train.costs.cost import Cost
+from equipoise.train.models.model import Model
+from equipoise.train.truth import CpuOptimum, ModelOptimum
+
+WITNESSES = 32  # nodes whose own model is scored on all data; beyond that, the ones farthest from the average
+
+
+@dataclass
+class Extremes:
+    """The worst that any round showed."""
+
+    budget: float = 0.0  # |sum x - b|, CPUs
+    box: float = 0.0  # how far a share was outside its box, CPUs
+    tracker: float = 0.0  # |sum z - sum grad g|, relative to the gradients
+    rounds: int = 0  # rounds whose shares were looked at
+
+
+@dataclass
+class Auditor:
+    """Looks at shares in every round, and at models and costs whenever the history is written."""
+
+    cost: Cost | None
+    model: Model | None
+    lo: Floats | None
+    hi: Floats | None
+    worst: Extremes = field(default_factory=Extremes)
+
+    def watch_shares(self, x: Floats, budget: float) -> None:
+        """Every round. Shares are multiples of one power of two, so this float sum is exact."""
+        assert self.lo is not None and self.hi is not None
+        self.worst.budget = max(self.worst.budget, abs(float(np.sum(x)) - budget))
+        self.worst.box = max(self.worst.box, float(np.maximum(self.lo - x, x - self.hi).max()))
+        self.worst.rounds += 1
+
+    def cpu_gap(self, x: Floats, optimum: CpuOptimum) -> float:
+        """sum f(x) - sum f(x*), with exact summation; the budget is the same, so the price term cancels rounding."""
+        assert self.cost is not None
+        with np.errstate(all="ignore"):
+            each = self.cost.value(x) - self.cost.value(optimum.shares) - optimum.price * (x - optimum.shares)
+        return math.fsum(each.tolist()) if np.isfinite(each).all() else math.inf
+
+    def model_gaps(self, Y: Floats, optimum: ModelOptimum) -> Floats:
+        """How much worse each witness's own model is than the centralised one, on everybody's data."""
+        assert self.model is not None
+        if len(Y) > WITNESSES:
+            apart = np.linalg.norm(Y - Y.mean(axis=0), axis=1)
+            Y = Y[np.sort(np.argsort(apart, kind="stable")[-WITNESSES:])]
+        with np.errstate(all="ignore"):
+            return np.asarray(self.model.totals(Y) - optimum.loss)
+
+    def tracker_error(self, Y: Floats, Z: Floats) -> float:
+        """|sum z - sum grad g(y)| / sum |grad g(y)|, with gradients computed anew."""
+        assert self.model is not None
+        gradients = self.model.gradients(Y)
+        off = np.abs(Z.sum(axis=0) - gradients.sum(axis=0)).max()
+        error = float(off / max(np.abs(gradients).sum(axis=0).max(), np.abs(Z).sum(axis=0).max(), 1e-300))
+        self.worst.tracker = max(self.worst.tracker, error)
+        return error
+
+
+def disagreement(Y: Floats) -> float:
+    """Largest distance of a node's model from the average one, relative to the average's size."""
+    mean = Y.mean(axis=0)
+    return float(np.linalg.norm(Y - mean, axis=1).max() / max(float(np.linalg.norm(mean)), 1e-12))
+
+
+def kkt_violation(x: Floats, prices: Floats, lo: Floats, hi: Floats, tolerance: float) -> float:
+    """min over lambda of the largest of |f' - lambda| inside, (lambda - f')+ at lo, (f' - lambda)+ at hi.
+
+    Who can still give must not be dearer than who can still take: half of the widest contradiction.
+    """
+    can_give, can_take = x > lo + tolerance, x < hi - tolerance
+    if not (can_give.any() and can_take.any()):
+        return 0.0
+    return max(0.0, 0.5 * float(prices[can_give].max() - prices[can_take].min()))

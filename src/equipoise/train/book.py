@@ -1,0 +1,113 @@
+"""The book of a run: history rows, the auditor's findings, and whether it is time to stop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.audit import Auditor, Extremes, disagreement, kkt_violation
+from equipoise.train.problem import Problem
+from equipoise.train.state import State
+from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
+
+SHARES_KEPT_UP_TO = 2000  # nodes; larger networks keep no history of every share
+NOTABLE = 0.99  # a gap below this part of the best so far counts as progress
+
+
+class Book:
+    """Writes a row whenever asked, and remembers the best gap and when it was reached."""
+
+    def __init__(self, problem: Problem, state: State) -> None:
+        market = state.market
+        self.auditor = Auditor(
+            problem.cost, problem.model, None if market is None else market.lo, None if market is None else market.hi
+        )
+        self.model_optimum: ModelOptimum | None = None if problem.model is None else optimal_model(problem.model)
+        self.cpu_optimum: CpuOptimum | None = None
+        self.reprice(state)
+        self.rows: list[dict[str, float]] = []
+        self.shares: list[Floats] = []
+        self.first: dict[str, float] = {}  # each half's gap at the start, or after the last change of budget
+        self.best, self.best_round = math.inf, 0
+
+    def reprice(self, state: State) -> None:
+        """Solve the CPU half centrally for the budget in force."""
+        if state.market is None:
+            return
+        market, grid = state.market, state.market.grid
+        lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
+        hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
+        self.cpu_optimum = optimal_shares(market.cost, state.budget * grid.unit, lo, hi)
+        self.first = {k: v for k, v in getattr(self, "first", {}).items() if k != "cpu"}
+        self.best = math.inf
+
+    def watch(self, state: State) -> None:
+        """Every round: the budget and the boxes."""
+        if state.market is not None and state.shares is not None:
+            self.auditor.watch_shares(state.shares, state.budget * state.market.grid.unit)
+
+    def write(self, state: State, number: int) -> float:
+        """One row of history; returns the relative gap."""
+        row: dict[str, float] = {"round": float(number)}
+        gaps: dict[str, float] = {}
+        x, Y = state.shares, state.models
+        if x is not None and state.market is not None and self.cpu_optimum is not None:
+            gaps["cpu"] = self.auditor.cpu_gap(x, self.cpu_optimum)
+            market = state.market
+            with np.errstate(all="ignore"):
+                prices = market.cost.derivative(x)
+            row |= {
+                "cpu_gap": gaps["cpu"],
+                "kkt": kkt_violation(x, prices, market.lo, market.hi, market.edge_tolerance),
+                "budget": state.budget * market.grid.unit,
+                "budget_residual": float(np.sum(x)) - state.budget * market.grid.unit,
+            }
+            if len(x) <= SHARES_KEPT_UP_TO:
+                self.shares.append(x)
+        if Y is not None and state.learning is not None and self.model_optimum is not None:
+            gaps["model"] = float(self.auditor.model_gaps(Y, self.model_optimum).max())
+            row |= {
+                "model_gap": gaps["model"],
+                "consensus": disagreement(Y),
+                "tracker": self.auditor.tracker_error(Y, state.learning.trackers),
+            }
+        for half, gap in gaps.items():
+            self.first.setdefault(half, max(gap, 1e-300))
+        relative = max(gap / self.first[half] for half, gap in gaps.items())
+        row |= {"gap": sum(gaps.values()), "relative_gap": relative, "bits": float(sum(state.bit_parts().values()))}
+        self.rows.append(row)
+        if relative < NOTABLE * self.best:
+            self.best, self.best_round = relative, number
+        return relative
+
+    def history(self) -> dict[str, Floats]:
+        """Columns of all rows."""
+        names = list(self.rows[0]) if self.rows else ["round", "gap", "relative_gap", "bits"]
+        return {name: np.array([row[name] for row in self.rows]) for name in names}
+
+    def share_history(self) -> Floats | None:
+        return np.array(self.shares) if self.shares else None
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep."""
+        worst = self.auditor.worst
+        kept: dict[str, AnyArray] = {f"history/{name}": column for name, column in self.history().items()}
+        kept["book/worst"] = np.array([worst.budget, worst.box, worst.tracker, worst.rounds])
+        kept["book/best"] = np.array([self.best, self.best_round])
+        kept["book/first"] = np.array([self.first.get("cpu", np.nan), self.first.get("model", np.nan)])
+        if self.shares:
+            kept["book/shares"] = np.array(self.shares)
+        return kept
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        """Take up a checkpoint."""
+        columns = {n.removeprefix("history/"): c for n, c in memory.items() if n.startswith("history/")}
+        self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+        budget, box, tracker, rounds = memory["book/worst"]
+        self.auditor.worst = Extremes(float(budget), float(box), float(tracker), int(rounds))
+        self.best, self.best_round = float(memory["book/best"][0]), int(memory["book/best"][1])
+        first = dict(zip(("cpu", "model"), map(float, memory["book/first"]), strict=True))
+        self.first = {half: gap for half, gap in first.items() if not math.isnan(gap)}
+        self.shares = list(memory["book/shares"]) if "book/shares" in memory else []

@@ -1,0 +1,136 @@
+"""Messages: what each receiver believes of each sender, updated by integer codes, with every bit counted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from equipoise.compiled import kernel
+from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.links import Round
+from equipoise.train.quantize import EXACT, FLOAT_BITS, Coder, Quantizer, decode_one, encode_one
+
+# A code beyond the range makes the link's unit this much larger from the next message on; both ends see the code.
+ZOOM = 64.0
+
+INNOVATION, NODE = 0, 1
+SATURATED, UNDERFLOWED, NUMBERS = 0, 1, 2
+
+
+class Channel:
+    """One stream of messages (prices, or models and trackers), for all links.
+
+    `heard[slot]` is the estimate that receiver and sender share. `parts` splits a message into equal blocks with a scale of
+    their own (y and z).
+    """
+
+    def __init__(self, quantizer: Quantizer, width: int, parts: int, slots: int) -> None:
+        self.width, self.parts = width, parts
+        self.bits = quantizer.bits
+        self.coder = quantizer.coder()
+        # Edge mode quantises differences where the flow is made (allocate, learn): its messages pass as they are.
+        self.edge_coder = self.coder if quantizer.mode == "edge" else None
+        if quantizer.mode == "edge":
+            self.coder = Coder(EXACT, 1.0, 0, 0, np.zeros(1))
+        self.behaviour = INNOVATION if quantizer.mode == "innovation" else NODE
+        self.heard = np.zeros((slots, width))
+        self.unit = np.ones((slots, parts))
+        self.met = np.zeros(slots, dtype=np.bool_)
+        self.bits_sent = np.zeros(
+            slots, dtype=np.int64
+        )  # per slot: on a static network every link of a node carries them
+        self.tally = np.zeros(3, dtype=np.int64)  # numbers saturated, underflowed, sent
+
+    def grow(self, slots: int) -> None:
+        """Room for pairs that have just met."""
+        if slots > len(self.met):
+            room = max(slots, 2 * len(self.met))
+            for name in ("heard", "unit", "met", "bits_sent"):
+                setattr(self, name, lengthened(getattr(self, name), room))
+
+    def exchange(self, values: Floats, round: Round) -> None:
+        """Every sender of this round sends; every receiver updates what it believes."""
+        _exchange(
+            self.coder, self.behaviour, self.bits, values, round.slots, round.senders,
+            self.heard, self.unit, self.met, self.bits_sent, self.tally,
+        )  # fmt: skip
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep."""
+        return {name: getattr(self, name) for name in ("heard", "unit", "met", "bits_sent", "tally")}
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        for name, array in memory.items():
+            setattr(self, name, array)
+
+
+def lengthened(array: AnyArray, length: int) -> AnyArray:
+    """The same array with zeros appended along its first axis."""
+    longer = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+@kernel
+def _exchange(
+    coder: Coder,
+    behaviour: int,
+    bits: int,
+    values: Floats,
+    slots: Ints,
+    senders: Ints,
+    heard: Floats,
+    unit: Floats,
+    met: AnyArray,
+    bits_sent: Ints,
+    tally: Ints,
+) -> None:
+    width, parts = heard.shape[1], unit.shape[1]
+    block = width // parts
+    saturated = underflowed = 0
+    for k in range(len(slots)):
+        slot, sender = slots[k], senders[k]
+        if coder.kind == EXACT:
+            heard[slot] = values[sender]
+            bits_sent[slot] += bits * width
+            continue
+        if behaviour == INNOVATION and not met[slot]:
+            # First contact: the value itself as a float; its size becomes the link's unit.
+            met[slot] = True
+            bits_sent[slot] += FLOAT_BITS * width
+            for part in range(parts):
+                largest = 0.0
+                for c in range(part * block, (part + 1) * block):
+                    heard[slot, c] = values[sender, c]
+                    largest = max(largest, abs(values[sender, c]))
+                unit[slot, part] = 2.0 ** np.ceil(np.log2(largest)) if 0.0 < largest < np.inf else 1.0
+            continue
+        bits_sent[slot] += bits * width
+        for part in range(parts):
+            scale = unit[slot, part] if behaviour == INNOVATION else 1.0
+            beyond = False
+            for c in range(part * block, (part + 1) * block):
+                believed = heard[slot, c] if behaviour == INNOVATION else 0.0
+                news = (values[sender, c] - believed) / scale
+                code = encode_one(coder, news)
+                if code == 0:
+                    underflowed += news != 0.0
+                elif abs(code) >= coder.top:  # the receiver sees only the top code: both ends zoom on it
+                    saturated += abs(code) > coder.top
+                    beyond = True
+                    code = coder.top if code > 0 else -coder.top
+                heard[slot, c] = believed + scale * decode_one(coder, code)
+            if beyond and behaviour == INNOVATION:
+                unit[slot, part] *= ZOOM
+    tally[SATURATED] += saturated
+    tally[UNDERFLOWED] += underflowed
+    tally[NUMBERS] += len(slots) * width
+
+
+class Tally(NamedTuple):
+    """How often the quantiser's range was left: numbers sent, clipped at the top, lost below the smallest level."""
+
+    sent: int
+    saturated: int
+    underflowed: int

@@ -1,0 +1,96 @@
+"""What a cost is: f_i(x_i) per node, vectorised over nodes; and what the solver asks of it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import Floats
+
+# Widening of a sampled curvature bound: a maximum over samples is a lower estimate of the true one.
+SAMPLED_CURVATURE_MARGIN = 1.25
+SAMPLES = 65
+
+
+class Cost(Protocol):
+    """A separable convex cost. `x` holds one CPU share per node; both methods return one number per node.
+
+    A cost may also offer `curvature() -> (smallest, largest)` of f'' on the box and `share_at(price)`, the inverse of
+    the derivative. Without them they are found numerically.
+    """
+
+    @property
+    def lo(self) -> Any: ...
+
+    @property
+    def hi(self) -> Any: ...
+
+    def value(self, x: Floats) -> Floats: ...
+
+    def derivative(self, x: Floats) -> Floats: ...
+
+
+def per_node(name: str, value: ArrayLike, nodes: int | None = None) -> Floats:
+    """A scalar or one number per node, as float64; NaN is refused by name."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number or one number per node, not {value!r}") from None
+    if array.ndim > 1:
+        raise InputError(f"{name} must be a number or one number per node; this array has shape {array.shape}")
+    if np.isnan(array).any():
+        where = f" at node {int(np.flatnonzero(np.isnan(array))[0])}" if array.ndim else ""
+        raise InputError(f"{name} is not a number{where}: give a finite value")
+    if nodes is not None:
+        if array.ndim and len(array) != nodes:
+            raise InputError(f"{name} has {len(array)} values for {nodes} nodes: give one per node, or one number")
+        array = np.broadcast_to(array, (nodes,)).astype(np.float64)
+    return array
+
+
+def length(*arrays: Floats) -> int | None:
+    """How many nodes these scalars and arrays speak of; None when all are scalars."""
+    sizes = {len(a) for a in arrays if a.ndim}
+    if len(sizes) > 1:
+        raise InputError(f"a cost's parameters speak of {' and '.join(map(str, sorted(sizes)))} nodes: give one length")
+    return sizes.pop() if sizes else None
+
+
+def box(cost: Cost, nodes: int) -> tuple[Floats, Floats]:
+    """lo and hi of every node, checked: lo <= hi."""
+    lo = per_node("lo", getattr(cost, "lo", -np.inf), nodes)
+    hi = per_node("hi", getattr(cost, "hi", np.inf), nodes)
+    bad = np.flatnonzero(lo > hi)
+    if len(bad):
+        i = int(bad[0])
+        raise InputError(f"lo > hi at node {i} ({lo[i]:g} > {hi[i]:g}): swap or correct them")
+    return lo, hi
+
+
+def curvature(cost: Cost, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+    """The smallest and largest f'' of each node on its box; sampled from the derivative when the cost offers none."""
+    offered = getattr(cost, "curvature", None)
+    if offered is not None:
+        smallest, largest = offered()
+        return per_node("curvature", smallest, len(lo)), per_node("curvature", largest, len(lo))
+    if not (np.isfinite(lo).all() and np.isfinite(hi).all()):
+        raise InputError(
+            f"{type(cost).__name__} has an unbounded box and no curvature(): set finite lo and hi, or add "
+            "curvature() returning the smallest and largest second derivative"
+        )
+    points = np.linspace(0.0, 1.0, SAMPLES)[:, None] * (hi - lo) + lo
+    with np.errstate(all="ignore"):
+        slopes = np.array([cost.derivative(x) for x in points])
+        widths = np.where(hi > lo, (hi - lo) / (SAMPLES - 1), 1.0)
+        second = np.diff(slopes, axis=0) / widths
+    if not np.isfinite(second).all():
+        node = int(np.flatnonzero(~np.isfinite(second).all(axis=0))[0])
+        raise InputError(
+            f"{type(cost).__name__} has no finite derivative on its box at node {node}: raise lo or lower hi there"
+        )
+    largest = second.max(axis=0)
+    fixed = np.where(largest > 0, largest, 1.0)  # a box of one point has no curvature to speak of
+    return np.maximum(second.min(axis=0), 0.0), fixed * SAMPLED_CURVATURE_MARGIN

@@ -1,0 +1,57 @@
+"""The cost of waiting for work, and of the energy that speed takes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import Floats
+from equipoise.train.costs.cost import box, length, per_node
+
+
+class Latency:
+    """f_i(x) = work_i / (speed_i x) + energy_i x^3: seconds to finish, plus power that grows with the cube of speed.
+
+    `work` in samples, `speed` in samples per second and CPU, x in CPUs; the box must keep x above 0.
+    """
+
+    def __init__(
+        self,
+        work: ArrayLike,
+        speed: ArrayLike = 1.0,
+        energy: ArrayLike = 0.0,
+        *,
+        lo: ArrayLike = 0.1,
+        hi: ArrayLike,
+    ) -> None:
+        self.work, self.speed = per_node("work", work), per_node("speed", speed)
+        self.energy = per_node("energy", energy)
+        self.lo, self.hi = per_node("lo", lo), per_node("hi", hi)
+        self.nodes = length(self.work, self.speed, self.energy, self.lo, self.hi)
+        for name, array in (("work", self.work), ("speed", self.speed)):
+            if not (np.isfinite(array).all() and (array > 0).all()):
+                raise InputError(f"Latency needs {name} > 0; the smallest given is {array.min():g}")
+        if not (np.isfinite(self.energy).all() and (self.energy >= 0).all()):
+            raise InputError(f"Latency needs energy >= 0; the smallest given is {self.energy.min():g}")
+        if not (self.lo > 0).all():
+            raise InputError(f"Latency needs lo > 0 (no CPU, no finish); the smallest given is {self.lo.min():g}")
+        if not np.isfinite(self.hi).all():
+            raise InputError("Latency needs a finite hi: its curvature has no bound on an unbounded box")
+        box(self, self.nodes or 1)
+
+    def value(self, x: Floats) -> Floats:
+        return np.asarray(self.work / (self.speed * x) + self.energy * x**3)
+
+    def derivative(self, x: Floats) -> Floats:
+        return np.asarray(3 * self.energy * x**2 - self.work / (self.speed * x**2))
+
+    def second(self, x: Floats) -> Floats:
+        """f'' = 2 work / (speed x^3) + 6 energy x."""
+        return np.asarray(2 * self.work / (self.speed * x**3) + 6 * self.energy * x)
+
+    def curvature(self) -> tuple[Floats, Floats]:
+        """f'' is convex in x: largest at an end of the box, smallest where 6 work/(speed x^4) = 6 energy."""
+        with np.errstate(divide="ignore"):
+            flattest = np.clip((self.work / (self.speed * self.energy)) ** 0.25, self.lo, self.hi)
+        return self.second(flattest), np.maximum(self.second(self.lo), self.second(self.hi))

@@ -1,0 +1,37 @@
+"""The quadratic cost of missing a wished-for share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import Floats
+from equipoise.train.costs.cost import box, length, per_node
+
+
+class Quadratic:
+    """f_i(x) = a_i (x - c_i)^2 / 2: `a` is the curvature, `c` the share node i would like. Scalars broadcast."""
+
+    def __init__(self, a: ArrayLike, c: ArrayLike, *, lo: ArrayLike = -np.inf, hi: ArrayLike = np.inf) -> None:
+        self.a, self.c = per_node("a", a), per_node("c", c)
+        self.lo, self.hi = per_node("lo", lo), per_node("hi", hi)
+        self.nodes = length(self.a, self.c, self.lo, self.hi)
+        if not (np.isfinite(self.a).all() and (self.a > 0).all()):
+            raise InputError(f"Quadratic needs curvature a > 0 (convex); the smallest given is {self.a.min():g}")
+        if not np.isfinite(self.c).all():
+            raise InputError("Quadratic needs finite wishes c")
+        box(self, self.nodes or 1)
+
+    def value(self, x: Floats) -> Floats:
+        return np.asarray(0.5 * self.a * (x - self.c) ** 2)
+
+    def derivative(self, x: Floats) -> Floats:
+        return np.asarray(self.a * (x - self.c))
+
+    def curvature(self) -> tuple[Floats, Floats]:
+        return self.a, self.a
+
+    def share_at(self, price: float) -> Floats:
+        """The share at which the derivative equals the price, before the box."""
+        return np.asarray(price / self.a + self.c)

@@ -1,0 +1,80 @@
+"""Shares on a dyadic grid: whole numbers of a unit 2^-k, so that every sum is exact in any order (spec, section 3.4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import Floats, Ints
+
+# sum|x| stays below 2^51 units: floats hold every share and every sum exactly (2^53), with room for excursions.
+GRID_BITS = 51
+UNBOUNDED_ROOM = 64.0  # boxes without an end: sum|x| may grow to this many times its start
+NO_BOUND = 2**61  # units; stands for an open end of a box
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The unit that one integer of CPU stands for."""
+
+    unit: float
+
+    @classmethod
+    def fit(cls, budget: float, lo: Floats, hi: Floats) -> Grid:
+        """The finest unit at which no sum the run can meet loses a bit."""
+        reach = abs(budget) + 2.0 * float(-np.minimum(lo, 0.0)[np.isfinite(lo)].sum())
+        if not np.isfinite(lo).all():
+            reach *= UNBOUNDED_ROOM
+        reach = max(reach, float(np.abs(lo[np.isfinite(lo)]).max(initial=0.0)), 1e-300)
+        return cls(2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS))
+
+    def units(self, value: float) -> int:
+        """The nearest whole number of units."""
+        return round(value / self.unit)
+
+    def inward(self, lo: Floats, hi: Floats) -> tuple[Ints, Ints]:
+        """Boxes in units, snapped inward so that the grid never steps out of the user's box."""
+        with np.errstate(invalid="ignore"):
+            low = np.where(np.isfinite(lo), np.ceil(lo / self.unit), -NO_BOUND)
+            high = np.where(np.isfinite(hi), np.floor(hi / self.unit), NO_BOUND)
+        low, high = (
+            np.clip(low, -NO_BOUND, NO_BOUND).astype(np.int64),
+            np.clip(high, -NO_BOUND, NO_BOUND).astype(np.int64),
+        )
+        pinched = np.flatnonzero(low > high)
+        if len(pinched):
+            i = int(pinched[0])
+            raise InputError(f"the box of node {i}, [{lo[i]!r}, {hi[i]!r}], is narrower than the grid {self.unit:g}")
+        return low, high
+
+    def floats(self, units: Ints) -> Floats:
+        """Exact: every share the run can meet is a float."""
+        return np.asarray(units * self.unit)
+
+
+def spread(total: int, low: Ints, high: Ints) -> Ints:
+    """Divide a whole number of units over boxes: an equal level for all, clipped; what is left by largest remainder."""
+    n = len(low)
+    below, above = int(low.max()), int(high.min())
+    below, above = min(int(low.min()), total // n), max(int(high.max()), -(-total // n))
+    while below < above:  # the highest level whose clipped sum does not exceed the total
+        level = (below + above + 1) // 2
+        if _exact_sum(np.clip(level, low, high)) <= total:
+            below = level
+        else:
+            above = level - 1
+    shares = np.clip(below, low, high)
+    room = np.flatnonzero(shares < high)
+    left = total - _exact_sum(shares)
+    shares[room[:left]] += 1
+    return np.asarray(shares)
+
+
+def _exact_sum(units: Ints) -> int:
+    """The sum as a Python integer: boxes without an end do not overflow it."""
+    return (
+        int(units.sum(dtype=object)) if len(units) and np.abs(units).max() > 2**61 // len(units) else int(units.sum())
+    )

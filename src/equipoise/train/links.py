@@ -1,0 +1,104 @@
+"""Who talks to whom in a round, as indices into what the receivers remember (spec, section 3.3).
+
+On a static network one estimate per node is enough: everybody who hears node i hears all of it. Where neighbours change,
+every directed link keeps its own, because a node hears only its current neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from equipoise.train.arrays import Floats, Ints
+from equipoise.train.network import Network
+from equipoise.train.topology import Topology
+from equipoise.train.weights import edge_weights
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round's edges. Edge e joins tails[e] and heads[e]; `pair` numbers that pair of nodes for good."""
+
+    topology: Topology
+    pair: Ints
+    slots: Ints  # estimates that are updated in this round ...
+    senders: Ints  # ... and the node whose value each one follows
+    tail_slot: Ints  # where the head of edge e finds the tail's value ...
+    head_slot: Ints  # ... and the tail the head's
+    _weights: dict[str, Floats] = field(default_factory=dict)
+
+    def weights(self, kind: str, curvature: Floats | None = None) -> Floats:
+        """Edge weights of this round, computed once (one run has one curvature)."""
+        if kind not in self._weights:
+            self._weights[kind] = edge_weights(kind, self.topology, curvature)
+        return self._weights[kind]
+
+
+class Links:
+    """Numbers pairs of nodes in the order they first meet, and lays out the slots of their estimates."""
+
+    def __init__(self, network: Network) -> None:
+        self.nodes = network.n
+        self.per_link = not network.static
+        self._keys = np.empty(0, dtype=np.int64)  # tail * n + head, sorted
+        self._ids = np.empty(0, dtype=np.int64)  # the pair's number, in the order of the keys
+        self._rounds: dict[int, Round] = {}
+        self._network = network
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of nodes that have met so far."""
+        return len(self._keys)
+
+    @property
+    def slots(self) -> int:
+        """Estimates kept so far."""
+        return 2 * self.pairs if self.per_link else self.nodes
+
+    def round(self, number: int) -> Round:
+        """The edges and slots of one round; new pairs are numbered on the way."""
+        period = self._network.period
+        if period is not None and number % period in self._rounds:
+            return self._rounds[number % period]
+        made = self._lay_out(self._network.topology(number))
+        if period is not None:
+            self._rounds[number % period] = made
+        return made
+
+    def _lay_out(self, topology: Topology) -> Round:
+        pair = self._number(topology.tails * self.nodes + topology.heads)
+        if self.per_link:
+            tail_slot, head_slot = 2 * pair, 2 * pair + 1
+            slots = np.concatenate([tail_slot, head_slot])
+            senders = np.concatenate([topology.tails, topology.heads])
+        else:
+            tail_slot, head_slot = topology.tails, topology.heads
+            slots = senders = np.arange(self.nodes, dtype=np.int64)
+        return Round(topology, pair, slots, senders, tail_slot, head_slot)
+
+    def _number(self, keys: Ints) -> Ints:
+        """Numbers of these pairs (sorted keys), giving new ones to pairs never seen."""
+        known = np.isin(keys, self._keys, assume_unique=True)
+        if not known.all():
+            new = keys[~known]
+            ids = np.concatenate([self._ids, np.arange(self.pairs, self.pairs + len(new))])
+            merged = np.concatenate([self._keys, new])
+            order = np.argsort(merged, kind="stable")
+            self._keys, self._ids = merged[order], ids[order]
+        return np.asarray(self._ids[np.searchsorted(self._keys, keys)])
+
+    def directed(self) -> tuple[Ints, Ints]:
+        """Sender and receiver of each directed link that was ever used; rows 2p and 2p + 1 belong to pair p."""
+        tails, heads = np.empty(self.pairs, dtype=np.int64), np.empty(self.pairs, dtype=np.int64)
+        tails[self._ids], heads[self._ids] = self._keys // self.nodes, self._keys % self.nodes
+        return np.column_stack([tails, heads]).ravel(), np.column_stack([heads, tails]).ravel()
+
+    def memory(self) -> dict[str, Ints]:
+        """What a checkpoint must keep."""
+        return {"keys": self._keys, "ids": self._ids}
+
+    def restore(self, memory: dict[str, Ints]) -> None:
+        """Take up the numbering of a checkpoint."""
+        self._keys, self._ids = memory["keys"], memory["ids"]
+        self._rounds.clear()

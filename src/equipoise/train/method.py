@@ -1,0 +1,88 @@
+"""How a run is played: the quantiser, the steps, the momentum, and what keeps shares in their boxes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from equipoise.errors import InputError, unknown_name
+from equipoise.train.quantize import LogQuantizer, Quantizer
+
+BOXES = ("price", "limit", "penalty")
+WEIGHTS = ("curvature", "laplacian", "metropolis")
+
+AUTO_STEP = 0.6  # of the limit of curvature and Metropolis weights, times e^(-rho/2) (spec, 3.7)
+AUTO_DESCENT = 0.2  # step * alpha * max L_i, times e^(-rho/2) (spec, 3.7)
+STATIC_CAP, SWITCHING_CAP = 0.9, 0.5  # of the node momentum where nothing is known of the conditioning (spec, 3.7)
+LARGEST_CAP = 0.99
+PENALTY = 10.0  # the paper's box penalty, in curvatures
+
+
+@dataclass(frozen=True)
+class Method:
+    """Our method by default; `Method.paper()` is the paper's own form.
+
+    step    of consensus and of CPU flows, per unit of edge weight; "auto" is safe from local information
+    alpha   of the descent along the tracked gradient: y moves by step * alpha * z; "auto" needs max L_i, by flooding
+    box     "price": flux limiter and a price for full nodes (exact); "limit": the limiter alone (stalls where full
+            nodes separate the network); "penalty": the paper's, which leaves the box
+    cap     upper bound of the node momentum; "auto" follows the model's conditioning where its ridge tells it, else is
+            0.9 on static networks and 0.5 where neighbours change
+    """
+
+    quantizer: Quantizer = field(default_factory=LogQuantizer)
+    step: float | Literal["auto"] = "auto"
+    alpha: float | Literal["auto"] = "auto"
+    momentum: bool = True
+    box: Literal["price", "limit", "penalty"] = "price"
+    cpu_weights: str = "curvature"
+    model_weights: str = "metropolis"
+    cap: float | Literal["auto"] = "auto"
+    tracker_start: Literal["gradient", "zero"] = "gradient"  # "zero" converges to the wrong model: kept to show it
+    name: str = "equipoise"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.quantizer, Quantizer):
+            raise InputError(f"quantizer must be Exact(), UniformQuantizer() or LogQuantizer(), not {self.quantizer!r}")
+        for name in ("step", "alpha", "cap"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                if value != "auto":
+                    raise InputError(f'{name} must be a number > 0 or "auto", not {value!r}')
+            elif not 0 < value < math.inf:
+                raise InputError(f'{name} must be a number > 0 or "auto", not {value!r}')
+        if self.cap != "auto" and not self.cap < 1:
+            raise InputError(f"cap must be below 1, not {self.cap!r}")
+        if self.box not in BOXES:
+            raise unknown_name("box rule", self.box, BOXES)
+        for kind in (self.cpu_weights, self.model_weights):
+            if kind not in WEIGHTS:
+                raise unknown_name("weights", kind, WEIGHTS)
+        if self.model_weights == "curvature":
+            raise InputError('model_weights="curvature" speaks of CPU costs: use "metropolis" or "laplacian"')
+        if self.tracker_start not in ("gradient", "zero"):
+            raise unknown_name("tracker start", self.tracker_start, ("gradient", "zero"))
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Method:
+        """arXiv 2510.25176 as published: node-wise log quantisation, Laplacian weights, a box penalty, no momentum."""
+        published: dict[str, Any] = {
+            "quantizer": LogQuantizer(mode="node"),
+            "momentum": False,
+            "box": "penalty",
+            "cpu_weights": "laplacian",
+            "model_weights": "laplacian",
+            "name": "paper",
+        }
+        return cls(**(published | changes))
+
+    @property
+    def limits_boxes(self) -> bool:
+        """Whether flows are limited so that no share ever leaves its box."""
+        return self.box != "penalty"
+
+    @property
+    def sector(self) -> float:
+        """e^(rho/2): the most a quantised value can exceed the true one (spec, 3.2)."""
+        return math.exp(self.quantizer.rho / 2)

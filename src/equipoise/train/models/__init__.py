@@ -1,0 +1,11 @@
+"""Models g_i(y) that the centres train together. One file each; a user's own needs nodes, size, loss and gradient."""
+
+from equipoise.train.models.check import check_model
+from equipoise.train.models.least_squares import LeastSquares
+from equipoise.train.models.model import Model
+from equipoise.train.models.smooth_svm import SmoothSVM
+from equipoise.train.models.softmax import Softmax
+
+MODELS = {"least_squares": LeastSquares, "smooth_svm": SmoothSVM, "softmax": Softmax}
+
+__all__ = ["MODELS", "LeastSquares", "Model", "SmoothSVM", "Softmax", "check_model"]

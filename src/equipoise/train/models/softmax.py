@@ -1,0 +1,78 @@
+"""Multinomial logistic regression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.models.model import Model
+from equipoise.train.models.shards import Shard, largest_eigenvalue, read_shards
+
+
+class Softmax(Model):
+    """g_i(y) = (1/N) sum of cross-entropies + (reg/2n) |y|^2; y is W [features, classes] then the biases, row by row.
+
+    Labels are integers 0..classes-1; a node need not hold every class, so give `classes` when no shard has the last.
+    """
+
+    def __init__(self, shards: Sequence[Shard], *, classes: int | None = None, reg: float = 1e-3) -> None:
+        if not reg > 0:
+            raise InputError(f"Softmax needs reg > 0 (its optimum is not unique without); given {reg}")
+        data = read_shards(shards)
+        for node, labels in enumerate(data.y):
+            if (labels != np.floor(labels)).any() or (labels < 0).any():
+                raise InputError(f"Softmax needs labels 0, 1, 2, ...; shard {node} has {labels.min()!s}")
+        found = int(max(labels.max() for labels in data.y)) + 1
+        if classes is not None and found > classes:
+            raise InputError(f"Softmax was told {classes} classes but a shard has label {found - 1}: raise classes")
+        self.classes = max(classes or found, 2)
+        self.nodes, self.features, self.reg = data.nodes, data.features, float(reg)
+        self.convexity = self.reg
+        self.size = (self.features + 1) * self.classes
+        self._data, self._labels = data, [y.astype(np.int64) for y in data.y]
+
+    def _scores(self, X: Floats, y: Floats) -> Floats:
+        W = y.reshape(self.features + 1, self.classes)
+        return np.asarray(X @ W[:-1] + W[-1])
+
+    def loss(self, node: int, y: Floats) -> float:
+        scores, labels = self._scores(self._data.X[node], y), self._labels[node]
+        return self._cross_entropy(scores, labels) + float(0.5 * self.reg / self.nodes * (y @ y))
+
+    def _cross_entropy(self, scores: Floats, labels: AnyArray) -> float:
+        top = scores.max(axis=1)
+        log_sum = np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top
+        return float((log_sum - scores[np.arange(len(labels)), labels]).sum()) / self._data.samples
+
+    def gradient(self, node: int, y: Floats) -> Floats:
+        X, labels = self._data.X[node], self._labels[node]
+        miss = self._scores(X, y)
+        miss -= miss.max(axis=1, keepdims=True)
+        np.exp(miss, out=miss)
+        miss /= miss.sum(axis=1, keepdims=True)
+        miss[np.arange(len(labels)), labels] -= 1.0
+        miss /= self._data.samples
+        gradient = np.concatenate([(X.T @ miss).ravel(), miss.sum(axis=0)])
+        gradient += self.reg / self.nodes * y
+        return gradient
+
+    def totals(self, Y: Floats) -> Floats:
+        """All rows in one product per shard: the data is read once, whatever the number of models."""
+        W = Y.reshape(len(Y), self.features + 1, self.classes)
+        side_by_side = np.ascontiguousarray(W[:, :-1].transpose(1, 0, 2)).reshape(self.features, -1)
+        losses = 0.5 * self.reg * np.einsum("ij,ij->i", Y, Y)
+        for X, labels in zip(self._data.X, self._labels, strict=True):
+            scores = (X @ side_by_side).reshape(len(X), len(Y), self.classes) + W[:, -1]
+            losses += [self._cross_entropy(scores[:, k], labels) for k in range(len(Y))]
+        return np.asarray(losses)
+
+    def smoothness(self) -> Floats:
+        """The softmax Hessian is at most 1/2 in every direction."""
+        top = np.array([largest_eigenvalue(X, intercept=True) for X in self._data.X])
+        return np.asarray(0.5 * top / self._data.samples + self.reg / self.nodes)
+
+    def accuracy(self, y: Floats, X: Floats, answers: AnyArray) -> float | None:
+        return float(np.mean(self._scores(X, y).argmax(axis=1) == answers))

@@ -1,0 +1,116 @@
+"""What is to be solved: costs of CPU under a budget, a model on shards, or both (spec, section 1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import Floats, Ints
+from equipoise.train.costs.check import check_cost
+from equipoise.train.costs.cost import Cost, box, curvature
+from equipoise.train.grid import Grid, spread
+from equipoise.train.method import PENALTY, Method
+from equipoise.train.models.check import adopt
+from equipoise.train.models.model import Model
+
+STIFFNESS = 1.0  # kappa: the price of a full node, in curvatures (spec, 3.5)
+
+
+class Problem:
+    """minimise sum_i f_i(x_i) + g_i(y_i) with sum x = budget, lo <= x <= hi, and one model y. Either half may be absent."""
+
+    def __init__(self, cost: Cost | None = None, budget: float | None = None, model: Any = None) -> None:
+        if cost is None and model is None:
+            raise InputError("a problem needs a cost, a model, or both")
+        if (cost is None) != (budget is None):
+            raise InputError("a cost needs a budget, and a budget a cost: give both or neither")
+        if budget is not None and not math.isfinite(budget):
+            raise InputError(f"budget must be a finite number of CPUs, not {budget}")
+        self.cost, self.budget = cost, None if budget is None else float(budget)
+        self.model: Model | None = None if model is None else adopt(model)
+        sizes = {s for s in (getattr(cost, "nodes", None), getattr(self.model, "nodes", None)) if s is not None}
+        if len(sizes) > 1:
+            raise InputError(f"the cost speaks of {cost.nodes} nodes and the model of {self.model.nodes} shards")  # type: ignore[union-attr]
+        self.nodes: int | None = sizes.pop() if sizes else None
+        if cost is not None and self.nodes is not None:
+            self.market(self.nodes)  # refuse an infeasible budget now, not when the run starts
+
+    def sized(self, nodes: int) -> int:
+        """The number of nodes, agreed with a network's."""
+        if self.nodes is not None and self.nodes != nodes:
+            raise InputError(f"the problem has {self.nodes} nodes but the network has {nodes}")
+        return nodes
+
+    def market(self, nodes: int) -> Market | None:
+        """The CPU half for this many nodes, on its grid."""
+        if self.cost is None or self.budget is None:
+            return None
+        return Market.open(self.cost, self.budget, nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Market:
+    """The CPU half in numbers: boxes and budget in grid units, curvatures, prices."""
+
+    cost: Cost
+    grid: Grid
+    budget: int  # units
+    lo: Floats
+    hi: Floats
+    low: Ints  # units, snapped inward
+    high: Ints
+    flattest: Floats  # smallest f'' of each node on its box
+    curvature: Floats  # largest f'' of each node on its box
+    stiffness: Floats  # kappa a_i
+
+    @classmethod
+    def open(cls, cost: Cost, budget: float, nodes: int) -> Market:
+        lo, hi = box(cost, nodes)
+        check_cost(cost, nodes)
+        flattest, steepest = curvature(cost, lo, hi)
+        if not (np.isfinite(steepest).all() and (steepest > 0).all()):
+            node = int(np.flatnonzero(~((steepest > 0) & np.isfinite(steepest)))[0])
+            raise InputError(f"{type(cost).__name__} has no positive finite curvature at node {node}: {steepest[node]}")
+        grid = Grid.fit(budget, lo, hi)
+        low, high = grid.inward(lo, hi)
+        market = cls(cost, grid, grid.units(budget), lo, hi, low, high, flattest, steepest, STIFFNESS * steepest)
+        market.refuse_infeasible(budget)
+        return market
+
+    def refuse_infeasible(self, budget: float) -> None:
+        """A budget must lie between the sums of lo and hi."""
+        nodes, least, most = len(self.lo), float(self.lo.sum()), float(self.hi.sum())
+        units = self.grid.units(budget)
+        if np.isfinite(least) and units < int(self.low.sum()):
+            raise InputError(
+                f"budget {budget:g} is below the sum of lo, {least:g} over {nodes} nodes: raise it or lower lo"
+            )
+        if np.isfinite(most) and units > int(self.high.sum()):
+            raise InputError(
+                f"budget {budget:g} is above the sum of hi, {most:g} over {nodes} nodes: lower it or raise hi"
+            )
+
+    @property
+    def edge_tolerance(self) -> float:
+        """How near to a bound counts as on it, in CPUs: a billionth of the mean share, or two grid units."""
+        return max(2 * self.grid.unit, 1e-9 * abs(self.budget) * self.grid.unit / len(self.lo))
+
+    @property
+    def boxed(self) -> bool:
+        """Whether any node has a bound at all."""
+        return bool(np.isfinite(self.lo).any() or np.isfinite(self.hi).any())
+
+    def start(self) -> Ints:
+        """x(0): equal shares, as far as the boxes allow."""
+        return spread(self.budget, self.low, self.high)
+
+    def price(self, x: Floats, method: Method) -> Floats:
+        """f'(x): what a marginal unit costs; with a penalty outside the box where the method has no limiter."""
+        if method.limits_boxes:
+            return self.cost.derivative(x)
+        inside = np.clip(x, self.lo, self.hi)
+        return np.asarray(self.cost.derivative(inside) + (1.0 + PENALTY) * self.curvature * (x - inside))

@@ -1,0 +1,234 @@
+"""What a run leaves behind: shares, models, history, bits - and the certificate made from them."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from equipoise.certificate import Certificate, Check
+from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.audit import Extremes, disagreement, kkt_violation
+from equipoise.train.channel import Tally
+from equipoise.train.method import Method
+from equipoise.train.network import Network
+from equipoise.train.problem import Market, Problem
+from equipoise.train.truth import CpuOptimum, ModelOptimum
+
+Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
+
+DEFAULT_TARGET = 1e-6  # relative gap that a certificate asks for when the run was given no target
+TRACKER_LIMIT = 1e-9
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps a run took and the limits they are held against."""
+
+    step: float
+    cpu_limit: float | None  # 2 e^(-rho/2) / lambda_max(L H)
+    alpha: float | None
+    alpha_limit: float | None  # (2 - step lambda_max)^2 / (2 step L)
+
+    def worst(self) -> float:
+        """The largest of the steps, each as a fraction of its limit."""
+        parts = [0.0]
+        if self.cpu_limit is not None:
+            parts.append(self.step / self.cpu_limit)
+        if self.alpha is not None and self.alpha_limit is not None:
+            parts.append(self.alpha / self.alpha_limit if self.alpha_limit > 0 else np.inf)
+        return float(max(parts))
+
+
+@dataclass(frozen=True, eq=False)
+class LinkBits:
+    """Bits sent over each directed link that was used."""
+
+    senders: Ints
+    receivers: Ints
+    bits: Ints
+
+    @property
+    def total(self) -> int:
+        return int(self.bits.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The outcome of `solve`. Gaps are against a centralised solver, never against the run's own best."""
+
+    problem: Problem
+    network: Network
+    method: Method
+    seed: int
+    status: Status
+    reason: str
+    rounds: int
+    target: float | None
+    budget: float | None  # CPUs in force at the end, snapped to the grid
+    shares: Floats | None
+    models: Floats | None
+    cpu_optimum: CpuOptimum | None
+    model_optimum: ModelOptimum | None
+    history: dict[str, Floats]
+    share_history: Floats | None  # one row per row of the history
+    link_bits: LinkBits
+    bit_parts: dict[str, int]  # prices, models, overhead: what the bits were for
+    tallies: dict[str, Tally]
+    steps: Steps
+    worst: Extremes
+    market: Market | None
+    seconds: float
+    start_seconds: float  # of which: before the first round (data, eigenvalues, the centralised solver)
+
+    @property
+    def bits(self) -> int:
+        """Bits sent over all links."""
+        return self.link_bits.total
+
+    @property
+    def gap(self) -> float:
+        """F - F* at the end."""
+        return float(self.history["gap"][-1])
+
+    @property
+    def relative_gap(self) -> float:
+        """The worse half's gap at the end, as a part of its gap at the start."""
+        return float(self.history["relative_gap"][-1])
+
+    def certificate(self) -> Certificate:
+        """Checks recomputed from inputs and outputs alone (spec, DESIGN "The certificate")."""
+        target = DEFAULT_TARGET if self.target is None else self.target
+        checks: list[Check] = []
+        if self.market is not None and self.shares is not None and self.budget is not None:
+            checks += self._cpu_checks(target)
+        if self.models is not None:
+            checks.append(Check.at_most(
+                "tracker", self.worst.tracker, TRACKER_LIMIT,
+                "largest |sum z - sum grad g| over the recorded rounds, relative to the gradients",
+            ))  # fmt: skip
+            checks.append(Check.at_most(
+                "consensus", disagreement(self.models), np.sqrt(target),
+                "farthest model from the average one, relative to its size",
+            ))  # fmt: skip
+        checks.append(self._gap_check(target))
+        checks.append(self._steps_check())
+        checks.append(self._bits_check())
+        if self.status == "diverged":
+            checks.append(Check("divergence", None, None, False, self.reason))
+        return Certificate(tuple(checks))
+
+    def _cpu_checks(self, target: float) -> list[Check]:
+        assert self.market is not None and self.shares is not None and self.budget is not None
+        market, x = self.market, self.shares
+        spread = float(np.sum(x)) - self.budget
+        start, end = market.grid.floats(market.start()), x
+        tolerance = market.edge_tolerance
+        first, last = (
+            kkt_violation(v, market.cost.derivative(v), market.lo, market.hi, tolerance) for v in (start, end)
+        )
+        resolution = 8 * market.grid.unit * float(market.curvature.max())  # prices the grid cannot tell apart
+        return [
+            Check.at_most(
+                "budget", max(self.worst.budget, abs(spread)), 0.0,
+                f"largest |sum of shares - budget| over {self.worst.rounds} rounds, in CPUs",
+            ),
+            Check.at_most("box", max(self.worst.box, 0.0), 0.0, "farthest any share was outside its box in any round, in CPUs"),
+            Check.at_most(
+                "kkt", last, max(np.sqrt(target) * max(first, market_scale(market)), resolution),
+                "price difference between a node that could give CPU and one that could take it, halved",
+            ),
+        ]  # fmt: skip
+
+    def _gap_check(self, target: float) -> Check:
+        if self.status == "diverged" or not len(self.history["relative_gap"]):
+            return Check("gap", None, target, False, "the run diverged: no gap")
+        if not np.isfinite(self.history["relative_gap"][-1]):
+            return Check.not_made("gap", "no centralised optimum to compare with")
+        limit_text = "worst node's loss and the cost of the shares against a centralised solver, relative to the start"
+        worst_negative = float(np.min(self.history["relative_gap"]))
+        if worst_negative < -1e-9:
+            return Check("gap", worst_negative, target, False, "a negative gap: the run was infeasible on the way")
+        return Check.at_most("gap", self.relative_gap, target, limit_text)
+
+    def _steps_check(self) -> Check:
+        return Check.at_most(
+            "steps", self.steps.worst(), 1.0, "largest step as a part of its stability limit (step and alpha)"
+        )
+
+    def _bits_check(self) -> Check:
+        """Recount from the graphs that were used: fixed-width codes, plus at most 34 bits of limiter a link and round."""
+        least, most = self._recount()
+        sent = self.bits
+        meaning = f"bits sent over all links; a recount from the graphs allows {least:,} to {most:,}"
+        return Check("bits", float(sent), float(most), least <= sent <= most, meaning)
+
+    def _recount(self) -> tuple[int, int]:
+        q = self.method.quantizer
+        width = (0 if self.market is None else 1) + (0 if self.models is None else 2 * self.models.shape[1])
+        links = sum(2 * len(self.network.topology(k).tails) for k in range(self.rounds)) if not self.network.static else (
+            2 * len(self.network.topology(0).tails) * self.rounds
+        )  # fmt: skip
+        used = len(self.link_bits.bits)
+        least = min(q.bits, 64) * width * links
+        limiter = 0 if self.market is None else 2 * (1 + 2 * 8)
+        first = used * (64 * width + 64)
+        return least, least + links * (limiter + 32) + first + 64 * used * self.network.n
+
+    def save_history(self, path: Path) -> None:
+        """history.csv: one row per recorded round; shares of every node at its end."""
+        names = list(self.history)
+        columns: list[AnyArray] = [self.history[name] for name in names]
+        if self.share_history is not None:
+            names += [f"share_{i}" for i in range(self.share_history.shape[1])]
+            columns += list(self.share_history.T)
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(names)
+            for row in zip(*columns, strict=True):
+                writer.writerow(
+                    [
+                        int(v) if name in ("round", "bits") else repr(float(v))
+                        for name, v in zip(names, row, strict=True)
+                    ]
+                )
+
+    def summary(self) -> dict[str, Any]:
+        """The result as plain values: what stands in result.json. Repeats bit for bit; holds no times."""
+        found: dict[str, Any] = {
+            "status": self.status,
+            "reason": self.reason,
+            "rounds": self.rounds,
+            "gap": finite(self.gap) if len(self.history["gap"]) else None,
+            "relative_gap": finite(self.relative_gap) if len(self.history["gap"]) else None,
+            "bits": self.bits,
+            "bits_for": self.bit_parts,
+            "links": len(self.link_bits.bits),
+            "step": self.steps.step,
+            "alpha": self.steps.alpha,
+            "quantizer": {name: tally._asdict() for name, tally in self.tallies.items()},
+        }
+        if self.shares is not None and self.cpu_optimum is not None:
+            found |= {
+                "budget": self.budget,
+                "shares": self.shares.tolist(),
+                "optimal_shares": self.cpu_optimum.shares.tolist(),
+                "price": self.cpu_optimum.price,
+            }
+        if self.models is not None and self.model_optimum is not None:
+            found |= {"optimal_loss": self.model_optimum.loss, "consensus": disagreement(self.models)}
+        return found
+
+
+def finite(value: float) -> float | None:
+    """A number fit for JSON."""
+    return float(value) if np.isfinite(value) else None
+
+
+def market_scale(market: Market) -> float:
+    """A price difference that matters even when the start happens to be optimal: one part in 1e3 of curvature x share."""
+    mean = abs(market.budget) * market.grid.unit / len(market.lo)
+    return 1e-3 * float(market.flattest.min()) * mean

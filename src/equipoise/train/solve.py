@@ -1,0 +1,176 @@
+"""The main loop: negotiate shares and train, round by round (spec, section 2)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import Floats
+from equipoise.train.book import Book
+from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
+from equipoise.train.method import Method
+from equipoise.train.network import Network
+from equipoise.train.problem import Problem
+from equipoise.train.run import Run, Status
+from equipoise.train.state import State, fingerprint
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What a callback sees after a round: its number (1 is the first), the last recorded gap, and the state itself."""
+
+    number: int
+    rounds: int
+    relative_gap: float
+    state: State
+
+    @property
+    def shares(self) -> Floats | None:
+        return self.state.shares
+
+    @property
+    def models(self) -> Floats | None:
+        return self.state.models
+
+
+Callback = Callable[[Moment], object]
+
+
+def solve(
+    problem: Problem,
+    network: Network,
+    method: Method | None = None,
+    *,
+    rounds: int = 2000,
+    seed: int = 0,
+    target: float | None = None,
+    patience: int | None = None,
+    every: int | None = None,
+    start: str | ArrayLike = "zeros",
+    budgets: Mapping[int, float] | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 200,
+    resume: str | Path | None = None,
+) -> Run:
+    """Run `rounds` rounds, or fewer.
+
+    target     stop once the gap is this part of the gap at the start (worse half of the two)
+    patience   stop when the gap has not improved by 1% in this many rounds
+    every      record history each so many rounds (default: enough for about 200 rows with a model, each round without)
+    start      y(0): "zeros", "random" (by seed), or an array
+    budgets    {round: CPUs}: before that round the budget becomes this; it enters or leaves inside the boxes
+    callback   called after each round with a Moment; return True to stop
+    checkpoint, resume   a file that keeps the run each `checkpoint_every` rounds and when stopped; go on from it
+    """
+    began = time.perf_counter()
+    method = method or Method()
+    _check(rounds, target, patience, every, checkpoint_every)
+    state = State(problem, network, method, seed=seed, start=start)
+    budgets = _check_budgets(budgets, state, rounds)
+    book = Book(problem, state)
+    name = fingerprint(problem, network, method, seed)
+    every = every or (max(1, rounds // 200) if problem.model is not None else max(1, rounds // 20_000))
+    number, relative = 0, np.inf
+    if resume is not None:
+        memory = load_checkpoint(resume, name)
+        number = int(memory["round"])
+        state.restore(memory)
+        book.reprice(state)
+        book.restore(memory)
+        relative = book.rows[-1]["relative_gap"] if book.rows else np.inf
+    else:
+        book.watch(state)
+        relative = book.write(state, 0)
+    start_seconds = time.perf_counter() - began
+
+    def keep() -> None:
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, state.memory() | book.memory() | {"round": np.array(number)}, name)
+
+    status: Status = "finished"
+    reason = f"all {rounds} rounds played"
+    try:
+        while number < rounds:
+            round = state.meet(number)
+            if number in budgets:
+                state.rebudget(budgets[number], round)
+                book.reprice(state)
+                book.watch(state)
+            diverged = state.advance(round, number)
+            number += 1
+            if diverged:
+                status, reason = "diverged", f"the {diverged} diverged in round {number}: {_advice(state)}"
+                break
+            book.watch(state)
+            if number % every == 0 or number == rounds:
+                relative = book.write(state, number)
+                waiting = any(later >= number for later in budgets)
+                if target is not None and relative <= target and not waiting:
+                    status, reason = "converged", f"the target gap {target:g} was reached in round {number}"
+                    break
+                if patience is not None and number - book.best_round >= patience and not waiting:
+                    status, reason = "stagnated", f"no progress in the last {patience} rounds"
+                    break
+            if checkpoint is not None and number % checkpoint_every == 0:
+                keep()
+            if callback is not None and callback(Moment(number, rounds, relative, state)) is True:
+                status, reason = "stopped", f"the callback stopped the run in round {number}"
+                break
+    except KeyboardInterrupt:
+        status, reason = "stopped", f"interrupted after round {number}"
+    if status == "stopped":
+        keep()
+    if status != "diverged" and (not book.rows or book.rows[-1]["round"] != number):
+        book.write(state, number)
+    return Run(
+        problem=problem, network=network, method=method, seed=seed, status=status, reason=reason, rounds=number,
+        target=target, budget=None if state.market is None else state.budget * state.market.grid.unit,
+        shares=state.shares, models=None if state.models is None else state.models.copy(),
+        cpu_optimum=book.cpu_optimum, model_optimum=book.model_optimum,
+        history=book.history(), share_history=book.share_history(),
+        link_bits=state.link_bits(), bit_parts=state.bit_parts(), tallies=state.tallies(),
+        steps=state.steps, worst=book.auditor.worst, market=state.market,
+        seconds=time.perf_counter() - began, start_seconds=start_seconds,
+    )  # fmt: skip
+
+
+def _check(rounds: int, target: float | None, patience: int | None, every: int | None, checkpoint_every: int) -> None:
+    for name, value in (
+        ("rounds", rounds),
+        ("checkpoint_every", checkpoint_every),
+        ("patience", patience),
+        ("every", every),
+    ):
+        if value is not None and value < 1:
+            raise InputError(f"{name} must be at least 1, not {value}")
+    if target is not None and not target > 0:
+        raise InputError(f"target must be > 0, not {target}")
+
+
+def _check_budgets(budgets: Mapping[int, float] | None, state: State, rounds: int) -> dict[int, float]:
+    """Changes of budget, each feasible."""
+    if not budgets:
+        return {}
+    if state.market is None:
+        raise InputError("budgets change a CPU budget, but the problem has no cost")
+    for number, budget in budgets.items():
+        if not 0 <= number < rounds:
+            raise InputError(f"budget change at round {number} is outside 0..{rounds - 1}")
+        state.market.refuse_infeasible(budget)
+    return dict(budgets)
+
+
+def _advice(state: State) -> str:
+    steps = state.steps
+    if steps.cpu_limit is not None and steps.step >= steps.cpu_limit:
+        return f"step {steps.step:g} is past its limit {steps.cpu_limit:.4g}; lower it or use step='auto'"
+    if steps.alpha is not None and steps.alpha_limit is not None and steps.alpha >= steps.alpha_limit:
+        return f"alpha {steps.alpha:g} is past its limit {steps.alpha_limit:.4g}; lower it or use alpha='auto'"
+    return "lower step, alpha or rho"

@@ -1,0 +1,242 @@
+"""Everything that changes during a run: who has met whom, shares, models, and the round's number."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import breadth_first_order
+
+from equipoise.errors import InputError
+from equipoise.train import theory
+from equipoise.train.allocate import Allocation
+from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Channel, Tally
+from equipoise.train.learn import Learning
+from equipoise.train.links import Links, Round
+from equipoise.train.method import AUTO_DESCENT, AUTO_STEP, LARGEST_CAP, STATIC_CAP, SWITCHING_CAP, Method
+from equipoise.train.models.model import Model
+from equipoise.train.network import Network
+from equipoise.train.overhead import Overhead
+from equipoise.train.problem import Market, Problem
+from equipoise.train.run import LinkBits, Steps
+
+
+class StepWarning(UserWarning):
+    """A step was set past the limit of its theory."""
+
+
+class State:
+    """Both halves of a run, ready for its next round."""
+
+    def __init__(
+        self, problem: Problem, network: Network, method: Method, *, seed: int = 0, start: str | ArrayLike = "zeros"
+    ) -> None:
+        self.network, self.method = network, method
+        nodes = problem.sized(network.n)
+        self.market = problem.market(nodes)
+        self.links = Links(network)
+        self.links.round(0)
+        smoothness = None if problem.model is None else _smoothness(problem.model)
+        self.steps = choose_steps(self.market, smoothness, network, method)
+        self.overhead = Overhead(self.links, method.cpu_weights == "curvature" and self.market is not None)
+        if smoothness is not None and method.alpha == "auto":
+            self.overhead.flood(smoothness, self.links, network)
+        pairs, slots = self.links.pairs, self.links.slots
+        self.allocation: Allocation | None = None
+        self.learning: Learning | None = None
+        self.budget = 0
+        if self.market is not None:
+            self.allocation = Allocation(self.market, method, self.steps.step, pairs, slots)
+            self.budget = self.market.budget
+        if problem.model is not None and self.steps.alpha is not None:
+            cap = _auto_cap(problem.model, smoothness, network, self.steps) if method.cap == "auto" else method.cap
+            first = _first_models(problem.model, start, seed)
+            self.learning = Learning(problem.model, method, self.steps.step, self.steps.alpha, cap, pairs, slots, first)
+            self._calm = 1e12 * (1.0 + float(np.abs(self.learning.yz).max()))
+
+    def meet(self, number: int) -> Round:
+        """Who is connected in this round; room is made for pairs that meet for the first time."""
+        round = self.links.round(number)
+        if self.links.per_link:
+            pairs, slots = self.links.pairs, self.links.slots
+            for half in (self.allocation, self.learning):
+                if half is not None:
+                    half.grow(pairs, slots)
+            self.overhead.grow(slots)
+        self.overhead.advance(round, number)
+        return round
+
+    def advance(self, round: Round, number: int) -> str | None:
+        """One round of both halves; the name of what diverged, or None."""
+        if self.allocation is not None and not self.allocation.advance(round, number):
+            return "shares"
+        if self.learning is not None:
+            if not self.learning.advance(round, number):
+                return "models"
+            if not np.abs(self.learning.yz).max() < self._calm:
+                return "models"
+        return None
+
+    def rebudget(self, budget: float, round: Round) -> None:
+        """A new budget: the difference enters (leaves) at node 0 and then its neighbours, inside the boxes."""
+        assert self.allocation is not None and self.market is not None
+        units = self.market.grid.units(budget)
+        nearest = breadth_first_order(round.topology.laplacian(), 0, directed=False, return_predecessors=False)
+        self.allocation.shift(units - self.budget, nearest.astype(np.int64))
+        self.budget = units
+
+    @property
+    def shares(self) -> Floats | None:
+        """CPUs of each node, exactly."""
+        return None if self.allocation is None else self.allocation.market.grid.floats(self.allocation.shares)
+
+    @property
+    def models(self) -> Floats | None:
+        """Parameters of each node."""
+        return None if self.learning is None else self.learning.models
+
+    def _channels(self) -> dict[str, Channel]:
+        halves = {"prices": self.allocation, "models": self.learning}
+        return {name: half.channel for name, half in halves.items() if half is not None}
+
+    def tallies(self) -> dict[str, Tally]:
+        """How often each stream left the quantiser's range."""
+        return {
+            name: Tally(int(c.tally[NUMBERS]), int(c.tally[SATURATED]), int(c.tally[UNDERFLOWED]))
+            for name, c in self._channels().items()
+        }
+
+    def bit_parts(self) -> dict[str, int]:
+        """Bits sent so far over all links, by what they were for."""
+        weight = np.ones(0) if self.links.per_link else self.network.topology(0).degree
+        sums: dict[str, int] = {}
+        for name, bits in self._slot_bits().items():
+            sums[name] = int(bits.sum()) if self.links.per_link else int((bits * weight).sum())
+        return sums
+
+    def _slot_bits(self) -> dict[str, AnyArray]:
+        slots = self.links.slots
+        return {name: c.bits_sent[:slots] for name, c in self._channels().items()} | {
+            "overhead": self.overhead.bits[:slots]
+        }
+
+    def link_bits(self) -> LinkBits:
+        """Bits of each directed link."""
+        senders, receivers = self.links.directed()
+        each = np.sum(list(self._slot_bits().values()), axis=0)
+        return LinkBits(senders, receivers, each if self.links.per_link else each[senders])
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep."""
+        parts: dict[str, dict[str, AnyArray]] = {"links": dict(self.links.memory()), "overhead": self.overhead.memory()}
+        if self.allocation is not None:
+            parts["cpu"] = self.allocation.memory()
+            parts["budget"] = {"units": np.array(self.budget)}
+        if self.learning is not None:
+            parts["model"] = self.learning.memory()
+        return {f"{part}/{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        """Take up a checkpoint."""
+        self.links.restore(_part(memory, "links"))
+        self.overhead.restore(_part(memory, "overhead"))
+        if self.allocation is not None:
+            self.allocation.restore(_part(memory, "cpu"))
+            self.budget = int(memory["budget/units"])
+        if self.learning is not None:
+            self.learning.restore(_part(memory, "model"))
+
+
+def _part(memory: dict[str, AnyArray], part: str) -> dict[str, AnyArray]:
+    return {name.removeprefix(part + "/"): array for name, array in memory.items() if name.startswith(part + "/")}
+
+
+def _smoothness(model: Model) -> Floats:
+    smoothness = model.smoothness()
+    if not (np.isfinite(smoothness).all() and (smoothness >= 0).all() and smoothness.max() > 0):
+        raise InputError(
+            f"{type(model).__name__}.smoothness() must be finite and positive; the largest is {smoothness.max()}"
+        )
+    return smoothness
+
+
+def _first_models(model: Model, start: str | ArrayLike, seed: int) -> Floats:
+    """y(0): zeros, or random by seed, or what the user gives (one row for all, or one per node)."""
+    if isinstance(start, str):
+        if start == "zeros":
+            return np.zeros((model.nodes, model.size))
+        if start == "random":
+            return np.random.default_rng(seed).standard_normal((model.nodes, model.size))
+        raise InputError(f'start must be "zeros", "random" or an array, not {start!r}')
+    given = np.asarray(start, dtype=np.float64)
+    if given.shape not in ((model.size,), (model.nodes, model.size)) or not np.isfinite(given).all():
+        raise InputError(
+            f"start must be finite, of shape ({model.size},) or ({model.nodes}, {model.size}); it is {given.shape}"
+        )
+    return np.broadcast_to(given, (model.nodes, model.size)).copy()
+
+
+def choose_steps(market: Market | None, smoothness: Floats | None, network: Network, method: Method) -> Steps:
+    """The steps, automatic or given, with their limits; a given one past its limit is warned about by name."""
+    rho = method.quantizer.rho
+    cpu_limit = mixing = None
+    if market is not None:
+        curvature = theory.effective_curvature(market.curvature, method)
+        cpu_limit = theory.step_limit(theory.top_eigenvalue(network, method.cpu_weights, curvature), rho)
+    if smoothness is not None:
+        mixing = theory.top_eigenvalue(network, method.model_weights)
+    step = _auto_step(cpu_limit, mixing, method) if method.step == "auto" else float(method.step)
+    alpha = alpha_limit = None
+    if smoothness is not None and mixing is not None:
+        L = float(smoothness.max())
+        alpha_limit = theory.alpha_limit(step, mixing, L)
+        if method.alpha != "auto":
+            alpha = float(method.alpha)
+        elif method.name == "paper":
+            alpha = 0.5 * theory.paper_alpha(theory.smallest_connectivity(network, method.model_weights), L)
+        else:
+            alpha = AUTO_DESCENT / method.sector / (step * L)
+    if cpu_limit is not None and step >= cpu_limit:
+        warnings.warn(
+            f"step {step:g} is past its limit {cpu_limit:.4g} for these costs and this network: CPU may diverge",
+            StepWarning,
+            stacklevel=4,
+        )
+    if alpha is not None and alpha_limit is not None and alpha >= alpha_limit:
+        warnings.warn(
+            f"alpha {alpha:g} is past its limit {alpha_limit:.4g} at step {step:g}: the models may diverge",
+            StepWarning,
+            stacklevel=4,
+        )
+    return Steps(step, cpu_limit, alpha, alpha_limit)
+
+
+def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method) -> float:
+    """0.6 e^(-rho/2) on curvature and Metropolis weights, from local information; else the same part of the limit."""
+    choices = []
+    if cpu_limit is not None:
+        choices.append(1.0 / method.sector if method.cpu_weights == "curvature" and method.limits_boxes else cpu_limit)
+    if mixing is not None:
+        choices.append(1.0 / method.sector if method.model_weights == "metropolis" else 1.0 / (mixing * method.sector))
+    return AUTO_STEP * min(c for c in choices if math.isfinite(c)) if any(map(math.isfinite, choices)) else AUTO_STEP
+
+
+def _auto_cap(model: Model, smoothness: Floats | None, network: Network, steps: Steps) -> float:
+    """Momentum for the conditioning k that a ridge guarantees, 1 - 2/sqrt(k); a careful constant where there is none."""
+    careful = STATIC_CAP if network.static else SWITCHING_CAP
+    if not model.convexity > 0 or smoothness is None or steps.alpha is None:
+        return careful
+    conditioning = model.nodes / (steps.step * steps.alpha * model.convexity)
+    return max(careful, min(LARGEST_CAP, 1.0 - 2.0 / math.sqrt(max(conditioning, 4.0))))
+
+
+def fingerprint(problem: Problem, network: Network, method: Method, seed: int) -> str:
+    """A short name of what is being run, so that a checkpoint is not taken up by another run."""
+    size = None if problem.model is None else problem.model.size
+    text = repr((type(problem.cost).__name__, problem.budget, type(problem.model).__name__, size, network.n,
+                 network.description, method, seed))  # fmt: skip
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,70 @@
+"""Bounds that the run is held against (spec, section 3.6). Functions of numbers, so that tests can drive both sides."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from equipoise.train.arrays import Floats
+from equipoise.train.method import PENALTY, Method
+from equipoise.train.network import Network
+from equipoise.train.spectrum import lambda_2, lambda_max
+from equipoise.train.topology import Topology
+from equipoise.train.weights import edge_weights
+
+TOPOLOGIES_LOOKED_AT = 8  # of a periodic network, for exact eigenvalues; the rest and fresh ones by row sums
+
+
+def sector(rho: float) -> tuple[float, float]:
+    """q(v)/v lies in [e^(-rho/2), e^(rho/2)], exactly."""
+    return math.exp(-rho / 2), math.exp(rho / 2)
+
+
+def step_limit(top_eigenvalue: float, rho: float = 0.0) -> float:
+    """CPU flows descend while step < 2 e^(-rho/2) / lambda_max(L H)."""
+    return 2.0 * math.exp(-rho / 2) / top_eigenvalue if top_eigenvalue > 0 else math.inf
+
+
+def alpha_limit(step: float, top_eigenvalue: float, smoothness: float) -> float:
+    """Learning is stable (Euler, equal Hessians) iff step alpha h < (2 - step lambda_max)^2 / 2; 0 if mixing is not."""
+    left = 2.0 - step * top_eigenvalue
+    return left * left / (2.0 * step * smoothness) if left > 0 else 0.0
+
+
+def paper_alpha(second_eigenvalue: float, smoothness: float) -> float:
+    """|lambda_2| / L: the paper's sufficient bound, up to its factor; slow, not a boundary."""
+    return abs(second_eigenvalue) / smoothness
+
+
+def top_eigenvalue(network: Network, weights: str, curvature: Floats | None = None) -> float:
+    """lambda_max(L), or of L H with the CPU costs' curvature, over every graph of the network."""
+    if network.period is None:
+        return max(_row_bound(network.topology(k), weights, curvature) for k in range(TOPOLOGIES_LOOKED_AT))
+    found = 0.0
+    for k in range(network.period):
+        topology = network.topology(k)
+        if k < TOPOLOGIES_LOOKED_AT:
+            found = max(found, lambda_max(topology, edge_weights(weights, topology, curvature), scale=curvature))
+        else:
+            found = max(found, _row_bound(topology, weights, curvature))
+    return found
+
+
+def smallest_connectivity(network: Network, weights: str) -> float:
+    """lambda_2, the worst over (the first of) the network's graphs."""
+    count = min(network.period or TOPOLOGIES_LOOKED_AT, TOPOLOGIES_LOOKED_AT)
+    graphs = (network.topology(k) for k in range(count))
+    return min(lambda_2(topology, edge_weights(weights, topology)) for topology in graphs)
+
+
+def _row_bound(topology: Topology, weights: str, curvature: Floats | None) -> float:
+    """Gershgorin: lambda_max <= 2 max_i a_i sum_j w_ij. For curvature weights this is 2, whatever the graph."""
+    w = edge_weights(weights, topology, curvature)
+    rows = np.bincount(topology.tails, w, topology.n) + np.bincount(topology.heads, w, topology.n)
+    return float(2.0 * (rows * (1.0 if curvature is None else curvature)).max(initial=0.0))
+
+
+def effective_curvature(curvature: Floats, method: Method) -> Floats:
+    """What the step must respect: a penalty adds its own curvature outside the box."""
+    return curvature if method.limits_boxes else curvature * (1.0 + PENALTY)

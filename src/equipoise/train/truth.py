@@ -1,0 +1,144 @@
+"""The independent truth: both halves solved centrally, sharing nothing with the rounds (spec, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.train.arrays import Floats
+from equipoise.train.costs.cost import Cost
+from equipoise.train.models.model import Model
+
+HALVINGS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class CpuOptimum:
+    """Best shares under the budget, and the price lambda* they share."""
+
+    shares: Floats
+    price: float
+
+
+@dataclass(frozen=True, eq=False)
+class ModelOptimum:
+    """Best common model, its total loss, and how flat the loss is there (largest component of the gradient)."""
+
+    parameters: Floats
+    loss: float
+    gradient: float
+
+
+def optimal_shares(cost: Cost, budget: float, lo: Floats, hi: Floats) -> CpuOptimum:
+    """Bisection on the price: at price p node i wants the x in its box where f_i'(x) = p; the sum grows with p."""
+    at_price = _demand(cost, lo, hi)
+    low, high = _bracket(lambda p: float(at_price(p).sum()), budget, _slope_scale(cost, lo, hi))
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if at_price(middle).sum() < budget:
+            low = middle
+        else:
+            high = middle
+    price = 0.5 * (low + high)
+    return CpuOptimum(_share_out_rest(at_price(price), at_price(low), at_price(high), budget, lo, hi), price)
+
+
+def _share_out_rest(x: Floats, below: Floats, above: Floats, budget: float, lo: Floats, hi: Floats) -> Floats:
+    """The last bits that bisection leaves, moved to nodes inside their boxes, so that the sum is the budget."""
+    wide = above - below
+    for _ in range(3):
+        rest = budget - float(np.sum(x))
+        inside = (x > lo) & (x < hi)
+        pull = np.where(inside, np.maximum(wide, 1e-300), 0.0) if inside.any() else wide
+        if rest == 0.0 or not pull.sum() > 0:
+            break
+        x = np.clip(x + rest * (pull / pull.sum()), lo, hi)
+    return x
+
+
+def _demand(cost: Cost, lo: Floats, hi: Floats) -> Callable[[float], Floats]:
+    """What every node takes at a price: in closed form where the cost offers it, else by bisection on its derivative."""
+    closed = getattr(cost, "share_at", None)
+    if closed is not None:
+        return lambda price: np.clip(closed(price), lo, hi)
+
+    def bisected(price: float) -> Floats:
+        left, right = _finite_box(cost, lo, hi, price)
+        for _ in range(100):
+            middle = 0.5 * (left + right)
+            rising = cost.derivative(middle) < price
+            left, right = np.where(rising, middle, left), np.where(rising, right, middle)
+        return np.asarray(0.5 * (left + right))
+
+    return bisected
+
+
+def _finite_box(cost: Cost, lo: Floats, hi: Floats, price: float) -> tuple[Floats, Floats]:
+    """Open ends replaced by points whose derivative lies beyond the price."""
+    left = np.where(np.isfinite(lo), lo, np.where(np.isfinite(hi), hi, 0.0) - 1.0)
+    right = np.where(np.isfinite(hi), hi, np.where(np.isfinite(lo), lo, 0.0) + 1.0)
+    for _ in range(1000):
+        too_high, too_low = cost.derivative(left) > price, cost.derivative(right) < price
+        move_left, move_right = too_high & ~np.isfinite(lo), too_low & ~np.isfinite(hi)
+        if not (move_left.any() or move_right.any()):
+            break
+        width = right - left
+        left, right = np.where(move_left, left - width, left), np.where(move_right, right + width, right)
+    return left, right
+
+
+def _slope_scale(cost: Cost, lo: Floats, hi: Floats) -> float:
+    """A size of price to start the search from."""
+    inside = np.clip(np.zeros_like(lo), lo, hi)
+    return max(1e-6, float(np.abs(cost.derivative(inside)).max()))
+
+
+def _bracket(total: Callable[[float], float], budget: float, scale: float) -> tuple[float, float]:
+    """Prices between which the budget is met."""
+    low, high = -scale, scale
+    for _ in range(1000):
+        if total(low) <= budget:
+            break
+        low *= 2.0
+    for _ in range(1000):
+        if total(high) >= budget:
+            break
+        high *= 2.0
+    return low, high
+
+
+def optimal_model(model: Model, progress: Callable[[int], None] | None = None) -> ModelOptimum:
+    """Pooled data, in closed form where the model has one, else L-BFGS until the gradient is as flat as floats allow."""
+    known = model.optimum()
+    if known is None:
+        known = _descend(model, progress)
+    loss, gradient = model.total(known)
+    return ModelOptimum(known, loss, float(np.abs(gradient).max()))
+
+
+def _descend(model: Model, progress: Callable[[int], None] | None) -> Floats:
+    from scipy.optimize import minimize
+
+    y = np.zeros(model.size)
+    steps = 0
+
+    def count(_: object) -> None:
+        nonlocal steps
+        steps += 1
+        if progress is not None:
+            progress(steps)
+
+    scale = float(np.abs(model.total(y)[1]).max()) or 1.0
+    for _ in range(4):  # restarts clear the memory of curvature once line searches meet rounding
+        found = minimize(
+            model.total, y, jac=True, method="L-BFGS-B", callback=count,
+            options={"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": 0.0, "gtol": 1e-11 * scale, "maxls": 50},
+        )  # fmt: skip
+        y = np.asarray(found.x)
+        if np.abs(found.jac).max() <= 1e-9 * scale:
+            break
+    return y
