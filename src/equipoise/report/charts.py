@@ -72,7 +72,7 @@ def legend(**more: Any) -> Option:
         "left": "center",
         "icon": "roundRect",
         "itemWidth": 16,
-        "itemHeight": 8,
+        "itemHeight": 14,  # lower than its text, a paged legend cuts the text
         "textStyle": {"color": "@ink"},
         "pageTextStyle": {"color": "@soft"},
         "pageIconColor": "@soft",
@@ -111,12 +111,12 @@ def _axis(name: str, kind: str, **more: Any) -> Option:
     }
 
 
-def log_range(values: Iterable[float | None]) -> Option:
-    """Whole decades around all drawn values, with at most seven of them labelled, evenly."""
+def log_range(values: Iterable[float | None], labels: int = 7) -> Option:
+    """Whole decades around all drawn values, with at most so many of them labelled, evenly."""
     drawn = [v for v in values if v is not None and 0 < v < math.inf]
     low, high = (min(drawn), max(drawn)) if drawn else (0.1, 1.0)
     bottom, top = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
-    step = max(1, math.ceil((top - bottom) / 6))
+    step = max(1, math.ceil((top - bottom) / (labels - 1)))
     bottom = top - step * max(1, math.ceil((top - bottom) / step))
     return {"min": 10.0**bottom, "max": 10.0**top, "interval": step}
 
@@ -151,7 +151,7 @@ def mark_at(axis: str, value: float, text: str, colour: str = "@ink") -> Option:
         "silent": True,
         "symbol": "none",
         "lineStyle": {"color": colour, "type": "dashed", "width": 1.5},
-        "label": {"formatter": text, "color": colour, "position": "insideStartTop", "fontSize": 12},
+        "label": {"formatter": text, "color": colour, "position": "insideStartTop", "distance": 7, "fontSize": 12},
         "precision": 20,  # without it ECharts draws the line at the value rounded to two decimals
         "data": [{axis: value}],
     }

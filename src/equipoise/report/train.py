@@ -7,6 +7,7 @@ from typing import Any
 
 from equipoise.report import train_charts
 from equipoise.report.page import render, verdict
+from equipoise.report.train_network import network
 from equipoise.report.words import NOTHING, count, number, percent, scaled
 from equipoise.train.run import Run
 
@@ -19,7 +20,7 @@ def train_page(run: Run, document: dict[str, Any]) -> str:
     charts = [
         train_charts.convergence(run, _target(document)),
         train_charts.shares_over_time(run),
-        train_charts.network(run, None if accuracy is None else accuracy["nodes"]),
+        network(run, None if accuracy is None else accuracy["nodes"]),
         train_charts.bits_spent(run),
         train_charts.final_shares(run),
         None if accuracy is None else train_charts.node_accuracy(accuracy),
@@ -62,8 +63,8 @@ def _data_name(config: dict[str, Any]) -> str:
     """digits, or the name of the file the data came from."""
     name = config.get("data")
     if name == "csv" and config.get("data_file"):
-        name = Path(str(config["data_file"])).name
-    return str(name) if isinstance(name, str) and name != "none" else ""
+        return Path(str(config["data_file"])).name
+    return name.replace("_", " ") if isinstance(name, str) and name != "none" else ""
 
 
 def _target(document: dict[str, Any]) -> float | None:
@@ -88,7 +89,6 @@ def _key_numbers(run: Run, result: dict[str, Any], target: float | None) -> list
     ]
     if "accuracy" in result:
         worst, central = result["accuracy"]["worst"], result["accuracy"]["centralised"]
-        found.append(
-            {"name": "worst node's test accuracy", "value": percent(worst), "note": f"centralised: {percent(central)}"}
-        )
+        note = f"centralised: {percent(central)}"
+        found.append({"name": "worst node's test accuracy", "value": percent(worst), "note": note})
     return found

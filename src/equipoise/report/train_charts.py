@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,54 +33,78 @@ from equipoise.train.run import Run
 ROWS_DRAWN = 1000  # of the history; a page stays small whatever the run's length
 SHARE_ROWS_DRAWN = 300
 BANDS, LARGEST = 40, 20  # with more nodes than bands, the largest are drawn one by one and the rest as one
-CIRCLE, DRAWABLE = 60, 400  # nodes up to which the network is a circle, and up to which it is drawn at all
 BARS, DOTS = 60, 500  # nodes up to which each has a bar, and how many dots are drawn at most
-BINS = 30
+NARROW = 30  # nodes up to which a chart of all of them fits half a row
 
-# Column of the history, its name, its colour and stroke, and what it says.
+
+@dataclass(frozen=True)
+class Curve:
+    """A column of the history as a line."""
+
+    column: str
+    name: str
+    colour: str
+    stroke: Option
+    meaning: str
+
+
+TRACKER = Curve("tracker", "tracker", "@grey", {}, "error of the tracked gradient, mere rounding if all is well")
 CURVES = (
-    ("relative_gap", "relative gap", "@blue", {"width": 2.5}, "how far the result is from what one central solver with all "
-     "data and all CPUs would reach, as a part of the distance at the start"),
-    ("consensus", "consensus", "@teal", {}, "how far the nodes' models still differ"),
-    ("kkt", "kkt", "@amber", {"type": "dashed"}, "how far the nodes' prices of a CPU still differ"),
-    ("tracker", "tracker", "@grey", {"type": "dotted"}, "the error of the tracked gradient, which is rounding when all is well"),
-)  # fmt: skip
+    Curve("relative_gap", "relative gap", "@blue", {"width": 2.5}, "distance from what one central solver would reach"),
+    Curve("consensus", "consensus", "@teal", {}, "how far the nodes' models differ"),
+    Curve("kkt", "kkt", "@amber", {"type": "dashed"}, "how far the nodes' prices of a CPU differ"),
+    TRACKER,
+)
 
 
 def convergence(run: Run, target: float | None) -> Chart | None:
-    """Gap, consensus, kkt and tracker against rounds, on a log axis."""
-    rows = thinned(len(run.history["round"]), ROWS_DRAWN)
-    drawn = [
-        (curve, log_points(run.history["round"], run.history[curve[0]], rows))
-        for curve in CURVES
-        if curve[0] in run.history
-    ]
+    """Gap, consensus and kkt against rounds on a log axis; the tracker, many decades lower, in a strip below."""
+    rounds = run.history["round"]
+    rows = thinned(len(rounds), ROWS_DRAWN)
+    drawn = [(c, log_points(rounds, run.history[c.column], rows)) for c in CURVES if c.column in run.history]
     drawn = [(curve, points) for curve, points in drawn if any(y is not None for _, y in points)]
     if not drawn:
         return None
-    series = [line(name, points, colour, stroke=stroke) for (_, name, colour, stroke, _), points in drawn]
-    values = [y for _, points in drawn for _, y in points]
-    if target is not None and target > 0:
-        series[0]["markLine"] = mark_at("yAxis", target, f"target {number(target)}", "@soft")
-        values.append(target)
-    zeros = any(y is None for _, points in drawn for _, y in points)
-    said = "; ".join(f"{name} is {meaning}" for (_, name, _, _, meaning), _ in drawn)
+    series = [line(curve.name, points, curve.colour, stroke=curve.stroke) for curve, points in drawn]
+    upper = [y for curve, points in drawn if curve is not TRACKER for _, y in points]
+    lower = [y for curve, points in drawn if curve is TRACKER for _, y in points]
+    if target is not None and target > 0 and drawn[0][0] is not TRACKER:
+        series[0]["markLine"] = mark_at("yAxis", target, f"gap asked for: {number(target)}", "@soft")
+        upper.append(target)
+    main = y_axis("relative (kkt: price)" if "kkt" in run.history else "relative", "log", **_powers(upper))
+    panels: Option = {"grid": grid(legend=True), "xAxis": _round_axis(), "yAxis": main}
+    if lower:
+        series[-1] |= {"xAxisIndex": 1, "yAxisIndex": 1}
+        panels = _with_strip(main, y_axis("tracker, relative", "log", **_powers(lower, labels=2)))
+    said = "; ".join(f"{curve.name}: {curve.meaning}" for curve, _ in drawn)
+    zeros = any(y is None for y in upper + lower)
     return Chart(
         "convergence",
-        "How fast it converged",
-        f"Line chart: {', '.join(curve[1] for curve, _ in drawn)} against rounds, on a logarithmic axis",
-        f"Lower is better: {said}."
-        + (" Values of zero have no place on a logarithmic axis and are left out." if zeros else "")
-        + _thinning(rows, len(run.history["round"])),
+        "Progress over the rounds",
+        f"Line chart: {', '.join(curve.name for curve, _ in drawn)} against rounds, on a logarithmic axis",
+        f"Lower is better ({said})."
+        + (" Zeros are left out: a logarithmic axis has no place for them." if zeros else "")
+        + _thinning(rows, len(rounds)),
         frame(
-            grid=grid(legend=True),
-            legend=legend(icon="inherit", itemWidth=26, itemHeight=10),
+            **panels,
+            legend=legend(icon="inherit", itemWidth=26),
             tooltip=tooltip("axis", valueFormatter="@short"),
-            xAxis=x_axis("round", max="dataMax"),
-            yAxis=y_axis("relative to the start or size; kkt in price", "log", **_powers(log_range(values))),
             series=series,
         ),
+        tall=True,
     )
+
+
+def _with_strip(main: Option, strip: Option) -> Option:
+    """Two panels over one axis of rounds: a tall one, and a strip below it."""
+    sides = {"left": 52, "right": 16, "outerBoundsMode": "none"}
+    silent = {"axisLabel": {"show": False}, "axisTick": {"show": False}, "name": ""}
+    return {
+        "grid": [{**sides, "top": 30, "bottom": 152}, {**sides, "height": 40, "bottom": 78}],
+        "xAxis": [_round_axis() | silent, _round_axis() | {"gridIndex": 1}],
+        "yAxis": [main, strip | {"gridIndex": 1}],
+        "axisPointer": {"link": [{"xAxisIndex": "all"}]},
+    }
 
 
 def bits_spent(run: Run) -> Chart | None:
@@ -89,18 +115,18 @@ def bits_spent(run: Run) -> Chart | None:
     if len(rows) < 2:
         return None
     points = log_points(sent, gap, rows)
+    across = log_range(sent[rows].tolist()) | {"axisLabel": _label("@bits")}
     return Chart(
         "bits",
         "What the progress cost in messages",
         "Line chart: relative gap against bits sent over all links, both axes logarithmic",
-        f"Each number sent takes {count(run.method.quantizer.bits, 'bit')}; the curve shows how many bits over all links bought which accuracy.",
+        f"Each number sent takes {count(run.method.quantizer.bits, 'bit')}; the curve shows how many bits "
+        "over all links bought how small a gap.",
         frame(
             grid=grid(),
             tooltip=tooltip("axis", valueFormatter="@short"),
-            xAxis=x_axis(
-                "bits sent over all links", "log", **log_range(sent[rows].tolist()), axisLabel=_label("@bits")
-            ),
-            yAxis=y_axis("relative gap", "log", **_powers(log_range(y for _, y in points))),
+            xAxis=x_axis("bits sent over all links", "log", pointer="@bitsPointer", **across),
+            yAxis=y_axis("relative gap", "log", **_powers([y for _, y in points])),
             series=[line("relative gap", points, "@blue", stroke={"width": 2.5})],
         ),
     )
@@ -114,46 +140,42 @@ def shares_over_time(run: Run) -> Chart | None:
     rows = thinned(len(history), SHARE_ROWS_DRAWN)
     rounds, shares = run.history["round"][rows], history[rows]
     nodes, negative = shares.shape[1], bool((shares < 0).any())
-    bands = [(f"node {i}", shares[:, i]) for i in range(nodes)]
+    largest = np.arange(nodes)
     if nodes > BANDS:
         largest = np.sort(np.argsort(-shares[-1], kind="stable")[:LARGEST])
-        rest = np.setdiff1d(np.arange(nodes), largest)
-        bands = [bands[i] for i in largest]
-        if not negative:
-            bands.append((f"{len(rest)} others", shares[:, rest].sum(axis=1)))
     series = [
-        _band(name, _points(rounds, share), colour, stacked=not negative)
-        for (name, share), colour in zip(bands, hues(len(bands)), strict=True)
+        _band(f"node {i}", _points(rounds, shares[:, i]), colour, stacked=not negative)
+        for i, colour in zip(largest.tolist(), hues(len(largest)), strict=True)
     ]
-    if nodes > BANDS and not negative:
-        series[-1]["itemStyle"]["color"] = "@grey"
-    budget = line(
-        "budget",
-        _points(rounds, run.history["budget"][rows]),
-        "@ink",
-        step="end",
-        stroke={"type": "dashed", "width": 1.5},
-    )
-    meaning = (
-        "Some shares are negative, so each node is a line of its own; together they are the budget in every round."
-        if negative
-        else "The bands are the nodes' shares; together they fill the budget in every round, while CPUs move from who needs them less to who needs them more."
-    )  # fmt: skip
-    if nodes > BANDS:
+    if negative:
+        meaning = "Some shares are negative, so each node has a line; in every round they sum to the budget."
+    else:
+        meaning = (
+            "Each band is a node's share. CPUs move between nodes, but the bands end at the budget in every round."
+        )
+        if len(largest) < nodes:
+            rest = np.setdiff1d(np.arange(nodes), largest)
+            others = _points(rounds, shares[:, rest].sum(axis=1))
+            series.append(_band(f"{len(rest):,} others", others, "@edge", stacked=True))
+        budget, dashes = _points(rounds, run.history["budget"][rows]), {"type": "dashed", "width": 1.5}
+        series.append(line("budget", budget, "@ink", step="end", stroke=dashes))
+    if len(largest) < nodes:
         meaning += f" Of {nodes:,} nodes the {LARGEST} largest are drawn one by one."
+    shape, top = ("Lines", "") if negative else ("Stacked areas", ", with the budget as a dashed line")
     return Chart(
         "shares",
         "How the CPUs were shared",
-        f"{'Lines' if negative else 'Stacked areas'}: CPU share of each node against rounds, with the budget as a dashed line",
+        f"{shape}: CPU share of each node against rounds{top}",
         meaning + _thinning(rows, len(history)),
         frame(
             grid=grid(legend=True),
             legend=legend(),
             tooltip=tooltip("axis", formatter="@bands"),
-            xAxis=x_axis("round", max="dataMax"),
+            xAxis=_round_axis(),
             yAxis=y_axis("CPUs"),
-            series=series if negative else [*series, budget],
+            series=series,
         ),
+        tall=True,
     )
 
 
@@ -165,119 +187,6 @@ def _band(name: str, points: list[Any], colour: str, *, stacked: bool) -> Option
     return drawn
 
 
-def network(run: Run, accuracy: Sequence[float] | None) -> Chart:
-    """The graph of the last round, its nodes coloured by share, or else by accuracy."""
-    nodes, title = run.network.n, "The network"
-    kind = _repetition(run)
-    if nodes > DRAWABLE:
-        note = f"{nodes:,} nodes are too many to draw as a graph. It is {run.network.description}: {kind}."
-        if run.shares is None or not np.isfinite(run.shares).all():
-            return Chart("network", title, "", note, None)
-        return Chart("network", "The network's shares", "Histogram: number of nodes by final CPU share",
-                     f"{note} Shown is how many nodes ended with how many CPUs.", _histogram(run.shares))  # fmt: skip
-    topology = run.network.topology(max(run.rounds - 1, 0))
-    values, texts, scale = _node_values(run, accuracy)
-    circle = nodes <= CIRCLE
-    spread = np.zeros(nodes) if values is None or np.ptp(values) == 0 else (values - values.min()) / np.ptp(values)
-    smallest, growth = (13, 11) if circle else (7, 7)
-    graph: Option = {
-        "type": "graph",
-        "layout": "circular" if circle else "force",
-        "left": "center",
-        "top": 30,
-        "bottom": 70,
-        "data": [
-            {
-                "name": str(i),
-                "value": None if values is None else float(values[i]),
-                "symbolSize": round(float(smallest + growth * spread[i]), 1),
-                "tooltip": {"formatter": texts[i]},
-            }
-            for i in range(nodes)
-        ],
-        "links": [
-            {"source": int(i), "target": int(j), "tooltip": {"formatter": f"link between {i} and {j}"}}
-            for i, j in zip(topology.tails, topology.heads, strict=True)
-        ],
-        "itemStyle": {"color": "@blue", "borderColor": "@paper", "borderWidth": 1},
-        "lineStyle": {"color": "@edge", "width": 1, "opacity": 0.8 if len(topology.tails) < 400 else 0.4},
-        "label": {"show": circle, "color": "@soft", "fontSize": 11, "position": "right"},
-        "circular": {"rotateLabel": True},
-        "force": {
-            "initLayout": "circular",
-            "layoutAnimation": False,
-            "repulsion": 30,
-            "edgeLength": 20,
-            "gravity": 0.15,
-        },
-    }
-    links = count(len(topology.tails), "link")
-    return Chart(
-        "network",
-        title,
-        f"Graph of {count(nodes, 'node')} and {links}" + (f", coloured by {scale}" if scale else ""),
-        f"{run.network.description[:1].upper()}{run.network.description[1:]}: {kind}. "
-        f"Drawn {'is' if run.network.static else 'is the last round, with'} {links}; nodes talk only along them, "
-        "and no coordinator exists.",
-        frame(tooltip=tooltip("item"), series=[graph], **_colour_scale(values, scale)),
-        tall=True,
-    )
-
-
-def _repetition(run: Run) -> str:
-    if run.network.static:
-        return "static, the same links in every round"
-    if run.network.period is None:
-        return "never repeating, new links in every round"
-    return f"periodic, {run.network.period} sets of links in turn"
-
-
-def _node_values(run: Run, accuracy: Sequence[float] | None) -> tuple[Floats | None, list[str], str]:
-    """A number for each node, its tooltip, and what the number is."""
-    if run.shares is not None and np.isfinite(run.shares).all():
-        best = None if run.cpu_optimum is None else run.cpu_optimum.shares
-        texts = [f"node {i}: {number(x)} CPUs" for i, x in enumerate(run.shares.tolist())]
-        if best is not None:
-            texts = [f"{text} (optimum {number(x)})" for text, x in zip(texts, best.tolist(), strict=True)]
-        return run.shares, texts, "CPU share"
-    if accuracy is not None:
-        return np.array(accuracy), [f"node {i}: {percent(a)} right" for i, a in enumerate(accuracy)], "test accuracy"
-    return None, [f"node {i}" for i in range(run.network.n)], ""
-
-
-def _colour_scale(values: Floats | None, scale: str) -> Option:
-    if values is None or np.ptp(values) == 0:
-        return {}
-    show = percent if scale == "test accuracy" else number
-    low, high = float(values.min()), float(values.max())
-    return {
-        "visualMap": {
-            "type": "continuous",
-            "min": low,
-            "max": high,
-            "orient": "horizontal",
-            "left": "center",
-            "bottom": 0,
-            "itemWidth": 12,
-            "itemHeight": 140,
-            "text": [f"{show(high)}{' CPUs' if scale == 'CPU share' else ''}", show(low)],
-            "textStyle": {"color": "@soft"},
-            "inRange": {"color": ["@low", "@high"]},
-            "hoverLink": False,
-        }
-    }
-
-
-def _histogram(values: Floats) -> Option:
-    counts, edges = np.histogram(values, bins=BINS)
-    return frame(
-        grid=grid(),
-        xAxis=x_axis("CPUs", "category", data=[number(e, 3) for e in edges[:-1].tolist()]),
-        yAxis=y_axis("nodes", minInterval=1),
-        series=[{"type": "bar", "name": "nodes", "data": counts.tolist(), "barCategoryGap": "8%", "itemStyle": {"color": "@blue"}}],
-    )  # fmt: skip
-
-
 def final_shares(run: Run) -> Chart | None:
     """What each node ended with, beside what a central planner would have given it."""
     if run.shares is None or run.cpu_optimum is None or not np.isfinite(run.shares).all():
@@ -285,41 +194,38 @@ def final_shares(run: Run) -> Chart | None:
     nodes, best = len(run.shares), run.cpu_optimum.shares
     few = nodes <= BARS
     shown = np.arange(nodes) if few else np.argsort(best, kind="stable")[thinned(nodes, DOTS)]
-    ended, planned = run.shares[shown].tolist(), best[shown].tolist()
+    blue, ink = {"color": "@blue", "opacity": 0.75}, {"color": "@ink", "opacity": 1}
+    final: Option = {"name": "final share", "data": run.shares[shown].tolist(), "itemStyle": blue}
+    optimal: Option = {"name": "optimal share", "data": best[shown].tolist(), "itemStyle": ink}
     if few:
-        width = 14 if nodes <= 24 else 8
-        series: list[Option] = [
-            {"type": "bar", "name": "final share", "data": ended, "barMaxWidth": 18, "itemStyle": {"color": "@blue", "opacity": 0.75}},
-            {"type": "scatter", "name": "optimal share", "data": planned, "symbol": "rect", "symbolSize": [width, 3], "itemStyle": {"color": "@ink", "opacity": 1}},
-        ]  # fmt: skip
+        final |= {"type": "bar", "barMaxWidth": 18}
+        optimal |= {"type": "scatter", "symbol": "rect", "symbolSize": [16 if nodes <= 24 else 9, 3]}
+        label = "Bars of each node's final CPU share with a mark at the optimal one"
+        meaning = "Where a bar ends at its mark, the node got what a central planner would have given it."
     else:
-        series = [
-            {"type": "line", "name": "optimal share", "data": planned, "showSymbol": False, "step": "middle", "itemStyle": {"color": "@ink"}, "lineStyle": {"color": "@ink", "width": 1.5}},
-            {"type": "scatter", "name": "final share", "data": ended, "symbolSize": 5, "itemStyle": {"color": "@blue", "opacity": 0.9}},
-        ]  # fmt: skip
-    if few:
-        sign = "Where a bar ends at its mark, the node got what a central planner would have given it."
-    elif nodes <= DOTS:
-        sign = "Nodes from the least to the most CPUs; where dots lie on the line, nodes got what a central planner would have given them."
-    else:
-        sign = (f"{len(shown)} of {nodes:,} nodes, from the least to the most CPUs; where dots lie on the line, nodes got what a "
-                "central planner would have given them.")  # fmt: skip
+        final |= {"type": "scatter", "symbolSize": 5}
+        optimal |= {"type": "line", "showSymbol": False, "lineStyle": {"color": "@ink", "width": 1}, "z": 3}
+        label = "Dots of final CPU shares and a line of the optimal ones"
+        amount = f"{len(shown)} of {nodes:,} nodes" if len(shown) < nodes else "Nodes"
+        meaning = (
+            f"{amount}, sorted; where dots lie on the line, nodes got what a central planner would have given them."
+        )
     off = float(np.abs(run.shares - best).max())
     return Chart(
         "final",
         "Final shares against the optimum",
-        "Bars of each node's final CPU share with a mark at the optimal one" if few else "Dots of final CPU shares over a line of the optimal ones",
-        f"{sign} The farthest is {number(off, 3)} CPUs away.",
+        label,
+        f"{meaning} The farthest is {number(off, 3)} CPUs away.",
         frame(
             grid=grid(legend=True),
             legend=legend(),
             tooltip=tooltip("axis", valueFormatter="@short"),
-            xAxis=x_axis("node", "category", data=[str(i) for i in shown.tolist()]),
-            yAxis=y_axis("CPUs", **({} if few else {"scale": True})),
-            series=series,
+            xAxis=_node_axis("node" if few else "node, by optimal share", shown),
+            yAxis=y_axis("CPUs", scale=not few),
+            series=[final, optimal],
         ),
-        wide=nodes > 30,
-    )  # fmt: skip
+        wide=nodes > NARROW,
+    )
 
 
 def node_accuracy(accuracy: dict[str, Any]) -> Chart | None:
@@ -327,11 +233,11 @@ def node_accuracy(accuracy: dict[str, Any]) -> Chart | None:
     nodes, central = np.array(accuracy["nodes"], dtype=float), float(accuracy["centralised"])
     if not len(nodes) or not np.isfinite(nodes).all():
         return None
-    shown: Ints = (
-        np.arange(len(nodes)) if len(nodes) <= DOTS else np.argsort(nodes, kind="stable")[thinned(len(nodes), DOTS)]
-    )
+    few = len(nodes) <= DOTS
+    shown = np.arange(len(nodes)) if few else np.argsort(nodes, kind="stable")[thinned(len(nodes), DOTS)]
     low, high = min(float(nodes.min()), central), max(float(nodes.max()), central)
     margin = max(0.01, 0.25 * (high - low))
+    bottom, top = max(0.0, math.floor(100 * (low - margin)) / 100), min(1.0, math.ceil(100 * (high + margin)) / 100)
     dots = {
         "type": "scatter",
         "name": "own model",
@@ -340,44 +246,44 @@ def node_accuracy(accuracy: dict[str, Any]) -> Chart | None:
         "itemStyle": {"color": "@teal", "opacity": 0.9},
         "markLine": mark_at("yAxis", central, f"centralised {percent(central)}"),
     }
-    sampled = f" {len(shown)} of {len(nodes):,} nodes are drawn, worst first." if len(shown) < len(nodes) else ""
     return Chart(
         "accuracy",
         "Test accuracy of each node's own model",
         "Dots: test accuracy of each node, with the centralised model's as a dashed line",
-        "Each dot is one node's own model on data that nobody trained on; at the dashed line it answers as well as a model "
-        f"trained on all data in one place. The axis does not begin at zero.{sampled}",
+        "Each dot is one node's own model on data that nobody trained on; at the dashed line it is as good as a model "
+        "trained on all data in one place."
+        + (" The axis does not begin at zero." if bottom > 0 else "")
+        + ("" if few else f" {len(shown)} of {len(nodes):,} nodes are drawn, worst first."),
         frame(
             grid=grid(),
             tooltip=tooltip("axis", valueFormatter="@percent"),
-            xAxis=x_axis("node", "category", data=[str(i) for i in shown.tolist()]),
-            yAxis=y_axis(
-                "right answers",
-                min=max(0.0, np.floor(100 * (low - margin)) / 100),
-                max=min(1.0, np.ceil(100 * (high + margin)) / 100),
-                axisLabel=_label("@percent"),
-            ),
+            xAxis=_node_axis("node" if few else "node, by accuracy", shown),
+            yAxis=y_axis("right answers", min=bottom, max=top, axisLabel=_label("@percent")),
             series=[dots],
         ),
-        wide=len(shown) > 30,
+        wide=len(shown) > NARROW,
     )
 
 
+def _round_axis() -> Option:
+    return x_axis("round", pointer="round {value}", max="dataMax", minInterval=1)
+
+
+def _node_axis(name: str, nodes: Ints) -> Option:
+    return x_axis(name, "category", pointer="node {value}", data=[str(i) for i in nodes.tolist()])
+
+
 def _points(x: Floats, y: Floats) -> list[list[float]]:
-    return np.column_stack([x, y]).tolist()  # type: ignore[no-any-return]
+    return [[float(a), float(b)] for a, b in zip(x, y, strict=True)]
 
 
 def _label(formatter: str) -> Option:
     return {"color": "@soft", "hideOverlap": True, "formatter": formatter}
 
 
-def _powers(limits: Option) -> Option:
-    return limits | {"axisLabel": _label("@power")}
+def _powers(values: Sequence[float | None], labels: int = 7) -> Option:
+    return log_range(values, labels) | {"axisLabel": _label("@power")}
 
 
 def _thinning(rows: Ints, recorded: int) -> str:
-    return (
-        f" {len(rows)} of {recorded:,} recorded rows are drawn; history.csv has them all."
-        if len(rows) < recorded
-        else ""
-    )
+    return f" {len(rows)} of {recorded:,} recorded rows are drawn." if len(rows) < recorded else ""

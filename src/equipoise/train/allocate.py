@@ -54,16 +54,17 @@ class Allocation:
         self.prices[:, 0] = market.price(x, self.method) + self.excess
         self.channel.exchange(self.prices, round)
         wanted = np.empty(len(round.pair), dtype=np.int64)
+        limited = self.method.limits_boxes and market.boxed
         weights, edge_coder = round.weights(self.method.cpu_weights, market.curvature), self.channel.edge_coder
         largest = _wish(
             self.channel.heard, round.tail_slot, round.head_slot, round.pair, weights,
             self.step, self.method.momentum, number, grid.unit, edge_coder is not None, edge_coder or self.channel.coder,
-            self.flow, self.difference, self.age, self.seen, self.shares, wanted,
+            self.flow, self.difference, self.age, self.seen, self.shares, limited, wanted,
         )  # fmt: skip
-        if not largest < BIGGEST_FLOW:
+        if not largest <= BIGGEST_FLOW:
             return False
         tails, heads = round.topology.tails, round.topology.heads
-        if self.method.limits_boxes and market.boxed:
+        if limited:
             self.limiter_bits[:] = 0
             moved = _limit(wanted, tails, heads, self.shares, market.low, market.high, self.limiter_bits)
             self.channel.bits_sent[round.slots] += self.limiter_bits[round.senders]
@@ -117,13 +118,15 @@ def _wish(
     age: Ints,
     seen: Ints,
     shares: Ints,
+    limited: bool,
     wanted: Ints,
 ) -> float:
     """Flow along each edge from high price to low, in units; both ends compute the same number (spec, 3.7).
 
-    Returns the largest flow or share in units, infinity when one no longer fits.
+    Returns the largest flow or share in units, infinity when one no longer fits (a limiter would cut it: then it is cut here).
     """
     largest = 0.0
+    most = min(BIGGEST_FLOW, 2.0**61 / max(1, len(pair)))  # sums over a hub's edges stay inside 64 bits
     for i in range(len(shares)):
         largest = max(largest, abs(shares[i]))
     for e in range(len(pair)):
@@ -142,8 +145,10 @@ def _wish(
             age[p] += 1
             seen[p] = number
         steps = abs(f) / unit
-        if not steps < BIGGEST_FLOW:
-            return np.inf
+        if not steps < most:
+            if not limited or np.isnan(steps):
+                return np.inf
+            steps = most
         largest = max(largest, steps)
         wanted[e] = int(steps) if f > 0 else -int(steps)
     return largest

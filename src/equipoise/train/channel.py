@@ -104,7 +104,7 @@ def _exchange(
                 for c in range(part * block, (part + 1) * block):
                     heard[slot, c] = values[sender, c]
                     largest = max(largest, abs(values[sender, c]))
-                unit[slot, part] = 2.0 ** np.ceil(np.log2(largest)) if 0.0 < largest < np.inf else 1.0
+                unit[slot, part] = largest if 0.0 < largest < np.inf else 1.0
             continue
         bits_sent[slot] += bits * width
         for part in range(parts):

@@ -58,7 +58,6 @@ class Grid:
 def spread(total: int, low: Ints, high: Ints) -> Ints:
     """Divide a whole number of units over boxes: an equal level for all, clipped; what is left by largest remainder."""
     n = len(low)
-    below, above = int(low.max()), int(high.min())
     below, above = min(int(low.min()), total // n), max(int(high.max()), -(-total // n))
     while below < above:  # the highest level whose clipped sum does not exceed the total
         level = (below + above + 1) // 2
@@ -67,7 +66,7 @@ def spread(total: int, low: Ints, high: Ints) -> Ints:
         else:
             above = level - 1
     shares = np.clip(below, low, high)
-    room = np.flatnonzero(shares < high)
+    room = np.flatnonzero((low <= below) & (below < high))
     left = total - _exact_sum(shares)
     shares[room[:left]] += 1
     return np.asarray(shares)

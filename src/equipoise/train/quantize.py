@@ -51,11 +51,11 @@ def encode_one(coder: Coder, value: float) -> int:
     if size == 0.0:
         return 0
     if coder.kind == UNIFORM:
-        position = math.floor(size / coder.spacing + 0.5)
+        position = np.floor(size / coder.spacing + 0.5)
     elif coder.kind == LOG_NEAREST:
-        position = math.floor(math.log(size) / coder.spacing + 0.5) - coder.lowest + 1
+        position = np.floor(math.log(size) / coder.spacing + 0.5) - coder.lowest + 1
     else:
-        position = math.floor(math.log(size) / coder.spacing) - coder.lowest + 1
+        position = np.floor(math.log(size) / coder.spacing) - coder.lowest + 1
     # Written so that a value that is not a number counts as beyond the range.
     code = (int(position) if position > 0.0 else 0) if position <= coder.top else coder.top + 1
     return code if value > 0 else -code
@@ -99,14 +99,14 @@ class Quantizer:
 
     def encode(self, values: ArrayLike) -> Ints:
         """Integer codes, as sent."""
-        array = np.ascontiguousarray(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64, order="C")
         codes = np.empty(array.size, dtype=np.int64)
         _encode(self.coder(), array.ravel(), codes)
         return codes.reshape(array.shape)
 
     def decode(self, codes: ArrayLike) -> Floats:
         """Values, as heard."""
-        array = np.ascontiguousarray(codes, dtype=np.int64)
+        array = np.asarray(codes, dtype=np.int64, order="C")
         values = np.empty(array.size)
         _decode(self.coder(), array.ravel(), values)
         return values.reshape(array.shape)

@@ -25,7 +25,8 @@ TOLERANCE = 2e-7  # relative, on the eigenvalue
 TOP_STEPS = 4000  # a top without a gap (a path's) converges as 1 / steps^2: 4000 leave about 1e-7
 BOTTOM_STEPS = 20_000
 THIN = 1.5  # mean envelope width, in units of sqrt(n): a square grid has 2/3, an expander 0.4 sqrt(n)
-LARGEST_ENVELOPE = 1e8  # entries; beyond it an unconverged Lanczos value (good to 1e-13 lambda_max) has to do
+ROUNDING = 1e-7  # of the largest diagonal entry: below, Lanczos has fewer than 6 digits left
+LARGEST_ENVELOPE = 1e8  # entries; beyond it a Lanczos value good to 1e-13 lambda_max has to do
 
 Apply = Callable[[Floats], Floats]
 
@@ -58,7 +59,8 @@ def lambda_2(topology: Topology, weights: Floats | None = None) -> float:
     width = _mean_width(laplacian)
     if width > THIN * np.sqrt(topology.n):
         value, converged = _lanczos(laplacian.__matmul__, topology.n, top=False, steps=BOTTOM_STEPS)
-        if converged or width * topology.n > LARGEST_ENVELOPE:
+        resolved = converged and value > ROUNDING * laplacian.diagonal().max()
+        if resolved or width * topology.n > LARGEST_ENVELOPE:
             return max(value, 0.0)
     return _rayleigh(topology, weights, _slowest_mode(laplacian, topology.n))
 

@@ -237,6 +237,8 @@ def _auto_cap(model: Model, smoothness: Floats | None, network: Network, steps: 
 def fingerprint(problem: Problem, network: Network, method: Method, seed: int) -> str:
     """A short name of what is being run, so that a checkpoint is not taken up by another run."""
     size = None if problem.model is None else problem.model.size
+    graph = network.topology(0)
+    edges = hashlib.sha256(graph.tails.tobytes() + graph.heads.tobytes() + graph.weights.tobytes()).hexdigest()
     text = repr((type(problem.cost).__name__, problem.budget, type(problem.model).__name__, size, network.n,
-                 network.description, method, seed))  # fmt: skip
+                 network.description, edges, method, seed))  # fmt: skip
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,136 @@
+"""The network of a training run as a chart: who could talk to whom in the last round, and who ended with how much."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from equipoise.report.charts import Chart, Floats, Option, frame, grid, tooltip, x_axis, y_axis
+from equipoise.report.words import count, number, percent
+from equipoise.train.run import Run
+
+CIRCLE, DRAWABLE = 60, 400  # nodes up to which the network is a circle, and up to which it is drawn at all
+CROWDED = 400  # links from which on they are drawn fainter
+BINS = 30
+RADIUS = 1000.0  # of the circle; ECharts rounds level and upright links to whole units, which must be small ones
+
+
+def network(run: Run, accuracy: Sequence[float] | None) -> Chart:
+    """The graph of the last round, its nodes coloured by share or accuracy; for many nodes a histogram."""
+    nodes, title = run.network.n, "The network"
+    kind = f"{_repetition(run)} network ({run.network.description})"
+    values, texts, scale = _node_values(run, accuracy)
+    if nodes > DRAWABLE:
+        note = f"{kind}. {nodes:,} nodes are too many to draw as a graph."
+        if values is None or scale != "CPU share":
+            return Chart("network", title, "", note, None)
+        label = "Histogram: number of nodes by final CPU share"
+        return Chart("network", title, label, f"{note} Instead: how many ended with how many CPUs.", _histogram(values))
+    topology = run.network.topology(max(run.rounds - 1, 0))
+    links = count(len(topology.tails), "link")
+    graph: Option = {
+        "type": "graph",
+        "top": 34,
+        "bottom": 34 if values is None else 70,
+        "data": _nodes(values, texts),
+        "links": [
+            {"source": int(i), "target": int(j), "tooltip": {"formatter": f"link between {i} and {j}"}}
+            for i, j in zip(topology.tails, topology.heads, strict=True)
+        ],
+        "itemStyle": {"color": "@blue", "borderColor": "@paper", "borderWidth": 1},
+        "lineStyle": {"color": "@edge", "width": 1, "opacity": 0.8 if len(topology.tails) < CROWDED else 0.4},
+        "label": {"show": nodes <= CIRCLE, "color": "@soft", "fontSize": 11},
+        "emphasis": {"disabled": True},
+    }
+    if nodes <= CIRCLE:
+        graph["layout"] = "none"  # on the circle that the nodes' own x and y describe
+    else:
+        pull = {"initLayout": "circular", "layoutAnimation": False, "repulsion": 30, "edgeLength": 20, "gravity": 0.15}
+        graph |= {"layout": "force", "force": pull}
+    return Chart(
+        "network",
+        title,
+        f"Graph of {count(nodes, 'node')} and {links}" + (f", coloured by {scale}" if scale else ""),
+        f"{kind}. Drawn {'are its' if run.network.static else 'is the last round:'} {links}. "
+        "Nodes talk only along links; there is no coordinator.",
+        frame(tooltip=tooltip("item"), series=[graph], **_colour_scale(values, scale)),
+        tall=True,
+    )
+
+
+def _repetition(run: Run) -> str:
+    if run.network.static:
+        return "Static"
+    return "Never repeating" if run.network.period is None else "Periodic"
+
+
+def _node_values(run: Run, accuracy: Sequence[float] | None) -> tuple[Floats | None, list[str], str]:
+    """A number for each node, its tooltip, and what the number is."""
+    if run.shares is not None and np.isfinite(run.shares).all():
+        texts = [f"node {i}: {number(x)} CPUs" for i, x in enumerate(run.shares.tolist())]
+        if run.cpu_optimum is not None:
+            best = run.cpu_optimum.shares.tolist()
+            texts = [f"{text} (optimum {number(x)})" for text, x in zip(texts, best, strict=True)]
+        return run.shares, texts, "CPU share"
+    if accuracy is not None:
+        return np.array(accuracy), [f"node {i}: {percent(a)} right" for i, a in enumerate(accuracy)], "test accuracy"
+    return None, [f"node {i}" for i in range(run.network.n)], ""
+
+
+def _nodes(values: Floats | None, texts: Sequence[str]) -> list[Option]:
+    """The nodes; up to CIRCLE of them on one, clockwise from the top, with labels just outside."""
+    amount = len(texts)
+    spread = np.zeros(amount) if values is None or np.ptp(values) == 0 else (values - values.min()) / np.ptp(values)
+    smallest, growth = (13, 11) if amount <= CIRCLE else (7, 7)
+    found: list[Option] = []
+    for i, text in enumerate(texts):
+        angle = 2 * math.pi * i / amount
+        east, south = math.sin(angle), -math.cos(angle)
+        size = float(smallest + growth * spread[i])
+        away = size / 2 + 9
+        node: Option = {"name": str(i), "symbolSize": round(size, 1), "tooltip": {"formatter": text}}
+        if values is not None:
+            node["value"] = float(values[i])
+        if amount <= CIRCLE:
+            node |= {"x": RADIUS * east, "y": RADIUS * south}
+            node["label"] = {"position": "inside", "offset": [round(away * east, 1), round(away * south, 1)]}
+        found.append(node)
+    return found
+
+
+def _colour_scale(values: Floats | None, scale: str) -> Option:
+    """A legend of the colours, unless all nodes are alike."""
+    if values is None or np.ptp(values) == 0:
+        return {}
+    low, high = float(values.min()), float(values.max())
+    ends = [percent(high), percent(low)] if scale == "test accuracy" else [f"{number(high)} CPUs", number(low)]
+    return {
+        "visualMap": {
+            "type": "continuous",
+            "min": low,
+            "max": high,
+            "orient": "horizontal",
+            "left": "center",
+            "bottom": 0,
+            "itemWidth": 12,
+            "itemHeight": 140,
+            "text": ends,
+            "textStyle": {"color": "@soft"},
+            "inRange": {"color": ["@low", "@high"]},
+            "hoverLink": False,
+        }
+    }
+
+
+def _histogram(values: Floats) -> Option:
+    counts, edges = np.histogram(values, bins=BINS)
+    bars = {"type": "bar", "name": "nodes", "data": counts.tolist(), "barCategoryGap": "8%"}
+    starts = [number(e, 3) for e in edges[:-1].tolist()]
+    return frame(
+        grid=grid(),
+        xAxis=x_axis("CPUs", "category", pointer="from {value} CPUs", data=starts),
+        yAxis=y_axis("nodes", minInterval=1),
+        series=[bars | {"itemStyle": {"color": "@blue"}}],
+    )

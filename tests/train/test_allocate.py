@@ -1,0 +1,239 @@
+"""The CPU half: the sum to the last bit, boxes in every round, and the optimum of a centralised solver."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from equipoise.train import Exact, Latency, LogQuantizer, Method, Network, Problem, Quadratic, UniformQuantizer, solve
+from equipoise.train.grid import Grid, spread
+
+
+def random_quadratic(nodes=20, budget=500.0, seed=0, scale=1.0, **box):
+    """Curvatures U[.5, 3] and wishes U[0, 40]."""
+    rng = np.random.default_rng(seed)
+    return Problem(Quadratic(scale * rng.uniform(0.5, 3, nodes), rng.uniform(0, 40, nodes), **box), budget)
+
+
+def rounds_to(run, gap):
+    """First recorded round whose relative gap is below `gap`."""
+    below = np.flatnonzero(run.history["relative_gap"] <= gap)
+    return int(run.history["round"][below[0]]) if len(below) else 10**9
+
+
+class Tide:
+    """A cost whose wishes move all the time, so that nothing ever settles."""
+
+    nodes, lo, hi = 20, 0.0, 60.0
+
+    def __init__(self):
+        self.now = 0
+        self.a = np.random.default_rng(0).uniform(0.5, 3, 20)
+
+    def wish(self):
+        return 25 + 20 * np.sin(0.01 * self.now + np.arange(20))
+
+    def value(self, x):
+        return 0.5 * self.a * (x - self.wish()) ** 2
+
+    def derivative(self, x):
+        return self.a * (x - self.wish())
+
+    def curvature(self):
+        return self.a, self.a
+
+
+def test_the_budget_holds_to_the_last_bit_in_200_000_rounds():
+    """Moving costs on a switching network, 2e5 rounds: in each one the shares, as fractions of integers, sum to b."""
+    cost = Tide()
+    sums, moved, checked = set(), 0.0, 0
+
+    def look(moment):
+        nonlocal moved, checked
+        cost.now += 1
+        units = moment.state.allocation.shares
+        sums.add(int(units.sum()))
+        if moment.number % 1000 == 0:  # the reported floats too, in exact rational arithmetic
+            assert sum(map(Fraction, moment.shares.tolist())) == 500
+            checked += 1
+        moved = max(moved, float(moment.shares.max()))
+
+    run = solve(Problem(cost, 500.0), Network.erdos_renyi(20, 0.3, switching=7), rounds=200_000, every=50_000, callback=look)
+    assert sums == {run.market.budget}
+    assert run.market.budget * Fraction(run.market.grid.unit) == 500
+    assert checked == 200
+    assert moved > 40  # the shares really moved
+    assert run.worst.rounds == 200_001
+    assert run.certificate()["budget"].value == 0
+
+
+def test_large_prices_innovation_is_exact_and_node_mode_is_not():
+    """b = 1000 makes lambda* about 36: node-wise codes plateau near 1e-3, innovation codes go below 1e-11 in 100 rounds."""
+    problem, network = random_quadratic(budget=1000.0), Network.erdos_renyi(20, 0.3, seed=0)
+    innovation = solve(problem, network, Method(quantizer=LogQuantizer(mode="innovation")), rounds=100)
+    node = solve(problem, network, Method(quantizer=LogQuantizer(mode="node")), rounds=2000)
+    assert 30 < innovation.cpu_optimum.price < 40
+    assert abs(innovation.relative_gap) < 1e-11
+    assert 1e-4 < np.median(node.history["relative_gap"][-1000:]) < 1e-2
+
+
+@pytest.mark.parametrize("mode", ["innovation", "edge"])
+@pytest.mark.parametrize("switching", [0, 5, "fresh"])
+def test_exact_modes_reach_the_centralised_optimum(mode, switching):
+    """Static, periodic and never repeating: the shares are those of an independent water-filling formula."""
+    problem = random_quadratic(budget=700.0)
+    network = Network.erdos_renyi(20, 0.3, switching=switching, seed=3)
+    run = solve(problem, network, Method(quantizer=LogQuantizer(mode=mode)), rounds=300)
+    a, c = problem.cost.a, problem.cost.c
+    price = (700.0 - c.sum()) / (1 / a).sum()  # by hand: sum(c + price/a) = b
+    assert_allclose(run.shares, c + price / a, atol=1e-7)
+    assert run.certificate()["budget"].value == 0
+
+
+def test_uniform_codes_leave_a_residual_that_log_codes_do_not():
+    """Same bits: the uniform quantiser stops at the size of its step, the log quantiser goes on."""
+    problem, network = random_quadratic(budget=600.0), Network.erdos_renyi(20, 0.3, seed=0)
+    uniform = solve(problem, network, Method(quantizer=UniformQuantizer(bits=9)), rounds=1000)
+    log = solve(problem, network, Method(quantizer=LogQuantizer()), rounds=1000)
+    assert uniform.history["relative_gap"][-500:].min() > 1e-8
+    assert abs(log.relative_gap) < 1e-13
+
+
+def test_a_saturated_middle_node_relays_the_price():
+    """Path of three, the middle one full: the outer two can only meet through its price. By hand: (0, 5, 10)."""
+    problem = Problem(Quadratic(1.0, [0.0, 30.0, 20.0], lo=0.0, hi=[20.0, 5.0, 20.0]), 15.0)
+    outside = []
+
+    def look(moment):
+        outside.append(max(0.0, *(0 - moment.shares), *(moment.shares - [20, 5, 20])))
+
+    run = solve(problem, Network.path(3), Method(), rounds=3000, callback=look)
+    assert_allclose(run.shares, [0, 5, 10], atol=1e-6)
+    assert max(outside) <= 1e-15
+    assert run.certificate()["box"].value == 0
+    assert run.certificate()["kkt"].passed
+
+
+def test_without_the_price_the_limiter_stalls():
+    """The same path with the limiter alone stays at (5, 5, 5): the test of the test above."""
+    problem = Problem(Quadratic(1.0, [0.0, 30.0, 20.0], lo=0.0, hi=[20.0, 5.0, 20.0]), 15.0)
+    run = solve(problem, Network.path(3), Method(box="limit"), rounds=3000, patience=500)
+    assert_allclose(run.shares, [5, 5, 5], atol=1e-3)
+    assert run.status == "stagnated"
+    assert not run.certificate()["kkt"].passed
+    assert not run.certificate()["gap"].passed
+
+
+def test_a_penalty_leaves_the_box_and_reports_a_negative_gap():
+    """The paper's box penalty: shares outside their box, a gap below 0, and a certificate that says so by name."""
+    problem = random_quadratic(budget=300.0, lo=10.0, hi=18.0)
+    run = solve(problem, Network.erdos_renyi(20, 0.3, seed=0), Method.paper(quantizer=Exact()), rounds=2000)
+    certificate = run.certificate()
+    assert certificate["budget"].value == 0
+    assert certificate["box"].value > 0.01
+    assert not certificate["box"].passed
+    assert run.gap < 0
+    assert not certificate["gap"].passed
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10_000),
+    nodes=st.integers(6, 25),
+    full=st.floats(0.0, 0.8),
+    rho=st.sampled_from([0.05, 0.125, 0.5, 1.0]),
+    kind=st.sampled_from(["ring", "erdos_renyi", "path", "star"]),
+    switching=st.sampled_from([0, 3, "fresh"]),
+)
+def test_any_box_is_kept_in_every_round(seed, nodes, full, rho, kind, switching):
+    """Random boxes, many saturated: sum and box exact in all rounds, and the gap never negative."""
+    rng = np.random.default_rng(seed)
+    c = rng.uniform(0, 40, nodes)
+    lo = rng.uniform(0, 10, nodes)
+    hi = np.where(rng.random(nodes) < full, lo + rng.uniform(0, 5, nodes), lo + 40)
+    budget = float(lo.sum() + rng.uniform(0.05, 0.95) * (hi - lo).sum())
+    problem = Problem(Quadratic(rng.uniform(0.5, 3, nodes), c, lo=lo, hi=hi), budget)
+    options = {"p": 0.6} if kind == "erdos_renyi" else {}
+    network = Network.by_name(kind, nodes, switching=switching, seed=seed, **options)
+    run = solve(problem, network, Method(quantizer=LogQuantizer(rho=rho)), rounds=150)
+    assert run.worst.budget == 0
+    assert run.worst.box <= 0
+    optimum = float(problem.cost.value(run.cpu_optimum.shares).sum())
+    scale = max(abs(optimum), run.history["gap"][0])
+    assert run.history["gap"].min() >= -1e-9 * scale
+
+
+def test_costs_scaled_by_a_thousand_take_as_many_rounds():
+    """Scale 1e-3, 1 and 1e3, boxes active: rounds to 1e-9 within 10% of one another."""
+    network = Network.erdos_renyi(20, 0.3, seed=1)
+    counts = [
+        rounds_to(solve(random_quadratic(scale=s, budget=400.0, lo=5.0, hi=28.0), network, rounds=3000, target=1e-9), 1e-9)
+        for s in (1e-3, 1.0, 1e3)
+    ]
+    assert max(counts) < 3000
+    assert max(counts) - min(counts) <= 0.1 * min(counts)
+
+
+def test_never_repeating_graphs_hearing_only_current_neighbours():
+    """Fresh graphs every round, estimates per link: 1e-9 is reached, the sum is exact, every link's bits are counted."""
+    network = Network.erdos_renyi(20, 0.15, switching="fresh", seed=5)
+    run = solve(random_quadratic(lo=5.0, hi=32.0), network, rounds=2000, target=1e-9)
+    assert run.status == "converged"
+    assert run.worst.budget == 0
+    graphs = [network.topology(k) for k in range(run.rounds)]
+    used = {pair for t in graphs for pair in zip(t.tails.tolist(), t.heads.tolist(), strict=True)}
+    assert len(run.link_bits.bits) == 2 * len(used)
+    # By hand, per directed link: 64 bits for the first price and 9 for each later one, 64 once for the curvature, 8 a
+    # round for the degree; then the limiter: 2 bits a round, 16 more for each pass that limits.
+    meetings = {}
+    for t in graphs:
+        for pair in zip(t.tails.tolist(), t.heads.tolist(), strict=True):
+            meetings[pair] = meetings.get(pair, 0) + 1
+    for sender, receiver, bits in zip(*map(np.ndarray.tolist, vars(run.link_bits).values()), strict=True):
+        met = meetings[min(sender, receiver), max(sender, receiver)]
+        fixed = 64 + 9 * (met - 1) + 64 + 8 * met + 2 * met
+        assert bits >= fixed
+        assert (bits - fixed) % 16 == 0
+        assert bits - fixed <= 32 * met
+
+
+def test_static_links_carry_exactly_the_counted_bits():
+    """No boxes, 100 rounds on a ring: 64 + 99 x 9 bits of prices on each link, plus degree and curvature once."""
+    run = solve(random_quadratic(), Network.ring(20), rounds=100)
+    assert run.link_bits.bits.tolist() == [64 + 99 * 9 + 8 + 64] * 40
+    assert run.bits == 40 * (64 + 99 * 9 + 72)
+
+
+def test_latency_costs_reach_the_optimum():
+    """work/(speed x) + energy x^3 in a box, against the centralised solver and the KKT conditions."""
+    rng = np.random.default_rng(2)
+    cost = Latency(rng.uniform(100, 900, 12), rng.uniform(0.5, 2, 12), 1e-3, lo=5.0, hi=40.0)
+    run = solve(Problem(cost, 200.0), Network.erdos_renyi(12, 0.4, seed=2), rounds=4000, target=1e-10)
+    assert run.status == "converged"
+    assert run.certificate().passed
+
+
+@given(st.integers(1, 60), st.integers(0, 10**9), st.integers(0, 2**32))
+def test_spreading_a_budget_is_exact_and_inside(nodes, total, seed):
+    """x(0): whole units, inside every box, summing to the total; nobody is more than one unit off the common level."""
+    rng = np.random.default_rng(seed)
+    low = rng.integers(-1000, 1000, nodes)
+    high = low + rng.integers(0, 10**8, nodes)
+    total = int(np.clip(total, low.sum(), high.sum()))
+    shares = spread(total, low, high)
+    assert int(shares.sum()) == total
+    assert (shares >= low).all()
+    assert (shares <= high).all()
+    free = shares[(shares > low) & (shares < high)]
+    assert len(free) == 0 or free.max() - free.min() <= 1
+
+
+def test_the_grid_snaps_inward():
+    """lo rounds up and hi down, so that the grid never steps out of the user's box."""
+    grid = Grid.fit(10.0, np.array([0.1]), np.array([9.9]))
+    low, high = grid.inward(np.array([0.1]), np.array([9.9]))
+    assert Fraction(grid.unit) * int(low[0]) >= Fraction(0.1)
+    assert Fraction(grid.unit) * int(high[0]) <= Fraction(9.9)
