@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pytest import approx
 
 from equipoise.report.train import train_page
 from equipoise.train import LeastSquares, Method, Network, Problem, Quadratic, Run, solve
@@ -122,7 +121,7 @@ def test_with_many_nodes_the_largest_are_bands_and_the_rest_is_one() -> None:
     budget = drawn.pop("budget")
     assert len(drawn) == 21
     assert "30 others" in drawn
-    assert np.sum([[y for _, y in band] for band in drawn.values()], axis=0) == approx([y for _, y in budget])
+    assert np.sum([[y for _, y in band] for band in drawn.values()], axis=0) == pytest.approx([y for _, y in budget])
     named = {int(name.split()[1]) for name in drawn if name.startswith("node")}
     assert min(run.shares[list(named)]) >= max(np.delete(run.shares, list(named)))
 

@@ -58,12 +58,16 @@ def test_floor_never_exceeds_the_value():
     assert ratio.min() < math.exp(-0.124)
 
 
-@pytest.mark.parametrize(("rho", "low", "high", "bits"), [(0.125, 1e-6, 64.0, 9), (0.125, 1e-12, 64.0, 9), (1.0, 1e-3, 1e3, 5)])
+@pytest.mark.parametrize(
+    ("rho", "low", "high", "bits"), [(0.125, 1e-6, 64.0, 9), (0.125, 1e-12, 64.0, 9), (1.0, 1e-3, 1e3, 5)]
+)
 def test_bits_follow_from_the_range(rho, low, high, bits):
     """K = ln(max/min)/rho cells make 2(K+1)+1 codes: 9 bits at rho = 0.125 over 1e-6..64 (by hand)."""
     quantizer = LogQuantizer(rho=rho, smallest=low, largest=high)
     assert quantizer.bits == bits
-    codes = quantizer.encode(np.concatenate([[0.0], np.geomspace(low / 10, high * 10, 5000), -np.geomspace(low, high, 5000)]))
+    codes = quantizer.encode(
+        np.concatenate([[0.0], np.geomspace(low / 10, high * 10, 5000), -np.geomspace(low, high, 5000)])
+    )
     assert codes.max() - codes.min() + 1 <= 2**bits
 
 

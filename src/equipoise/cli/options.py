@@ -50,9 +50,7 @@ def _option(name: str, field: Any) -> inspect.Parameter:
         kind = str
     flag = "--" + name.replace("_", "-")
     flags = [f"{flag}/--no-{name.replace('_', '-')}"] if kind is bool else [flag]
-    default = (
-        "" if field.default is None else f" (default: {field.default})"
-    )
+    default = "" if field.default is None else f" (default: {field.default})"
     option = typer.Option(
         *flags, help=field.description + default, rich_help_panel=extra.get("panel"), metavar=extra.get("metavar")
     )

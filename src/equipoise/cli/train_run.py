@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.train_config import Job, TrainConfig, build
@@ -17,6 +28,7 @@ from equipoise.train.run import Run
 from equipoise.train.solve import Moment, solve
 
 CHECKPOINT = "checkpoint.npz"
+LINE_SECONDS = 10.0
 
 
 def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: bool) -> bool:
@@ -53,7 +65,7 @@ def _play(
     """Solve with a progress bar on standard error; the folder appears with the first round."""
     checkpoint = folder / CHECKPOINT
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rounds"),
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rounds"),
         TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(), TextColumn("{task.fields[gap]}"),
     )  # fmt: skip
     with Progress(
@@ -61,17 +73,55 @@ def _play(
     ) as bar:
         task = bar.add_task("solving centrally for the certificate", total=config.rounds, gap="")
 
-        def show(moment: Moment) -> None:
-            if moment.number == 1 or (resume is not None and not folder.exists()):
+        stop = _stop_on_signal()
+        lines = _Lines(quiet or sys.stderr.isatty())
+
+        def show(moment: Moment) -> bool:
+            if moment.number == 1:
                 make_folder(folder)
                 write_config(folder, settings)
             bar.update(task, description="training", completed=moment.number, gap=f"gap {moment.relative_gap:.1e}")
+            lines.show(moment)
+            return stop.is_set()
 
         return solve(
             job.problem, job.network, job.method, rounds=config.rounds, seed=config.seed, target=config.target,
             patience=config.patience, every=config.every, budgets=config.budgets, callback=show,
             checkpoint=checkpoint, resume=None if resume is None else checkpoint,
         )  # fmt: skip
+
+
+class _Lines:
+    """Progress where there is no terminal to draw a bar on: a line every ten seconds."""
+
+    def __init__(self, silent: bool) -> None:
+        self.silent = silent
+        self.began = self.last = time.monotonic()
+        self.first: int | None = None
+
+    def show(self, moment: Moment) -> None:
+        now = time.monotonic()
+        if self.first is None:
+            self.began, self.first = now, moment.number
+        if self.silent or now - self.last < LINE_SECONDS or moment.number == self.first:
+            return
+        self.last = now
+        left = (now - self.began) / (moment.number - self.first) * (moment.rounds - moment.number)
+        text = f"round {moment.number} of {moment.rounds}, gap {moment.relative_gap:.1e}, at most {left:.0f} s to go"
+        print(text, file=sys.stderr, flush=True)
+
+
+def _stop_on_signal() -> threading.Event:
+    """Ctrl-C or a termination ends the run after the current round, with a checkpoint; a second one kills it."""
+    stop = threading.Event()
+
+    def note(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, note)
+    return stop
 
 
 def _accuracy(run: Run, job: Job) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def legend(**more: Any) -> Option:
 
 def x_axis(name: str, kind: str = "value", *, pointer: str, **more: Any) -> Option:
     """A horizontal axis, its name below it; `pointer` is how a tooltip calls a place on it ("round {value}")."""
-    heading = {"label": {"formatter": pointer}}
+    heading = {"label": {"formatter": pointer, "precision": 0}}
     return _axis(name, kind, nameLocation="middle", nameGap=26, axisPointer=heading, **more) | {
         "splitLine": {"show": False}
     }

@@ -115,7 +115,7 @@ def bits_spent(run: Run) -> Chart | None:
     if len(rows) < 2:
         return None
     points = log_points(sent, gap, rows)
-    across = log_range(sent[rows].tolist()) | {"axisLabel": _label("@bits")}
+    across = log_range(sent[rows].tolist(), 4) | {"axisLabel": _label("@bits")}
     return Chart(
         "bits",
         "What the progress cost in messages",
@@ -199,7 +199,11 @@ def final_shares(run: Run) -> Chart | None:
     optimal: Option = {"name": "optimal share", "data": best[shown].tolist(), "itemStyle": ink}
     if few:
         final |= {"type": "bar", "barMaxWidth": 18}
-        optimal |= {"type": "scatter", "symbol": "rect", "symbolSize": [16 if nodes <= 24 else 9, 3]}
+        optimal |= {
+            "type": "scatter",
+            "symbol": "rect",
+            "symbolSize": [16 if nodes <= 12 else 12 if nodes <= 24 else 9, 3],
+        }
         label = "Bars of each node's final CPU share with a mark at the optimal one"
         meaning = "Where a bar ends at its mark, the node got what a central planner would have given it."
     else:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 from equipoise.report.charts import Chart, Floats, Option, frame, grid, tooltip, x_axis, y_axis
 from equipoise.report.words import count, number, percent
 from equipoise.train.run import Run
+from equipoise.train.topology import Topology
 
 CIRCLE, DRAWABLE = 60, 400  # nodes up to which the network is a circle, and up to which it is drawn at all
 CROWDED = 400  # links from which on they are drawn fainter
 BINS = 30
-RADIUS = 1000.0  # of the circle; ECharts rounds level and upright links to whole units, which must be small ones
+SPRING_STEPS = 60
+RADIUS = 1000.0  # of the drawing; ECharts rounds level and upright links to whole units, which must be small ones
 
 
 def network(run: Run, accuracy: Sequence[float] | None) -> Chart:
@@ -32,9 +35,13 @@ def network(run: Run, accuracy: Sequence[float] | None) -> Chart:
     links = count(len(topology.tails), "link")
     graph: Option = {
         "type": "graph",
+        "layout": "none",  # the places are ours: they repeat, and ECharts fits them into the chart
+        "preserveAspect": "contain",
+        "left": 34,
+        "right": 34,
         "top": 34,
         "bottom": 34 if values is None else 70,
-        "data": _nodes(values, texts),
+        "data": _nodes(values, texts, circle(nodes) if nodes <= CIRCLE else springs(topology)),
         "links": [
             {"source": int(i), "target": int(j), "tooltip": {"formatter": f"link between {i} and {j}"}}
             for i, j in zip(topology.tails, topology.heads, strict=True)
@@ -44,11 +51,6 @@ def network(run: Run, accuracy: Sequence[float] | None) -> Chart:
         "label": {"show": nodes <= CIRCLE, "color": "@soft", "fontSize": 11},
         "emphasis": {"disabled": True},
     }
-    if nodes <= CIRCLE:
-        graph["layout"] = "none"  # on the circle that the nodes' own x and y describe
-    else:
-        pull = {"initLayout": "circular", "layoutAnimation": False, "repulsion": 30, "edgeLength": 20, "gravity": 0.15}
-        graph |= {"layout": "force", "force": pull}
     return Chart(
         "network",
         title,
@@ -79,23 +81,47 @@ def _node_values(run: Run, accuracy: Sequence[float] | None) -> tuple[Floats | N
     return None, [f"node {i}" for i in range(run.network.n)], ""
 
 
-def _nodes(values: Floats | None, texts: Sequence[str]) -> list[Option]:
-    """The nodes; up to CIRCLE of them on one, clockwise from the top, with labels just outside."""
+def circle(nodes: int) -> Floats:
+    """Clockwise from the top; y points down, as on screens."""
+    angle = 2 * np.pi * np.arange(nodes) / nodes
+    return np.column_stack([np.sin(angle), -np.cos(angle)])
+
+
+def springs(topology: Topology) -> Floats:
+    """Places as far apart as nodes are in hops, nearly: classical scaling, then majorised stress (SMACOF)."""
+    n = topology.n
+    links = csr_array((np.ones(len(topology.tails)), (topology.tails, topology.heads)), shape=(n, n))
+    hops = shortest_path(links, directed=False, unweighted=True)
+    hops[~np.isfinite(hops)] = n
+    centred = hops**2 - (hops**2).mean(axis=0)
+    sizes, vectors = np.linalg.eigh(-0.5 * (centred - centred.mean(axis=1, keepdims=True)))
+    longest = slice(-1, -3, -1)  # the longer of the two across
+    places: Floats = vectors[:, longest] * np.sqrt(np.maximum(sizes[longest], 0.0))
+    places += 0.1 * circle(n)  # parts nodes that are alike
+    for _ in range(SPRING_STEPS):
+        apart = np.linalg.norm(places[:, None] - places[None], axis=2)
+        pull = -hops / np.maximum(apart, 1e-9)
+        np.fill_diagonal(pull, 0.0)
+        np.fill_diagonal(pull, -pull.sum(axis=1))
+        places = pull @ places / n
+    return np.asarray(places / np.abs(places).max())
+
+
+def _nodes(values: Floats | None, texts: Sequence[str], places: Floats) -> list[Option]:
+    """Place, size and tooltip of each; on a circle a label just outside it."""
     amount = len(texts)
     spread = np.zeros(amount) if values is None or np.ptp(values) == 0 else (values - values.min()) / np.ptp(values)
     smallest, growth = (13, 11) if amount <= CIRCLE else (7, 7)
     found: list[Option] = []
     for i, text in enumerate(texts):
-        angle = 2 * math.pi * i / amount
-        east, south = math.sin(angle), -math.cos(angle)
         size = float(smallest + growth * spread[i])
-        away = size / 2 + 9
-        node: Option = {"name": str(i), "symbolSize": round(size, 1), "tooltip": {"formatter": text}}
+        x, y = (RADIUS * places[i]).round(1).tolist()
+        node: Option = {"name": str(i), "x": x, "y": y, "symbolSize": round(size, 1), "tooltip": {"formatter": text}}
         if values is not None:
             node["value"] = float(values[i])
         if amount <= CIRCLE:
-            node |= {"x": RADIUS * east, "y": RADIUS * south}
-            node["label"] = {"position": "inside", "offset": [round(away * east, 1), round(away * south, 1)]}
+            away = (size / 2 + 9) * places[i]
+            node["label"] = {"position": "inside", "offset": away.round(1).tolist()}
         found.append(node)
     return found
 

@@ -13,9 +13,9 @@ def number(value: float | None, digits: int = 4) -> str:
         return NOTHING
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    if 10 ** (digits - 1) <= abs(value) < 1e15:
+    if 10 ** (digits - 1) <= abs(value) < 1e7:
         return f"{value:,.0f}"
-    if 1e-3 <= abs(value) < 1e15:
+    if 1e-3 <= abs(value) < 1e7:
         return f"{value:,.{digits}g}"
     mantissa, exponent = f"{value:.{digits - 2}e}".split("e")
     if "." in mantissa:

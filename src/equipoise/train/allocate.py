@@ -123,7 +123,8 @@ def _wish(
 ) -> float:
     """Flow along each edge from high price to low, in units; both ends compute the same number (spec, 3.7).
 
-    Returns the largest flow or share in units, infinity when one no longer fits (a limiter would cut it: then it is cut here).
+    Returns the largest flow or share in units, infinity when one no longer fits (one that a limiter will cut
+    anyway is cut here).
     """
     largest = 0.0
     most = min(BIGGEST_FLOW, 2.0**61 / max(1, len(pair)))  # sums over a hub's edges stay inside 64 bits

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from equipoise.compiled import kernel
 from equipoise.train.arrays import Floats
 from equipoise.train.costs.cost import Cost
 from equipoise.train.models.model import Model
+from equipoise.train.topology import Topology
 from equipoise.train.truth import CpuOptimum, ModelOptimum
 
 WITNESSES = 32  # nodes whose own model is scored on all data; beyond that, the ones farthest from the average
@@ -22,7 +24,8 @@ class Extremes:
     budget: float = 0.0  # |sum x - b|, CPUs
     box: float = 0.0  # how far a share was outside its box, CPUs
     tracker: float = 0.0  # |sum z - sum grad g|, relative to the gradients
-    rounds: int = 0  # rounds whose shares were looked at
+    rounds: int = 0  # rounds that were looked at
+    links: int = 0  # directed links, summed over those rounds
 
 
 @dataclass
@@ -35,12 +38,16 @@ class Auditor:
     hi: Floats | None
     worst: Extremes = field(default_factory=Extremes)
 
+    def watch_links(self, topology: Topology) -> None:
+        """Every round: how many messages the graph carried."""
+        self.worst.rounds += 1
+        self.worst.links += 2 * topology.edges
+
     def watch_shares(self, x: Floats, budget: float) -> None:
         """Every round. Shares are multiples of one power of two, so this float sum is exact."""
         assert self.lo is not None and self.hi is not None
         self.worst.budget = max(self.worst.budget, abs(float(np.sum(x)) - budget))
         self.worst.box = max(self.worst.box, float(np.maximum(self.lo - x, x - self.hi).max()))
-        self.worst.rounds += 1
 
     def cpu_gap(self, x: Floats, optimum: CpuOptimum) -> float:
         """sum f(x) - sum f(x*), with exact summation; the budget is the same, so the price term cancels rounding."""
@@ -74,12 +81,26 @@ def disagreement(Y: Floats) -> float:
     return float(np.linalg.norm(Y - mean, axis=1).max() / max(float(np.linalg.norm(mean)), 1e-12))
 
 
-def kkt_violation(x: Floats, prices: Floats, lo: Floats, hi: Floats, tolerance: float) -> float:
+@kernel
+def kkt_violation(x: Floats, prices: Floats, curvature: Floats, lo: Floats, hi: Floats) -> float:
     """min over lambda of the largest of |f' - lambda| inside, (lambda - f')+ at lo, (f' - lambda)+ at hi.
 
-    Who can still give must not be dearer than who can still take: half of the widest contradiction.
+    A node that is d away from a bound counts for at most curvature x d towards it, so that "at lo" needs no tolerance.
+    Wanting more grows with lambda and wanting less falls: bisect for where the two largest meet.
     """
-    can_give, can_take = x > lo + tolerance, x < hi - tolerance
-    if not (can_give.any() and can_take.any()):
-        return 0.0
-    return max(0.0, 0.5 * float(prices[can_give].max() - prices[can_take].min()))
+    low, high = prices.min(), prices.max()
+    worst = 0.0
+    for _ in range(100):
+        price = 0.5 * (low + high)
+        more = less = 0.0
+        for i in range(len(x)):
+            more = max(more, min(price - prices[i], curvature[i] * (hi[i] - x[i])))
+            less = max(less, min(prices[i] - price, curvature[i] * (x[i] - lo[i])))
+        worst = max(more, less)
+        if more > less:
+            high = price
+        elif less > more:
+            low = price
+        else:
+            break
+    return worst

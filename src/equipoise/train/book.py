@@ -8,6 +8,7 @@ import numpy as np
 
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor, Extremes, disagreement, kkt_violation
+from equipoise.train.links import Round
 from equipoise.train.problem import Problem
 from equipoise.train.state import State
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
@@ -43,8 +44,10 @@ class Book:
         self.first = {k: v for k, v in getattr(self, "first", {}).items() if k != "cpu"}
         self.best = math.inf
 
-    def watch(self, state: State) -> None:
-        """Every round: the budget and the boxes."""
+    def watch(self, state: State, round: Round | None = None) -> None:
+        """Every round: the budget and the boxes, and how many links the graph had."""
+        if round is not None:
+            self.auditor.watch_links(round.topology)
         if state.market is not None and state.shares is not None:
             self.auditor.watch_shares(state.shares, state.budget * state.market.grid.unit)
 
@@ -60,7 +63,7 @@ class Book:
                 prices = market.cost.derivative(x)
             row |= {
                 "cpu_gap": gaps["cpu"],
-                "kkt": kkt_violation(x, prices, market.lo, market.hi, market.edge_tolerance),
+                "kkt": kkt_violation(x, prices, market.curvature, market.lo, market.hi),
                 "budget": state.budget * market.grid.unit,
                 "budget_residual": float(np.sum(x)) - state.budget * market.grid.unit,
             }
@@ -94,7 +97,7 @@ class Book:
         """What a checkpoint must keep."""
         worst = self.auditor.worst
         kept: dict[str, AnyArray] = {f"history/{name}": column for name, column in self.history().items()}
-        kept["book/worst"] = np.array([worst.budget, worst.box, worst.tracker, worst.rounds])
+        kept["book/worst"] = np.array([worst.budget, worst.box, worst.tracker, worst.rounds, worst.links])
         kept["book/best"] = np.array([self.best, self.best_round])
         kept["book/first"] = np.array([self.first.get("cpu", np.nan), self.first.get("model", np.nan)])
         if self.shares:
@@ -105,8 +108,8 @@ class Book:
         """Take up a checkpoint."""
         columns = {n.removeprefix("history/"): c for n, c in memory.items() if n.startswith("history/")}
         self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
-        budget, box, tracker, rounds = memory["book/worst"]
-        self.auditor.worst = Extremes(float(budget), float(box), float(tracker), int(rounds))
+        budget, box, tracker, rounds, links = memory["book/worst"]
+        self.auditor.worst = Extremes(float(budget), float(box), float(tracker), int(rounds), int(links))
         self.best, self.best_round = float(memory["book/best"][0]), int(memory["book/best"][1])
         first = dict(zip(("cpu", "model"), map(float, memory["book/first"]), strict=True))
         self.first = {half: gap for half, gap in first.items() if not math.isnan(gap)}

@@ -95,11 +95,6 @@ class Market:
             )
 
     @property
-    def edge_tolerance(self) -> float:
-        """How near to a bound counts as on it, in CPUs: a billionth of the mean share, or two grid units."""
-        return max(2 * self.grid.unit, 1e-9 * abs(self.budget) * self.grid.unit / len(self.lo))
-
-    @property
     def boxed(self) -> bool:
         """Whether any node has a bound at all."""
         return bool(np.isfinite(self.lo).any() or np.isfinite(self.hi).any())

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
+from equipoise.train.audit import WITNESSES
 from equipoise.train.book import Book
 from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
 from equipoise.train.method import Method
@@ -63,7 +64,7 @@ def solve(
 
     target     stop once the gap is this part of the gap at the start (worse half of the two)
     patience   stop when the gap has not improved by 1% in this many rounds
-    every      record history each so many rounds (default: enough for about 200 rows with a model, each round without)
+    every      record history each so many rounds (default: as often as costs little beside the rounds themselves)
     start      y(0): "zeros", "random" (by seed), or an array
     budgets    {round: CPUs}: before that round the budget becomes this; it enters or leaves inside the boxes
     callback   called after each round with a Moment; return True to stop
@@ -76,7 +77,7 @@ def solve(
     budgets = _check_budgets(budgets, state, rounds)
     book = Book(problem, state)
     name = fingerprint(problem, network, method, seed)
-    every = every or (max(1, rounds // 200) if problem.model is not None else max(1, rounds // 20_000))
+    every = every or _how_often(problem, rounds)
     number, relative = 0, np.inf
     if resume is not None:
         memory = load_checkpoint(resume, name)
@@ -96,35 +97,32 @@ def solve(
 
     status: Status = "finished"
     reason = f"all {rounds} rounds played"
-    try:
-        while number < rounds:
-            round = state.meet(number)
-            if number in budgets:
-                state.rebudget(budgets[number], round)
-                book.reprice(state)
-                book.watch(state)
-            diverged = state.advance(round, number)
-            number += 1
-            if diverged:
-                status, reason = "diverged", f"the {diverged} diverged in round {number}: {_advice(state)}"
-                break
+    while number < rounds:
+        round = state.meet(number)
+        if number in budgets:
+            state.rebudget(budgets[number], round)
+            book.reprice(state)
             book.watch(state)
-            if number % every == 0 or number == rounds:
-                relative = book.write(state, number)
-                waiting = any(later >= number for later in budgets)
-                if target is not None and relative <= target and not waiting:
-                    status, reason = "converged", f"the target gap {target:g} was reached in round {number}"
-                    break
-                if patience is not None and number - book.best_round >= patience and not waiting:
-                    status, reason = "stagnated", f"no progress in the last {patience} rounds"
-                    break
-            if checkpoint is not None and number % checkpoint_every == 0:
-                keep()
-            if callback is not None and callback(Moment(number, rounds, relative, state)) is True:
-                status, reason = "stopped", f"the callback stopped the run in round {number}"
+        diverged = state.advance(round, number)
+        number += 1
+        if diverged:
+            status, reason = "diverged", f"the {diverged} diverged in round {number}: {_advice(state)}"
+            break
+        book.watch(state, round)
+        if number % every == 0 or number == rounds:
+            relative = book.write(state, number)
+            waiting = any(later >= number for later in budgets)
+            if target is not None and relative <= target and not waiting:
+                status, reason = "converged", f"the target gap {target:g} was reached in round {number}"
                 break
-    except KeyboardInterrupt:
-        status, reason = "stopped", f"interrupted after round {number}"
+            if patience is not None and number - book.best_round >= patience and not waiting:
+                status, reason = "stagnated", f"no progress in the last {patience} rounds"
+                break
+        if checkpoint is not None and number % checkpoint_every == 0:
+            keep()
+        if callback is not None and callback(Moment(number, rounds, relative, state)) is True:
+            status, reason = "stopped", f"the callback stopped the run in round {number}"
+            break
     if status == "stopped":
         keep()
     if status != "diverged" and (not book.rows or book.rows[-1]["round"] != number):
@@ -139,6 +137,13 @@ def solve(
         steps=state.steps, worst=book.auditor.worst, market=state.market,
         seconds=time.perf_counter() - began, start_seconds=start_seconds,
     )  # fmt: skip
+
+
+def _how_often(problem: Problem, rounds: int) -> int:
+    """Scoring every node's model on all data costs about as many gradients as there are nodes: do it that rarely."""
+    if problem.model is None:
+        return max(1, rounds // 20_000)
+    return max(1, rounds // 200, 1 if problem.model.quick_totals else min(problem.model.nodes, WITNESSES))
 
 
 def _check(rounds: int, target: float | None, patience: int | None, every: int | None, checkpoint_every: int) -> None:

@@ -10,7 +10,7 @@
     const size = Math.abs(v);
     return size !== 0 && (size < 1e-3 || size >= 1e7)
       ? v.toExponential(2)
-      : Number(v.toPrecision(4)).toLocaleString("en");
+      : v.toLocaleString("en", { maximumSignificantDigits: 4 });
   };
   const bits = (v) => {
     const k = Math.max(0, Math.min(5, Math.floor(Math.log10(Math.max(v, 1)) / 3 + 1e-9)));

@@ -18,6 +18,8 @@ class LeastSquares(Model):
     Each node keeps X_i'X_i, so a round costs size^2 per node whatever the shard's length.
     """
 
+    quick_totals = True
+
     def __init__(self, shards: Sequence[Shard], *, reg: float = 0.0) -> None:
         if not reg >= 0:
             raise InputError(f"reg must be >= 0, not {reg}")

@@ -18,6 +18,7 @@ class Model:
     nodes: int
     size: int
     convexity: float = 0.0  # a curvature that the sum of losses is known to have everywhere (a ridge)
+    quick_totals: bool = False  # whether totals() costs little beside gradients()
 
     def loss(self, node: int, y: Floats) -> float:
         """g_node(y): the loss of one parameter vector on one node's shard."""

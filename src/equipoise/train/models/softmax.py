@@ -48,8 +48,11 @@ class Softmax(Model):
         return float((log_sum - scores[np.arange(len(labels)), labels]).sum()) / self._data.samples
 
     def gradient(self, node: int, y: Floats) -> Floats:
+        return self._gradient(node, self._scores(self._data.X[node], y), y)
+
+    def _gradient(self, node: int, miss: Floats, y: Floats) -> Floats:
+        """From the scores, which are overwritten."""
         X, labels = self._data.X[node], self._labels[node]
-        miss = self._scores(X, y)
         miss -= miss.max(axis=1, keepdims=True)
         np.exp(miss, out=miss)
         miss /= miss.sum(axis=1, keepdims=True)
@@ -58,6 +61,15 @@ class Softmax(Model):
         gradient = np.concatenate([(X.T @ miss).ravel(), miss.sum(axis=0)])
         gradient += self.reg / self.nodes * y
         return gradient
+
+    def total(self, y: Floats) -> tuple[float, Floats]:
+        """Loss and gradient from the same scores."""
+        loss, gradient = 0.5 * self.reg * float(y @ y), np.zeros(self.size)
+        for node, (X, labels) in enumerate(zip(self._data.X, self._labels, strict=True)):
+            scores = self._scores(X, y)
+            loss += self._cross_entropy(scores, labels)
+            gradient += self._gradient(node, scores, y)
+        return loss, gradient
 
     def totals(self, Y: Floats) -> Floats:
         """All rows in one product per shard: the data is read once, whatever the number of models."""

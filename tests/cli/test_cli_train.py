@@ -1,0 +1,266 @@
+"""`equipoise train` as a user meets it: in a process of its own, by its output, exit code and files."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import yaml
+
+QUICK = ("--data", "none", "--rounds", "900", "--target", "1e-6")
+
+
+def equipoise(*arguments, cwd, **options):
+    """Run the command; what it printed and its exit code."""
+    command = [sys.executable, "-c", "from equipoise.cli import main; main()", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, **options)
+
+
+def only_folder(path):
+    (folder,) = (path / "runs").iterdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def default_run(tmp_path_factory):
+    """One run with no arguments but --json, shared by the tests that read it."""
+    path = tmp_path_factory.mktemp("default")
+    done = equipoise("train", "--json", cwd=path)
+    return path, done
+
+
+def test_no_arguments_train_digits_and_pass(default_run):
+    """20 centres, 9-bit messages, a switching network, 500 CPUs: certificate passed, exit 0, budget residual exactly 0."""
+    _, done = default_run
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert set(content) == {"verb", "version", "config", "result", "certificate"}
+    assert content["verb"] == "train"
+    checks = {check["name"]: check for check in content["certificate"]["checks"]}
+    assert set(checks) == {"budget", "box", "kkt", "tracker", "consensus", "gap", "steps", "bits"}
+    assert all(check["passed"] for check in checks.values())
+    assert checks["budget"]["value"] == 0
+    assert len(content["result"]["shares"]) == 20
+    assert sum(content["result"]["shares"]) == 500
+
+
+def test_every_centre_is_within_half_a_point_of_the_centralised_optimum(default_run):
+    """Test accuracy of each node's own model against scikit-learn's logistic regression with the same ridge."""
+    from sklearn.linear_model import LogisticRegression
+
+    from equipoise.data import digits
+
+    accuracy = json.loads(default_run[1].stdout)["result"]["accuracy"]
+    d = digits(seed=0)
+    ones, test = (np.column_stack([X, np.ones(len(X))]) for X in (d.X, d.X_test))
+    theirs = LogisticRegression(C=1 / (len(d.X) * 1e-3), fit_intercept=False, tol=1e-8, max_iter=5000).fit(ones, d.y)
+    central = theirs.score(test, d.y_test)
+    assert accuracy["centralised"] == pytest.approx(central, abs=0.003)
+    assert min(accuracy["nodes"]) >= central - 0.005
+    assert len(accuracy["nodes"]) == 20
+
+
+def test_the_run_folder_holds_report_result_history_and_config(default_run):
+    """Four files that agree with what was printed, and arrays that load back."""
+    path, done = default_run
+    folder = only_folder(path)
+    content = json.loads(done.stdout)
+    assert json.loads((folder / "result.json").read_text()) == content
+    assert "<html" in (folder / "report.html").read_text()[:300]
+    rows = list(csv.DictReader((folder / "history.csv").open()))
+    assert float(rows[-1]["relative_gap"]) == content["result"]["relative_gap"]
+    assert {float(row["budget_residual"]) for row in rows} == {0.0}
+    assert np.load(folder / "arrays.npz")["shares"].tolist() == content["result"]["shares"]
+    assert yaml.safe_load((folder / "config.yaml").read_text()) == content["config"]
+    assert not (folder / "checkpoint.npz").exists()
+
+
+def test_its_config_repeats_it_bit_for_bit(default_run, tmp_path):
+    """--config with the written file prints the very same JSON."""
+    path, done = default_run
+    again = equipoise("train", "--config", str(only_folder(path) / "config.yaml"), "--json", cwd=tmp_path)
+    assert again.stdout == done.stdout
+
+
+def test_options_win_over_the_file(tmp_path):
+    """--config and an option: the option counts."""
+    (tmp_path / "c.yaml").write_text("data: none\nrounds: 300\ntarget: 1.0e-6\nseed: 4\n")
+    done = equipoise("train", "--config", "c.yaml", "--seed", "5", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["config"]["seed"] == 5
+
+
+def test_the_terminal_shows_the_certificate(tmp_path):
+    """Without --json: the table with every check, the key numbers, and where the report is."""
+    done = equipoise("train", *QUICK, cwd=tmp_path)
+    assert done.returncode == 0
+    for words in ("certificate: passed", "budget", "kkt", "bits a number", "report.html"):
+        assert words in done.stdout
+
+
+def test_too_few_rounds_fail_by_name_with_exit_1(tmp_path):
+    """Five rounds: the gap check fails, in words, and the exit code says so."""
+    done = equipoise("train", "--data", "none", "--rounds", "5", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "certificate: FAILED" in done.stdout
+    content = json.loads((only_folder(tmp_path) / "result.json").read_text())
+    assert [c["name"] for c in content["certificate"]["checks"] if not c["passed"]] == ["kkt", "gap"]
+
+
+def test_divergence_is_named_with_exit_1(tmp_path):
+    """alpha far past its limit: a warning with the limit, a named divergence, no NaN in any file."""
+    done = equipoise("train", "--data", "breast_cancer", "--alpha", "1e6", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "is past its limit" in done.stderr
+    assert "models diverged in round" in done.stdout
+    folder = only_folder(tmp_path)
+    assert "nan" not in (folder / "history.csv").read_text().lower()
+    assert "NaN" not in (folder / "result.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--data", "digts"), "did you mean 'digits'"),
+        (("--network", "rng"), "did you mean 'ring'"),
+        (("--mode", "inovation"), "did you mean 'innovation'"),
+        (("--split", "lable"), "did you mean 'label'"),
+        (("--method", "papr"), "did you mean 'paper'"),
+        (("--rond", "5"), "--rounds"),
+        (("--rounds", "many"), "--rounds"),
+        (("--rounds", "0"), "rounds must be at least 1"),
+        (("--rho", "0"), "rho > 0"),
+        (("--budget", "10"), "budget 10 is below the sum of lo, 200"),
+        (("--budget", "100000"), "above the sum of hi"),
+        (("--budget", "nan"), "budget must be a finite number"),
+        (("--lo", "9", "--hi", "3"), "lo > hi at node 0"),
+        (("--budget-at", "300"), "expects ROUND:CPUS"),
+        (("--data", "mnist"), "--data-dir"),
+        (("--data", "mnist", "--data-dir", "nowhere"), "nowhere"),
+        (("--data", "csv", "--data-file", "bad.csv"), "bad.csv:3"),
+        (("--network", "file", "--network-file", "bad.edges"), "bad.edges:2"),
+        (("--config", "bad.yaml"), "bad.yaml:2"),
+        (("--config", "unknown.yaml"), "did you mean 'rounds'"),
+        (("--config", "missing.yaml"), "missing.yaml"),
+        (("--resume", "missing"), "missing"),
+        (("--data", "digits", "--model", "smooth_svm"), "two classes"),
+        (("--nodes", "5000"), "5000"),
+        (("--p", "0.001"), "too small"),
+        (("--step", "-1"), "step must be a number > 0"),
+    ],
+)
+def test_bad_input_is_one_line_exit_2_and_nothing_written(tmp_path, arguments, words):
+    """The line names the value and the way out; no traceback; no run folder."""
+    (tmp_path / "bad.csv").write_text("a,b,label\n1,2,0\n1,x,1\n")
+    (tmp_path / "bad.edges").write_text("0 1\n1 two\n")
+    (tmp_path / "bad.yaml").write_text("rounds: 5\n  seed: : 3\n")
+    (tmp_path / "unknown.yaml").write_text("ronds: 5\n")
+    done = equipoise("train", *arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def long_run(path, *extra):
+    """A run of many rounds, started and left running once its checkpoint exists."""
+    command = [sys.executable, "-c", "from equipoise.cli import main; main()", "train", "--data", "breast_cancer"]
+    running = subprocess.Popen(
+        [*command, "--rounds", "6000", "--target", "1e-30", *extra], cwd=path, stderr=subprocess.PIPE
+    )
+    for _ in range(1200):
+        if list(path.glob("runs/*/checkpoint.npz")):
+            return running
+        time.sleep(0.05)
+    raise AssertionError("no checkpoint appeared")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, how):
+    """Ctrl-C and kill -9 in mid-run: --resume ends in the same result.json as a run left alone."""
+    alone, broken = tmp_path / "alone", tmp_path / "broken"
+    alone.mkdir()
+    broken.mkdir()
+    running = long_run(broken)
+    os.kill(running.pid, how)
+    _, said = running.communicate(timeout=60)
+    folder = only_folder(broken)
+    assert not (folder / "result.json").exists()
+    if how == signal.SIGINT:
+        assert f"--resume {folder.relative_to(broken)}" in said.decode()
+        assert running.returncode == 1
+    equipoise("train", "--resume", str(folder), cwd=broken)
+    equipoise("train", "--data", "breast_cancer", "--rounds", "6000", "--target", "1e-30", cwd=alone)
+    resumed, whole = (f / "result.json" for f in (folder, only_folder(alone)))
+    assert resumed.read_text() == whole.read_text()
+    assert (folder / "history.csv").read_text() == (only_folder(alone) / "history.csv").read_text()
+
+
+def test_a_budget_change_from_the_command_line(tmp_path):
+    """--budget-at 100:600 --budget-at 200:450: the history shows all three, the residual is 0 throughout."""
+    done = equipoise(
+        "train", "--data", "none", "--rounds", "900", "--target", "1e-6", "--budget-at", "100:600",
+        "--budget-at", "200:450", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    content = json.loads(done.stdout)
+    assert content["certificate"]["passed"], done.stdout
+    assert sum(content["result"]["shares"]) == 450
+    rows = list(csv.DictReader((only_folder(tmp_path) / "history.csv").open()))
+    assert {float(r["budget"]) for r in rows} == {500.0, 600.0, 450.0}
+    assert {float(r["budget_residual"]) for r in rows} == {0.0}
+
+
+def test_csv_and_edge_files_of_a_user(tmp_path):
+    """A regression on a CSV file over a network from an edge list."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2))
+    y = X @ [2.0, -1.0] + 0.1 * rng.standard_normal(200)
+    lines = ["one,two,answer"] + [f"{a},{b},{t}" for (a, b), t in zip(X, y, strict=True)]
+    (tmp_path / "data.csv").write_text("\n".join(lines))
+    (tmp_path / "net.edges").write_text("# a ring of four\n0 1\n1,2\n2 3\n3 0\n")
+    done = equipoise(
+        "train", "--data", "csv", "--data-file", "data.csv", "--label", "answer", "--network", "file",
+        "--network-file", "net.edges", "--cost", "none", "--split", "even", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr + done.stdout
+    content = json.loads(done.stdout)
+    assert content["result"]["links"] == 8
+    assert "shares" not in content["result"]
+
+
+def test_mnist_label_sorted_in_its_quick_form(shared_data, tmp_path):
+    """6,000 real MNIST images sorted by label over 20 centres: every centre within 1 point of the centralised softmax."""
+    done = equipoise(
+        "train", "--data", "mnist", "--data-dir", str(shared_data / "mnist"), "--samples", "6000", "--rounds", "600",
+        "--target", "2e-2", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr + done.stdout
+    accuracy = json.loads(done.stdout)["result"]["accuracy"]
+    assert accuracy["centralised"] > 0.85
+    assert accuracy["worst"] >= accuracy["centralised"] - 0.01
+
+
+def test_help_names_every_verb_and_option(tmp_path):
+    """--help of the root and of the verb; --version."""
+    assert "train" in equipoise("--help", cwd=tmp_path).stdout
+    shown = equipoise("train", "--help", cwd=tmp_path, env=os.environ | {"COLUMNS": "200"}).stdout
+    for option in ("--data-dir", "--budget-at", "--resume", "--rho", "--json", "--config", "default: digits"):
+        assert option in shown
+    assert equipoise("--version", cwd=tmp_path).stdout.startswith("equipoise ")
+
+
+def test_help_loads_nothing_heavy(tmp_path):
+    """numpy, scipy, numba, scikit-learn and pydantic stay out of `equipoise --help`, which is why it answers at once."""
+    code = (
+        "import sys; sys.argv = ['equipoise', '--help']\n"
+        "from equipoise.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'scipy', 'numba', 'sklearn', 'pydantic', 'yaml') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stderr.strip() == "[]"

@@ -1,0 +1,116 @@
+"""Costs: derivatives, curvature bounds, and the checker that users run on their own."""
+
+import numpy as np
+import pytest
+
+from equipoise.errors import InputError
+from equipoise.train import Latency, Problem, Quadratic, check_cost
+from equipoise.train.costs.cost import box, curvature
+
+
+class LogCost:
+    """A user's cost with nothing but the four names: -w ln x, convex."""
+
+    nodes, lo, hi = 3, 1.0, np.array([10.0, 20.0, 30.0])
+
+    def __init__(self, w=(1.0, 2.0, 3.0)):
+        self.w = np.array(w)
+
+    def value(self, x):
+        return -self.w * np.log(x)
+
+    def derivative(self, x):
+        return -self.w / x
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        Quadratic(2.0, [1.0, 2.0]),
+        Quadratic([1.0, 3.0], 5.0, lo=0.0, hi=9.0),
+        Latency([100.0, 5.0], 2.0, 1e-3, hi=40.0),
+        LogCost(),
+    ],
+    ids=["open", "boxed", "latency", "user"],
+)
+def test_good_costs_pass(cost):
+    """The shipped costs and a user's own satisfy the checker."""
+    check_cost(cost)
+
+
+def test_latency_curvature_bounds_are_those_of_a_fine_sample():
+    """The smallest and largest f'' on the box, against second differences of the derivative on 100,001 points."""
+    cost = Latency([300.0, 20.0, 1.0], [1.0, 2.0, 0.5], [1e-3, 1e-2, 1e-1], lo=[2.0, 0.5, 1.0], hi=[30.0, 8.0, 20.0])
+    smallest, largest = cost.curvature()
+    t = np.linspace(0, 1, 100_001)[:, None]
+    x = cost.lo + t * (cost.hi - cost.lo)
+    second = np.gradient(cost.derivative(x), axis=0) / np.gradient(x, axis=0)
+    np.testing.assert_allclose(smallest, second.min(axis=0), rtol=1e-3)
+    np.testing.assert_allclose(largest, second.max(axis=0), rtol=1e-2)
+
+
+def test_a_users_cost_gets_a_sampled_curvature_that_bounds_the_true_one():
+    """-w ln x has f'' = w/x^2, largest at lo: the sampled bound is above it and within a factor of two."""
+    cost = LogCost()
+    lo, hi = box(cost, 3)
+    _, largest = curvature(cost, lo, hi)
+    true = cost.w / lo**2
+    assert (largest >= 0.5 * true).all()
+    assert (largest <= 2 * true).all()
+
+
+def broken(**changes):
+    """LogCost with one thing wrong."""
+    return type("Broken", (LogCost,), changes)()
+
+
+@pytest.mark.parametrize(
+    ("cost", "words"),
+    [
+        (broken(derivative=lambda self, x: -2 * self.w / x), "derivative does not match .* finite differences"),
+        (broken(value=lambda self, x: np.sin(x), derivative=lambda self, x: np.cos(x)), "not convex at node 0"),
+        (broken(value=lambda self, x: np.full(3, np.nan)), "value is not finite at node 0"),
+        (broken(derivative=lambda self, x: np.where(x > 5, np.nan, -self.w / x)), "derivative is not finite"),
+        (broken(value=lambda self, x: 1.0), r"returned shape \(\)"),
+        (broken(lo=np.array([11.0, 1.0, 1.0])), r"lo > hi at node 0 \(11 > 10\)"),
+        (object(), r"has no value\(x\)"),
+    ],
+)
+def test_a_broken_cost_is_explained(cost, words):
+    """What is wrong, at which node and where."""
+    with pytest.raises(InputError, match=words):
+        check_cost(cost, 3)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Quadratic(-1.0, [1.0, 2.0]), "curvature a > 0"),
+        (lambda: Quadratic([1.0, float("nan")], 0.0), "a is not a number at node 1"),
+        (lambda: Quadratic([1.0, 2.0], [1.0, 2.0, 3.0]), "2 and 3 nodes"),
+        (lambda: Quadratic("x", 1.0), "a must be a number"),
+        (lambda: Quadratic(1.0, [1.0, 2.0], lo=3.0, hi=2.0), "lo > hi at node 0"),
+        (lambda: Latency(10.0, lo=0.0, hi=4.0), "lo > 0"),
+        (lambda: Latency(10.0, hi=np.inf), "finite hi"),
+        (lambda: Latency(0.0, hi=4.0), "work > 0"),
+        (lambda: Latency(1.0, energy=-1.0, hi=4.0), "energy >= 0"),
+        (
+            lambda: Problem(Quadratic(1.0, [1.0, 2.0], lo=5.0, hi=9.0), 9.0),
+            "budget 9 is below the sum of lo, 10 over 2",
+        ),
+        (
+            lambda: Problem(Quadratic(1.0, [1.0, 2.0], lo=5.0, hi=9.0), 19.0),
+            "budget 19 is above the sum of hi, 18 over 2",
+        ),
+        (lambda: Problem(Quadratic(1.0, [1.0, 2.0]), float("nan")), "budget must be a finite number"),
+        (lambda: Problem(Quadratic(1.0, [1.0, 2.0])), "a cost needs a budget"),
+        (lambda: Problem(), "a cost, a model, or both"),
+        (lambda: Problem(broken(value=lambda s, x: -(x**2), derivative=lambda s, x: -2 * x), 20.0), "not convex"),
+        (lambda: Problem(type("Open", (LogCost,), {"hi": np.inf})(), 20.0), "unbounded box and no curvature"),
+    ],
+)
+def test_bad_costs_and_budgets_are_refused(make, words):
+    """One line, before anything runs."""
+    with pytest.raises(InputError, match=words) as caught:
+        make()
+    assert "\n" not in str(caught.value)

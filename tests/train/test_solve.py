@@ -1,0 +1,256 @@
+"""The loop around the rounds: stopping, callbacks, checkpoints, changing budgets, and the certificate at the end."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from equipoise.errors import InputError
+from equipoise.train import (
+    LeastSquares,
+    LogQuantizer,
+    Method,
+    Network,
+    Problem,
+    Quadratic,
+    StepWarning,
+    UniformQuantizer,
+    solve,
+)
+
+
+def both_halves(nodes=12, seed=0, budget=240.0):
+    """A CPU half with active boxes and a regression."""
+    rng = np.random.default_rng(seed)
+    cost = Quadratic(rng.uniform(0.5, 3, nodes), rng.uniform(0, 40, nodes), lo=4.0, hi=30.0)
+    shards = []
+    for _ in range(nodes):
+        X = rng.standard_normal((10, 3))
+        shards.append((X, X @ [1.0, -2.0, 3.0] + rng.standard_normal(10)))
+    return Problem(cost, budget, LeastSquares(shards))
+
+
+NETWORKS = {
+    "static": Network.erdos_renyi(12, 0.4, seed=1),
+    "periodic": Network.erdos_renyi(12, 0.4, switching=3, seed=1),
+    "fresh": Network.erdos_renyi(12, 0.4, switching="fresh", seed=1),
+}
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("method", [Method(), Method.paper()], ids=["ours", "paper"])
+def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(tmp_path, kind, method):
+    """Stop in the middle, go on from the file: shares, models, history and bits are the same bits."""
+    problem, network, file = both_halves(), NETWORKS[kind], tmp_path / "run.npz"
+    options = {"rounds": 120, "every": 7, "budgets": {20: 200.0, 90: 260.0}}
+    whole = solve(problem, network, method, **options)
+    first = solve(problem, network, method, **options, checkpoint=file, callback=lambda m: m.number == 47)
+    assert (first.status, first.rounds) == ("stopped", 47)
+    second = solve(problem, network, method, **options, resume=file)
+    assert_array_equal(second.shares, whole.shares)
+    assert_array_equal(second.models, whole.models)
+    assert_array_equal(second.link_bits.bits, whole.link_bits.bits)
+    assert second.bits == whole.bits
+    assert second.tallies == whole.tallies
+    for name, column in whole.history.items():
+        assert_array_equal(second.history[name], column)
+    assert_array_equal(second.share_history, whole.share_history)
+    assert second.certificate() == whole.certificate()
+
+
+def test_periodic_checkpoints_survive_a_crash(tmp_path):
+    """An exception in round 61 leaves the checkpoint of round 60 (of every 20); resuming gives the same result."""
+    problem, network, file = both_halves(), NETWORKS["fresh"], tmp_path / "deep" / "run.npz"
+    whole = solve(problem, network, rounds=100)
+
+    def burst(moment):
+        if moment.number == 61:
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        solve(problem, network, rounds=100, checkpoint=file, checkpoint_every=20, callback=burst)
+    resumed = solve(problem, network, rounds=100, resume=file)
+    assert_array_equal(resumed.models, whole.models)
+    assert_array_equal(resumed.history["gap"], whole.history["gap"])
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    """Another budget, network or method: one line, nothing run."""
+    file = tmp_path / "run.npz"
+    solve(both_halves(), NETWORKS["static"], rounds=5, checkpoint=file, checkpoint_every=5)
+    with pytest.raises(InputError, match="belongs to another run"):
+        solve(both_halves(budget=250.0), NETWORKS["static"], rounds=9, resume=file)
+    with pytest.raises(InputError, match="belongs to another run"):
+        solve(both_halves(), NETWORKS["periodic"], rounds=9, resume=file)
+    with pytest.raises(InputError, match="no checkpoint at"):
+        solve(both_halves(), NETWORKS["static"], rounds=9, resume=tmp_path / "none.npz")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(InputError, match="not a checkpoint, or is damaged"):
+        solve(both_halves(), NETWORKS["static"], rounds=9, resume=file)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_budget_raised_and_lowered_holds_exactly_throughout(kind):
+    """240, then 300 from round 50, then 150 from round 150: the exact sum in each round, boxes kept, optimum found."""
+    sums, outside = [], 0.0
+
+    def look(moment):
+        nonlocal outside
+        sums.append(sum(map(Fraction, moment.shares.tolist())))
+        outside = max(outside, float(np.maximum(4.0 - moment.shares, moment.shares - 30.0).max()))
+
+    run = solve(both_halves(), NETWORKS[kind], rounds=900, budgets={50: 300.0, 150: 150.0}, every=10, callback=look)
+    assert sums == [240] * 50 + [300] * 100 + [150] * 750
+    assert outside <= 0
+    assert run.budget == 150
+    assert run.certificate()["budget"].value == 0
+    assert run.certificate()["box"].value == 0
+    assert abs(run.relative_gap) < 1e-6
+    assert set(run.history["budget"]) == {240.0, 300.0, 150.0}
+
+
+def test_target_patience_and_callback_stop_a_run():
+    """Each way to stop has its status and its reason."""
+    problem, network = both_halves(), NETWORKS["static"]
+    converged = solve(problem, network, rounds=5000, target=1e-6, every=1)
+    assert converged.status == "converged"
+    assert converged.history["relative_gap"][-1] <= 1e-6 < converged.history["relative_gap"][-2]
+    uniform = Method(quantizer=UniformQuantizer(bits=6))
+    stagnated = solve(problem, network, uniform, rounds=5000, target=1e-12, patience=200, every=5)
+    assert stagnated.status == "stagnated"
+    assert stagnated.rounds < 5000
+    assert not stagnated.certificate().passed
+    stopped = solve(problem, network, rounds=100, callback=lambda m: m.number == 3)
+    assert (stopped.status, stopped.rounds) == ("stopped", 3)
+
+
+def test_a_step_past_its_limit_is_warned_about_and_its_divergence_named():
+    """No boxes, ten times the limit: a warning with the limit's value, then status diverged and finite shares."""
+    problem = Problem(Quadratic([1.0, 2.0, 3.0, 1.0], [0.0, 5.0, 10.0, 40.0]), 50.0)
+    with pytest.warns(StepWarning, match=r"step 10 is past its limit 0\.\d+"):
+        run = solve(problem, Network.ring(4), Method(step=10.0, momentum=False, cpu_weights="laplacian"), rounds=1000)
+    assert run.status == "diverged"
+    assert "shares diverged in round" in run.reason
+    assert run.shares.sum() == 50.0
+    assert np.isfinite(run.history["gap"]).all()
+    certificate = run.certificate()
+    assert not certificate.passed
+    assert not certificate["divergence"].passed
+    assert not certificate["steps"].passed
+
+
+def test_the_cpu_step_limit_is_sharp():
+    """Quadratic costs, plain flows, ideal codes: 0.98 of 2/lambda_max(L H) settles, 1.02 does not."""
+    from equipoise.train import Exact
+    from equipoise.train.theory import step_limit, top_eigenvalue
+
+    rng = np.random.default_rng(0)
+    problem = Problem(Quadratic(rng.uniform(0.5, 3, 8), rng.uniform(0, 40, 8)), 100.0)
+    network = Network.erdos_renyi(8, 0.5, seed=0)
+    limit = step_limit(top_eigenvalue(network, "laplacian", problem.cost.a))
+    calm = solve(problem, network, Method.paper(quantizer=Exact(), box="price", step=0.98 * limit), rounds=3000)
+    with pytest.warns(StepWarning):
+        wild = solve(problem, network, Method.paper(quantizer=Exact(), box="price", step=1.02 * limit), rounds=3000)
+    assert abs(calm.relative_gap) < 1e-9
+    assert wild.status == "diverged" or wild.relative_gap > 1e3
+
+
+def test_the_certificate_names_every_check_and_fails_on_a_short_run():
+    """Both halves: budget, box, kkt, tracker, consensus, gap, steps, bits; ten rounds are too few for the gap."""
+    long = solve(both_halves(), NETWORKS["periodic"], rounds=3000, target=1e-8)
+    names = [check.name for check in long.certificate()]
+    assert names == ["budget", "box", "kkt", "tracker", "consensus", "gap", "steps", "bits"]
+    assert long.certificate().passed
+    short = solve(both_halves(), NETWORKS["periodic"], rounds=10)
+    assert not short.certificate().passed
+    assert not short.certificate()["gap"].passed
+    assert short.certificate()["budget"].passed
+
+
+def test_either_half_may_be_absent():
+    """CPU only: no models, no tracker check. Model only: no shares, no budget check."""
+    whole = both_halves()
+    cpu = solve(Problem(whole.cost, 240.0), NETWORKS["static"], rounds=500)
+    assert cpu.models is None
+    assert "tracker" not in cpu.certificate()
+    assert cpu.certificate().passed
+    model = solve(Problem(model=whole.model), NETWORKS["static"], rounds=1000)
+    assert model.shares is None
+    assert "budget" not in model.certificate()
+    assert model.certificate().passed
+
+
+def test_the_halves_do_not_disturb_each_other():
+    """In this formulation they meet nowhere: shares and models are those of the halves run alone."""
+    whole = both_halves()
+    together = solve(whole, NETWORKS["periodic"], rounds=60)
+    assert_array_equal(together.shares, solve(Problem(whole.cost, 240.0), NETWORKS["periodic"], rounds=60).shares)
+    alone = solve(Problem(model=whole.model), NETWORKS["periodic"], Method(step=together.steps.step), rounds=60)
+    assert_array_equal(together.models, alone.models)
+
+
+def test_scalar_costs_take_the_network_size():
+    """Scalars broadcast over nodes."""
+    run = solve(Problem(Quadratic(1.0, 5.0, lo=0.0, hi=9.0), 10.0), Network.ring(5), rounds=50)
+    assert run.shares.tolist() == [2.0] * 5
+    assert run.certificate().passed
+
+
+def test_history_is_written_and_reads_back(tmp_path):
+    """history.csv: the same numbers, to the last bit."""
+    run = solve(both_halves(), NETWORKS["static"], rounds=30, every=3)
+    run.save_history(tmp_path / "history.csv")
+    table = np.genfromtxt(tmp_path / "history.csv", delimiter=",", names=True)
+    assert_array_equal(table["relative_gap"], run.history["relative_gap"])
+    assert_array_equal(table["share_7"], run.share_history[:, 7])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rounds": 0}, "rounds must be at least 1"),
+        ({"target": 0.0}, "target must be > 0"),
+        ({"patience": 0}, "patience must be at least 1"),
+        ({"budgets": {5: 1e9}}, "above the sum of hi"),
+        ({"budgets": {5: 1.0}}, "below the sum of lo"),
+        ({"budgets": {500: 200.0}, "rounds": 100}, "outside 0..99"),
+        ({"start": "rndom"}, "start must be"),
+        ({"start": np.zeros(7)}, "of shape"),
+    ],
+)
+def test_bad_options_are_refused(options, words):
+    """One line that names the value and what was expected."""
+    with pytest.raises(InputError, match=words):
+        solve(both_halves(), NETWORKS["static"], **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Method(step=0.0), 'step must be a number > 0 or "auto", not 0.0'),
+        (lambda: Method(alpha="fast"), "alpha must be a number"),
+        (lambda: Method(box="prise"), "did you mean 'price'"),
+        (lambda: Method(cpu_weights="metropolitan"), "did you mean 'metropolis'"),
+        (lambda: Method(model_weights="curvature"), "speaks of CPU costs"),
+        (lambda: Method(cap=1.0), "cap must be below 1"),
+        (lambda: Method(quantizer="log"), "quantizer must be"),
+        (lambda: solve(both_halves(), Network.ring(5)), "problem has 12 nodes but the network has 5"),
+        (
+            lambda: Problem(Quadratic([1.0, 2.0], 0.0), 1.0, both_halves().model),
+            "cost speaks of 2 nodes and the model of 12",
+        ),
+    ],
+)
+def test_mismatches_are_refused(make, words):
+    """At construction, not in round one."""
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_large_rho_still_converges():
+    """Innovation codes contract for rho up to 1 (7 bits)."""
+    for rho in (0.05, 0.5, 1.0):
+        method = Method(quantizer=LogQuantizer(rho=rho))
+        run = solve(both_halves(), NETWORKS["periodic"], method, rounds=4000, target=1e-9)
+        assert run.status == "converged", rho
