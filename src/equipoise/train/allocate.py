@@ -27,6 +27,7 @@ class Allocation:
     def __init__(self, market: Market, method: Method, step: float, pairs: int, slots: int) -> None:
         self.market, self.method, self.step = market, method, step
         nodes = len(market.lo)
+        self.curvature = market.curvature * method.curvature_factor
         self.shares: Ints = market.start()
         self.excess = np.zeros(nodes)  # nu - omega: the price a full node adds so that others can see past it
         self.prices = np.zeros((nodes, 1))
@@ -55,7 +56,7 @@ class Allocation:
         self.channel.exchange(self.prices, round)
         wanted = np.empty(len(round.pair), dtype=np.int64)
         limited = self.method.limits_boxes and market.boxed
-        weights, edge_coder = round.weights(self.method.cpu_weights, market.curvature), self.channel.edge_coder
+        weights, edge_coder = round.weights(self.method.cpu_weights, self.curvature), self.channel.edge_coder
         largest = _wish(
             self.channel.heard, round.tail_slot, round.head_slot, round.pair, weights,
             self.step, self.method.momentum, number, grid.unit, edge_coder is not None, edge_coder or self.channel.coder,

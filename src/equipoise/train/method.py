@@ -83,6 +83,11 @@ class Method:
         return self.box != "penalty"
 
     @property
+    def curvature_factor(self) -> float:
+        """How much steeper prices can be than the costs': a penalty adds its own slope outside the box."""
+        return 1.0 if self.limits_boxes else 1.0 + PENALTY
+
+    @property
     def sector(self) -> float:
         """e^(rho/2): the most a quantised value can exceed the true one (spec, 3.2)."""
         return math.exp(self.quantizer.rho / 2)

@@ -13,7 +13,7 @@ from equipoise.train.arrays import Floats, Ints
 from equipoise.train.costs.check import check_cost
 from equipoise.train.costs.cost import Cost, box, curvature
 from equipoise.train.grid import Grid, spread
-from equipoise.train.method import PENALTY, Method
+from equipoise.train.method import Method
 from equipoise.train.models.check import adopt
 from equipoise.train.models.model import Model
 
@@ -108,4 +108,4 @@ class Market:
         if method.limits_boxes:
             return self.cost.derivative(x)
         inside = np.clip(x, self.lo, self.hi)
-        return np.asarray(self.cost.derivative(inside) + (1.0 + PENALTY) * self.curvature * (x - inside))
+        return np.asarray(self.cost.derivative(inside) + method.curvature_factor * self.curvature * (x - inside))

@@ -112,7 +112,7 @@ def solve(
         if number % every == 0 or number == rounds:
             relative = book.write(state, number)
             waiting = any(later >= number for later in budgets)
-            if target is not None and relative <= target and not waiting:
+            if target is not None and abs(relative) <= target and not waiting:
                 status, reason = "converged", f"the target gap {target:g} was reached in round {number}"
                 break
             if patience is not None and number - book.best_round >= patience and not waiting:

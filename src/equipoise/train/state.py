@@ -185,7 +185,7 @@ def choose_steps(market: Market | None, smoothness: Floats | None, network: Netw
     rho = method.quantizer.rho
     cpu_limit = mixing = None
     if market is not None:
-        curvature = theory.effective_curvature(market.curvature, method)
+        curvature = market.curvature * method.curvature_factor
         cpu_limit = theory.step_limit(theory.top_eigenvalue(network, method.cpu_weights, curvature), rho)
     if smoothness is not None:
         mixing = theory.top_eigenvalue(network, method.model_weights)
@@ -219,7 +219,7 @@ def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method) ->
     """0.6 e^(-rho/2) on curvature and Metropolis weights, from local information; else the same part of the limit."""
     choices = []
     if cpu_limit is not None:
-        choices.append(1.0 / method.sector if method.cpu_weights == "curvature" and method.limits_boxes else cpu_limit)
+        choices.append(1.0 / method.sector if method.cpu_weights == "curvature" else cpu_limit)
     if mixing is not None:
         choices.append(1.0 / method.sector if method.model_weights == "metropolis" else 1.0 / (mixing * method.sector))
     return AUTO_STEP * min(c for c in choices if math.isfinite(c)) if any(map(math.isfinite, choices)) else AUTO_STEP

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from equipoise.train.arrays import Floats
-from equipoise.train.method import PENALTY, Method
 from equipoise.train.network import Network
 from equipoise.train.spectrum import lambda_2, lambda_max
 from equipoise.train.topology import Topology
@@ -63,8 +62,3 @@ def _row_bound(topology: Topology, weights: str, curvature: Floats | None) -> fl
     w = edge_weights(weights, topology, curvature)
     rows = np.bincount(topology.tails, w, topology.n) + np.bincount(topology.heads, w, topology.n)
     return float(2.0 * (rows * (1.0 if curvature is None else curvature)).max(initial=0.0))
-
-
-def effective_curvature(curvature: Floats, method: Method) -> Floats:
-    """What the step must respect: a penalty adds its own curvature outside the box."""
-    return curvature if method.limits_boxes else curvature * (1.0 + PENALTY)
