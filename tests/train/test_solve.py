@@ -168,6 +168,24 @@ def test_the_certificate_names_every_check_and_fails_on_a_short_run():
     assert short.certificate()["budget"].passed
 
 
+def test_both_halves_reach_1e_9_on_graphs_that_never_repeat():
+    """A new graph each round, nodes hearing only their current neighbours: both halves to 1e-9, the sum exact."""
+    run = solve(both_halves(), NETWORKS["fresh"], rounds=4000, target=1e-9)
+    assert run.status == "converged"
+    assert run.history["cpu_gap"][-1] <= 1e-9 * run.history["cpu_gap"][0]
+    assert run.history["model_gap"][-1] <= 1e-9 * run.history["model_gap"][0]
+    assert run.worst.budget == 0
+    assert run.certificate().passed
+
+
+def test_a_start_that_is_already_optimal_passes():
+    """Nothing to gain: rounding is not mistaken for a gap, of either sign."""
+    for scale in (1e-6, 1.0, 1e6):
+        cost = Quadratic(scale * np.array([1.0, 2.0, 3.0]), [10.1, 10.1, 10.1])
+        run = solve(Problem(cost, 30.6), Network.ring(3), rounds=100)
+        assert run.certificate().passed, scale
+
+
 def test_either_half_may_be_absent():
     """CPU only: no models, no tracker check. Model only: no shares, no budget check."""
     whole = both_halves()

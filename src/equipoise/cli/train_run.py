@@ -164,7 +164,7 @@ def _write(folder: Path, run: Run, job: Job, content: dict[str, Any], settings: 
     write_config(folder, settings)
     (folder / "result.json").write_text(to_json(content) + "\n")
     run.save_history(folder / "history.csv")
-    arrays: dict[str, Any] = {"shares": run.shares, "models": run.models}
+    arrays: dict[str, Any] = {"shares": run.shares, "models": run.models, "share_history": run.share_history}
     np.savez_compressed(folder / "arrays.npz", **{k: v for k, v in arrays.items() if v is not None})
     (folder / "report.html").write_text(train_page(run, content), encoding="utf-8")
     (folder / CHECKPOINT).unlink(missing_ok=True)

@@ -13,7 +13,8 @@ from equipoise.train.problem import Problem
 from equipoise.train.state import State
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
-SHARES_KEPT_UP_TO = 2000  # nodes; larger networks keep no history of every share
+SHARES_KEPT_UP_TO = 1000  # nodes; larger networks keep no history of every share
+ROUNDING = 1e-9  # of the optimal value: a start nearer than this to the optimum counts as this far away
 NOTABLE = 0.99  # a gap below this part of the best so far counts as progress
 
 
@@ -27,21 +28,22 @@ class Book:
         )
         self.model_optimum: ModelOptimum | None = None if problem.model is None else optimal_model(problem.model)
         self.cpu_optimum: CpuOptimum | None = None
+        self.first: dict[str, float] = {}  # each half's gap at the start, or after the last change of budget
+        self.best, self.best_round = math.inf, 0
         self.reprice(state)
         self.rows: list[dict[str, float]] = []
         self.shares: list[Floats] = []
-        self.first: dict[str, float] = {}  # each half's gap at the start, or after the last change of budget
-        self.best, self.best_round = math.inf, 0
 
     def reprice(self, state: State) -> None:
-        """Solve the CPU half centrally for the budget in force."""
-        if state.market is None:
+        """Solve the CPU half centrally for the budget in force; from now on its gap is relative to the gap here."""
+        if state.market is None or state.shares is None:
             return
         market, grid = state.market, state.market.grid
         lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
         hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
         self.cpu_optimum = optimal_shares(market.cost, state.budget * grid.unit, lo, hi)
-        self.first = {k: v for k, v in getattr(self, "first", {}).items() if k != "cpu"}
+        size = float(np.abs(market.cost.value(self.cpu_optimum.shares)).sum())
+        self.first["cpu"] = max(self.auditor.cpu_gap(state.shares, self.cpu_optimum), ROUNDING * size, 1e-300)
         self.best = math.inf
 
     def watch(self, state: State, round: Round | None = None) -> None:
@@ -71,13 +73,12 @@ class Book:
                 self.shares.append(x)
         if Y is not None and state.learning is not None and self.model_optimum is not None:
             gaps["model"] = float(self.auditor.model_gaps(Y, self.model_optimum).max())
+            self.first.setdefault("model", max(gaps["model"], ROUNDING * abs(self.model_optimum.loss), 1e-300))
             row |= {
                 "model_gap": gaps["model"],
                 "consensus": disagreement(Y),
                 "tracker": self.auditor.tracker_error(Y, state.learning.trackers),
             }
-        for half, gap in gaps.items():
-            self.first.setdefault(half, max(gap, 1e-300))
         relative = max(gap / self.first[half] for half, gap in gaps.items())
         row |= {"gap": sum(gaps.values()), "relative_gap": relative, "bits": float(sum(state.bit_parts().values()))}
         self.rows.append(row)

@@ -22,6 +22,7 @@ Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
 
 DEFAULT_TARGET = 1e-6  # relative gap that a certificate asks for when the run was given no target
 TRACKER_LIMIT = 1e-9
+SHARES_IN_CSV = 100
 
 
 @dataclass(frozen=True)
@@ -183,10 +184,10 @@ class Run:
         return fixed, fixed + varying
 
     def save_history(self, path: Path) -> None:
-        """history.csv: one row per recorded round; shares of every node at its end."""
+        """history.csv: one row per recorded round; the shares of every node at its end, for up to 100 nodes."""
         names = list(self.history)
         columns: list[AnyArray] = [self.history[name] for name in names]
-        if self.share_history is not None:
+        if self.share_history is not None and self.share_history.shape[1] <= SHARES_IN_CSV:
             names += [f"share_{i}" for i in range(self.share_history.shape[1])]
             columns += list(self.share_history.T)
         with path.open("w", newline="") as file:

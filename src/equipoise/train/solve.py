@@ -142,7 +142,7 @@ def solve(
 def _how_often(problem: Problem, rounds: int) -> int:
     """Scoring every node's model on all data costs about as many gradients as there are nodes: do it that rarely."""
     if problem.model is None:
-        return max(1, rounds // 20_000)
+        return max(1, rounds // 2000)
     return max(1, rounds // 200, 1 if problem.model.quick_totals else min(problem.model.nodes, WITNESSES))
 
 
