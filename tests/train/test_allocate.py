@@ -241,3 +241,12 @@ def test_the_grid_snaps_inward():
     low, high = grid.inward(np.array([0.1]), np.array([9.9]))
     assert Fraction(grid.unit) * int(low[0]) >= Fraction(0.1)
     assert Fraction(grid.unit) * int(high[0]) <= Fraction(9.9)
+
+
+def test_a_link_that_began_in_silence_follows_a_jump_of_seven_decades():
+    """Prices start at 0; the budget doubles and they jump by 1e7: codes saturate, both ends zoom, the optimum is met."""
+    problem = Problem(Quadratic(np.array([1e6, 2e6, 3e6, 1e6]), 10.0, lo=0.0), 40.0)
+    run = solve(problem, Network.ring(4), rounds=400, budgets={5: 80.0})
+    assert run.tallies["prices"].saturated > 0
+    share = 40 / (1 / 1e6 + 1 / 2e6 + 1 / 3e6 + 1 / 1e6)  # by hand: equal prices a (x - 10)
+    assert_allclose(run.shares, 10 + share / problem.cost.a, rtol=1e-9)

@@ -99,3 +99,18 @@ def test_innovation_codes_reach_what_node_codes_cannot():
     innovation = solve(problem, network, Method(), rounds=1500)
     assert node.history["relative_gap"][-20:].min() > 1e-7
     assert abs(innovation.relative_gap) < 1e-12
+
+
+def test_learning_bits_by_hand():
+    """Ring of 6, 3 parameters, 10 rounds. On each link: 6 floats at first contact, 9 rounds of 6 nine-bit codes, 8 bits of
+    degree, and the largest L flooded over 3 hops."""
+    run = solve(Problem(model=LeastSquares(regression_shards(nodes=6, size=3))), Network.ring(6), rounds=10)
+    assert run.link_bits.bits.tolist() == [6 * 64 + 9 * 6 * 9 + 8 + 3 * 64] * 12
+    assert run.bit_parts == {"models": 12 * (6 * 64 + 9 * 6 * 9), "overhead": 12 * (8 + 3 * 64)}
+
+
+def test_bold_momentum_gives_way_where_the_network_is_too_slow():
+    """A ring of 40 relabelled every round in turn, momentum 0.99: unchecked it grew without bound; nodes lower it themselves."""
+    problem = Problem(model=LeastSquares(regression_shards(nodes=40, rows=5, seed=3)))
+    run = solve(problem, Network.ring(40, switching=3, seed=3), Method(cap=0.99), rounds=3000, target=1e-8)
+    assert run.status == "converged"

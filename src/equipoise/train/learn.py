@@ -14,19 +14,35 @@ from equipoise.train.links import Round
 from equipoise.train.method import Method
 from equipoise.train.models.model import Model
 from equipoise.train.quantize import Coder, decode_one, encode_one
+from equipoise.train.run import Steps
 
 LARGEST_BETA = 0.98  # of the mixing momentum (spec, 3.7)
+ALARM = 10.0  # growth of a tracker that ends bold momentum
+RETREAT = 4.0  # factor on 1 - cap at each alarm
 
 
 class Learning:
     """Every node's model and tracker, and the momentum of every edge and node."""
 
     def __init__(
-        self, model: Model, method: Method, step: float, alpha: float, cap: float, pairs: int, slots: int, start: Floats
+        self,
+        model: Model,
+        method: Method,
+        steps: Steps,
+        *,
+        cap: float,
+        careful: float,
+        pairs: int,
+        slots: int,
+        start: Floats,
     ) -> None:
         self.model, self.method = model, method
-        self.step, self.alpha, self.cap = step, alpha, cap
+        assert steps.alpha is not None
+        self.step, self.alpha = steps.step, steps.alpha
         nodes, m = model.nodes, model.size
+        self.cap = np.full(nodes, cap if method.momentum else 0.0)  # of the node momentum ...
+        self.careful = careful if method.momentum else 0.0  # ... and what it falls back to
+        self.quiet = np.full(nodes, np.inf)  # smallest |z|^2 since the last alarm
         self.yz = np.zeros((nodes, 2 * m))
         self.yz[:, :m] = start
         self.gradient = model.gradients(self.models)
@@ -74,7 +90,7 @@ class Learning:
             self.flow, self.difference, self.age, self.seen, self.yz,
         )  # fmt: skip
         z = before[:, self.model.size :]
-        _drive(z, self.previous, self.drive, self.node_age, self.cap if self.method.momentum else 0.0)
+        _drive(z, self.previous, self.drive, self.node_age, self.cap, self.quiet, self.careful)
         self.previous[:] = z
         self.models[:] -= self.step * self.alpha * self.drive
         if np.isfinite(self.yz).all():
@@ -87,7 +103,7 @@ class Learning:
         self.yz[:] = before
         return False
 
-    KEPT = ("yz", "gradient", "drive", "previous", "node_age", "flow", "difference", "age", "seen")
+    KEPT = ("yz", "gradient", "drive", "previous", "node_age", "cap", "quiet", "flow", "difference", "age", "seen")
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
@@ -145,16 +161,27 @@ def _mix(
 
 
 @kernel
-def _drive(z: Floats, previous: Floats, drive: Floats, age: Ints, cap: float) -> None:
-    """s = b s + z + b (z - z_prev) with b = min(cap, t/(t+3)), begun anew where s points against z (spec, 3.7)."""
+def _drive(z: Floats, previous: Floats, drive: Floats, age: Ints, cap: Floats, quiet: Floats, careful: float) -> None:
+    """s = b s + z + b (z - z_prev) with b = min(cap, t/(t+3)), begun anew where s points against z (spec, 3.7).
+
+    A node whose tracker has grown ALARM times above its quietest moment lowers its own cap towards the careful one: bold
+    momentum is tried first and given up where the network is too slow for it.
+    """
     for i in range(len(z)):
-        b = min(cap, age[i] / (age[i] + 3.0))
+        loud = 0.0
+        for c in range(z.shape[1]):
+            loud += z[i, c] * z[i, c]
+        alarmed = loud > ALARM * ALARM * quiet[i]
+        if alarmed:
+            cap[i] = max(careful, 1.0 - RETREAT * (1.0 - cap[i])) if cap[i] > careful else cap[i]
+        quiet[i] = loud if alarmed else min(quiet[i], loud)
+        b = min(cap[i], age[i] / (age[i] + 3.0))
         along = 0.0
         for c in range(z.shape[1]):
             drive[i, c] = b * drive[i, c] + z[i, c] + b * (z[i, c] - previous[i, c])
             along += drive[i, c] * z[i, c]
         age[i] += 1
-        if along < 0.0:
+        if along < 0.0 or alarmed:
             age[i] = 0
             for c in range(z.shape[1]):
                 drive[i, c] = z[i, c]

@@ -53,9 +53,19 @@ class State:
             self.allocation = Allocation(self.market, method, self.steps.step, pairs, slots)
             self.budget = self.market.budget
         if problem.model is not None and self.steps.alpha is not None:
-            cap = _auto_cap(problem.model, smoothness, network, self.steps) if method.cap == "auto" else method.cap
+            careful = STATIC_CAP if network.static else SWITCHING_CAP
+            cap = _auto_cap(problem.model, careful, self.steps) if method.cap == "auto" else method.cap
             first = _first_models(problem.model, start, seed)
-            self.learning = Learning(problem.model, method, self.steps.step, self.steps.alpha, cap, pairs, slots, first)
+            self.learning = Learning(
+                problem.model,
+                method,
+                self.steps,
+                cap=cap,
+                careful=min(cap, careful),
+                pairs=pairs,
+                slots=slots,
+                start=first,
+            )
             self._calm = 1e12 * (1.0 + float(np.abs(self.learning.yz).max()))
 
     def meet(self, number: int) -> Round:
@@ -225,10 +235,9 @@ def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method) ->
     return AUTO_STEP * min(c for c in choices if math.isfinite(c)) if any(map(math.isfinite, choices)) else AUTO_STEP
 
 
-def _auto_cap(model: Model, smoothness: Floats | None, network: Network, steps: Steps) -> float:
+def _auto_cap(model: Model, careful: float, steps: Steps) -> float:
     """Momentum for the conditioning k that a ridge guarantees, 1 - 2/sqrt(k); a careful constant where there is none."""
-    careful = STATIC_CAP if network.static else SWITCHING_CAP
-    if not model.convexity > 0 or smoothness is None or steps.alpha is None:
+    if not model.convexity > 0 or steps.alpha is None:
         return careful
     conditioning = model.nodes / (steps.step * steps.alpha * model.convexity)
     return max(careful, min(LARGEST_CAP, 1.0 - 2.0 / math.sqrt(max(conditioning, 4.0))))
