@@ -250,3 +250,16 @@ def test_a_link_that_began_in_silence_follows_a_jump_of_seven_decades():
     assert run.tallies["prices"].saturated > 0
     share = 40 / (1 / 1e6 + 1 / 2e6 + 1 / 3e6 + 1 / 1e6)  # by hand: equal prices a (x - 10)
     assert_allclose(run.shares, 10 + share / problem.cost.a, rtol=1e-9)
+
+
+def test_much_cpu_passes_a_narrow_node():
+    """Path of 21, all CPU must cross a middle node whose box is 0.03 wide: slow, but it does not lock.
+
+    A limiter that rounds its factor to steps of 1/256 locks here: the little that fits is less than 1/256 of the wish.
+    """
+    c = np.where(np.arange(21) < 10, 0.0, 40.0)
+    lo, hi = np.zeros(21), np.full(21, 40.0)
+    lo[10], hi[10] = 6.0, 6.03
+    run = solve(Problem(Quadratic(1.0, c, lo=lo, hi=hi), 168.0), Network.path(21), rounds=8000, target=1e-6)
+    assert run.status == "converged"
+    assert run.worst.box <= 0

@@ -5,6 +5,8 @@ What leaves one node enters another in whole grid units, so the sum of shares ca
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from equipoise.compiled import kernel
@@ -16,8 +18,13 @@ from equipoise.train.method import Method
 from equipoise.train.problem import Market
 from equipoise.train.quantize import Coder, decode_one, encode_one
 
-FULL = 256  # a limiter factor of 1, in 256ths; 0..254 are sent as they are, 255 means 1
-FACTOR_BITS = 8
+# Limiter factors in 8 bits: code 255 is 1, each code below an eighth of an octave less, 0 is nothing. Even steps of 1/256
+# would round a small factor to 0 and lock a narrow node that much CPU wants to pass.
+FACTOR_BITS, FULL, EIGHTHS = 8, 255, 8
+FACTOR_SHIFT = 31
+FACTOR_MASK = 2**FACTOR_SHIFT - 1
+FACTORS = np.floor(2.0 ** (FACTOR_SHIFT - (FULL - np.arange(FULL + 1)) / EIGHTHS)).astype(np.int64)
+FACTORS[0] = 0
 BIGGEST_FLOW = 2.0**52  # units; a larger one means the run has diverged
 
 
@@ -204,18 +211,24 @@ def _limit(wanted: Ints, tails: Ints, heads: Ints, shares: Ints, low: Ints, high
 
 @kernel
 def _factor(room: int, flow: int) -> int:
-    """The share of a flow that fits into the room, in 256ths, rounded down to what 8 bits can say."""
+    """The code of the largest factor at which a flow fits into the room: 0 is none, FULL all, between them eighths of octaves."""
     if flow <= room:
         return FULL
-    if flow >= 2**54:  # keep the product inside 64 bits
-        return min(int(room // (flow // FULL + 1)), FULL - 2)
-    return min(room * FULL // flow, FULL - 2)
+    if room <= 0:
+        return 0
+    code = FULL - max(1, int(math.ceil(EIGHTHS * math.log2(flow / room))))
+    while code > 0 and _scaled(flow, code) > room:
+        code -= 1
+    return max(code, 0)
 
 
 @kernel
-def _scaled(amount: int, factor: int) -> int:
-    """amount * factor / 256, rounded towards 0, without leaving 64 bits."""
-    return (amount // FULL) * factor + (amount % FULL) * factor // FULL
+def _scaled(amount: int, code: int) -> int:
+    """amount x factor, rounded towards 0, in whole numbers below 2^63: a sum of parts never exceeds the part of the sum."""
+    if code == FULL:
+        return amount
+    factor = FACTORS[code]
+    return (amount >> FACTOR_SHIFT) * factor + ((amount & FACTOR_MASK) * factor >> FACTOR_SHIFT)
 
 
 @kernel

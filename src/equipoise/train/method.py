@@ -13,7 +13,9 @@ BOXES = ("price", "limit", "penalty")
 WEIGHTS = ("curvature", "laplacian", "metropolis")
 
 AUTO_STEP = 0.6  # of the limit of curvature and Metropolis weights, times e^(-rho/2) (spec, 3.7)
-AUTO_DESCENT = 0.3  # step * alpha * max L_i, times e^(-rho/2); the spec has 0.2, this took a fifth fewer rounds (seeds 0-149)
+AUTO_DESCENT = (
+    0.3  # step * alpha * max L_i, times e^(-rho/2); the spec has 0.2, this took a fifth fewer rounds (seeds 0-149)
+)
 STATIC_CAP, SWITCHING_CAP = 0.9, 0.5  # of the node momentum where nothing is known of the conditioning (spec, 3.7)
 LARGEST_CAP = 0.99
 PENALTY = 10.0  # the paper's box penalty, in curvatures
