@@ -211,12 +211,12 @@ def _limit(wanted: Ints, tails: Ints, heads: Ints, shares: Ints, low: Ints, high
 
 @kernel
 def _factor(room: int, flow: int) -> int:
-    """The code of the largest factor at which a flow fits into the room: 0 is none, FULL all, between them eighths of octaves."""
+    """The code of the largest factor at which a flow fits into the room: 0 is none, FULL is all of it."""
     if flow <= room:
         return FULL
     if room <= 0:
         return 0
-    code = FULL - max(1, int(math.ceil(EIGHTHS * math.log2(flow / room))))
+    code = FULL - max(1, math.ceil(EIGHTHS * math.log2(flow / room)))
     while code > 0 and _scaled(flow, code) > room:
         code -= 1
     return max(code, 0)
@@ -227,7 +227,7 @@ def _scaled(amount: int, code: int) -> int:
     """amount x factor, rounded towards 0, in whole numbers below 2^63: a sum of parts never exceeds the part of the sum."""
     if code == FULL:
         return amount
-    factor = FACTORS[code]
+    factor: int = FACTORS[code]
     return (amount >> FACTOR_SHIFT) * factor + ((amount & FACTOR_MASK) * factor >> FACTOR_SHIFT)
 
 
