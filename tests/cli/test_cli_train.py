@@ -151,11 +151,22 @@ def test_divergence_is_named_with_exit_1(tmp_path):
         (("--nodes", "5000"), "5000"),
         (("--p", "0.001"), "too small"),
         (("--step", "-1"), "step must be a number > 0"),
+        (("--data", "none", "--target", "inf"), "target must be between 0 and 1"),
+        (("--data", "none", "--target", "1"), "target must be between 0 and 1"),
+        (("--data", "none", "--budget-at", "5:nan"), "budget must be a finite number"),
+        (("--budget-at", "5:600", "--budget-at", "5:500"), "names a round twice"),
+        (("--seed", "-1"), "seed must be 0 or more"),
+        (("--p", "0.5", "--network", "ring"), "--p has no effect: network is ring"),
+        (("--network", "complete", "--switching", "fresh"), "--switching has no effect"),
+        (("--data", "none", "--alpha", "0.1"), "--alpha has no effect: there is no model"),
+        (("--model", "least_squares"), "digits has classes"),
+        (("--data", "csv", "--data-file", "text.csv", "--model", "least_squares"), "text.csv"),
     ],
 )
 def test_bad_input_is_one_line_exit_2_and_nothing_written(tmp_path, arguments, words):
     """The line names the value and the way out; no traceback; no run folder."""
     (tmp_path / "bad.csv").write_text("a,b,label\n1,2,0\n1,x,1\n")
+    (tmp_path / "text.csv").write_text("a,label\n1,cat\n2,dog\n3,cat\n4,dog\n")
     (tmp_path / "bad.edges").write_text("0 1\n1 two\n")
     (tmp_path / "bad.yaml").write_text("rounds: 5\n  seed: : 3\n")
     (tmp_path / "unknown.yaml").write_text("ronds: 5\n")
@@ -229,6 +240,9 @@ def test_csv_and_edge_files_of_a_user(tmp_path):
     assert done.returncode == 0, done.stderr + done.stdout
     content = json.loads(done.stdout)
     assert content["result"]["links"] == 8
+    error = content["result"]["test_error"]
+    assert error["worst"] == pytest.approx(error["centralised"], rel=0.1)
+    assert error["centralised"] < 0.2  # the noise that was put in is 0.1
     assert "shares" not in content["result"]
 
 
@@ -242,6 +256,39 @@ def test_mnist_label_sorted_in_its_quick_form(shared_data, tmp_path):
     accuracy = json.loads(done.stdout)["result"]["accuracy"]
     assert accuracy["centralised"] > 0.85
     assert accuracy["worst"] >= accuracy["centralised"] - 0.01
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--hi", "inf"), ("--lo=-inf", "--hi", "inf"), ("--nodes", "1"), ("--nodes", "2")]
+)
+def test_open_boxes_and_tiny_networks(tmp_path, arguments):
+    """No bounds, one centre, two centres: a passed certificate and strict JSON whose config repeats the run."""
+    done = equipoise("train", "--data", "none", "--cost", "quadratic", *arguments, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    again = equipoise("train", "--config", str(only_folder(tmp_path) / "config.yaml"), "--json", cwd=tmp_path)
+    assert again.stdout == done.stdout
+
+
+def test_bare_equipoise_shows_help(tmp_path):
+    """No verb: the help, and no empty error line."""
+    done = equipoise(cwd=tmp_path)
+    assert "Usage" in done.stdout + done.stderr
+    assert "error:" not in done.stderr
+
+
+def test_weights_of_a_file_are_used_when_asked_for(tmp_path):
+    """--weights laplacian: the file's own weights change the run; by default they do not."""
+    for name, weight in (("light", 0.1), ("heavy", 0.4)):
+        (tmp_path / name).write_text(f"0 1 {weight}\n1 2 {weight}\n2 3 1\n3 0 1\n")
+    common = ("train", "--data", "none", "--cost", "quadratic", "--network", "file", "--json", "--target", "1e-6")
+    runs = {
+        (name, kind): json.loads(
+            equipoise(*common, "--network-file", name, "--weights", kind, cwd=tmp_path).stdout
+        )["result"]["gap"]
+        for name in ("light", "heavy") for kind in ("auto", "laplacian")
+    }  # fmt: skip
+    assert runs["light", "auto"] == runs["heavy", "auto"]
+    assert runs["light", "laplacian"] != runs["heavy", "laplacian"]
 
 
 def test_help_names_every_verb_and_option(tmp_path):

@@ -94,7 +94,7 @@ def test_values_that_a_log_axis_cannot_show_are_left_out() -> None:
     html = page(replace(run, history=run.history | {"relative_gap": gap}))
     points = series(charts(html)["convergence"])["relative gap"]
     assert [k for k, (_, y) in enumerate(points) if y is None] == [3, 4, 5, 6]
-    assert "Zeros are left out" in html
+    assert "Zeros and negative values are left out" in html
     assert all(y in gap for _, y in series(charts(html)["bits"])["relative gap"])
 
 
@@ -179,12 +179,12 @@ def test_a_network_too_large_to_draw_is_a_histogram() -> None:
 
 
 def test_a_long_run_is_thinned_but_keeps_its_ends() -> None:
-    """5,001 rows become 1,000, and the page says so."""
+    """2,501 rows become 1,000, and the page says so."""
     run = cpu_only(rounds=5000)
     html = page(run)
     points = series(charts(html)["convergence"])["relative gap"]
     assert (len(points), points[0][0], points[-1][0]) == (1000, 0, 5000)
-    assert "1000 of 5,001 recorded rows are drawn" in html
+    assert "1000 of 2,501 recorded rows are drawn" in html
 
 
 def test_an_absent_half_leaves_its_charts_out() -> None:

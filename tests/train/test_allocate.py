@@ -191,7 +191,7 @@ def test_never_repeating_graphs_hearing_only_current_neighbours():
     used = {pair for t in graphs for pair in zip(t.tails.tolist(), t.heads.tolist(), strict=True)}
     assert len(run.link_bits.bits) == 2 * len(used)
     # By hand, per directed link: 64 bits for the first price and 9 for each later one, 64 once for the curvature, 8 a
-    # round for the degree; then the limiter: 2 bits a round, 16 more for each pass that limits.
+    # round for the degree; then the limiter: 2 bits a round, 16 more for promises and 64 for an amount where it acts.
     meetings = {}
     for t in graphs:
         for pair in zip(t.tails.tolist(), t.heads.tolist(), strict=True):
@@ -201,7 +201,7 @@ def test_never_repeating_graphs_hearing_only_current_neighbours():
         fixed = 64 + 9 * (met - 1) + 64 + 8 * met + 2 * met
         assert bits >= fixed
         assert (bits - fixed) % 16 == 0
-        assert bits - fixed <= 32 * met
+        assert bits - fixed <= 80 * met
 
 
 def test_static_links_carry_exactly_the_counted_bits():
@@ -253,13 +253,59 @@ def test_a_link_that_began_in_silence_follows_a_jump_of_seven_decades():
 
 
 def test_much_cpu_passes_a_narrow_node():
-    """Path of 21, all CPU must cross a middle node whose box is 0.03 wide: slow, but it does not lock.
-
-    A limiter that rounds its factor to steps of 1/256 locks here: the little that fits is less than 1/256 of the wish.
-    """
+    """Path of 21, 84 CPUs must cross a middle node whose box is 0.03 wide: a limiter on gross flows would need 2,800 rounds,
+    or lock."""
     c = np.where(np.arange(21) < 10, 0.0, 40.0)
     lo, hi = np.zeros(21), np.full(21, 40.0)
     lo[10], hi[10] = 6.0, 6.03
-    run = solve(Problem(Quadratic(1.0, c, lo=lo, hi=hi), 168.0), Network.path(21), rounds=8000, target=1e-6)
+    run = solve(Problem(Quadratic(1.0, c, lo=lo, hi=hi), 168.0), Network.path(21), rounds=1000, target=1e-6)
     assert run.status == "converged"
     assert run.worst.box <= 0
+
+
+@pytest.mark.parametrize(
+    ("network", "pinned"), [(Network.star(20), {0: 7.1}), (Network.ring(20), {3: 7.1, 9: 0.0})], ids=["hub", "cut"]
+)
+def test_cpu_passes_through_nodes_whose_share_is_fixed(network, pinned):
+    """lo = hi at a star's hub, or at two nodes that cut a ring: the others still reach their optimum, by hand."""
+    problem = random_quadratic()
+    lo, hi = np.full(20, -400.0), np.full(20, 400.0)
+    for node, share in pinned.items():
+        lo[node] = hi[node] = share
+    a, c = problem.cost.a, problem.cost.c + 20
+    run = solve(Problem(Quadratic(a, c, lo=lo, hi=hi), 500.0), network, rounds=3000, target=1e-10)
+    free = np.array([i for i in range(20) if i not in pinned])
+    price = (500 - sum(pinned.values()) - c[free].sum()) / (1 / a[free]).sum()
+    assert run.status == "converged"
+    assert_allclose(run.shares[free], c[free] + price / a[free], atol=1e-3)
+    assert_allclose(run.shares[list(pinned)], list(pinned.values()), atol=1e-12)
+    assert run.worst.box <= 0
+
+
+def test_neighbours_that_are_both_pinned_are_warned_about_where_they_cut_the_network():
+    """A path whose middle two are fixed: CPU cannot cross, which is said before the run."""
+    lo, hi = np.zeros(6), np.full(6, 40.0)
+    lo[2:4] = hi[2:4] = 5.0
+    with pytest.warns(UserWarning, match="CPU cannot pass the link 2 - 3"):
+        solve(Problem(Quadratic(1.0, [0, 0, 0, 0, 40.0, 40.0], lo=lo, hi=hi), 60.0), Network.path(6), rounds=10)
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "budget"),
+    [(0.0, 1e6, 500.0), (0.0, 1e9, 0.05), (0.1, 1.0, 2.0), (0.0, 33.3, 666.0), (0.1, 0.1, 2.0), (-1e9, 1e9, 500.0)],
+)
+def test_boxes_of_any_size_and_budgets_at_their_very_ends(lo, hi, budget):
+    """Wide boxes, and budgets equal to the sum of lo or of hi though neither is a whole number of grid units."""
+    run = solve(random_quadratic(budget=budget, lo=lo, hi=hi), Network.ring(20), rounds=2000, target=1e-6)
+    assert run.certificate().passed
+    assert run.shares.sum() == pytest.approx(budget, abs=1e-11)
+
+
+@pytest.mark.parametrize("budget", [0.0, 1e-9, -1e-3, 1e6])
+def test_open_boxes_with_any_budget(budget):
+    """No bounds: also a budget near 0 while shares are large and of both signs."""
+    problem = random_quadratic(budget=budget)
+    run = solve(problem, Network.erdos_renyi(20, 0.3, switching=5), rounds=2000, target=1e-6)
+    a, c = problem.cost.a, problem.cost.c
+    assert run.certificate().passed
+    assert_allclose(run.shares, c + (budget - c.sum()) / (1 / a).sum() / a, rtol=1e-2)

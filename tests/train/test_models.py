@@ -143,6 +143,26 @@ def test_a_wrong_gradient_is_explained():
         check_model(Wrong())
 
 
+def test_a_wrong_gradient_does_not_reach_a_run():
+    """A user's model is looked at when the problem is made; a hill is refused too, for nothing could be certified on it."""
+
+    class Hill(Huber):
+        def loss(self, node, y):
+            return float(np.cos(0.3 * y[0]))
+
+        def gradient(self, node, y):
+            return -0.3 * np.sin(0.3 * y)
+
+    class Wrong(Huber):
+        def gradient(self, node, y):
+            return 2 * super().gradient(node, y)
+
+    with pytest.raises(InputError, match="does not match"):
+        Problem(model=Wrong())
+    with pytest.raises(InputError, match="not convex"):
+        Problem(model=Hill())
+
+
 def test_a_wrong_batch_is_explained():
     """A fast path that disagrees with the slow one is caught."""
 

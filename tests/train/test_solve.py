@@ -121,7 +121,7 @@ def test_target_patience_and_callback_stop_a_run():
     assert stagnated.status == "stagnated"
     assert stagnated.rounds < 5000
     assert not stagnated.certificate().passed
-    stopped = solve(problem, network, rounds=100, callback=lambda m: m.number == 3)
+    stopped = solve(problem, network, rounds=100, callback=lambda m: np.bool_(m.number == 3))
     assert (stopped.status, stopped.rounds) == ("stopped", 3)
 
 
@@ -227,9 +227,12 @@ def test_history_is_written_and_reads_back(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"rounds": 0}, "rounds must be at least 1"),
-        ({"target": 0.0}, "target must be > 0"),
-        ({"patience": 0}, "patience must be at least 1"),
+        ({"rounds": 0}, "rounds must be a whole number of at least 1, not 0"),
+        ({"target": 0.0}, "target must be between 0 and 1"),
+        ({"patience": 0}, "patience must be a whole number"),
+        ({"rounds": float("nan")}, "rounds must be a whole number"),
+        ({"target": float("inf")}, "target must be between 0 and 1"),
+        ({"budgets": {5: float("nan")}}, "budget must be a finite number"),
         ({"budgets": {5: 1e9}}, "above the sum of hi"),
         ({"budgets": {5: 1.0}}, "below the sum of lo"),
         ({"budgets": {500: 200.0}, "rounds": 100}, "outside 0..99"),
@@ -253,6 +256,8 @@ def test_bad_options_are_refused(options, words):
         (lambda: Method(model_weights="curvature"), "speaks of CPU costs"),
         (lambda: Method(cap=1.0), "cap must be below 1"),
         (lambda: Method(quantizer="log"), "quantizer must be"),
+        (lambda: solve(both_halves(), "ring"), "takes a Problem, a Network and a Method, not Problem, str, Method"),
+        (lambda: Problem(Quadratic(1.0, [1.0, 2.0]), "5"), "budget must be a finite number of CPUs, not '5'"),
         (lambda: solve(both_halves(), Network.ring(5)), "problem has 12 nodes but the network has 5"),
         (
             lambda: Problem(Quadratic([1.0, 2.0], 0.0), 1.0, both_halves().model),

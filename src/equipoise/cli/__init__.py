@@ -17,7 +17,7 @@ def main() -> None:
     except InputError as error:
         code = _say(str(error))
     except TyperException as error:
-        code = _say(error.format_message())
+        code = _say(error.format_message()) if error.format_message() else error.exit_code
     except Exit as leaving:
         code = leaving.exit_code
     except (Abort, KeyboardInterrupt):

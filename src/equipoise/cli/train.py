@@ -18,7 +18,7 @@ app = typer.Typer(
 )
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 @with_options(TrainConfig)
 def train(
     chosen: dict[str, Any],
@@ -37,7 +37,10 @@ def train(
     With no options: softmax on scikit-learn's digits, 20 centres, a switching network, 9-bit messages, 500 CPUs.
     """
     if budget_at:
-        chosen["budgets"] = dict(_budget_change(text) for text in budget_at)
+        changes = [_budget_change(text) for text in budget_at]
+        chosen["budgets"] = dict(changes)
+        if len(chosen["budgets"]) < len(changes):
+            raise InputError(f"--budget-at names a round twice: {' '.join(budget_at)}")
     if resume is not None:
         if config is not None:
             raise InputError("--resume brings its own config.yaml: drop --config")

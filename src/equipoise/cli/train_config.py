@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +13,21 @@ from equipoise.errors import InputError, unknown_name
 
 Number = float | list[float]
 DATA = ("digits", "breast_cancer", "mnist", "csv", "none")
+NETWORKS = ("erdos_renyi", "geometric", "ring", "path", "star", "grid", "complete", "file")
 MODELS = ("auto", "softmax", "smooth_svm", "least_squares", "none")
 COSTS = ("latency", "quadratic", "none")
 QUANTIZERS = ("log", "uniform", "exact")
 METHODS = ("equipoise", "paper")
+NAMES = {
+    "data": DATA,
+    "model": MODELS,
+    "cost": COSTS,
+    "network": NETWORKS,
+    "quantizer": QUANTIZERS,
+    "method": METHODS,
+    "weights": ("auto", "laplacian", "metropolis"),
+    "split": ("even", "label", "dirichlet"),
+}
 
 
 def setting(default: Any, description: str, panel: str, metavar: str | None = None, **extra: Any) -> Any:
@@ -26,11 +38,16 @@ def setting(default: Any, description: str, panel: str, metavar: str | None = No
 class TrainConfig(BaseModel):
     """Everything that determines a run; the same file repeats it bit for bit."""
 
-    model_config = ConfigDict(extra="forbid", validate_default=True)
+    model_config = ConfigDict(extra="forbid", validate_default=True, ser_json_inf_nan="strings")
 
     data: str = setting("digits", f"Data set: {', '.join(DATA)}.", "Data")
     data_dir: str | None = setting(None, "Folder with the four MNIST idx files (gzip or not).", "Data", "DIR")
-    data_file: str | None = setting(None, "CSV file with one sample a row.", "Data", "FILE")
+    data_file: str | None = setting(
+        None,
+        "CSV file with one sample a row; text labels, or up to 20 different whole numbers, are classes.",
+        "Data",
+        "FILE",
+    )
     label: str | None = setting(None, "Label column of the CSV file; the last one unless given.", "Data", "COLUMN")
     samples: int | None = setting(None, "Use only so many training samples, drawn by class.", "Data")
     split: str = setting("label", "How samples reach the centres: even, label (sorted), dirichlet.", "Data")
@@ -59,13 +76,20 @@ class TrainConfig(BaseModel):
     )
     p: float = setting(0.3, "Edge probability (erdos_renyi).", "Network")
     radius: float | None = setting(None, "Reach of a link in the unit square (geometric).", "Network")
+    weights: str = setting(
+        "auto", "Edge weights: auto, laplacian (the network's own, such as a file's) or metropolis.", "Network"
+    )
     switching: int | Literal["fresh"] = setting(
         5, "Graphs taken in turn (0: one static graph), or `fresh`: a new one each round.", "Network", "COUNT|fresh"
     )
 
-    quantizer: str = setting("log", f"Messages: {', '.join(QUANTIZERS)}.", "Method")
+    quantizer: str = setting("log", f"Messages: {', '.join(QUANTIZERS)}; uniform ones leave a residual gap.", "Method")
     rho: float = setting(0.125, "Coarseness of the log quantiser; 9 bits at 0.125.", "Method")
-    mode: str | None = setting(None, "innovation, edge or node; each method has its own default.", "Method")
+    mode: str | None = setting(
+        None,
+        "innovation, node, or edge (a tool of analysis: no real channel can do it); each method has its own default.",
+        "Method",
+    )
     bits: int = setting(9, "Bits of the uniform quantiser.", "Method")
     method: str = setting("equipoise", f"{' or '.join(METHODS)} (the dynamics as published).", "Method")
     step: float | Literal["auto"] = setting("auto", "Step of consensus and flows.", "Method", "NUMBER|auto")
@@ -80,13 +104,25 @@ class TrainConfig(BaseModel):
     every: int | None = setting(None, "Record history each so many rounds.", "Run")
     seed: int = setting(0, "Of data split, costs and network.", "Run")
 
-    @field_validator("data", "model", "cost", "quantizer", "method", "split")
+    @field_validator(*NAMES)
     @classmethod
     def _known(cls, value: str, info: Any) -> str:
-        known = {"data": DATA, "model": MODELS, "cost": COSTS, "quantizer": QUANTIZERS, "method": METHODS,
-                 "split": ("even", "label", "dirichlet")}[info.field_name]  # fmt: skip
+        known = NAMES[info.field_name]
         if value not in known:
             raise unknown_name(info.field_name, value, known)
+        return value
+
+    @field_validator("data_dir", "data_file", "network_file")
+    @classmethod
+    def _whole_path(cls, value: str | None) -> str | None:
+        """Absolute, so that a config.yaml repeats its run from any folder."""
+        return None if value is None else str(Path(value).absolute())
+
+    @field_validator("seed")
+    @classmethod
+    def _not_negative(cls, value: int) -> int:
+        if value < 0:
+            raise InputError(f"seed must be 0 or more, not {value}")
         return value
 
     @field_validator("nodes", "rounds", "samples", "every", "patience")
@@ -112,19 +148,49 @@ def build(config: TrainConfig) -> Job:
     """Load the data, split it, and put problem, network and method together."""
     from equipoise.train import Problem
 
+    refuse_idle_settings(config)
     network = _network(config)
     shards, test, model, name = _model(config, network.n)
     cost, budget = _cost(config, network.n, shards)
-    if config.budgets and cost is None:
-        raise InputError("--budget-at changes a CPU budget, but cost is none")
     parts = []
     if model is not None:
-        parts.append(f"trained {name} on {config.data}")
+        parts.append(f"trained {name} on {Path(config.data_file).name if config.data_file else config.data}")
     if cost is not None:
-        parts.append(f"shared {budget:g} CPUs")
-    return Job(
-        Problem(cost, budget, model), network, _method(config), test, f"{network.n} centres " + " and ".join(parts)
-    )
+        last = config.budgets[max(config.budgets)] if config.budgets else budget
+        parts.append(f"shared {last:g} CPUs" + (" in the end" if config.budgets else ""))
+    centres = "1 centre" if network.n == 1 else f"{network.n} centres"
+    return Job(Problem(cost, budget, model), network, _method(config), test, f"{centres} " + " and ".join(parts))
+
+
+def refuse_idle_settings(config: TrainConfig) -> None:
+    """A setting that was changed but can have no effect is a misunderstanding: say so."""
+    no_model = config.data == "none" or config.model == "none"
+    idle = {
+        "p": config.network != "erdos_renyi" and f"network is {config.network}",
+        "radius": config.network != "geometric" and f"network is {config.network}",
+        "network_file": config.network != "file" and f"network is {config.network} (add --network file)",
+        "nodes": config.network == "file" and "the network's file says how many nodes there are",
+        "switching": config.network in ("complete", "file") and f"network is {config.network}, which is static",
+        "data_file": config.data != "csv" and f"data is {config.data} (add --data csv)",
+        "data_dir": config.data != "mnist" and f"data is {config.data} (add --data mnist)",
+        "label": config.data != "csv" and f"data is {config.data}",
+        "concentration": config.split != "dirichlet" and f"split is {config.split}",
+        "mu": config.model != "smooth_svm" and "model is not smooth_svm",
+        "reg": no_model and "there is no model",
+        "alpha": no_model and "there is no model",
+        "cap": no_model and "there is no model",
+        "samples": no_model and "there is no model",
+        "rho": config.quantizer != "log" and f"quantizer is {config.quantizer}",
+        "bits": config.quantizer != "uniform" and f"quantizer is {config.quantizer}",
+        "mode": config.quantizer == "exact" and "quantizer is exact",
+        **dict.fromkeys(("budget", "lo", "hi", "box", "budgets"), config.cost == "none" and "cost is none"),
+        **dict.fromkeys(("a", "c"), config.cost != "quadratic" and f"cost is {config.cost}"),
+        **dict.fromkeys(("work", "speed", "energy"), config.cost != "latency" and f"cost is {config.cost}"),
+    }
+    for name, reason in idle.items():
+        if reason and getattr(config, name) != TrainConfig.model_fields[name].default:
+            flag = "--budget-at" if name == "budgets" else "--" + name.replace("_", "-")
+            raise InputError(f"{flag} has no effect: {reason}")
 
 
 def _network(config: TrainConfig) -> Any:
@@ -134,9 +200,10 @@ def _network(config: TrainConfig) -> Any:
         if config.network_file is None:
             raise InputError("network is file, but no file is named: give --network-file FILE")
         return Network.from_file(config.network_file)
-    if config.network_file is not None:
-        raise InputError(f"--network-file is given, but network is {config.network}: add --network file")
-    options: dict[str, Any] = {"seed": config.seed, "switching": config.switching}
+    # Too few nodes, or every link there: no second graph to switch to, so the default becomes static.
+    only_one = config.nodes < 5 or (config.network == "erdos_renyi" and config.p == 1)
+    by_default = config.switching == TrainConfig.model_fields["switching"].default
+    options: dict[str, Any] = {"seed": config.seed, "switching": 0 if only_one and by_default else config.switching}
     if config.network == "erdos_renyi":
         options["p"] = config.p
     if config.network == "geometric":
@@ -154,7 +221,10 @@ def _model(config: TrainConfig, nodes: int) -> tuple[Any, Any, Any, str]:
     from equipoise.train import LeastSquares, SmoothSVM, Softmax
 
     given = {"folder": config.data_dir, "path": config.data_file, "label": config.label}
-    dataset = data.load(config.data, seed=config.seed, **{k: v for k, v in given.items() if v is not None})
+    if config.data == "csv" and config.model == "least_squares" and config.data_file is not None:
+        dataset = data.csv(config.data_file, label=config.label, task="regression", seed=config.seed)
+    else:
+        dataset = data.load(config.data, seed=config.seed, **{k: v for k, v in given.items() if v is not None})
     if config.samples is not None:
         dataset = dataset.limited(config.samples, config.seed)
     name = config.model
@@ -167,6 +237,8 @@ def _model(config: TrainConfig, nodes: int) -> tuple[Any, Any, Any, str]:
                 f"smooth_svm needs two classes; {config.data} has {dataset.classes or 'a number to predict'}: use softmax"
             )
         answers, test_answers = 2 * answers - 1, 2 * test_answers - 1
+    if name == "least_squares" and dataset.classes:
+        raise InputError(f"least_squares needs a number to predict; {config.data} has classes: use softmax")
     if name == "softmax" and not dataset.classes:
         raise InputError(f"softmax needs classes; {config.data} has a number to predict: use least_squares")
     X, X_test = dataset.X, dataset.X_test
@@ -183,16 +255,13 @@ def _model(config: TrainConfig, nodes: int) -> tuple[Any, Any, Any, str]:
         model = SmoothSVM(shards, mu=config.mu, **reg)
     else:
         model = LeastSquares(shards, **reg)
-    test = None if name == "least_squares" or not len(X_test) else (X_test, test_answers)
+    test = (X_test, test_answers) if len(X_test) else None
     return shards, test, model, name
 
 
 def _cost(config: TrainConfig, nodes: int, shards: Any) -> tuple[Any, float | None]:
     """Costs with what the file says, and the rest drawn by seed."""
     if config.cost == "none":
-        for name in ("budget", "lo", "hi"):
-            if getattr(config, name) is not None:
-                raise InputError(f"--{name} is given, but cost is none: drop it, or choose a cost")
         return None, None
     from equipoise.train import Latency, Quadratic
 
@@ -224,6 +293,8 @@ def _method(config: TrainConfig) -> Any:
     else:
         quantizer = Exact()
     changes: dict[str, Any] = {"quantizer": quantizer, "step": config.step, "alpha": config.alpha, "cap": config.cap}
+    if config.weights != "auto":
+        changes |= {"cpu_weights": config.weights, "model_weights": config.weights}
     changes |= {
         name: value for name, value in (("momentum", config.momentum), ("box", config.box)) if value is not None
     }

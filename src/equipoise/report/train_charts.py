@@ -83,7 +83,7 @@ def convergence(run: Run, target: float | None) -> Chart | None:
         "Progress over the rounds",
         f"Line chart: {', '.join(curve.name for curve, _ in drawn)} against rounds, on a logarithmic axis",
         f"Lower is better ({said})."
-        + (" Zeros are left out: a logarithmic axis has no place for them." if zeros else "")
+        + (" Zeros and negative values are left out: a logarithmic axis has no place for them." if zeros else "")
         + _thinning(rows, len(rounds)),
         frame(
             **panels,

@@ -21,6 +21,7 @@ from equipoise.train.quantize import Coder, decode_one, encode_one
 # Limiter factors in 8 bits: code 255 is 1, each code below an eighth of an octave less, 0 is nothing. Even steps of 1/256
 # would round a small factor to 0 and lock a narrow node that much CPU wants to pass.
 FACTOR_BITS, FULL, EIGHTHS = 8, 255, 8
+AMOUNT_BITS = 64
 FACTOR_SHIFT = 31
 FACTOR_MASK = 2**FACTOR_SHIFT - 1
 FACTORS = np.floor(2.0 ** (FACTOR_SHIFT - (FULL - np.arange(FULL + 1)) / EIGHTHS)).astype(np.int64)
@@ -43,7 +44,10 @@ class Allocation:
         self.difference = np.zeros(pairs)  # d_prev
         self.age = np.zeros(pairs, dtype=np.int64)  # t
         self.seen = np.full(pairs, -2, dtype=np.int64)  # round in which the edge was last there
-        self.limiter_bits = np.zeros(nodes, dtype=np.int64)
+        self.limiter_bits = np.zeros(nodes, dtype=np.int64)  # of one round's promises, per sender
+        self.amount_bits = np.zeros(
+            2 * pairs, dtype=np.int64
+        )  # of amounts so far: rows 2p and 2p + 1 are pair p's links
 
     def grow(self, pairs: int, slots: int) -> None:
         """Room for pairs that have just met."""
@@ -54,6 +58,7 @@ class Allocation:
             for name in ("flow", "difference", "age", "seen"):
                 setattr(self, name, lengthened(getattr(self, name), room))
             self.seen[old:] = -2
+            self.amount_bits = lengthened(self.amount_bits, 2 * room)
 
     def advance(self, round: Round, number: int) -> bool:
         """One round. False when a flow no longer fits the grid: the run has diverged and nothing was moved."""
@@ -73,8 +78,17 @@ class Allocation:
             return False
         tails, heads = round.topology.tails, round.topology.heads
         if limited:
-            self.limiter_bits[:] = 0
-            moved = _limit(wanted, tails, heads, self.shares, market.low, market.high, self.limiter_bits)
+            moved = _limit(
+                wanted,
+                tails,
+                heads,
+                round.pair,
+                self.shares,
+                market.low,
+                market.high,
+                self.limiter_bits,
+                self.amount_bits,
+            )
             self.channel.bits_sent[round.slots] += self.limiter_bits[round.senders]
             wished = _apply(moved, wanted, tails, heads, self.shares)
             if self.method.box == "price":
@@ -98,7 +112,10 @@ class Allocation:
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
-        own = {name: getattr(self, name) for name in ("shares", "excess", "flow", "difference", "age", "seen")}
+        own = {
+            name: getattr(self, name)
+            for name in ("shares", "excess", "flow", "difference", "age", "seen", "amount_bits")
+        }
         return own | {f"channel.{name}": array for name, array in self.channel.memory().items()}
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
@@ -176,37 +193,79 @@ def _apply(flow: Ints, wish: Ints, tails: Ints, heads: Ints, shares: Ints) -> In
 
 
 @kernel
-def _limit(wanted: Ints, tails: Ints, heads: Ints, shares: Ints, low: Ints, high: Ints, bits: Ints) -> Ints:
-    """Scale flows so that no share leaves its box, in two passes (spec, 3.5). Exact: everything is a whole number.
+def _limit(
+    wanted: Ints,
+    tails: Ints,
+    heads: Ints,
+    pair: Ints,
+    shares: Ints,
+    low: Ints,
+    high: Ints,
+    node_bits: Ints,
+    link_bits: Ints,
+) -> Ints:
+    """Cut flows so that no share leaves its box. Exact: everything is a whole number of units.
 
-    The second pass adds what is certain to leave (arrive) to the room for what arrives (leaves), so a full node can pass
-    CPU through. A node says in one bit per pass whether it limits anything, and if so sends two factors of 8 bits.
+    Half of each wish is pushed by its giver, half pulled by its taker. First every node promises what it can give and take
+    out of half its room, whatever else happens (a bit, and two factors of 8 bits if it limits anything). Then each decides
+    how much to push and pull against its neighbours' promises, so that its own decisions balance within the other half (a
+    bit a link, and the amount in 64 bits where it is cut). A full or pinned node has nothing to promise but can pull from
+    one side what it pushes to the other, so CPU passes through it.
     """
-    nodes = len(shares)
-    outflow, inflow = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    for e in range(len(wanted)):
-        giver, taker = (tails[e], heads[e]) if wanted[e] > 0 else (heads[e], tails[e])
-        outflow[giver] += abs(wanted[e])
-        inflow[taker] += abs(wanted[e])
-    leaving, arriving = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    out_factor, in_factor = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
-    moved = np.zeros(len(wanted), dtype=np.int64)
-    for _ in range(2):
-        for i in range(nodes):
-            out_factor[i] = _factor(shares[i] - low[i] + arriving[i], outflow[i])
-            in_factor[i] = _factor(high[i] - shares[i] + leaving[i], inflow[i])
-            bits[i] += 1
-            if out_factor[i] < FULL or in_factor[i] < FULL:
-                bits[i] += 2 * FACTOR_BITS
-        leaving[:] = 0
-        arriving[:] = 0
-        for e in range(len(wanted)):
-            giver, taker = (tails[e], heads[e]) if wanted[e] > 0 else (heads[e], tails[e])
-            amount = _scaled(abs(wanted[e]), min(out_factor[giver], in_factor[taker]))
-            moved[e] = amount if wanted[e] > 0 else -amount
-            leaving[giver] += amount
-            arriving[taker] += amount
+    nodes, edges = len(shares), len(wanted)
+    givers, takers = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
+    push, pull = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
+    given, taken = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
+    for e in range(edges):
+        givers[e], takers[e] = (tails[e], heads[e]) if wanted[e] > 0 else (heads[e], tails[e])
+        push[e] = abs(wanted[e]) // 2
+        pull[e] = abs(wanted[e]) - push[e]
+        given[givers[e]] += pull[e]
+        taken[takers[e]] += push[e]
+    can_give, can_take = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    for i in range(nodes):
+        can_give[i] = _factor((shares[i] - low[i]) // 2, given[i])
+        can_take[i] = _factor((high[i] - shares[i]) // 2, taken[i])
+        node_bits[i] = 1 + (2 * FACTOR_BITS if min(can_give[i], can_take[i]) < FULL else 0)
+    pushed, pulled = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
+    for e in range(edges):
+        push[e] = _scaled(push[e], can_take[takers[e]])
+        pull[e] = _scaled(pull[e], can_give[givers[e]])
+        pushed[givers[e]] += push[e]
+        pulled[takers[e]] += pull[e]
+    push_limit, pull_limit = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    for i in range(nodes):  # at most one of the two is cut
+        above, below = high[i] - shares[i], shares[i] - low[i]
+        push_limit[i] = min(pushed[i], below - below // 2 + pulled[i])
+        pull_limit[i] = min(pulled[i], above - above // 2 + pushed[i])
+    for e in range(edges):
+        forward = 2 * pair[e] + (
+            0 if wanted[e] > 0 else 1
+        )  # the link from giver to taker; its reverse has the other parity
+        link_bits[forward] += 1 + (AMOUNT_BITS if push_limit[givers[e]] < pushed[givers[e]] else 0)
+        link_bits[forward ^ 1] += 1 + (AMOUNT_BITS if pull_limit[takers[e]] < pulled[takers[e]] else 0)
+    _cut(push, givers, pushed, push_limit)
+    _cut(pull, takers, pulled, pull_limit)
+    moved = np.empty(edges, dtype=np.int64)
+    for e in range(edges):
+        moved[e] = push[e] + pull[e] if wanted[e] > 0 else -push[e] - pull[e]
     return moved
+
+
+@kernel
+def _cut(amounts: Ints, owners: Ints, totals: Ints, limits: Ints) -> None:
+    """Cut each owner's amounts in proportion so that they add up to its limit, to the unit."""
+    left = limits.copy()
+    kept = amounts.copy()
+    for e in range(len(amounts)):
+        i = owners[e]
+        if limits[i] < totals[i]:
+            kept[e] = min(left[i], int(amounts[e] * (limits[i] / totals[i])))
+        left[i] -= kept[e]
+    for e in range(len(amounts)):  # the few units that rounding left over
+        extra = min(amounts[e] - kept[e], left[owners[e]])
+        left[owners[e]] -= extra
+        amounts[e] = kept[e] + extra
 
 
 @kernel
@@ -227,8 +286,8 @@ def _scaled(amount: int, code: int) -> int:
     """amount x factor, rounded towards 0, in whole numbers below 2^63: a sum of parts never exceeds the part of the sum."""
     if code == FULL:
         return amount
-    factor: int = FACTORS[code]
-    return (amount >> FACTOR_SHIFT) * factor + ((amount & FACTOR_MASK) * factor >> FACTOR_SHIFT)
+    factor = FACTORS[code]
+    return int((amount >> FACTOR_SHIFT) * factor + ((amount & FACTOR_MASK) * factor >> FACTOR_SHIFT))
 
 
 @kernel

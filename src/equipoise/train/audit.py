@@ -24,6 +24,7 @@ class Extremes:
     budget: float = 0.0  # |sum x - b|, CPUs
     box: float = 0.0  # how far a share was outside its box, CPUs
     tracker: float = 0.0  # |sum z - sum grad g|, relative to the gradients
+    gradient: float = 0.0  # largest sum of |grad g| of any coordinate
     rounds: int = 0  # rounds that were looked at
     links: int = 0  # directed links, summed over those rounds
 
@@ -66,11 +67,13 @@ class Auditor:
             return np.asarray(self.model.totals(Y) - optimum.loss)
 
     def tracker_error(self, Y: Floats, Z: Floats) -> float:
-        """|sum z - sum grad g(y)| / sum |grad g(y)|, with gradients computed anew."""
+        """|sum z - sum grad g(y)|, with gradients computed anew, as a part of the largest gradients so far."""
         assert self.model is not None
         gradients = self.model.gradients(Y)
-        off = np.abs(Z.sum(axis=0) - gradients.sum(axis=0)).max()
-        error = float(off / max(np.abs(gradients).sum(axis=0).max(), np.abs(Z).sum(axis=0).max(), 1e-300))
+        off = float(np.abs(Z.sum(axis=0) - gradients.sum(axis=0)).max())
+        size = float(max(np.abs(gradients).sum(axis=0).max(), np.abs(Z).sum(axis=0).max(), 1e-300))
+        self.worst.gradient = max(self.worst.gradient, size)
+        error = off / self.worst.gradient
         self.worst.tracker = max(self.worst.tracker, error)
         return error
 

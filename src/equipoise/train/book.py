@@ -9,12 +9,13 @@ import numpy as np
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor, Extremes, disagreement, kkt_violation
 from equipoise.train.links import Round
-from equipoise.train.problem import Problem
+from equipoise.train.problem import Market, Problem
 from equipoise.train.state import State
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
 SHARES_KEPT_UP_TO = 1000  # nodes; larger networks keep no history of every share
 ROUNDING = 1e-9  # of the optimal value: a start nearer than this to the optimum counts as this far away
+GRID_NOISE = 4096  # units by which shares may be off without anybody caring
 NOTABLE = 0.99  # a gap below this part of the best so far counts as progress
 
 
@@ -42,8 +43,8 @@ class Book:
         lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
         hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
         self.cpu_optimum = optimal_shares(market.cost, state.budget * grid.unit, lo, hi)
-        size = float(np.abs(market.cost.value(self.cpu_optimum.shares)).sum())
-        self.first["cpu"] = max(self.auditor.cpu_gap(state.shares, self.cpu_optimum), ROUNDING * size, 1e-300)
+        start = self.auditor.cpu_gap(state.shares, self.cpu_optimum)
+        self.first["cpu"] = max(start, _least_notable(market, self.cpu_optimum))
         self.best = math.inf
 
     def watch(self, state: State, round: Round | None = None) -> None:
@@ -98,7 +99,9 @@ class Book:
         """What a checkpoint must keep."""
         worst = self.auditor.worst
         kept: dict[str, AnyArray] = {f"history/{name}": column for name, column in self.history().items()}
-        kept["book/worst"] = np.array([worst.budget, worst.box, worst.tracker, worst.rounds, worst.links])
+        kept["book/worst"] = np.array(
+            [worst.budget, worst.box, worst.tracker, worst.gradient, worst.rounds, worst.links]
+        )
         kept["book/best"] = np.array([self.best, self.best_round])
         kept["book/first"] = np.array([self.first.get("cpu", np.nan), self.first.get("model", np.nan)])
         if self.shares:
@@ -109,9 +112,16 @@ class Book:
         """Take up a checkpoint."""
         columns = {n.removeprefix("history/"): c for n, c in memory.items() if n.startswith("history/")}
         self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
-        budget, box, tracker, rounds, links = memory["book/worst"]
-        self.auditor.worst = Extremes(float(budget), float(box), float(tracker), int(rounds), int(links))
+        budget, box, tracker, gradient, rounds, links = map(float, memory["book/worst"])
+        self.auditor.worst = Extremes(budget, box, tracker, gradient, int(rounds), int(links))
         self.best, self.best_round = float(memory["book/best"][0]), int(memory["book/best"][1])
         first = dict(zip(("cpu", "model"), map(float, memory["book/first"]), strict=True))
         self.first = {half: gap for half, gap in first.items() if not math.isnan(gap)}
         self.shares = list(memory["book/shares"]) if "book/shares" in memory else []
+
+
+def _least_notable(market: Market, optimum: CpuOptimum) -> float:
+    """A cost difference too small to speak of, for starts that happen to be optimal: rounding of costs or grid."""
+    x = optimum.shares
+    size = float(np.abs(market.cost.value(x)).sum() + (market.curvature * x**2).sum())
+    return max(ROUNDING * size, float(market.curvature.sum()) * (GRID_NOISE * market.grid.unit) ** 2, 1e-300)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.errors import InputError
 from equipoise.train.arrays import Floats, Ints
 
 # sum|x| stays below 2^51 units: floats hold every share and every sum exactly (2^53), with room for excursions.
@@ -23,32 +22,32 @@ class Grid:
     unit: float
 
     @classmethod
-    def fit(cls, budget: float, lo: Floats, hi: Floats) -> Grid:
-        """The finest unit at which no sum the run can meet loses a bit."""
+    def fit(cls, budget: float, lo: Floats, wished: Floats) -> Grid:
+        """The finest unit at which no sum the run can meet loses a bit. `wished` are shares of the size to expect."""
         reach = abs(budget) + 2.0 * float(-np.minimum(lo, 0.0)[np.isfinite(lo)].sum())
         if not np.isfinite(lo).all():
-            reach *= UNBOUNDED_ROOM
+            reach = UNBOUNDED_ROOM * max(reach, float(np.abs(wished).sum()))
         reach = max(reach, float(np.abs(lo[np.isfinite(lo)]).max(initial=0.0)), 1e-300)
         return cls(2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS))
+
+    @property
+    def reach(self) -> float:
+        """CPUs that the grid was made for, in all."""
+        return self.unit * 2.0**GRID_BITS
 
     def units(self, value: float) -> int:
         """The nearest whole number of units."""
         return round(value / self.unit)
 
     def inward(self, lo: Floats, hi: Floats) -> tuple[Ints, Ints]:
-        """Boxes in units, snapped inward so that the grid never steps out of the user's box."""
+        """Boxes in units, snapped inward so that the grid never steps out; one without a grid point becomes the nearest."""
         with np.errstate(invalid="ignore"):
             low = np.where(np.isfinite(lo), np.ceil(lo / self.unit), -NO_BOUND)
             high = np.where(np.isfinite(hi), np.floor(hi / self.unit), NO_BOUND)
-        low, high = (
-            np.clip(low, -NO_BOUND, NO_BOUND).astype(np.int64),
-            np.clip(high, -NO_BOUND, NO_BOUND).astype(np.int64),
-        )
-        pinched = np.flatnonzero(low > high)
-        if len(pinched):
-            i = int(pinched[0])
-            raise InputError(f"the box of node {i}, [{lo[i]!r}, {hi[i]!r}], is narrower than the grid {self.unit:g}")
-        return low, high
+            nearest = np.round(lo / self.unit)
+        pinched = low > high
+        low, high = np.where(pinched, nearest, low), np.where(pinched, nearest, high)
+        return np.clip(low, -NO_BOUND, NO_BOUND).astype(np.int64), np.clip(high, -NO_BOUND, NO_BOUND).astype(np.int64)
 
     def floats(self, units: Ints) -> Floats:
         """Exact: every share the run can meet is a float."""
@@ -61,18 +60,18 @@ def spread(total: int, low: Ints, high: Ints) -> Ints:
     below, above = min(int(low.min()), total // n), max(int(high.max()), -(-total // n))
     while below < above:  # the highest level whose clipped sum does not exceed the total
         level = (below + above + 1) // 2
-        if _exact_sum(np.clip(level, low, high)) <= total:
+        if exact_sum(np.clip(level, low, high)) <= total:
             below = level
         else:
             above = level - 1
     shares = np.clip(below, low, high)
     room = np.flatnonzero((low <= below) & (below < high))
-    left = total - _exact_sum(shares)
+    left = total - exact_sum(shares)
     shares[room[:left]] += 1
     return np.asarray(shares)
 
 
-def _exact_sum(units: Ints) -> int:
+def exact_sum(units: Ints) -> int:
     """The sum as a Python integer: boxes without an end do not overflow it."""
     return (
         int(units.sum(dtype=object)) if len(units) and np.abs(units).max() > 2**61 // len(units) else int(units.sum())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import numbers
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from equipoise.errors import InputError
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.costs.check import check_cost
 from equipoise.train.costs.cost import Cost, box, curvature
-from equipoise.train.grid import Grid, spread
+from equipoise.train.grid import Grid, exact_sum, spread
 from equipoise.train.method import Method
-from equipoise.train.models.check import adopt
-from equipoise.train.models.model import Model
+from equipoise.train.models.check import adopt, check_model
+from equipoise.train.models.model import Model, UserModel
+from equipoise.train.truth import optimal_shares
 
 STIFFNESS = 1.0  # kappa: the price of a full node, in curvatures (spec, 3.5)
 
@@ -28,10 +30,12 @@ class Problem:
             raise InputError("a problem needs a cost, a model, or both")
         if (cost is None) != (budget is None):
             raise InputError("a cost needs a budget, and a budget a cost: give both or neither")
-        if budget is not None and not math.isfinite(budget):
-            raise InputError(f"budget must be a finite number of CPUs, not {budget}")
+        if budget is not None and not (isinstance(budget, numbers.Real) and math.isfinite(budget)):
+            raise InputError(f"budget must be a finite number of CPUs, not {budget!r}")
         self.cost, self.budget = cost, None if budget is None else float(budget)
         self.model: Model | None = None if model is None else adopt(model)
+        if isinstance(self.model, UserModel):
+            check_model(model, points=1, nodes=3)
         sizes = {s for s in (getattr(cost, "nodes", None), getattr(self.model, "nodes", None)) if s is not None}
         if len(sizes) > 1:
             raise InputError(f"the cost speaks of {cost.nodes} nodes and the model of {self.model.nodes} shards")  # type: ignore[union-attr]
@@ -75,24 +79,21 @@ class Market:
         if not (np.isfinite(steepest).all() and (steepest > 0).all()):
             node = int(np.flatnonzero(~((steepest > 0) & np.isfinite(steepest)))[0])
             raise InputError(f"{type(cost).__name__} has no positive finite curvature at node {node}: {steepest[node]}")
-        grid = Grid.fit(budget, lo, hi)
+        refuse_infeasible(budget, lo, hi)
+        grid = Grid.fit(budget, lo, optimal_shares(cost, budget, lo, hi).shares)
         low, high = grid.inward(lo, hi)
-        market = cls(cost, grid, grid.units(budget), lo, hi, low, high, flattest, steepest, STIFFNESS * steepest)
-        market.refuse_infeasible(budget)
-        return market
+        # Where a box has no grid point, the nearest one is the box.
+        lo, hi = (
+            np.minimum(lo, np.where(low == high, grid.floats(low), lo)),
+            np.maximum(hi, np.where(low == high, grid.floats(high), hi)),
+        )
+        market = cls(cost, grid, 0, lo, hi, low, high, flattest, steepest, STIFFNESS * steepest)
+        return replace(market, budget=market.snapped(budget))
 
-    def refuse_infeasible(self, budget: float) -> None:
-        """A budget must lie between the sums of lo and hi."""
-        nodes, least, most = len(self.lo), float(self.lo.sum()), float(self.hi.sum())
-        units = self.grid.units(budget)
-        if np.isfinite(least) and units < int(self.low.sum()):
-            raise InputError(
-                f"budget {budget:g} is below the sum of lo, {least:g} over {nodes} nodes: raise it or lower lo"
-            )
-        if np.isfinite(most) and units > int(self.high.sum()):
-            raise InputError(
-                f"budget {budget:g} is above the sum of hi, {most:g} over {nodes} nodes: lower it or raise hi"
-            )
+    def snapped(self, budget: float) -> int:
+        """A feasible budget in units; at the very ends it gives way to boxes that were snapped inward."""
+        refuse_infeasible(budget, self.lo, self.hi)
+        return min(max(self.grid.units(budget), exact_sum(self.low)), exact_sum(self.high))
 
     @property
     def boxed(self) -> bool:
@@ -109,3 +110,17 @@ class Market:
             return self.cost.derivative(x)
         inside = np.clip(x, self.lo, self.hi)
         return np.asarray(self.cost.derivative(inside) + method.curvature_factor * self.curvature * (x - inside))
+
+
+def refuse_infeasible(budget: float, lo: Floats, hi: Floats) -> None:
+    """A budget must be finite and lie between the sums of lo and hi, to rounding."""
+    if not math.isfinite(budget):
+        raise InputError(f"budget must be a finite number of CPUs, not {budget}")
+    nodes, least, most = len(lo), float(lo.sum()), float(hi.sum())
+    slack = 1e-12 * max(abs(budget), float(np.abs(lo[np.isfinite(lo)]).sum()), 1e-300)
+    if budget < least - slack:
+        raise InputError(
+            f"budget {budget:g} is below the sum of lo, {least:g} over {nodes} nodes: raise it or lower lo"
+        )
+    if budget > most + slack:
+        raise InputError(f"budget {budget:g} is above the sum of hi, {most:g} over {nodes} nodes: lower it or raise hi")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -57,7 +58,7 @@ class LinkBits:
         return int(self.bits.sum())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """The outcome of `solve`. Gaps are against a centralised solver, never against the run's own best."""
 
@@ -109,7 +110,7 @@ class Run:
         if self.models is not None:
             checks.append(Check.at_most(
                 "tracker", self.worst.tracker, TRACKER_LIMIT,
-                "largest |sum z - sum grad g| over the recorded rounds, relative to the gradients",
+                "largest |sum z - sum grad g| over the recorded rounds, as a part of the largest gradients",
             ))  # fmt: skip
             checks.append(Check.at_most(
                 "consensus", disagreement(self.models), np.sqrt(target),
@@ -139,7 +140,7 @@ class Run:
             Check.at_most("box", max(self.worst.box, 0.0), 0.0, "farthest any share ever was outside its box, in CPUs"),
             Check.at_most(
                 "kkt", violation, limit,
-                "price difference between a node that could give CPU and one that could take it, halved",
+                "farthest price of a node that could still act on it from the best common price",
             ),
         ]  # fmt: skip
 
@@ -154,7 +155,13 @@ class Run:
         limit_text = f"{' and '.join(parts)} against a centralised solver, relative to the start"
         worst_negative = float(np.min(self.history["relative_gap"]))
         if worst_negative < -1e-9:
-            return Check("gap", worst_negative, target, False, "a negative gap: the run was infeasible on the way")
+            return Check(
+                "gap",
+                worst_negative,
+                target,
+                False,
+                "a negative gap: shares left their boxes, or the centralised solver did not reach the optimum",
+            )
         return Check.at_most("gap", self.relative_gap, target, limit_text)
 
     def _steps_check(self) -> Check:
@@ -168,29 +175,37 @@ class Run:
         return Check("bits", float(self.bits), float(most), least <= self.bits <= most, meaning)
 
     def _recount(self) -> tuple[int, int]:
-        """From the graphs alone: codes of fixed width, floats at first contact; then what may vary.
+        """From the graphs alone: codes of fixed width, floats at first contact, degrees and curvatures; then what may vary.
 
-        The limiter says 1 bit a pass and 16 more when it acts; degrees, curvatures and the flooding of the largest L come
-        on top.
+        A limiter says at least 2 bits a link and round, and 16 + 64 more when it acts; the largest L is flooded once.
         """
-        coder, used, nodes = self.method.quantizer, len(self.link_bits.bits), self.network.n
+        coder, used, nodes, links = self.method.quantizer, len(self.link_bits.bits), self.network.n, self.worst.links
         width = (self.shares is not None) + (0 if self.models is None else 2 * self.models.shape[1])
-        fixed = coder.bits * width * self.worst.links
+        fixed = coder.bits * width * links
         if coder.mode == "innovation":
             fixed += (64 - coder.bits) * width * used
-        varying = (34 + 32) * self.worst.links + 64 * used
+        fixed += max(8, math.ceil(math.log2(max(nodes, 2)))) * (used if self.network.static else links)
+        varying = 0
+        if self.market is not None:
+            fixed += 64 * used * (self.method.cpu_weights == "curvature")
+            if self.method.limits_boxes and self.market.boxed:
+                fixed, varying = fixed + 2 * links, varying + (16 + 64) * links
         if self.models is not None and self.method.alpha == "auto":
             varying += 64 * used * nodes
         return fixed, fixed + varying
 
-    def save_history(self, path: Path) -> None:
+    def __repr__(self) -> str:
+        verdict = "passed" if self.certificate().passed else "failed"
+        return f"<Run: {self.status} after {self.rounds} rounds, gap {self.relative_gap:.2e}, certificate {verdict}>"
+
+    def save_history(self, path: str | Path) -> None:
         """history.csv: one row per recorded round; the shares of every node at its end, for up to 100 nodes."""
         names = list(self.history)
         columns: list[AnyArray] = [self.history[name] for name in names]
         if self.share_history is not None and self.share_history.shape[1] <= SHARES_IN_CSV:
             names += [f"share_{i}" for i in range(self.share_history.shape[1])]
             columns += list(self.share_history.T)
-        with path.open("w", newline="") as file:
+        with Path(path).open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(names)
             for row in zip(*columns, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -71,7 +72,10 @@ def solve(
     checkpoint, resume   a file that keeps the run each `checkpoint_every` rounds and when stopped; go on from it
     """
     began = time.perf_counter()
-    method = method or Method()
+    method = Method() if method is None else method
+    if not isinstance(problem, Problem) or not isinstance(network, Network) or not isinstance(method, Method):
+        given = ", ".join(type(part).__name__ for part in (problem, network, method))
+        raise InputError(f"solve takes a Problem, a Network and a Method, not {given}")
     _check(rounds, target, patience, every, checkpoint_every)
     state = State(problem, network, method, seed=seed, start=start)
     budgets = _check_budgets(budgets, state, rounds)
@@ -120,7 +124,7 @@ def solve(
                 break
         if checkpoint is not None and number % checkpoint_every == 0:
             keep()
-        if callback is not None and callback(Moment(number, rounds, relative, state)) is True:
+        if callback is not None and _said_stop(callback(Moment(number, rounds, relative, state))):
             status, reason = "stopped", f"the callback stopped the run in round {number}"
             break
     if status == "stopped":
@@ -139,6 +143,11 @@ def solve(
     )  # fmt: skip
 
 
+def _said_stop(answer: object) -> bool:
+    """True or numpy's True; anything else a callback happens to return means go on."""
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
+
+
 def _how_often(problem: Problem, rounds: int) -> int:
     """Scoring every node's model on all data costs about as many gradients as there are nodes: do it that rarely."""
     if problem.model is None:
@@ -147,16 +156,12 @@ def _how_often(problem: Problem, rounds: int) -> int:
 
 
 def _check(rounds: int, target: float | None, patience: int | None, every: int | None, checkpoint_every: int) -> None:
-    for name, value in (
-        ("rounds", rounds),
-        ("checkpoint_every", checkpoint_every),
-        ("patience", patience),
-        ("every", every),
-    ):
-        if value is not None and value < 1:
-            raise InputError(f"{name} must be at least 1, not {value}")
-    if target is not None and not target > 0:
-        raise InputError(f"target must be > 0, not {target}")
+    whole = {"rounds": rounds, "checkpoint_every": checkpoint_every, "patience": patience, "every": every}
+    for name, value in whole.items():
+        if value is not None and not (isinstance(value, numbers.Integral) and value >= 1):
+            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if target is not None and not 0 < target < 1:
+        raise InputError(f"target must be between 0 and 1, a part of the gap at the start, not {target!r}")
 
 
 def _check_budgets(budgets: Mapping[int, float] | None, state: State, rounds: int) -> dict[int, float]:
@@ -166,9 +171,9 @@ def _check_budgets(budgets: Mapping[int, float] | None, state: State, rounds: in
     if state.market is None:
         raise InputError("budgets change a CPU budget, but the problem has no cost")
     for number, budget in budgets.items():
-        if not 0 <= number < rounds:
-            raise InputError(f"budget change at round {number} is outside 0..{rounds - 1}")
-        state.market.refuse_infeasible(budget)
+        if not (isinstance(number, numbers.Integral) and 0 <= number < rounds):
+            raise InputError(f"budget change at round {number!r} is outside 0..{rounds - 1}")
+        state.market.snapped(budget)
     return dict(budgets)
 
 

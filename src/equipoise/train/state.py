@@ -8,7 +8,8 @@ import warnings
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse.csgraph import breadth_first_order
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from equipoise.errors import InputError
 from equipoise.train import theory
@@ -52,6 +53,8 @@ class State:
         if self.market is not None:
             self.allocation = Allocation(self.market, method, self.steps.step, pairs, slots)
             self.budget = self.market.budget
+            if method.limits_boxes:
+                _warn_of_locked_links(self.market, network)
         if problem.model is not None and self.steps.alpha is not None:
             careful = STATIC_CAP if network.static else SWITCHING_CAP
             cap = _auto_cap(problem.model, careful, self.steps) if method.cap == "auto" else method.cap
@@ -94,7 +97,7 @@ class State:
     def rebudget(self, budget: float, round: Round) -> None:
         """A new budget: the difference enters (leaves) at node 0 and then its neighbours, inside the boxes."""
         assert self.allocation is not None and self.market is not None
-        units = self.market.grid.units(budget)
+        units = self.market.snapped(budget)
         nearest = breadth_first_order(round.topology.laplacian(), 0, directed=False, return_predecessors=False)
         self.allocation.shift(units - self.budget, nearest.astype(np.int64))
         self.budget = units
@@ -122,11 +125,14 @@ class State:
 
     def bit_parts(self) -> dict[str, int]:
         """Bits sent so far over all links, by what they were for."""
-        weight = np.ones(0) if self.links.per_link else self.network.topology(0).degree
-        sums: dict[str, int] = {}
+        parts: dict[str, int] = {}
         for name, bits in self._slot_bits().items():
-            sums[name] = int(bits.sum()) if self.links.per_link else int((bits * weight).sum())
-        return sums
+            parts[name] = (
+                int(bits.sum()) if self.links.per_link else int((bits * self.network.topology(0).degree).sum())
+            )
+        if self.allocation is not None:
+            parts["prices"] += int(self.allocation.amount_bits.sum())
+        return parts
 
     def _slot_bits(self) -> dict[str, AnyArray]:
         slots = self.links.slots
@@ -138,7 +144,10 @@ class State:
         """Bits of each directed link."""
         senders, receivers = self.links.directed()
         each = np.sum(list(self._slot_bits().values()), axis=0)
-        return LinkBits(senders, receivers, each if self.links.per_link else each[senders])
+        bits = each if self.links.per_link else each[senders]
+        if self.allocation is not None:
+            bits = bits + self.allocation.amount_bits[: len(senders)]
+        return LinkBits(senders, receivers, bits)
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
@@ -172,6 +181,26 @@ def _smoothness(model: Model) -> Floats:
             f"{type(model).__name__}.smoothness() must be finite and positive; the largest is {smoothness.max()}"
         )
     return smoothness
+
+
+def _warn_of_locked_links(market: Market, network: Network) -> None:
+    """CPU passes through a pinned node, but not along a link with both ends pinned: say so where that cuts the network."""
+    pinned = market.low == market.high
+    if pinned.sum() < 2 or network.period is None:
+        return
+    graphs = [network.topology(k) for k in range(network.period)]
+    tails, heads = np.concatenate([g.tails for g in graphs]), np.concatenate([g.heads for g in graphs])
+    locked = pinned[tails] & pinned[heads]
+    ones = np.ones(int((~locked).sum()))
+    _, piece = connected_components(coo_array((ones, (tails[~locked], heads[~locked])), shape=(network.n, network.n)))
+    parting = np.flatnonzero(locked & (piece[tails] != piece[heads]))
+    if len(np.unique(piece[~pinned])) > 1 and len(parting):
+        i, j = tails[parting[0]], heads[parting[0]]
+        warnings.warn(
+            f"CPU cannot pass the link {i} - {j}, whose ends are both pinned (lo = hi): shares on its two sides stay apart",
+            StepWarning,
+            stacklevel=4,
+        )
 
 
 def _first_models(model: Model, start: str | ArrayLike, seed: int) -> Floats:

@@ -14,6 +14,8 @@ UNBOUNDED_REACH = 100.0  # how far to sample where the box has no end
 
 def check_cost(cost: Cost, nodes: int | None = None, *, samples: int = 33) -> None:
     """Raise InputError when the derivative does not match the value or the cost is not convex on its box."""
+    if isinstance(cost, type):
+        raise InputError(f"{cost.__name__} is a class: pass an instance, {cost.__name__}(...)")
     name = type(cost).__name__
     for method in ("value", "derivative"):
         if not callable(getattr(cost, method, None)):
@@ -38,10 +40,19 @@ def _samples(lo: Floats, hi: Floats, samples: int) -> Floats:
 
 
 def _finite(name: str, method: str, function: object, x: Floats) -> Floats:
-    with np.errstate(all="ignore"):
-        y = np.asarray(function(x), dtype=np.float64)  # type: ignore[operator]
+    given = x.copy()
+    try:
+        with np.errstate(all="ignore"):
+            y = function(given)  # type: ignore[operator]
+    except TypeError as error:
+        raise InputError(f"{name}.{method}(x) failed on an array of {len(x)} shares: {error}") from None
+    if not isinstance(y, np.ndarray):
+        raise InputError(f"{name}.{method}(x) returned a {type(y).__name__}: return a numpy array, one number per node")
     if y.shape != x.shape:
-        raise InputError(f"{name}.{method}(x) returned shape {y.shape} for x of shape {x.shape}: return one per node")
+        hint = "return one per node" if len(x) > 1 else "return one per node, or pass check_cost(cost, nodes)"
+        raise InputError(f"{name}.{method}(x) returned shape {y.shape} for x of shape {x.shape}: {hint}")
+    if not np.array_equal(given, x):
+        raise InputError(f"{name}.{method}(x) changes x in place: work on a copy")
     if not np.isfinite(y).all():
         i = int(np.flatnonzero(~np.isfinite(y))[0])
         raise InputError(f"{name}.{method} is not finite at node {i}, x = {x[i]:g}: {y[i]}; keep its box where it is")

@@ -49,6 +49,10 @@ class LeastSquares(Model):
         H, s = self._hessian.sum(axis=0), self._slope.sum(axis=0)
         return np.asarray(0.5 * np.einsum("ij,jk,ik->i", Y, H, Y) - Y @ s + self._constant.sum())
 
+    def error(self, y: Floats, X: Floats, answers: Floats) -> float:
+        """Root mean square error on given data."""
+        return float(np.sqrt(np.mean((X @ y - answers) ** 2)))
+
     def smoothness(self) -> Floats:
         return np.asarray(np.linalg.eigvalsh(self._hessian)[:, -1])
 

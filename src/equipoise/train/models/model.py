@@ -66,7 +66,8 @@ class UserModel(Model):
                 setattr(self, name, getattr(wrapped, name))
 
     def loss(self, node: int, y: Floats) -> float:
-        return float(self.wrapped.loss(node, y))
+        value: float = self.wrapped.loss(node, y)
+        return value
 
     def gradient(self, node: int, y: Floats) -> Floats:
         return np.asarray(self.wrapped.gradient(node, y), dtype=np.float64)
