@@ -1,4 +1,4 @@
-"""The CPU half of a round: prices are exchanged, CPU flows along edges, boxes hold (spec, sections 2, 3.4, 3.5, 3.7).
+"""The CPU half of a round: prices are exchanged, CPU flows along edges, boxes hold (docs/train.md, 2, 3.4, 3.5, 3.7).
 
 What leaves one node enters another in whole grid units, so the sum of shares cannot change.
 """
@@ -146,7 +146,7 @@ def _wish(
     limited: bool,
     wanted: Ints,
 ) -> float:
-    """Flow along each edge from high price to low, in units; both ends compute the same number (spec, 3.7).
+    """Flow along each edge from high price to low, in units; both ends compute the same number (docs/train.md, 3.7).
 
     Returns the largest flow or share in units, infinity when one no longer fits (one that a limiter will cut
     anyway is cut here).
@@ -292,7 +292,7 @@ def _scaled(amount: int, code: int) -> int:
 
 @kernel
 def _reprice(excess: Floats, refused: Floats, stiffness: Floats, x: Ints, low: Ints, high: Ints, unit: float) -> None:
-    """The price of a full node: a virtual share that holds what could not move (spec, 3.5)."""
+    """The price of a full node: a virtual share that holds what could not move (docs/train.md, 3.5)."""
     for i in range(len(excess)):
         K = stiffness[i]
         e = excess[i] + K * refused[i]

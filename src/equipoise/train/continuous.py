@@ -1,6 +1,6 @@
 """The paper's dynamics in continuous time on the ideal channel, by an adaptive ODE solver: the check of the discretisation.
 
-    x' = -L f'(x)        y' = -L y - alpha z        z = grad g(y) + v,  v' = -L z        (spec, sections 2 and 3.8)
+    x' = -L f'(x)        y' = -L y - alpha z        z = grad g(y) + v,  v' = -L z        (docs/train.md, 2 and 3.8)
 
 Writing z through v spares the Hessian: z' = -L z + d/dt grad g(y) as in the paper. Boxes are not part of it.
 """

@@ -1,4 +1,4 @@
-"""Shares on a dyadic grid: whole numbers of a unit 2^-k, so that every sum is exact in any order (spec, section 3.4)."""
+"""Shares on a dyadic grid: whole numbers of a unit 2^-k, so that every sum is exact in any order (docs/train.md, 3.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learning half of a round: consensus on models and gradient tracking (spec, sections 2, 3.1 and 3.7).
+"""The learning half of a round: consensus on models and gradient tracking (docs/train.md, 2, 3.1 and 3.7).
 
 Models and trackers lie side by side in one row per node, [y | z]; the sum of trackers is the sum of gradients throughout.
 """
@@ -16,7 +16,7 @@ from equipoise.train.models.model import Model
 from equipoise.train.quantize import Coder, decode_one, encode_one
 from equipoise.train.run import Steps
 
-LARGEST_BETA = 0.98  # of the mixing momentum (spec, 3.7)
+LARGEST_BETA = 0.98  # of the mixing momentum (docs/train.md, 3.7)
 ALARM = 10.0  # growth of a tracker that ends bold momentum
 RETREAT = 4.0  # factor on 1 - cap at each alarm
 
@@ -47,7 +47,9 @@ class Learning:
         self.yz[:, :m] = start
         self.gradient = model.gradients(self.models)
         if method.tracker_start == "gradient":
-            self.yz[:, m:] = self.gradient  # z(0) = grad g_i(y_i(0)), or the invariant is off for ever (spec, 3.1)
+            self.yz[:, m:] = (
+                self.gradient
+            )  # z(0) = grad g_i(y_i(0)), or the invariant is off for ever (docs/train.md, 3.1)
         self.drive = np.zeros((nodes, m))  # s, the momentum of the descent
         self.previous = self.trackers.copy()  # z_prev
         self.node_age = np.zeros(nodes, dtype=np.int64)
@@ -162,7 +164,7 @@ def _mix(
 
 @kernel
 def _drive(z: Floats, previous: Floats, drive: Floats, age: Ints, cap: Floats, quiet: Floats, careful: float) -> None:
-    """s = b s + z + b (z - z_prev) with b = min(cap, t/(t+3)), begun anew where s points against z (spec, 3.7).
+    """s = b s + z + b (z - z_prev) with b = min(cap, t/(t+3)), begun anew where s points against z (docs/train.md, 3.7).
 
     A node whose tracker has grown ALARM times above its quietest moment lowers its own cap towards the careful one: bold
     momentum is tried first and given up where the network is too slow for it.

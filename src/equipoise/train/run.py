@@ -102,7 +102,7 @@ class Run:
         return float(self.history["relative_gap"][-1])
 
     def certificate(self) -> Certificate:
-        """Checks recomputed from inputs and outputs alone (spec, DESIGN "The certificate")."""
+        """Checks recomputed from inputs and outputs alone ."""
         target = DEFAULT_TARGET if self.target is None else self.target
         checks: list[Check] = []
         if self.market is not None and self.shares is not None and self.budget is not None:

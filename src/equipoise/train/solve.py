@@ -1,4 +1,4 @@
-"""The main loop: negotiate shares and train, round by round (spec, section 2)."""
+"""The main loop: negotiate shares and train, round by round (docs/train.md, 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds that the run is held against (spec, section 3.6). Functions of numbers, so that tests can drive both sides."""
+"""Bounds that the run is held against (docs/train.md, 3.6). Functions of numbers, so that tests can drive both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The independent truth: both halves solved centrally, sharing nothing with the rounds (spec, section 7)."""
+"""The independent truth: both halves solved centrally, sharing nothing with the rounds (docs/train.md, 4)."""
 
 from __future__ import annotations
 
