@@ -181,7 +181,7 @@ def long_run(path, *extra):
     """A run of many rounds, started and left running once its checkpoint exists."""
     command = [sys.executable, "-c", "from equipoise.cli import main; main()", "train", "--data", "breast_cancer"]
     running = subprocess.Popen(
-        [*command, "--rounds", "6000", "--target", "1e-30", *extra], cwd=path, stderr=subprocess.PIPE
+        [*command, "--rounds", "3000", "--target", "1e-30", *extra], cwd=path, stderr=subprocess.PIPE
     )
     for _ in range(1200):
         if list(path.glob("runs/*/checkpoint.npz")):
@@ -205,7 +205,7 @@ def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, how):
         assert f"--resume {folder.relative_to(broken)}" in said.decode()
         assert running.returncode == 1
     equipoise("train", "--resume", str(folder), cwd=broken)
-    equipoise("train", "--data", "breast_cancer", "--rounds", "6000", "--target", "1e-30", cwd=alone)
+    equipoise("train", "--data", "breast_cancer", "--rounds", "3000", "--target", "1e-30", cwd=alone)
     resumed, whole = (f / "result.json" for f in (folder, only_folder(alone)))
     assert resumed.read_text() == whole.read_text()
     assert (folder / "history.csv").read_text() == (only_folder(alone) / "history.csv").read_text()

@@ -54,12 +54,12 @@ def test_the_svm_of_20_centres_agrees_in_continuous_time():
     model = SmoothSVM(shards, mu=3.0, reg=1.0)
     problem = Problem(Quadratic(rng.uniform(0.5, 3, 20), rng.uniform(0, 40, 20)), 500.0, model)
     network = Network.erdos_renyi(20, 0.3, switching=4, seed=2)
-    path = flow_in_time(problem, network, times=[0, 10, 400.0], alpha=4.0, dwell=5.0, tolerance=1e-9)
+    path = flow_in_time(problem, network, times=[0, 10, 100.0], alpha=12.0, dwell=5.0, tolerance=1e-7)
     best = optimal_model(model).parameters
-    assert_allclose(path.models[-1], np.tile(best, (20, 1)), atol=1e-5)
+    assert_allclose(path.models[-1], np.tile(best, (20, 1)), atol=1e-8)
     assert_allclose(path.shares.sum(axis=1), 500.0, atol=1e-10)
     prices = problem.cost.derivative(path.shares[-1])
-    assert np.ptp(prices) < 1e-6
+    assert np.ptp(prices) < 1e-4
 
 
 def test_a_switching_network_needs_a_dwell_time():

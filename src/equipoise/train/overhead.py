@@ -1,4 +1,4 @@
-"""What nodes tell each other besides prices and models: degrees, curvatures, and the largest smoothness (docs/train.md, 3.7)."""
+"""What nodes tell each other besides prices and models: degrees, curvatures, the largest smoothness (docs/train.md, 3.7)."""
 
 from __future__ import annotations
 
