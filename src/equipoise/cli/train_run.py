@@ -76,7 +76,7 @@ def _play(
     with Progress(
         *columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty(), transient=True
     ) as bar:
-        task = bar.add_task("solving centrally for the certificate", total=config.rounds, gap="")
+        task = bar.add_task("solving centrally", total=config.rounds, gap="")
 
         stop = _stop_on_signal()
         lines = _Lines(quiet or sys.stderr.isatty())
