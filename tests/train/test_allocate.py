@@ -309,3 +309,18 @@ def test_open_boxes_with_any_budget(budget):
     a, c = problem.cost.a, problem.cost.c
     assert run.certificate().passed
     assert_allclose(run.shares, c + (budget - c.sum()) / (1 / a).sum() / a, rtol=1e-2)
+
+
+def test_limiter_bits_by_hand():
+    """One round on a path of three. Wide boxes: 64 bits of price, 64 of curvature, 8 of degree, 2 flags on each link. With the
+    middle pinned: its promises are 16 bits more to both sides, and it cuts its pulls from (or pushes to) the busier side."""
+    cost = {"a": 1.0, "c": np.array([0.0, 9.0, 40.0])}
+    wide = solve(Problem(Quadratic(**cost, lo=-1e3, hi=1e3), 15.0), Network.path(3), rounds=1)
+    assert wide.link_bits.bits.tolist() == [64 + 64 + 8 + 2] * 4
+    # Prices (5, -4, -35): 9 units of price push CPU 0 -> 1, and 31 units 1 -> 2. Node 1 can pull little and must cut its
+    # pushes to 2: 64 bits for that amount, on the link 1 -> 2 alone.
+    pinned = solve(Problem(Quadratic(**cost, lo=[-1e3, 5, -1e3], hi=[1e3, 5, 1e3]), 15.0), Network.path(3), rounds=1)
+    bits = dict(
+        zip(zip(pinned.link_bits.senders, pinned.link_bits.receivers, strict=True), pinned.link_bits.bits, strict=True)
+    )
+    assert bits == {(0, 1): 138, (1, 0): 138 + 16, (1, 2): 138 + 16 + 64, (2, 1): 138}

@@ -28,7 +28,7 @@ class LogCost:
     [
         Quadratic(2.0, [1.0, 2.0]),
         Quadratic([1.0, 3.0], 5.0, lo=0.0, hi=9.0),
-        Latency([100.0, 5.0], 2.0, 1e-3, hi=40.0),
+        Latency([100.0, 5.0], 2.0, 1e-3, lo=0.1, hi=40.0),
         LogCost(),
     ],
     ids=["open", "boxed", "latency", "user"],
@@ -50,12 +50,12 @@ def test_latency_curvature_bounds_are_those_of_a_fine_sample():
 
 
 def test_a_users_cost_gets_a_sampled_curvature_that_bounds_the_true_one():
-    """-w ln x has f'' = w/x^2, largest at lo: the sampled bound is above it and within a factor of two."""
+    """-w ln x has f'' = w/x^2, largest at lo: the sampled bound is above it, by less than a factor of two."""
     cost = LogCost()
     lo, hi = box(cost, 3)
     _, largest = curvature(cost, lo, hi)
     true = cost.w / lo**2
-    assert (largest >= 0.5 * true).all()
+    assert (largest >= true).all()
     assert (largest <= 2 * true).all()
 
 
@@ -94,9 +94,9 @@ def test_a_broken_cost_is_explained(cost, words):
         (lambda: Quadratic("x", 1.0), "a must be a number"),
         (lambda: Quadratic(1.0, [1.0, 2.0], lo=3.0, hi=2.0), "lo > hi at node 0"),
         (lambda: Latency(10.0, lo=0.0, hi=4.0), "lo > 0"),
-        (lambda: Latency(10.0, hi=np.inf), "finite hi"),
-        (lambda: Latency(0.0, hi=4.0), "work > 0"),
-        (lambda: Latency(1.0, energy=-1.0, hi=4.0), "energy >= 0"),
+        (lambda: Latency(10.0, lo=1.0, hi=np.inf), "finite hi"),
+        (lambda: Latency(0.0, lo=1.0, hi=4.0), "work > 0"),
+        (lambda: Latency(1.0, energy=-1.0, lo=1.0, hi=4.0), "energy >= 0"),
         (
             lambda: Problem(Quadratic(1.0, [1.0, 2.0], lo=5.0, hi=9.0), 9.0),
             "budget 9 is below the sum of lo, 10 over 2",

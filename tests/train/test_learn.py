@@ -120,5 +120,5 @@ def test_learning_bits_by_hand():
 def test_bold_momentum_gives_way_where_the_network_is_too_slow():
     """A ring of 40, relabelled in turn, momentum 0.99: unchecked it grows without bound; nodes lower it themselves."""
     problem = Problem(model=LeastSquares(regression_shards(nodes=40, rows=5, seed=3)))
-    run = solve(problem, Network.ring(40, switching=3, seed=3), Method(cap=0.99), rounds=3000, target=1e-8)
+    run = solve(problem, Network.ring(40, switching=3, seed=3), Method(cap=0.99), rounds=5000, target=1e-8)
     assert run.status == "converged"

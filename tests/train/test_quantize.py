@@ -131,3 +131,15 @@ def test_bad_quantisers_are_refused(make, words):
     """One line that names the value and the way out."""
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_edge_mode_counts_what_leaves_the_range_too():
+    """Differences far outside 1..4 saturate, and small ones vanish; the trajectory is not the ideal one."""
+    problem = Problem(Quadratic(1.0, [0.0, 100.0, 200.0, 900.0]), 100.0)
+    narrow = LogQuantizer(rho=0.5, mode="edge", smallest=1.0, largest=4.0)
+    run = solve(problem, Network.ring(4), Method(quantizer=narrow), rounds=400)
+    assert run.tallies["prices"].saturated > 0
+    assert run.tallies["prices"].underflowed > 0
+    fine = solve(problem, Network.ring(4), Method(quantizer=LogQuantizer(mode="edge")), rounds=3)
+    ideal = solve(problem, Network.ring(4), Method(quantizer=Exact(), step=fine.steps.step), rounds=3)
+    assert not np.array_equal(fine.shares, ideal.shares)

@@ -1,5 +1,6 @@
 """The loop around the rounds: stopping, callbacks, checkpoints, changing budgets, and the certificate at the end."""
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -83,6 +84,12 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         solve(both_halves(budget=250.0), NETWORKS["static"], rounds=9, resume=file)
     with pytest.raises(InputError, match="belongs to another run"):
         solve(both_halves(), NETWORKS["periodic"], rounds=9, resume=file)
+    other = both_halves()
+    moved = Problem(Quadratic(other.cost.a, other.cost.c, lo=4.0, hi=29.0), 240.0, other.model)
+    with pytest.raises(InputError, match="belongs to another run"):
+        solve(moved, NETWORKS["static"], rounds=9, resume=file)
+    with pytest.raises(InputError, match="belongs to another run"):
+        solve(Problem(other.cost, 240.0, both_halves(seed=1).model), NETWORKS["static"], rounds=9, resume=file)
     with pytest.raises(InputError, match="no checkpoint at"):
         solve(both_halves(), NETWORKS["static"], rounds=9, resume=tmp_path / "none.npz")
     file.write_bytes(file.read_bytes()[:100])
@@ -184,6 +191,102 @@ def test_a_start_that_is_already_optimal_passes():
         cost = Quadratic(scale * np.array([1.0, 2.0, 3.0]), [10.1, 10.1, 10.1])
         run = solve(Problem(cost, 30.6), Network.ring(3), rounds=100)
         assert run.certificate().passed, scale
+
+
+def doctored(run, **changes):
+    """The same run with something changed afterwards."""
+    return dataclasses.replace(run, **changes)
+
+
+def test_a_certificate_sees_through_a_doctored_run():
+    """Move one share, one model, one bit, or the worst that was seen: the right check fails, by name."""
+    run = solve(both_halves(), NETWORKS["periodic"], rounds=3000, target=1e-8)
+    assert run.certificate().passed
+    shares, models = run.shares.copy(), run.models.copy()
+    shares[3] += run.market.grid.unit
+    models[5] += 0.01  # one node off; the average hardly moves
+    low, high = run._recount()
+    worst = run.worst
+    cases = {
+        "budget": doctored(run, shares=shares),
+        "consensus": doctored(run, models=models),
+        "box": doctored(run, worst=dataclasses.replace(worst, box=1e-15)),
+        "tracker": doctored(run, worst=dataclasses.replace(worst, tracker=1e-6)),
+        "steps": doctored(run, steps=dataclasses.replace(run.steps, step=10.0)),
+        "bits": doctored(run, worst=dataclasses.replace(worst, links=worst.links * 2)),
+    }
+    swapped = run.shares.copy()
+    swapped[[0, 1]] = swapped[[1, 0]]
+    cases["kkt"] = doctored(run, shares=swapped)
+    history = dict(run.history, relative_gap=run.history["relative_gap"] * 10)
+    cases["gap"] = doctored(run, history=history)
+    assert low <= run.bits <= high
+    for name, case in cases.items():
+        assert not case.certificate()[name].passed, name
+
+
+def test_the_gap_is_that_of_the_worst_node_not_of_the_average():
+    """Nodes spread evenly around the optimum: the average is right, and still the gap is large."""
+    problem = both_halves()
+    best = solve(Problem(model=problem.model), NETWORKS["static"], rounds=1000).model_optimum.parameters
+    spread = np.outer(np.where(np.arange(12) % 2, 1.0, -1.0), np.ones(3))
+    run = solve(Problem(model=problem.model), NETWORKS["static"], rounds=1, start=best + spread)
+    by_hand = max(problem.model.total(best + sign)[0] for sign in (1.0, -1.0)) - problem.model.total(best)[0]
+    assert run.history["model_gap"][0] == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_a_share_that_left_its_box_for_one_round_is_remembered():
+    """A callback pushes two shares out and back again: budget kept, but the box check has seen it."""
+
+    def meddle(moment):
+        shares = moment.state.allocation.shares
+        amount = 2**50 if moment.number == 5 else -(2**50) if moment.number == 6 else 0
+        shares[0] += amount
+        shares[1] -= amount
+
+    method = Method(box="price", momentum=False)
+    run = solve(Problem(both_halves().cost, 240.0), NETWORKS["static"], method, rounds=400, callback=meddle)
+    assert run.certificate()["budget"].value == 0
+    assert run.certificate()["box"].value > 1
+
+
+@pytest.mark.parametrize(("first", "then"), [(20.0, 700.0), (1e-3, 700.0), (700.0, 20.0)])
+def test_a_budget_may_grow_manyfold(first, then):
+    """The grid is made for the largest budget of the run: exact sums before and after."""
+    rng = np.random.default_rng(0)
+    problem = Problem(Quadratic(rng.uniform(0.5, 3, 20), rng.uniform(0, 40, 20), lo=0.0, hi=40.0), first)
+    run = solve(problem, Network.ring(20), rounds=2000, budgets={50: then})
+    assert run.certificate().passed
+    assert run.shares.sum() == then
+
+
+def test_an_infeasible_half_is_not_hidden_by_the_other():
+    """A box penalty makes the CPU half's gap negative while the model's is positive: the gap check fails."""
+    problem = both_halves()
+    tight = Problem(Quadratic(problem.cost.a, problem.cost.c, lo=14.0, hi=26.0), 240.0, problem.model)
+    run = solve(tight, NETWORKS["static"], Method(box="penalty"), rounds=800)
+    assert run.history["cpu_gap"][-1] < 0
+    assert not run.certificate()["gap"].passed
+    assert not run.certificate()["box"].passed
+
+
+def test_a_small_scale_is_as_good_as_any():
+    """Targets a billionth of the usual: the same rounds within a tenth, for units follow the first messages."""
+    counts = []
+    for scale in (1e-9, 1.0, 1e9):
+        rng = np.random.default_rng(0)
+        shards = [(X, scale * (X @ [1.0, 2.0] + rng.standard_normal(8))) for X in rng.standard_normal((12, 8, 2))]
+        run = solve(Problem(model=LeastSquares(shards)), NETWORKS["periodic"], rounds=3000, target=1e-8, every=1)
+        counts.append(run.rounds)
+    assert max(counts) < 3000
+    assert max(counts) <= 1.1 * min(counts)
+
+
+def test_models_that_agree_on_zero_pass():
+    """The optimum is 0 and the start is not: consensus is judged against the size the models had."""
+    shards = [(X, np.zeros(8)) for X in np.random.default_rng(0).standard_normal((12, 8, 2))]
+    run = solve(Problem(model=LeastSquares(shards)), NETWORKS["static"], rounds=600, start="random")
+    assert run.certificate().passed
 
 
 def test_either_half_may_be_absent():

@@ -25,7 +25,9 @@ def test_quadratic_shares_are_cvxpys(seed, nodes, fill):
     cp.Problem(cp.Minimize(0.5 * cp.sum(cp.multiply(a, (x - c) ** 2))), [cp.sum(x) == budget, x >= lo, x <= hi]).solve(
         solver=cp.CLARABEL
     )
-    assert_allclose(found.shares, x.value, atol=1e-4)
+    ours, theirs = (float(0.5 * (a * (v - c) ** 2).sum()) for v in (found.shares, x.value))
+    assert ours <= theirs + 1e-6 * (1 + abs(theirs))
+    assert_allclose(found.shares, x.value, atol=1e-2)
     assert found.shares.sum() == pytest.approx(budget, abs=1e-10)
     assert ((found.shares >= lo) & (found.shares <= hi)).all()
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.channel import Channel, lengthened
+from equipoise.train.channel import Channel, lengthened, quantise_counted
 from equipoise.train.grid import NO_BOUND
 from equipoise.train.links import Round
 from equipoise.train.method import Method
 from equipoise.train.problem import Market
-from equipoise.train.quantize import Coder, decode_one, encode_one
+from equipoise.train.quantize import Coder
 
 # Limiter factors in 8 bits: code 255 is 1, each code below an eighth of an octave less, 0 is nothing. Even steps of 1/256
 # would round a small factor to 0 and lock a narrow node that much CPU wants to pass.
@@ -72,7 +72,7 @@ class Allocation:
         largest = _wish(
             self.channel.heard, round.tail_slot, round.head_slot, round.pair, weights,
             self.step, self.method.momentum, number, grid.unit, edge_coder is not None, edge_coder or self.channel.coder,
-            self.flow, self.difference, self.age, self.seen, self.shares, limited, wanted,
+            self.flow, self.difference, self.age, self.seen, self.shares, limited, self.channel.tally, wanted,
         )  # fmt: skip
         if not largest <= BIGGEST_FLOW:
             return False
@@ -109,6 +109,8 @@ class Allocation:
             part = min(amount, int(room)) if amount > 0 else max(amount, int(room))
             self.shares[node] += part
             amount -= part
+        if amount:
+            raise ArithmeticError(f"{amount} units of budget found no room: the budget was not checked")
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
@@ -144,6 +146,7 @@ def _wish(
     seen: Ints,
     shares: Ints,
     limited: bool,
+    tally: Ints,
     wanted: Ints,
 ) -> float:
     """Flow along each edge from high price to low, in units; both ends compute the same number (docs/train.md, 3.7).
@@ -158,8 +161,7 @@ def _wish(
     for e in range(len(pair)):
         d = heard[tail_slot[e], 0] - heard[head_slot[e], 0]
         if quantise_difference:
-            code = encode_one(coder, d)
-            d = decode_one(coder, min(max(code, -coder.top), coder.top))
+            d = quantise_counted(coder, d, tally)
         f = step * weights[e] * d
         if momentum:
             p = pair[e]

@@ -14,6 +14,7 @@ from equipoise.train.models.model import Model
 from equipoise.train.topology import Topology
 from equipoise.train.truth import CpuOptimum, ModelOptimum
 
+NEGATIVE = 1e-9  # a relative gap below minus this is not rounding
 WITNESSES = 32  # nodes whose own model is scored on all data; beyond that, the ones farthest from the average
 
 
@@ -25,6 +26,7 @@ class Extremes:
     box: float = 0.0  # how far a share was outside its box, CPUs
     tracker: float = 0.0  # |sum z - sum grad g|, relative to the gradients
     gradient: float = 0.0  # largest sum of |grad g| of any coordinate
+    model: float = 0.0  # largest size of any node's model
     rounds: int = 0  # rounds that were looked at
     links: int = 0  # directed links, summed over those rounds
 
@@ -60,11 +62,16 @@ class Auditor:
     def model_gaps(self, Y: Floats, optimum: ModelOptimum) -> Floats:
         """How much worse each witness's own model is than the centralised one, on everybody's data."""
         assert self.model is not None
-        if len(Y) > WITNESSES:
+        if len(Y) > WITNESSES and not self.model.quick_totals:
             apart = np.linalg.norm(Y - Y.mean(axis=0), axis=1)
             Y = Y[np.sort(np.argsort(apart, kind="stable")[-WITNESSES:])]
         with np.errstate(all="ignore"):
             return np.asarray(self.model.totals(Y) - optimum.loss)
+
+    def consensus(self, Y: Floats) -> float:
+        """Largest distance of a node's model from the average one, as a part of the largest model so far."""
+        self.worst.model = max(self.worst.model, float(np.linalg.norm(Y, axis=1).max()))
+        return disagreement(Y, self.worst.model)
 
     def tracker_error(self, Y: Floats, Z: Floats) -> float:
         """|sum z - sum grad g(y)|, with gradients computed anew, as a part of the largest gradients so far."""
@@ -78,10 +85,10 @@ class Auditor:
         return error
 
 
-def disagreement(Y: Floats) -> float:
-    """Largest distance of a node's model from the average one, relative to the average's size."""
-    mean = Y.mean(axis=0)
-    return float(np.linalg.norm(Y - mean, axis=1).max() / max(float(np.linalg.norm(mean)), 1e-12))
+def disagreement(Y: Floats, size: float) -> float:
+    """Largest distance of a node's model from the average one, relative to a size (or to the largest model, if larger)."""
+    size = max(size, float(np.linalg.norm(Y, axis=1).max()), 1e-300)
+    return float(np.linalg.norm(Y - Y.mean(axis=0), axis=1).max() / size)
 
 
 @kernel

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 
 import numpy as np
 
 from equipoise.train.arrays import AnyArray, Floats
-from equipoise.train.audit import Auditor, Extremes, disagreement, kkt_violation
+from equipoise.train.audit import NEGATIVE, Auditor, Extremes, kkt_violation
 from equipoise.train.links import Round
 from equipoise.train.problem import Market, Problem
 from equipoise.train.state import State
@@ -77,14 +78,15 @@ class Book:
             self.first.setdefault("model", max(gaps["model"], ROUNDING * abs(self.model_optimum.loss), 1e-300))
             row |= {
                 "model_gap": gaps["model"],
-                "consensus": disagreement(Y),
+                "consensus": self.auditor.consensus(Y),
                 "tracker": self.auditor.tracker_error(Y, state.learning.trackers),
             }
-        relative = max(gap / self.first[half] for half, gap in gaps.items())
+        parts = [gap / self.first[half] for half, gap in gaps.items()]
+        relative = min(parts) if min(parts) < -NEGATIVE else max(parts)  # an infeasible half is not hidden by the other
         row |= {"gap": sum(gaps.values()), "relative_gap": relative, "bits": float(sum(state.bit_parts().values()))}
         self.rows.append(row)
-        if relative < NOTABLE * self.best:
-            self.best, self.best_round = relative, number
+        if abs(relative) < NOTABLE * self.best:
+            self.best, self.best_round = abs(relative), number
         return relative
 
     def history(self) -> dict[str, Floats]:
@@ -97,11 +99,8 @@ class Book:
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
-        worst = self.auditor.worst
         kept: dict[str, AnyArray] = {f"history/{name}": column for name, column in self.history().items()}
-        kept["book/worst"] = np.array(
-            [worst.budget, worst.box, worst.tracker, worst.gradient, worst.rounds, worst.links]
-        )
+        kept["book/worst"] = np.array(astuple(self.auditor.worst))
         kept["book/best"] = np.array([self.best, self.best_round])
         kept["book/first"] = np.array([self.first.get("cpu", np.nan), self.first.get("model", np.nan)])
         if self.shares:
@@ -112,8 +111,8 @@ class Book:
         """Take up a checkpoint."""
         columns = {n.removeprefix("history/"): c for n, c in memory.items() if n.startswith("history/")}
         self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
-        budget, box, tracker, gradient, rounds, links = map(float, memory["book/worst"])
-        self.auditor.worst = Extremes(budget, box, tracker, gradient, int(rounds), int(links))
+        budget, box, tracker, gradient, model, rounds, links = map(float, memory["book/worst"])
+        self.auditor.worst = Extremes(budget, box, tracker, gradient, model, int(rounds), int(links))
         self.best, self.best_round = float(memory["book/best"][0]), int(memory["book/best"][1])
         first = dict(zip(("cpu", "model"), map(float, memory["book/first"]), strict=True))
         self.first = {half: gap for half, gap in first.items() if not math.isnan(gap)}

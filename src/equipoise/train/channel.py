@@ -25,8 +25,9 @@ class Channel:
     their own (y and z).
     """
 
-    def __init__(self, quantizer: Quantizer, width: int, parts: int, slots: int) -> None:
+    def __init__(self, quantizer: Quantizer, width: int, parts: int, slots: int, ratio: float = 1.0) -> None:
         self.width, self.parts = width, parts
+        self.ratio = ratio  # of a first step of y to z: the scale of models that begin at 0
         self.bits = quantizer.bits
         self.coder = quantizer.coder()
         # Edge mode quantises differences where the flow is made (allocate, learn): its messages pass as they are.
@@ -52,7 +53,7 @@ class Channel:
     def exchange(self, values: Floats, round: Round) -> None:
         """Every sender of this round sends; every receiver updates what it believes."""
         _exchange(
-            self.coder, self.behaviour, self.bits, values, round.slots, round.senders,
+            self.coder, self.behaviour, self.bits, self.ratio, values, round.slots, round.senders,
             self.heard, self.unit, self.met, self.bits_sent, self.tally,
         )  # fmt: skip
 
@@ -77,6 +78,7 @@ def _exchange(
     coder: Coder,
     behaviour: int,
     bits: int,
+    ratio: float,
     values: Floats,
     slots: Ints,
     senders: Ints,
@@ -104,7 +106,11 @@ def _exchange(
                 for c in range(part * block, (part + 1) * block):
                     heard[slot, c] = values[sender, c]
                     largest = max(largest, abs(values[sender, c]))
-                unit[slot, part] = largest if 0.0 < largest < np.inf else 1.0
+                unit[slot, part] = largest if largest < np.inf else 1.0
+            if unit[slot, 0] == 0.0:  # models that begin at 0 will move in steps of ratio x tracker
+                unit[slot, 0] = ratio * unit[slot, parts - 1] if unit[slot, parts - 1] > 0.0 else 1.0
+            if unit[slot, parts - 1] == 0.0:
+                unit[slot, parts - 1] = 1.0
             continue
         bits_sent[slot] += bits * width
         for part in range(parts):
@@ -126,6 +132,15 @@ def _exchange(
     tally[SATURATED] += saturated
     tally[UNDERFLOWED] += underflowed
     tally[NUMBERS] += len(slots) * width
+
+
+@kernel
+def quantise_counted(coder: Coder, value: float, tally: Ints) -> float:
+    """q(value) for edge mode, counting what leaves the range."""
+    code = encode_one(coder, value)
+    tally[UNDERFLOWED] += code == 0 and value != 0.0
+    tally[SATURATED] += abs(code) > coder.top
+    return decode_one(coder, min(max(code, -coder.top), coder.top))
 
 
 class Tally(NamedTuple):

@@ -22,18 +22,16 @@ class Grid:
     unit: float
 
     @classmethod
-    def fit(cls, budget: float, lo: Floats, wished: Floats) -> Grid:
-        """The finest unit at which no sum the run can meet loses a bit. `wished` are shares of the size to expect."""
+    def fit(cls, budget: float, lo: Floats, wished: Floats | None) -> Grid:
+        """The finest unit at which no sum the run can meet loses a bit, for budgets up to this one.
+
+        `wished` are shares of the size to expect, needed where boxes have no lower end.
+        """
         reach = abs(budget) + 2.0 * float(-np.minimum(lo, 0.0)[np.isfinite(lo)].sum())
-        if not np.isfinite(lo).all():
+        if wished is not None:
             reach = UNBOUNDED_ROOM * max(reach, float(np.abs(wished).sum()))
         reach = max(reach, float(np.abs(lo[np.isfinite(lo)]).max(initial=0.0)), 1e-300)
         return cls(2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS))
-
-    @property
-    def reach(self) -> float:
-        """CPUs that the grid was made for, in all."""
-        return self.unit * 2.0**GRID_BITS
 
     def units(self, value: float) -> int:
         """The nearest whole number of units."""

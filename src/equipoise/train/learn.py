@@ -9,11 +9,11 @@ import numpy as np
 
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.channel import Channel, lengthened
+from equipoise.train.channel import Channel, lengthened, quantise_counted
 from equipoise.train.links import Round
 from equipoise.train.method import Method
 from equipoise.train.models.model import Model
-from equipoise.train.quantize import Coder, decode_one, encode_one
+from equipoise.train.quantize import Coder
 from equipoise.train.run import Steps
 
 LARGEST_BETA = 0.98  # of the mixing momentum (docs/train.md, 3.7)
@@ -53,7 +53,7 @@ class Learning:
         self.drive = np.zeros((nodes, m))  # s, the momentum of the descent
         self.previous = self.trackers.copy()  # z_prev
         self.node_age = np.zeros(nodes, dtype=np.int64)
-        self.channel = Channel(method.quantizer, width=2 * m, parts=2, slots=slots)
+        self.channel = Channel(method.quantizer, width=2 * m, parts=2, slots=slots, ratio=self.step * self.alpha)
         remembered = pairs if method.momentum else 0
         self.flow = np.zeros((remembered, 2 * m))
         self.difference = np.zeros((remembered, 2 * m))
@@ -89,7 +89,7 @@ class Learning:
             self.channel.heard, round.tail_slot, round.head_slot, round.topology.tails, round.topology.heads, round.pair,
             round.weights(self.method.model_weights), self.step, self.method.momentum, number,
             edge_coder is not None, edge_coder or self.channel.coder,
-            self.flow, self.difference, self.age, self.seen, self.yz,
+            self.flow, self.difference, self.age, self.seen, self.channel.tally, self.yz,
         )  # fmt: skip
         z = before[:, self.model.size :]
         _drive(z, self.previous, self.drive, self.node_age, self.cap, self.quiet, self.careful)
@@ -137,6 +137,7 @@ def _mix(
     difference: Floats,
     age: AnyArray,
     seen: Ints,
+    tally: Ints,
     yz: Floats,
 ) -> None:
     """y and z flow along edges from the larger to the smaller; what leaves one end enters the other."""
@@ -148,8 +149,7 @@ def _mix(
         for c in range(yz.shape[1]):
             d = heard[a, c] - heard[b, c]
             if quantise_difference:
-                code = encode_one(coder, d)
-                d = decode_one(coder, min(max(code, -coder.top), coder.top))
+                d = quantise_counted(coder, d, tally)
             f = rate * d
             if momentum:
                 if absent or flow[p, c] * d < 0.0:

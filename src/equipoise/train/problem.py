@@ -49,11 +49,11 @@ class Problem:
             raise InputError(f"the problem has {self.nodes} nodes but the network has {nodes}")
         return nodes
 
-    def market(self, nodes: int) -> Market | None:
-        """The CPU half for this many nodes, on its grid."""
+    def market(self, nodes: int, largest: float = 0.0) -> Market | None:
+        """The CPU half for this many nodes, on a grid that holds budgets up to `largest`."""
         if self.cost is None or self.budget is None:
             return None
-        return Market.open(self.cost, self.budget, nodes)
+        return Market.open(self.cost, self.budget, nodes, largest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,27 +67,27 @@ class Market:
     hi: Floats
     low: Ints  # units, snapped inward
     high: Ints
-    flattest: Floats  # smallest f'' of each node on its box
     curvature: Floats  # largest f'' of each node on its box
     stiffness: Floats  # kappa a_i
 
     @classmethod
-    def open(cls, cost: Cost, budget: float, nodes: int) -> Market:
+    def open(cls, cost: Cost, budget: float, nodes: int, largest: float = 0.0) -> Market:
         lo, hi = box(cost, nodes)
         check_cost(cost, nodes)
-        flattest, steepest = curvature(cost, lo, hi)
+        _, steepest = curvature(cost, lo, hi)
         if not (np.isfinite(steepest).all() and (steepest > 0).all()):
             node = int(np.flatnonzero(~((steepest > 0) & np.isfinite(steepest)))[0])
             raise InputError(f"{type(cost).__name__} has no positive finite curvature at node {node}: {steepest[node]}")
         refuse_infeasible(budget, lo, hi)
-        grid = Grid.fit(budget, lo, optimal_shares(cost, budget, lo, hi).shares)
+        wished = None if np.isfinite(lo).all() else optimal_shares(cost, budget, lo, hi).shares
+        grid = Grid.fit(max(abs(budget), abs(largest)), lo, wished)
         low, high = grid.inward(lo, hi)
         # Where a box has no grid point, the nearest one is the box.
         lo, hi = (
             np.minimum(lo, np.where(low == high, grid.floats(low), lo)),
             np.maximum(hi, np.where(low == high, grid.floats(high), hi)),
         )
-        market = cls(cost, grid, 0, lo, hi, low, high, flattest, steepest, STIFFNESS * steepest)
+        market = cls(cost, grid, 0, lo, hi, low, high, steepest, STIFFNESS * steepest)
         return replace(market, budget=market.snapped(budget))
 
     def snapped(self, budget: float) -> int:

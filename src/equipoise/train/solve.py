@@ -38,8 +38,11 @@ class Moment:
 
     @property
     def models(self) -> Floats | None:
-        return self.state.models
+        models = self.state.models
+        return None if models is None else models.copy()
 
+
+RUNAWAY = 1e6  # a gap this many times the one at the start is a divergence
 
 Callback = Callable[[Moment], object]
 
@@ -77,10 +80,10 @@ def solve(
         given = ", ".join(type(part).__name__ for part in (problem, network, method))
         raise InputError(f"solve takes a Problem, a Network and a Method, not {given}")
     _check(rounds, target, patience, every, checkpoint_every)
-    state = State(problem, network, method, seed=seed, start=start)
+    state = State(problem, network, method, seed=seed, start=start, budgets=budgets)
     budgets = _check_budgets(budgets, state, rounds)
     book = Book(problem, state)
-    name = fingerprint(problem, network, method, seed)
+    name = fingerprint(problem, state, seed, budgets)
     every = every or _how_often(problem, rounds)
     number, relative = 0, np.inf
     if resume is not None:
@@ -115,6 +118,12 @@ def solve(
         book.watch(state, round)
         if number % every == 0 or number == rounds:
             relative = book.write(state, number)
+            if relative > RUNAWAY:
+                status, reason = (
+                    "diverged",
+                    f"the gap is {relative:.1e} times that at the start in round {number}: {_advice(state)}",
+                )
+                break
             waiting = any(later >= number for later in budgets)
             if target is not None and abs(relative) <= target and not waiting:
                 status, reason = "converged", f"the target gap {target:g} was reached in round {number}"
@@ -134,6 +143,7 @@ def solve(
     return Run(
         problem=problem, network=network, method=method, seed=seed, status=status, reason=reason, rounds=number,
         target=target, budget=None if state.market is None else state.budget * state.market.grid.unit,
+        asked=_asked(problem, budgets, number),
         shares=state.shares, models=None if state.models is None else state.models.copy(),
         cpu_optimum=book.cpu_optimum, model_optimum=book.model_optimum,
         history=book.history(), share_history=book.share_history(),
@@ -141,6 +151,12 @@ def solve(
         steps=state.steps, worst=book.auditor.worst, market=state.market,
         seconds=time.perf_counter() - began, start_seconds=start_seconds,
     )  # fmt: skip
+
+
+def _asked(problem: Problem, budgets: Mapping[int, float], number: int) -> float | None:
+    """The budget the user asked for in the last round."""
+    due = [at for at in budgets if at < number]
+    return budgets[max(due)] if due else problem.budget
 
 
 def _said_stop(answer: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,11 +35,18 @@ class State:
     """Both halves of a run, ready for its next round."""
 
     def __init__(
-        self, problem: Problem, network: Network, method: Method, *, seed: int = 0, start: str | ArrayLike = "zeros"
+        self,
+        problem: Problem,
+        network: Network,
+        method: Method,
+        *,
+        seed: int = 0,
+        start: str | ArrayLike = "zeros",
+        budgets: Mapping[int, float] | None = None,
     ) -> None:
         self.network, self.method = network, method
         nodes = problem.sized(network.n)
-        self.market = problem.market(nodes)
+        self.market = problem.market(nodes, max(map(abs, (budgets or {}).values()), default=0.0))
         self.links = Links(network)
         self.links.round(0)
         smoothness = None if problem.model is None else _smoothness(problem.model)
@@ -239,6 +247,12 @@ def choose_steps(market: Market | None, smoothness: Floats | None, network: Netw
             alpha = 0.5 * theory.paper_alpha(theory.smallest_connectivity(network, method.model_weights), L)
         else:
             alpha = AUTO_DESCENT / method.sector / (step * L)
+    if method.quantizer.mode == "innovation" and rho >= 2 * math.log(2):
+        warnings.warn(
+            f"rho {rho:g} is past its limit {2 * math.log(2):.4g} for innovation codes: they may not settle",
+            StepWarning,
+            stacklevel=4,
+        )
     if cpu_limit is not None and step >= cpu_limit:
         warnings.warn(
             f"step {step:g} is past its limit {cpu_limit:.4g} for these costs and this network: CPU may diverge",
@@ -272,11 +286,17 @@ def _auto_cap(model: Model, careful: float, steps: Steps) -> float:
     return max(careful, min(LARGEST_CAP, 1.0 - 2.0 / math.sqrt(max(conditioning, 4.0))))
 
 
-def fingerprint(problem: Problem, network: Network, method: Method, seed: int) -> str:
-    """A short name of what is being run, so that a checkpoint is not taken up by another run."""
-    size = None if problem.model is None else problem.model.size
-    graph = network.topology(0)
-    edges = hashlib.sha256(graph.tails.tobytes() + graph.heads.tobytes() + graph.weights.tobytes()).hexdigest()
-    text = repr((type(problem.cost).__name__, problem.budget, type(problem.model).__name__, size, network.n,
-                 network.description, edges, method, seed))  # fmt: skip
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+def fingerprint(problem: Problem, state: State, seed: int, budgets: Mapping[int, float]) -> str:
+    """A short name of all that determines a run, so that a checkpoint is not taken up by another one."""
+    graph, market = state.network.topology(0), state.market
+    parts: list[object] = [state.network.n, state.network.description, state.method, seed, sorted(budgets.items())]
+    arrays = [graph.tails, graph.heads, graph.weights]
+    if market is not None:
+        parts.append(problem.budget)
+        arrays += [market.lo, market.hi, market.curvature, market.cost.derivative(market.grid.floats(market.start()))]
+    if state.learning is not None:
+        arrays += [state.learning.yz, state.learning.gradient]
+    digest = hashlib.sha256(repr(parts).encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:12]

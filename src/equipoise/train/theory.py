@@ -15,11 +15,6 @@ from equipoise.train.weights import edge_weights
 TOPOLOGIES_LOOKED_AT = 8  # of a periodic network, for exact eigenvalues; the rest and fresh ones by row sums
 
 
-def sector(rho: float) -> tuple[float, float]:
-    """q(v)/v lies in [e^(-rho/2), e^(rho/2)], exactly."""
-    return math.exp(-rho / 2), math.exp(rho / 2)
-
-
 def step_limit(top_eigenvalue: float, rho: float = 0.0) -> float:
     """CPU flows descend while step < 2 e^(-rho/2) / lambda_max(L H)."""
     return 2.0 * math.exp(-rho / 2) / top_eigenvalue if top_eigenvalue > 0 else math.inf

@@ -13,6 +13,7 @@ from equipoise.train.costs.cost import Cost
 from equipoise.train.models.model import Model
 
 HALVINGS = 200
+FLAT = 1e-6  # of the gradient at 0: the centralised solver has arrived
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +26,11 @@ class CpuOptimum:
 
 @dataclass(frozen=True, eq=False)
 class ModelOptimum:
-    """Best common model, its total loss, and how flat the loss is there (largest component of the gradient)."""
+    """Best common model and its total loss; `trusted` when the gradient there is flat beside the one at 0."""
 
     parameters: Floats
     loss: float
-    gradient: float
+    trusted: bool
 
 
 def optimal_shares(cost: Cost, budget: float, lo: Floats, hi: Floats) -> CpuOptimum:
@@ -118,7 +119,8 @@ def optimal_model(model: Model) -> ModelOptimum:
     if known is None:
         known = _descend(model)
     loss, gradient = model.total(known)
-    return ModelOptimum(known, loss, float(np.abs(gradient).max()))
+    steep = float(np.abs(model.total(np.zeros(model.size))[1]).max())
+    return ModelOptimum(known, loss, float(np.abs(gradient).max()) <= max(FLAT * steep, 1e-12))
 
 
 def _descend(model: Model) -> Floats:

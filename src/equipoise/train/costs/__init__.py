@@ -5,6 +5,4 @@ from equipoise.train.costs.cost import Cost
 from equipoise.train.costs.latency import Latency
 from equipoise.train.costs.quadratic import Quadratic
 
-COSTS = {"quadratic": Quadratic, "latency": Latency}
-
-__all__ = ["COSTS", "Cost", "Latency", "Quadratic", "check_cost"]
+__all__ = ["Cost", "Latency", "Quadratic", "check_cost"]

@@ -22,7 +22,7 @@ class Latency:
         speed: ArrayLike = 1.0,
         energy: ArrayLike = 0.0,
         *,
-        lo: ArrayLike = 0.1,
+        lo: ArrayLike,
         hi: ArrayLike,
     ) -> None:
         self.work, self.speed = per_node("work", work), per_node("speed", speed)

@@ -6,6 +6,4 @@ from equipoise.train.models.model import Model
 from equipoise.train.models.smooth_svm import SmoothSVM
 from equipoise.train.models.softmax import Softmax
 
-MODELS = {"least_squares": LeastSquares, "smooth_svm": SmoothSVM, "softmax": Softmax}
-
-__all__ = ["MODELS", "LeastSquares", "Model", "SmoothSVM", "Softmax", "check_model"]
+__all__ = ["LeastSquares", "Model", "SmoothSVM", "Softmax", "check_model"]
