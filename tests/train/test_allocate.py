@@ -312,8 +312,8 @@ def test_open_boxes_with_any_budget(budget):
 
 
 def test_limiter_bits_by_hand():
-    """One round on a path of three. Wide boxes: 64 bits of price, 64 of curvature, 8 of degree, 2 flags on each link. With the
-    middle pinned: its promises are 16 bits more to both sides, and it cuts its pulls from (or pushes to) the busier side."""
+    """One round on a path of three. Wide boxes: 64 bits of price, 64 of curvature, 8 of degree, 2 flags on each link. Middle
+    pinned: its promises are 16 bits more to both sides, and it cuts what it does on the busier side."""
     cost = {"a": 1.0, "c": np.array([0.0, 9.0, 40.0])}
     wide = solve(Problem(Quadratic(**cost, lo=-1e3, hi=1e3), 15.0), Network.path(3), rounds=1)
     assert wide.link_bits.bits.tolist() == [64 + 64 + 8 + 2] * 4
