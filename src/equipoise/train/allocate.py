@@ -47,7 +47,7 @@ class Allocation:
         self.limiter_bits = np.zeros(nodes, dtype=np.int64)  # of one round's promises, per sender
         self.amount_bits = np.zeros(
             2 * pairs, dtype=np.int64
-        )  # of amounts so far: rows 2p and 2p + 1 are pair p's links
+        )  # of amounts so far, per link: 2p and 2p + 1 are pair p's
 
     def grow(self, pairs: int, slots: int) -> None:
         """Room for pairs that have just met."""
@@ -79,16 +79,8 @@ class Allocation:
         tails, heads = round.topology.tails, round.topology.heads
         if limited:
             moved = _limit(
-                wanted,
-                tails,
-                heads,
-                round.pair,
-                self.shares,
-                market.low,
-                market.high,
-                self.limiter_bits,
-                self.amount_bits,
-            )
+                wanted, tails, heads, round.pair, self.shares, market.low, market.high, self.limiter_bits, self.amount_bits
+            )  # fmt: skip
             self.channel.bits_sent[round.slots] += self.limiter_bits[round.senders]
             wished = _apply(moved, wanted, tails, heads, self.shares)
             if self.method.box == "price":
