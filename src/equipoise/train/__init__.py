@@ -9,7 +9,7 @@ from equipoise.train.problem import Problem
 from equipoise.train.quantize import Exact, LogQuantizer, UniformQuantizer
 from equipoise.train.run import Run
 from equipoise.train.solve import Moment, solve
-from equipoise.train.state import StepWarning
+from equipoise.train.steps import StepWarning
 
 __all__ = [
     "Exact",

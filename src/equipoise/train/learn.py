@@ -14,7 +14,7 @@ from equipoise.train.links import Round
 from equipoise.train.method import Method
 from equipoise.train.models.model import Model
 from equipoise.train.quantize import Coder
-from equipoise.train.run import Steps
+from equipoise.train.steps import Steps
 
 LARGEST_BETA = 0.98  # of the mixing momentum (docs/train.md, 3.7)
 ALARM = 10.0  # growth of a tracker that ends bold momentum

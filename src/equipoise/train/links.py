@@ -35,6 +35,19 @@ class Round:
         return self._weights[kind]
 
 
+@dataclass(frozen=True, eq=False)
+class LinkBits:
+    """Bits sent over each directed link that was used."""
+
+    senders: Ints
+    receivers: Ints
+    bits: Ints
+
+    @property
+    def total(self) -> int:
+        return int(self.bits.sum())
+
+
 class Links:
     """Numbers pairs of nodes in the order they first meet, and lays out the slots of their estimates."""
 

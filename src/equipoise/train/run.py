@@ -11,12 +11,14 @@ from typing import Any, Literal
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
-from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, WITNESSES, Extremes, disagreement, kkt_violation
 from equipoise.train.channel import Tally
+from equipoise.train.links import LinkBits
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
+from equipoise.train.steps import Steps
 from equipoise.train.truth import CpuOptimum, ModelOptimum
 
 Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
@@ -24,38 +26,6 @@ Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
 DEFAULT_TARGET = 1e-6  # relative gap that a certificate asks for when the run was given no target
 TRACKER_LIMIT = 1e-9
 SHARES_IN_CSV = 100
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The steps a run took and the limits they are held against."""
-
-    step: float
-    cpu_limit: float | None  # 2 e^(-rho/2) / lambda_max(L H)
-    alpha: float | None
-    alpha_limit: float | None  # (2 - step lambda_max)^2 / (2 step L)
-
-    def worst(self) -> float:
-        """The largest of the steps, each as a fraction of its limit."""
-        parts = [0.0]
-        if self.cpu_limit is not None:
-            parts.append(self.step / self.cpu_limit)
-        if self.alpha is not None and self.alpha_limit is not None:
-            parts.append(self.alpha / self.alpha_limit if self.alpha_limit > 0 else np.inf)
-        return float(max(parts))
-
-
-@dataclass(frozen=True, eq=False)
-class LinkBits:
-    """Bits sent over each directed link that was used."""
-
-    senders: Ints
-    receivers: Ints
-    bits: Ints
-
-    @property
-    def total(self) -> int:
-        return int(self.bits.sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

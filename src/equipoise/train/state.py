@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import warnings
 from collections.abc import Mapping
 
@@ -13,22 +12,17 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from equipoise.errors import InputError
-from equipoise.train import theory
 from equipoise.train.allocate import Allocation
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Channel, Tally
 from equipoise.train.learn import Learning
-from equipoise.train.links import Links, Round
-from equipoise.train.method import AUTO_DESCENT, AUTO_STEP, LARGEST_CAP, STATIC_CAP, SWITCHING_CAP, Method
+from equipoise.train.links import LinkBits, Links, Round
+from equipoise.train.method import STATIC_CAP, SWITCHING_CAP, Method
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.overhead import Overhead
 from equipoise.train.problem import Market, Problem
-from equipoise.train.run import LinkBits, Steps
-
-
-class StepWarning(UserWarning):
-    """A step was set past the limit of its theory."""
+from equipoise.train.steps import StepWarning, auto_cap, choose_steps, known_smoothness
 
 
 class State:
@@ -49,7 +43,7 @@ class State:
         self.market = problem.market(nodes, max(map(abs, (budgets or {}).values()), default=0.0))
         self.links = Links(network)
         self.links.round(0)
-        smoothness = None if problem.model is None else _smoothness(problem.model)
+        smoothness = None if problem.model is None else known_smoothness(problem.model)
         self.steps = choose_steps(self.market, smoothness, network, method)
         self.overhead = Overhead(self.links, method.cpu_weights == "curvature" and self.market is not None)
         if smoothness is not None and method.alpha == "auto":
@@ -65,7 +59,7 @@ class State:
                 _warn_of_locked_links(self.market, network)
         if problem.model is not None and self.steps.alpha is not None:
             careful = STATIC_CAP if network.static else SWITCHING_CAP
-            cap = _auto_cap(problem.model, careful, self.steps) if method.cap == "auto" else method.cap
+            cap = auto_cap(problem.model, careful, self.steps) if method.cap == "auto" else method.cap
             first = _first_models(problem.model, start, seed)
             self.learning = Learning(
                 problem.model,
@@ -182,15 +176,6 @@ def _part(memory: dict[str, AnyArray], part: str) -> dict[str, AnyArray]:
     return {name.removeprefix(part + "/"): array for name, array in memory.items() if name.startswith(part + "/")}
 
 
-def _smoothness(model: Model) -> Floats:
-    smoothness = model.smoothness()
-    if not (np.isfinite(smoothness).all() and (smoothness >= 0).all() and smoothness.max() > 0):
-        raise InputError(
-            f"{type(model).__name__}.smoothness() must be finite and positive; the largest is {smoothness.max()}"
-        )
-    return smoothness
-
-
 def _warn_of_locked_links(market: Market, network: Network) -> None:
     """CPU passes through a pinned node, but not along a link with both ends pinned: say so where that cuts the network."""
     pinned = market.low == market.high
@@ -225,65 +210,6 @@ def _first_models(model: Model, start: str | ArrayLike, seed: int) -> Floats:
             f"start must be finite, of shape ({model.size},) or ({model.nodes}, {model.size}); it is {given.shape}"
         )
     return np.broadcast_to(given, (model.nodes, model.size)).copy()
-
-
-def choose_steps(market: Market | None, smoothness: Floats | None, network: Network, method: Method) -> Steps:
-    """The steps, automatic or given, with their limits; a given one past its limit is warned about by name."""
-    rho = method.quantizer.rho
-    cpu_limit = mixing = None
-    if market is not None:
-        curvature = market.curvature * method.curvature_factor
-        cpu_limit = theory.step_limit(theory.top_eigenvalue(network, method.cpu_weights, curvature), rho)
-    if smoothness is not None:
-        mixing = theory.top_eigenvalue(network, method.model_weights)
-    step = _auto_step(cpu_limit, mixing, method) if method.step == "auto" else float(method.step)
-    alpha = alpha_limit = None
-    if smoothness is not None and mixing is not None:
-        L = float(smoothness.max())
-        alpha_limit = theory.alpha_limit(step, mixing, L)
-        if method.alpha != "auto":
-            alpha = float(method.alpha)
-        elif method.name == "paper":
-            alpha = 0.5 * theory.paper_alpha(theory.smallest_connectivity(network, method.model_weights), L)
-        else:
-            alpha = AUTO_DESCENT / method.sector / (step * L)
-    if method.quantizer.mode == "innovation" and rho >= 2 * math.log(2):
-        warnings.warn(
-            f"rho {rho:g} is past its limit {2 * math.log(2):.4g} for innovation codes: they may not settle",
-            StepWarning,
-            stacklevel=4,
-        )
-    if cpu_limit is not None and step >= cpu_limit:
-        warnings.warn(
-            f"step {step:g} is past its limit {cpu_limit:.4g} for these costs and this network: CPU may diverge",
-            StepWarning,
-            stacklevel=4,
-        )
-    if alpha is not None and alpha_limit is not None and alpha >= alpha_limit:
-        warnings.warn(
-            f"alpha {alpha:g} is past its limit {alpha_limit:.4g} at step {step:g}: the models may diverge",
-            StepWarning,
-            stacklevel=4,
-        )
-    return Steps(step, cpu_limit, alpha, alpha_limit)
-
-
-def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method) -> float:
-    """0.6 e^(-rho/2) on curvature and Metropolis weights, from local information; else the same part of the limit."""
-    choices = []
-    if cpu_limit is not None:
-        choices.append(1.0 / method.sector if method.cpu_weights == "curvature" else cpu_limit)
-    if mixing is not None:
-        choices.append(1.0 / method.sector if method.model_weights == "metropolis" else 1.0 / (mixing * method.sector))
-    return AUTO_STEP * min(c for c in choices if math.isfinite(c)) if any(map(math.isfinite, choices)) else AUTO_STEP
-
-
-def _auto_cap(model: Model, careful: float, steps: Steps) -> float:
-    """Momentum for the conditioning k that a ridge guarantees, 1 - 2/sqrt(k); a careful constant where there is none."""
-    if not model.convexity > 0 or steps.alpha is None:
-        return careful
-    conditioning = model.nodes / (steps.step * steps.alpha * model.convexity)
-    return max(careful, min(LARGEST_CAP, 1.0 - 2.0 / math.sqrt(max(conditioning, 4.0))))
 
 
 def fingerprint(problem: Problem, state: State, seed: int, budgets: Mapping[int, float]) -> str:

@@ -1,0 +1,108 @@
+"""Which steps a run takes, automatic or given, and the limits they are held against (docs/train.md, 3.6 and 3.7)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.train import theory
+from equipoise.train.arrays import Floats
+from equipoise.train.method import AUTO_DESCENT, AUTO_STEP, LARGEST_CAP, Method
+from equipoise.train.models.model import Model
+from equipoise.train.network import Network
+from equipoise.train.problem import Market
+
+
+class StepWarning(UserWarning):
+    """A step was set past the limit of its theory."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps a run took and the limits they are held against."""
+
+    step: float
+    cpu_limit: float | None  # 2 e^(-rho/2) / lambda_max(L H)
+    alpha: float | None
+    alpha_limit: float | None  # (2 - step lambda_max)^2 / (2 step L)
+
+    def worst(self) -> float:
+        """The largest of the steps, each as a fraction of its limit."""
+        parts = [0.0]
+        if self.cpu_limit is not None:
+            parts.append(self.step / self.cpu_limit)
+        if self.alpha is not None and self.alpha_limit is not None:
+            parts.append(self.alpha / self.alpha_limit if self.alpha_limit > 0 else np.inf)
+        return float(max(parts))
+
+
+def known_smoothness(model: Model) -> Floats:
+    smoothness = model.smoothness()
+    if not (np.isfinite(smoothness).all() and (smoothness >= 0).all() and smoothness.max() > 0):
+        raise InputError(
+            f"{type(model).__name__}.smoothness() must be finite and positive; the largest is {smoothness.max()}"
+        )
+    return smoothness
+
+
+def choose_steps(market: Market | None, smoothness: Floats | None, network: Network, method: Method) -> Steps:
+    """The steps, automatic or given, with their limits; a given one past its limit is warned about by name."""
+    rho = method.quantizer.rho
+    cpu_limit = mixing = None
+    if market is not None:
+        curvature = market.curvature * method.curvature_factor
+        cpu_limit = theory.step_limit(theory.top_eigenvalue(network, method.cpu_weights, curvature), rho)
+    if smoothness is not None:
+        mixing = theory.top_eigenvalue(network, method.model_weights)
+    step = _auto_step(cpu_limit, mixing, method) if method.step == "auto" else float(method.step)
+    alpha = alpha_limit = None
+    if smoothness is not None and mixing is not None:
+        L = float(smoothness.max())
+        alpha_limit = theory.alpha_limit(step, mixing, L)
+        if method.alpha != "auto":
+            alpha = float(method.alpha)
+        elif method.name == "paper":
+            alpha = 0.5 * theory.paper_alpha(theory.smallest_connectivity(network, method.model_weights), L)
+        else:
+            alpha = AUTO_DESCENT / method.sector / (step * L)
+    if method.quantizer.mode == "innovation" and rho >= 2 * math.log(2):
+        warnings.warn(
+            f"rho {rho:g} is past its limit {2 * math.log(2):.4g} for innovation codes: they may not settle",
+            StepWarning,
+            stacklevel=4,
+        )
+    if cpu_limit is not None and step >= cpu_limit:
+        warnings.warn(
+            f"step {step:g} is past its limit {cpu_limit:.4g} for these costs and this network: CPU may diverge",
+            StepWarning,
+            stacklevel=4,
+        )
+    if alpha is not None and alpha_limit is not None and alpha >= alpha_limit:
+        warnings.warn(
+            f"alpha {alpha:g} is past its limit {alpha_limit:.4g} at step {step:g}: the models may diverge",
+            StepWarning,
+            stacklevel=4,
+        )
+    return Steps(step, cpu_limit, alpha, alpha_limit)
+
+
+def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method) -> float:
+    """0.6 e^(-rho/2) on curvature and Metropolis weights, from local information; else the same part of the limit."""
+    choices = []
+    if cpu_limit is not None:
+        choices.append(1.0 / method.sector if method.cpu_weights == "curvature" else cpu_limit)
+    if mixing is not None:
+        choices.append(1.0 / method.sector if method.model_weights == "metropolis" else 1.0 / (mixing * method.sector))
+    return AUTO_STEP * min(c for c in choices if math.isfinite(c)) if any(map(math.isfinite, choices)) else AUTO_STEP
+
+
+def auto_cap(model: Model, careful: float, steps: Steps) -> float:
+    """Momentum for the conditioning k that a ridge guarantees, 1 - 2/sqrt(k); a careful constant where there is none."""
+    if not model.convexity > 0 or steps.alpha is None:
+        return careful
+    conditioning = model.nodes / (steps.step * steps.alpha * model.convexity)
+    return max(careful, min(LARGEST_CAP, 1.0 - 2.0 / math.sqrt(max(conditioning, 4.0))))
