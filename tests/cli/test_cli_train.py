@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -267,6 +268,29 @@ def test_open_boxes_and_tiny_networks(tmp_path, arguments):
     assert done.returncode == 0, done.stderr + done.stdout
     again = equipoise("train", "--config", str(only_folder(tmp_path) / "config.yaml"), "--json", cwd=tmp_path)
     assert again.stdout == done.stdout
+
+
+def test_a_terminal_sees_progress_and_an_eta(tmp_path):
+    """On a pseudo-terminal the bar shows the rounds, an ETA and the gap."""
+    command = [sys.executable, "-c", "from equipoise.cli import main; main()", "train", "--data", "breast_cancer"]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*command, "--rounds", "400"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=theirs
+    ) as running:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # the other end has closed
+                break
+            if not part:
+                break
+            seen += part
+        running.wait(timeout=60)
+    os.close(ours)
+    for words in (b"training", b"rounds", b"ETA", b"gap"):
+        assert words in seen
 
 
 def test_bare_equipoise_shows_help(tmp_path):

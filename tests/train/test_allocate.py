@@ -324,3 +324,20 @@ def test_limiter_bits_by_hand():
         zip(zip(pinned.link_bits.senders, pinned.link_bits.receivers, strict=True), pinned.link_bits.bits, strict=True)
     )
     assert bits == {(0, 1): 138, (1, 0): 138 + 16, (1, 2): 138 + 16 + 64, (2, 1): 138}
+
+
+def test_edge_momentum_follows_its_rule_by_hand():
+    """Two nodes, ideal codes, eight rounds: shares equal the rule of docs/train.md 3.7, written out here."""
+    a, c = np.array([1.0, 3.0]), np.array([0.0, 40.0])
+    problem = Problem(Quadratic(a, c), 20.0)
+    x, flow, before, age, step = np.array([10.0, 10.0]), 0.0, 0.0, 0, 0.05
+    weight = 1 / 3.0  # 1 / max(d_i a_i) with degree 1
+    for rounds in range(1, 9):
+        d = a[0] * (x[0] - c[0]) - a[1] * (x[1] - c[1])
+        if age == 0 or flow * d < 0:
+            flow, before, age = 0.0, d, 0
+        beta = age / (age + 3)
+        flow, before, age = step * weight * (d + beta * (d - before)) + beta * flow, d, age + 1
+        x = x + np.array([-flow, flow])
+        run = solve(problem, Network.path(2), Method(quantizer=Exact(), step=step), rounds=rounds)
+        assert_allclose(run.shares, x, atol=1e-10)

@@ -76,6 +76,26 @@ def test_periodic_checkpoints_survive_a_crash(tmp_path):
     assert_array_equal(resumed.history["gap"], whole.history["gap"])
 
 
+def test_a_run_resumes_across_an_alarm(tmp_path):
+    """Momentum 0.99 on a slow switching ring: nodes have lowered their caps before the stop, and that is remembered."""
+    rng = np.random.default_rng(3)
+    shards = [(X, X @ [1.0, -2.0] + rng.standard_normal(5)) for X in rng.standard_normal((40, 5, 2))]
+    problem, network = Problem(model=LeastSquares(shards)), Network.ring(40, switching=3, seed=3)
+    options = {"rounds": 700, "every": 50}
+    lowered = []
+
+    def stop(moment):
+        lowered.append(float(moment.state.learning.cap.min()))
+        return moment.number == 500
+
+    file = tmp_path / "run.npz"
+    whole = solve(problem, network, Method(cap=0.99), **options)
+    solve(problem, network, Method(cap=0.99), **options, checkpoint=file, callback=stop)
+    assert lowered[-1] < 0.99
+    resumed = solve(problem, network, Method(cap=0.99), **options, resume=file)
+    assert_array_equal(resumed.models, whole.models)
+
+
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     """Another budget, network or method: one line, nothing run."""
     file = tmp_path / "run.npz"

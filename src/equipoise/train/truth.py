@@ -1,4 +1,4 @@
-"""The independent truth: both halves solved centrally, sharing nothing with the rounds (docs/train.md, 4)."""
+"""The independent truth: both halves solved centrally, knowing nothing of the rounds (docs/train.md, 4)."""
 
 from __future__ import annotations
 
