@@ -1,0 +1,38 @@
+"""The true work of every task: no estimate at all, but what clairvoyant twins of policies are given in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.share.estimators.estimator import Estimate
+from equipoise.share.view import Scene, View
+
+CERTAIN = 1e-3  # a spread that is as good as none
+
+
+@dataclass(frozen=True)
+class TrueWork:
+    label: ClassVar[str] = "true work"
+    needs_truth: ClassVar[bool] = True
+
+    def start(self, scene: Scene) -> TrueFit:
+        if scene.truth is None:
+            raise ValueError("the truth is given only to a policy whose `clairvoyant` is true")
+        return TrueFit(scene.truth.work)
+
+
+@dataclass
+class TrueFit:
+    work: NDArray[np.float64]
+
+    def learn(self, view: View) -> None:
+        """Nothing to learn."""
+
+    def estimate(self, view: View) -> Estimate:
+        work = np.minimum(self.work, 1e9)  # a task that can never succeed
+        left = np.maximum(work - view.samples, 0.0)
+        return Estimate(left, np.log(work), np.full(left.shape, CERTAIN))

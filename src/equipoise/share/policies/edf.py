@@ -1,0 +1,27 @@
+"""Earliest deadline first with admission: tasks that could not finish even at full speed are left out.
+
+Optimal for one server when it is known what fits; here what fits is an estimate, and nothing is held back for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies.learning import Learning
+from equipoise.share.split import greedy
+from equipoise.share.view import Decision, View
+
+
+@dataclass(frozen=True)
+class EDF(Learning):
+    colour: ClassVar[str] = "#ca8a04"
+    marker: ClassVar[str] = "arrow"
+
+    def given(self, view: View, estimate: Estimate) -> Decision:
+        feasible = ~(estimate.left > view.task_cap * view.time_left)  # an unknown task is given a chance
+        return Decision(
+            bandwidth=greedy(view.deadline, view.sending, view.data_left, view.bandwidth),
+            compute=greedy(view.deadline, view.computing & feasible, view.task_cap, view.capacity),
+        )

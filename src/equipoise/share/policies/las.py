@@ -1,0 +1,25 @@
+"""Least attained service (Tiresias, NSDI 2019): whoever has had the least compute goes first. Needs no estimate.
+
+New and small tasks pass quickly; under load nothing that is large is ever finished.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from equipoise.share.split import equal, greedy
+from equipoise.share.view import Decision, View
+
+
+@dataclass(frozen=True)
+class LAS:
+    label: ClassVar[str] = "LAS"
+    colour: ClassVar[str] = "#92400e"
+    marker: ClassVar[str] = "emptyPin"
+
+    def decide(self, view: View) -> Decision:
+        return Decision(
+            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
+            compute=greedy(view.samples, view.computing, view.task_cap, view.capacity),
+        )

@@ -1,0 +1,31 @@
+"""Max-min fairness: nobody can have more without someone poorer having less; demands are the estimated work left.
+
+What a nearly finished task does not need goes to the rest. Fair in compute, blind to deadlines and to futility.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies.learning import Learning
+from equipoise.share.split import equal
+from equipoise.share.view import Decision, View
+
+LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is worth one more
+
+
+@dataclass(frozen=True)
+class MaxMin(Learning):
+    colour: ClassVar[str] = "#475569"
+    marker: ClassVar[str] = "emptyRoundRect"
+
+    def given(self, view: View, estimate: Estimate) -> Decision:
+        demand = np.where(estimate.known, np.clip(estimate.left, LEAST, view.task_cap), view.task_cap)
+        return Decision(
+            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
+            compute=equal(view.computing, demand, view.capacity),
+        )

@@ -1,0 +1,25 @@
+"""Shortest deadline first, as published: serve the most urgent task fully, then the next, in both stages.
+
+Knows nothing of learning, so under load it spends the site on urgent tasks that cannot finish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from equipoise.share.split import greedy
+from equipoise.share.view import Decision, View
+
+
+@dataclass(frozen=True)
+class SDF:
+    label: ClassVar[str] = "SDF"
+    colour: ClassVar[str] = "#d97706"
+    marker: ClassVar[str] = "rect"
+
+    def decide(self, view: View) -> Decision:
+        return Decision(
+            bandwidth=greedy(view.deadline, view.sending, view.data_left, view.bandwidth),
+            compute=greedy(view.deadline, view.computing, view.task_cap, view.capacity),
+        )

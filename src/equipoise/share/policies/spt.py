@@ -1,0 +1,28 @@
+"""Shortest processing time first, from scheduling's classics: the task whose whole work is estimated smallest goes first.
+
+Finishes many small tasks; a long one waits however little of it is left. Unseen tasks go first, to be seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies.learning import Learning
+from equipoise.share.split import greedy
+from equipoise.share.view import Decision, View
+
+
+@dataclass(frozen=True)
+class SPT(Learning):
+    colour: ClassVar[str] = "#65a30d"
+    marker: ClassVar[str] = "triangle"
+
+    def given(self, view: View, estimate: Estimate) -> Decision:
+        return Decision(
+            bandwidth=greedy(view.data, view.sending, view.data_left, view.bandwidth),
+            compute=greedy(np.nan_to_num(estimate.log_work), view.computing, view.task_cap, view.capacity),
+        )

@@ -1,0 +1,39 @@
+"""UARA+LARA as published: each task asks for 1.4 x what its estimate needs per step, capped at capacity / everyone.
+
+The most frugal of the five and the one that starves: the cap counts tasks that cannot compute, and requests that are
+just in time fail whenever an estimate is optimistic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies.learning import Learning, filled
+from equipoise.share.policies.uara import uara_bandwidth
+from equipoise.share.split import count
+from equipoise.share.view import Decision, View
+
+MARGIN = 1.4  # asked over needed
+LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is worth one more
+
+
+def requests(view: View, estimate: Estimate) -> NDArray[np.float64]:
+    """What each computing task asks for; one that was hardly seen asks what the others do on average."""
+    asked = MARGIN * np.maximum(estimate.left, LEAST) / view.time_left
+    return np.asarray(filled(asked, estimate.known, view.computing, otherwise=view.task_cap))
+
+
+@dataclass(frozen=True)
+class UARALARA(Learning):
+    name: ClassVar[str] = "UARA+LARA"
+    colour: ClassVar[str] = "#be123c"
+    marker: ClassVar[str] = "pin"
+
+    def given(self, view: View, estimate: Estimate) -> Decision:
+        cap = np.minimum(view.capacity / count(view.active), view.task_cap)
+        return Decision(uara_bandwidth(view), np.minimum(requests(view, estimate), cap))

@@ -1,0 +1,28 @@
+"""UARA+LARA with the right denominator: the cap is capacity / tasks that can compute (the paper's first remedy).
+
+It no longer starves by counting, and still loses tasks by asking just in time on optimistic estimates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies.learning import Learning
+from equipoise.share.policies.uara import uara_bandwidth
+from equipoise.share.policies.uara_lara import requests
+from equipoise.share.split import count
+from equipoise.share.view import Decision, View
+
+
+@dataclass(frozen=True)
+class UARALARACorrected(Learning):
+    colour: ClassVar[str] = "#e11d48"
+    marker: ClassVar[str] = "emptyDiamond"
+
+    def given(self, view: View, estimate: Estimate) -> Decision:
+        cap = np.minimum(view.capacity / count(view.computing), view.task_cap)
+        return Decision(uara_bandwidth(view), np.minimum(requests(view, estimate), cap))

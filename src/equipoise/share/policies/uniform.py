@@ -1,0 +1,28 @@
+"""Uniform, as published (Hasan and Pena): everyone in the site counts, and each who can compute gets the same part.
+
+Simple and hard to fool, but its denominator counts tasks that are still sending or delayed, so part of the site idles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.share.split import count, equal
+from equipoise.share.view import Decision, View
+
+
+@dataclass(frozen=True)
+class Uniform:
+    label: ClassVar[str] = "Uniform"
+    colour: ClassVar[str] = "#6b7280"
+    marker: ClassVar[str] = "circle"
+
+    def decide(self, view: View) -> Decision:
+        part = np.minimum(view.capacity / count(view.active), view.task_cap)
+        return Decision(
+            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
+            compute=np.where(view.computing, part, 0.0),
+        )

@@ -1,0 +1,28 @@
+"""Uniform with the right denominator: only tasks that can compute are counted. The honest robust baseline.
+
+It never idles for want of counting, but gives as much to a task that cannot make it as to one that is nearly there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.share.split import count, equal
+from equipoise.share.view import Decision, View
+
+
+@dataclass(frozen=True)
+class UniformCorrected:
+    label: ClassVar[str] = "UniformCorrected"
+    colour: ClassVar[str] = "#1f2937"
+    marker: ClassVar[str] = "emptyCircle"
+
+    def decide(self, view: View) -> Decision:
+        part = np.minimum(view.capacity / count(view.computing), view.task_cap)
+        return Decision(
+            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
+            compute=np.where(view.computing, part, 0.0),
+        )

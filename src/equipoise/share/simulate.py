@@ -1,0 +1,179 @@
+"""Run one policy on one workload: the main loop, and what came out of it seed by seed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.share import engine
+from equipoise.share.engine import COMPUTE, Fault
+from equipoise.share.site import Site
+from equipoise.share.task import DONE, STATES
+from equipoise.share.trace import Trace
+from equipoise.share.view import Decision, Policy, Prior, Scene, Truth, name_of
+from equipoise.share.workload import Batch, Workload
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NOBODY_ASKS = np.full((0, 0), -1, np.int64)
+NO_HOMES = np.full((1, 1), -1, np.int64)
+
+
+class PolicyError(InputError):
+    """A policy decided what the site cannot do. Names the policy, the step and the task."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One policy on one load: arrays have a row a seed."""
+
+    policy: str
+    site: Site
+    batch: Batch
+    state: NDArray[np.int8]
+    done_at: Ints  # -1: not done
+    samples: Floats
+    observations: Ints
+    energy: Floats
+    sent: Floats
+    idle: Floats  # samples not computed while a task could
+    unplaced: Floats
+    moves: Ints
+    trace: Trace | None = None
+
+    @property
+    def successes(self) -> Ints:
+        """Tasks that reached their target in time, a number per seed."""
+        return np.asarray((self.state == DONE).sum(axis=1), dtype=np.int64)
+
+    @property
+    def success(self) -> Floats:
+        """Percent of tasks, per seed."""
+        return np.asarray(100.0 * self.successes / self.batch.shape[1])
+
+    @cached_property
+    def latency(self) -> Floats:
+        """Mean steps from arrival to completion over the successes of each seed; nan where there was none."""
+        spent = np.where(self.state == DONE, self.done_at - self.batch.arrival, 0).sum(axis=1)
+        count = self.successes
+        return np.where(count > 0, spent / np.maximum(count, 1), np.nan)
+
+    @property
+    def network(self) -> Floats:
+        """Percent of the uplink used over the horizon, per seed."""
+        return np.asarray(100.0 * self.sent / (self.site.bandwidth * self.batch.horizon))
+
+    @property
+    def idle_while_work(self) -> Floats:
+        """Percent of all compute that stood idle while a task was ready for it, per seed."""
+        return np.asarray(100.0 * self.idle / (self.site.capacity * self.batch.horizon))
+
+
+def simulate(
+    policy: Policy,
+    workload: Workload | None = None,
+    *,
+    load: int = 60,
+    seeds: int | Iterable[int] = 1,
+    site: Site | None = None,
+    trace: bool = False,
+) -> Run:
+    """Play a policy against a workload. `trace` keeps every step, for timelines and audits."""
+    site, workload = site or Site(), workload or Workload.paper()
+    return play(policy, workload.draw(load, seeds, site), site, workload.prior, trace=trace)
+
+
+def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool = False) -> Run:
+    """The main loop (docs/share.md, 1)."""
+    decider = _fresh(policy, batch, site, prior)
+    task, now, sums = engine.hidden(batch), engine.start(batch.shape), engine.tally(batch.shape[0])
+    rule = engine.rules(site, placed=trace)
+    view = engine.empty_view(batch.shape, rule)
+    kept = Trace.empty(batch) if trace else None
+    for step in range(batch.horizon):
+        view = view._replace(step=step)
+        engine.open_step(step, task, now, view)
+        bandwidth, compute, server = _arrays(decider.decide(view), policy, step, batch.shape)
+        _refuse(engine.find_fault(now, bandwidth, compute, server, rule), policy, step, batch, now.state, rule)
+        homed = server is not NOBODY_ASKS
+        if kept is not None:
+            kept.before(step, now.state)
+        engine.close_step(step, task, now, bandwidth, compute, server if homed else NO_HOMES, rule if not homed
+                          else rule._replace(fluid=False, placed=True), sums)  # fmt: skip
+        if kept is not None:
+            kept.after(step, bandwidth, compute, now)
+    return Run(
+        name_of(policy), site, batch, now.state, now.done_at, now.samples, now.observations, sums.energy, sums.sent,
+        sums.idle_while_work, sums.unplaced, sums.moves, kept,
+    )  # fmt: skip
+
+
+def _fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
+    """A policy with no memory of other runs. Only one that calls itself clairvoyant is told the truth."""
+    if not callable(getattr(policy, "decide", None)) and not callable(getattr(policy, "start", None)):
+        raise PolicyError(f"{name_of(policy)} is not a policy: it has no method decide(view)")
+    begin = getattr(policy, "start", None)
+    if begin is None:
+        return copy.deepcopy(policy)
+    truth = Truth(batch.work.copy()) if getattr(policy, "clairvoyant", False) else None
+    started: Policy = begin(Scene(site, prior, *batch.shape, batch.horizon, truth))
+    return started
+
+
+def _arrays(decision: Any, policy: Policy, step: int, shape: tuple[int, int]) -> tuple[Floats, Floats, Ints]:
+    """The decision as arrays of the right shape, never the policy's own: the engine may lower them."""
+    if not isinstance(decision, Decision):
+        raise PolicyError(
+            f"{name_of(policy)}, step {step}: decide returned {type(decision).__name__}; "
+            "expected Decision(bandwidth, compute)"
+        )
+    found = []
+    for name in ("bandwidth", "compute"):
+        value = getattr(decision, name)
+        array = np.array(value, dtype=float, order="C") if _numeric(value) else None
+        if array is None or array.shape != shape:
+            got = "values that are not numbers" if array is None else f"shape {array.shape}"
+            raise PolicyError(
+                f"{name_of(policy)}, step {step}: {name} has {got}; expected shape {shape} (seeds, tasks)"
+            )
+        found.append(array)
+    if decision.server is None:
+        return found[0], found[1], NOBODY_ASKS
+    server = np.array(decision.server)
+    if server.shape != shape or server.dtype.kind not in "iu":
+        raise PolicyError(
+            f"{name_of(policy)}, step {step}: server has {server.dtype} of shape {server.shape}; "
+            f"expected integers of shape {shape}"
+        )
+    return found[0], found[1], np.ascontiguousarray(server, dtype=np.int64)
+
+
+def _numeric(value: Any) -> bool:
+    return np.asarray(value).dtype.kind in "fiub"
+
+
+def _refuse(fault: Fault, policy: Policy, step: int, batch: Batch, state: NDArray[np.int8], rule: engine.Rules) -> None:
+    """One line: policy, step, seed, task, and what is wrong."""
+    if fault.code == engine.FINE:
+        return
+    resource = "compute" if fault.resource == COMPUTE else "bandwidth"
+    stage = STATES[int(state[fault.seed, fault.task])]
+    whole = rule.capacity if fault.resource == COMPUTE else rule.bandwidth
+    what = {
+        engine.NOT_A_NUMBER: f"{resource} is {fault.amount}",
+        engine.NEGATIVE: f"{resource} is {fault.amount:g}, which is negative",
+        engine.WRONG_STATE: f"{resource} is {fault.amount:g} for a task that is {stage}",
+        engine.TASK_OVER: f"compute is {fault.amount:g}; one task may get {rule.task_cap:g}",
+        engine.SITE_OVER: f"{resource} adds up to {fault.amount:g} with this task; the site has {whole:g}",
+        engine.NO_SUCH_SERVER: f"server is {fault.amount:g}; the site has 0 to {len(rule.speeds) - 1}",
+    }[fault.code]
+    where = f"step {step}, seed {batch.seeds[fault.seed]}, task {fault.task}"
+    raise PolicyError(f"{name_of(policy)}, {where}: {what}")

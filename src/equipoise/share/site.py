@@ -1,0 +1,113 @@
+"""The site: servers with capacities and power caps, one uplink, and what a step of them costs in energy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError, unknown_name
+
+Law = Literal["pooled", "per_node", "linear"]
+Migration = Literal["within", "between"]
+LAWS: tuple[Law, ...] = get_args(Law)
+MIGRATIONS: tuple[Migration, ...] = get_args(Migration)
+
+
+def _refuse(
+    kind: str, name: str, value: float, *, above: float = -math.inf, least: float = -math.inf, finite: bool = True
+) -> None:
+    """One line for a constant that cannot be."""
+    if math.isnan(value) or (finite and math.isinf(value)) or value <= above or value < least:
+        wanted = "a positive number" if above == 0.0 else "a number of zero or more"
+        raise InputError(f"{kind}: {name} is {value!r}; expected {wanted}")
+
+
+@dataclass(frozen=True)
+class Server:
+    """One machine: samples per step, and the power it may draw (None: no cap)."""
+
+    capacity: float = 30.0
+    power_cap: float | None = None
+
+    def __post_init__(self) -> None:
+        _refuse("Server", "capacity", self.capacity, above=0.0)
+        if self.power_cap is not None:
+            _refuse("Server", "power_cap", self.power_cap, above=0.0)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Servers behind one uplink. Rates are samples per step, delays steps, energies per server and step.
+
+    `power` says what a step costs: "pooled" (idle + busy u^3 with u the whole site's utilisation), "per_node" (the same
+    with each server's own), "linear" (idle + busy u). `migration` says when a task may change server: "within" a step,
+    so that the pool is fluid, or only "between" steps.
+    """
+
+    servers: tuple[Server, ...] = (Server(),) * 5
+    bandwidth: float = 100.0
+    delay: float = 3.0
+    jitter: float = 1.0
+    task_cap: float | None = None  # the most one task may get; None: the fastest server's speed
+    power: Law = "pooled"
+    idle_power: float = 0.25
+    busy_power: float = 7.5
+    migration: Migration = "within"
+
+    def __post_init__(self) -> None:
+        if not self.servers:
+            raise InputError("Site: no servers; expected at least one")
+        _refuse("Site", "bandwidth", self.bandwidth, above=0.0, finite=False)
+        for name in ("delay", "jitter", "idle_power", "busy_power"):
+            _refuse("Site", name, getattr(self, name), least=0.0)
+        if self.task_cap is not None:
+            _refuse("Site", "task_cap", self.task_cap, above=0.0)
+        if self.power not in LAWS:
+            raise unknown_name("power law", self.power, LAWS)
+        if self.migration not in MIGRATIONS:
+            raise unknown_name("migration", self.migration, MIGRATIONS)
+        for k, server in enumerate(self.servers):
+            if server.power_cap is not None and server.power_cap <= self.idle_power:
+                raise InputError(
+                    f"Site: server {k} has a power_cap of {server.power_cap:g} but draws {self.idle_power:g} when idle"
+                )
+
+    def but(self, **changes: Any) -> Site:
+        """The same site with some settings changed."""
+        return replace(self, **changes)
+
+    @cached_property
+    def speeds(self) -> NDArray[np.float64]:
+        """What each server may do in a step: its capacity, or less under its power cap."""
+        return np.array([self._speed(server) for server in self.servers])
+
+    def _speed(self, server: Server) -> float:
+        if server.power_cap is None or self.busy_power == 0.0:
+            return server.capacity
+        room = (server.power_cap - self.idle_power) / self.busy_power
+        use = room if self.power == "linear" else room ** (1 / 3)
+        return server.capacity * min(1.0, use)
+
+    @cached_property
+    def capacities(self) -> NDArray[np.float64]:
+        return np.array([server.capacity for server in self.servers])
+
+    @property
+    def capacity(self) -> float:
+        """Samples per step of the whole site."""
+        return float(self.speeds.sum())
+
+    @property
+    def most_per_task(self) -> float:
+        fastest = float(self.speeds.max())
+        return fastest if self.task_cap is None else min(self.task_cap, fastest)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all servers have one speed and one capacity: then the pool is fluid without being placed."""
+        return bool((self.speeds == self.speeds[0]).all() and (self.capacities == self.capacities[0]).all())

@@ -1,0 +1,39 @@
+"""Every step of a run, kept: the raw material of timelines and of the audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.share.engine import Now
+from equipoise.share.workload import Batch
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Arrays [steps, seeds, tasks]: the state the policy saw, what it gave, and where the task stood afterwards."""
+
+    state: NDArray[np.int8]
+    bandwidth: NDArray[np.float64]
+    compute: NDArray[np.float64]
+    samples: NDArray[np.float64]
+    error: NDArray[np.float64]
+    server: NDArray[np.int64]  # -1: did not compute
+
+    @classmethod
+    def empty(cls, batch: Batch) -> Trace:
+        shape = (batch.horizon, *batch.shape)
+        return cls(
+            np.zeros(shape, np.int8), np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape),
+            np.full(shape, -1, np.int64),
+        )  # fmt: skip
+
+    def before(self, step: int, state: NDArray[np.int8]) -> None:
+        self.state[step] = state
+
+    def after(self, step: int, bandwidth: NDArray[np.float64], compute: NDArray[np.float64], now: Now) -> None:
+        self.bandwidth[step], self.compute[step] = bandwidth, compute
+        self.samples[step], self.error[step] = now.samples, now.error
+        self.server[step] = np.where(compute > 0, now.server, -1)

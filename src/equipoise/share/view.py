@@ -1,0 +1,112 @@
+"""What a policy sees and what it answers. Nothing here tells a task's true curve, its work, or a delay not yet over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.share.site import Site
+from equipoise.share.task import COMPUTING, DELAYED, SENDING
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class View(NamedTuple):
+    """One step, for many seeds at once: every array has a row a seed and a column a task.
+
+    A task that has not arrived shows zeros (target 1). `error` is what was last observed, 1 before that.
+    The arrays are a copy that the next step overwrites: keep what you need with .copy().
+    """
+
+    step: int
+    state: NDArray[np.int8]
+    arrival: Ints
+    deadline: Ints
+    data: Floats
+    data_left: Floats
+    target: Floats
+    samples: Floats  # computed so far
+    error: Floats  # observed after the last step it computed in, with noise
+    observations: Ints  # how many errors were observed
+    observed: Bools  # whether the last step brought one
+    capacity: float  # samples per step, whole site
+    bandwidth: float  # samples per step
+    task_cap: float  # samples per step, one task
+
+    @property
+    def sending(self) -> Bools:
+        return np.asarray(self.state == SENDING)
+
+    @property
+    def delayed(self) -> Bools:
+        return np.asarray(self.state == DELAYED)
+
+    @property
+    def computing(self) -> Bools:
+        return np.asarray(self.state == COMPUTING)
+
+    @property
+    def active(self) -> Bools:
+        """Sending, delayed or computing: in the site, though it may not be able to compute."""
+        return (self.state >= SENDING) & (self.state <= COMPUTING)
+
+    @property
+    def time_left(self) -> Ints:
+        """Steps in which a task may still compute, this one included; at least 1."""
+        return np.maximum(self.deadline - self.step, 1)
+
+
+class Decision(NamedTuple):
+    """Bandwidth and compute for this step, samples per step, in the view's shape; and, if it matters, which server."""
+
+    bandwidth: Floats
+    compute: Floats
+    server: Ints | None = None  # a home for each computing task; -1 lets the engine choose
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is believed of a curve before it is seen: mean and covariance of (ln a, b), and how often that was wrong.
+
+    `surprise` is the mean squared move of an early estimate, in its own standard deviations (1 if the law is right).
+    """
+
+    mean: tuple[float, float] = (0.0, 0.36)
+    variance: tuple[float, float, float] = (0.02, 0.0, 0.005)  # of ln a, covariance, of b
+    surprise: float = 1.0
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The work of every task, for clairvoyant twins only."""
+
+    work: Floats
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a policy that keeps a memory is told before the first step. `truth` is None unless it is clairvoyant."""
+
+    site: Site
+    prior: Prior
+    seeds: int
+    tasks: int
+    steps: int
+    truth: Truth | None = None
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """One method. A policy with a memory also has `start(scene)`, which returns a fresh one for each run."""
+
+    def decide(self, view: View) -> Decision: ...
+
+
+def name_of(policy: Any) -> str:
+    """How a policy is called in tables: its label, or its class."""
+    return str(getattr(policy, "label", None) or type(policy).__name__)

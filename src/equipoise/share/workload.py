@@ -1,0 +1,213 @@
+"""What arrives at the site: drawn from ranges, replayed from recorded curves, or given task by task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.share.curve import power_work, table_work
+from equipoise.share.site import Site
+from equipoise.share.task import Task
+from equipoise.share.view import Prior
+
+if TYPE_CHECKING:
+    from equipoise.share.recording import Recording
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Range = tuple[float, float]
+
+PAPER_PRIOR = Prior(mean=(-0.0134, 0.3585), variance=(0.0135, 0.0, 0.00392))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tasks of many seeds as arrays, a row a seed: what the engine knows and policies do not."""
+
+    seeds: Ints
+    arrival: Ints
+    deadline: Ints
+    data: Floats
+    target: Floats
+    sigma: Floats
+    delay: Ints
+    a: Floats
+    b: Floats
+    floor: Floats
+    table: Ints  # the row of the recorded curve, or -1: a power law
+    table_samples: Floats
+    table_errors: Floats
+    work: Floats
+    horizon: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.arrival.shape[0], self.arrival.shape[1])
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """Some of the seeds."""
+        part = slice(start, stop)
+        whole = ("table_samples", "table_errors", "horizon")
+        return replace(self, **{f.name: getattr(self, f.name)[part] for f in fields(self) if f.name not in whole})
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Ranges from which tasks are drawn, uniformly. The draw depends on the seed and the load, never on the policy.
+
+    Times are steps, data and work samples, errors fractions. `arrival` is floored; `deadline` is relative, rounded.
+    """
+
+    arrival: Range = (0.0, 36.0)
+    data: Range = (14.0, 35.0)
+    deadline: Range = (36.0, 46.0)
+    a: Range = (0.8, 1.2)
+    b: Range = (0.25, 0.467)
+    target: Range = (0.147, 0.162)
+    sigma: float = 0.005
+    horizon: int = 83
+    prior: Prior = PAPER_PRIOR
+    curves: Recording | None = None  # replayed instead of power laws
+    tasks: tuple[Task, ...] = ()  # given by hand instead of drawn
+
+    def __post_init__(self) -> None:
+        for name in ("arrival", "data", "deadline", "a", "b", "target"):
+            _refuse_range(name, getattr(self, name))
+        if not math.isfinite(self.sigma) or self.sigma < 0:
+            raise InputError(f"Workload: sigma is {self.sigma!r}; expected a number of zero or more")
+        if self.horizon < 1:
+            raise InputError(f"Workload: horizon is {self.horizon!r}; expected at least one step")
+        if self.a[0] <= 0:
+            raise InputError(f"Workload: a starts at {self.a[0]:g}; expected a positive number")
+        if round(self.deadline[0]) < 1:
+            raise InputError(
+                f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more"
+            )
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Workload:
+        """The congested edge site of the paper (docs/share.md, 1)."""
+        return cls(**changes)
+
+    @classmethod
+    def network_heavy(cls, **changes: Any) -> Workload:
+        """Data so large that the uplink, not the servers, is the bottleneck."""
+        preset: dict[str, Any] = {"data": (78.0, 144.0), "horizon": 100}
+        return cls(**(preset | changes))
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task], **changes: Any) -> Workload:
+        """Exactly these tasks, whatever the seed; the seed still draws noise and delays left open."""
+        if not tasks:
+            raise InputError("Workload.of: no tasks; expected at least one")
+        preset: dict[str, Any] = {"tasks": tuple(tasks), "horizon": max(task.deadline for task in tasks) + 1}
+        return cls(**(preset | changes))
+
+    @classmethod
+    def recorded(cls, curves: Recording | None = None, **changes: Any) -> Workload:
+        """Real learning curves, the shipped ones unless others are given; the prior comes from curves not replayed."""
+        from equipoise.share.recording import recorded_workload
+
+        return recorded_workload(cls, curves, **changes)
+
+    def but(self, **changes: Any) -> Workload:
+        """The same workload with some settings changed."""
+        return replace(self, **changes)
+
+    def draw(self, load: int, seeds: int | Iterable[int], site: Site | None = None) -> Batch:
+        """The tasks of every seed; `seeds` is a count or the seeds themselves. Tasks are numbered as they arrive."""
+        numbers = seed_numbers(seeds)
+        site = site or Site()
+        if self.tasks:
+            return self._given(numbers, site)
+        if load < 1:
+            raise InputError(f"a load of {load!r} tasks; expected at least one")
+        drawn = [self._draw_one(int(load), int(seed), site) for seed in numbers]
+        columns = {name: np.array([one[name] for one in drawn]) for name in drawn[0]}
+        return self._batch(numbers, columns)
+
+    def _draw_one(self, load: int, seed: int, site: Site) -> dict[str, Floats | Ints]:
+        rng = np.random.default_rng([seed, load])
+        arrival = np.sort(np.floor(rng.uniform(*self.arrival, load))).astype(np.int64)
+        data = rng.uniform(*self.data, load)
+        relative = np.round(rng.uniform(*self.deadline, load)).astype(np.int64)
+        a, b, target = rng.uniform(*self.a, load), rng.uniform(*self.b, load), rng.uniform(*self.target, load)
+        delay = np.maximum(np.round(site.delay + site.jitter * rng.standard_normal(load)), 0).astype(np.int64)
+        table = np.full(load, -1)
+        if self.curves is not None:
+            table, target = self.curves.draw(rng, load)
+        return {
+            "arrival": arrival, "data": data, "deadline": arrival + relative, "a": a, "b": b, "target": target,
+            "delay": delay, "table": table, "floor": np.zeros(load), "sigma": np.full(load, self.sigma),
+        }  # fmt: skip
+
+    def _given(self, numbers: Ints, site: Site) -> Batch:
+        n = len(self.tasks)
+        delays = []
+        for seed in numbers:
+            wait = np.round(site.delay + site.jitter * np.random.default_rng([int(seed), n]).standard_normal(n))
+            delays.append(
+                [int(max(w, 0)) if t.delay is None else t.delay for t, w in zip(self.tasks, wait, strict=True)]
+            )
+        tables = [k for k, task in enumerate(self.tasks) if task.curve.samples]
+        points = max((len(self.tasks[k].curve.samples) for k in tables), default=2)
+        samples, errors = np.ones((max(len(tables), 1), points)), np.ones((max(len(tables), 1), points))
+        for row, k in enumerate(tables):
+            curve = self.tasks[k].curve
+            samples[row], errors[row] = curve.samples[-1], curve.errors[-1]
+            samples[row, : len(curve.samples)], errors[row, : len(curve.errors)] = curve.samples, curve.errors
+            samples[row, len(curve.samples) :] += np.arange(1, points - len(curve.samples) + 1)
+        one: dict[str, Any] = {
+            name: np.array([getattr(t, name) for t in self.tasks]) for name in ("arrival", "deadline")
+        }
+        one |= {name: np.array([float(getattr(t, name)) for t in self.tasks]) for name in ("data", "target", "sigma")}
+        one |= {name: np.array([float(getattr(t.curve, name)) for t in self.tasks]) for name in ("a", "b", "floor")}
+        one["table"] = np.array([tables.index(k) if k in tables else -1 for k in range(n)])
+        columns = {name: np.tile(values, (len(numbers), 1)) for name, values in one.items()}
+        return self._batch(numbers, columns | {"delay": np.array(delays, dtype=np.int64)}, samples, errors)
+
+    def _batch(
+        self, numbers: Ints, columns: dict[str, Any], samples: Floats | None = None, errors: Floats | None = None
+    ) -> Batch:
+        if self.curves is not None:
+            samples, errors = self.curves.samples, self.curves.errors
+        samples = np.ones((1, 2)) if samples is None else samples
+        errors = np.ones((1, 2)) if errors is None else errors
+        work = np.empty(columns["arrival"].shape)
+        for row, i in np.ndindex(work.shape):
+            work[row, i] = _work_of(columns, samples, errors, row, i)
+        return Batch(
+            seeds=numbers, work=work, horizon=self.horizon, table_samples=samples, table_errors=errors, **columns
+        )
+
+
+def _work_of(columns: dict[str, Any], samples: Floats, errors: Floats, row: int, i: int) -> float:
+    k = columns["table"][row, i]
+    target = columns["target"][row, i]
+    if k >= 0:
+        return table_work(samples[k], errors[k], target)
+    return power_work(columns["a"][row, i], columns["b"][row, i], columns["floor"][row, i], target)
+
+
+def seed_numbers(seeds: int | Iterable[int]) -> Ints:
+    """A count means 0, 1, ... count - 1."""
+    numbers = list(range(seeds)) if isinstance(seeds, int | np.integer) else [int(seed) for seed in seeds]
+    if not numbers:
+        raise InputError("no seeds; expected a count of at least one, or some seeds")
+    if min(numbers) < 0:
+        raise InputError(f"seed {min(numbers)} is negative; expected zero or more")
+    if len(set(numbers)) < len(numbers):
+        raise InputError("a seed is named twice; every seed counts once")
+    return np.array(numbers, dtype=np.int64)
+
+
+def _refuse_range(name: str, bounds: Range) -> None:
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
+        raise InputError(f"Workload: {name} is {low!r} to {high!r}; expected 0 <= low <= high")
