@@ -6,23 +6,14 @@ import json
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from equipoise.certificate import Certificate
+from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.train_config import Job, TrainConfig, build
 from equipoise.errors import InputError
@@ -31,7 +22,6 @@ from equipoise.train.run import Run
 from equipoise.train.solve import Moment, solve
 
 CHECKPOINT = "checkpoint.npz"
-LINE_SECONDS = 10.0
 
 
 def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: bool) -> bool:
@@ -69,24 +59,14 @@ def _play(
 ) -> Run:
     """Solve with a progress bar on standard error; the folder appears with the first round."""
     checkpoint = folder / CHECKPOINT
-    columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rounds"),
-        TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(), TextColumn("{task.fields[gap]}"),
-    )  # fmt: skip
-    with Progress(
-        *columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty(), transient=True
-    ) as bar:
-        task = bar.add_task("solving centrally", total=config.rounds, gap="")
-
-        stop = _stop_on_signal()
-        lines = _Lines(quiet or sys.stderr.isatty())
+    stop = _stop_on_signal()
+    with metered("solving centrally", "round", config.rounds, quiet=quiet) as meter:
 
         def show(moment: Moment) -> bool:
             if moment.number == 1:
                 make_folder(folder)
                 write_config(folder, settings)
-            bar.update(task, description="training", completed=moment.number, gap=f"gap {moment.relative_gap:.1e}")
-            lines.show(moment)
+            meter.show(moment.number, moment.rounds, doing="training", note=f"gap {moment.relative_gap:.1e}")
             return stop.is_set()
 
         return solve(
@@ -94,26 +74,6 @@ def _play(
             patience=config.patience, every=config.every, budgets=config.budgets, callback=show,
             checkpoint=checkpoint, resume=None if resume is None else checkpoint,
         )  # fmt: skip
-
-
-class _Lines:
-    """Progress where there is no terminal to draw a bar on: a line every ten seconds."""
-
-    def __init__(self, silent: bool) -> None:
-        self.silent = silent
-        self.began = self.last = time.monotonic()
-        self.first: int | None = None
-
-    def show(self, moment: Moment) -> None:
-        now = time.monotonic()
-        if self.first is None:
-            self.began, self.first = now, moment.number
-        if self.silent or now - self.last < LINE_SECONDS or moment.number == self.first:
-            return
-        self.last = now
-        left = (now - self.began) / (moment.number - self.first) * (moment.rounds - moment.number)
-        text = f"round {moment.number} of {moment.rounds}, gap {moment.relative_gap:.1e}, at most {left:.0f} s to go"
-        print(text, file=sys.stderr, flush=True)
 
 
 def _stop_on_signal() -> threading.Event:

@@ -1,15 +1,22 @@
 """share: tasks with learning curves and deadlines crowd one site; a policy decides, every step, who gets what."""
 
-from equipoise.share import policies
+from equipoise.share import estimators, policies
+from equipoise.share.check import check_policy
 from equipoise.share.curve import Curve
+from equipoise.share.lcdb import read_lcdb
+from equipoise.share.oracle import Bound, oracle
+from equipoise.share.record import record
+from equipoise.share.recording import Recording
 from equipoise.share.simulate import PolicyError, Run, simulate
 from equipoise.share.site import Server, Site
 from equipoise.share.split import count, equal, first, greedy, share_out
+from equipoise.share.sweep import Sweep, sweep
 from equipoise.share.task import Task
 from equipoise.share.view import Decision, Policy, Prior, Scene, View
 from equipoise.share.workload import Workload
 
 __all__ = [
-    "Curve", "Decision", "Policy", "PolicyError", "Prior", "Run", "Scene", "Server", "Site", "Task", "View", "Workload",
-    "count", "equal", "first", "greedy", "policies", "share_out", "simulate",
+    "Bound", "Curve", "Decision", "Policy", "PolicyError", "Prior", "Recording", "Run", "Scene", "Server", "Site", "Sweep",
+    "Task", "View", "Workload", "check_policy", "count", "equal", "estimators", "first", "greedy", "oracle", "policies",
+    "read_lcdb", "record", "share_out", "simulate", "sweep",
 ]  # fmt: skip

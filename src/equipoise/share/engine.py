@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.share.curve import table_error
-from equipoise.share.noise import normal
+from equipoise.share.noise import keys_of, normal
 from equipoise.share.placing import place
 from equipoise.share.power import PER_NODE, cheapest_loads, step_energy
 from equipoise.share.site import LAWS, Site
@@ -32,7 +32,7 @@ DUST = 1e-9  # samples that count as nothing
 class Hidden(NamedTuple):
     """What the engine knows of every task."""
 
-    seed: Ints
+    noise_key: NDArray[np.uint64]
     arrival: Ints
     deadline: Ints
     data: Floats
@@ -49,9 +49,13 @@ class Hidden(NamedTuple):
 
 
 class Now(NamedTuple):
-    """Where every task stands. Arrays [seeds, tasks]."""
+    """Where every task stands. Arrays [seeds, tasks]; what only its arrival tells is zero (target 1) before that."""
 
     state: NDArray[np.int8]
+    arrival: Ints
+    deadline: Ints
+    data: Floats
+    target: Floats
     data_left: Floats
     ready_at: Ints
     samples: Floats
@@ -60,6 +64,9 @@ class Now(NamedTuple):
     observed: Bools
     done_at: Ints
     server: Ints  # where it last computed
+
+
+SHOWN = tuple(name for name in View._fields if name in Now._fields)
 
 
 class Tally(NamedTuple):
@@ -84,8 +91,7 @@ class Rules(NamedTuple):
     idle: float
     busy: float
     within: bool  # tasks may change server inside a step
-    fluid: bool  # like servers, moved within the step, no homes: whatever sums up to the capacity can be run
-    placed: bool  # keep account of who runs where
+    fluid: bool  # like servers, moved within the step: without homes, whatever sums up to the capacity can be run
 
 
 FINE, NOT_A_NUMBER, NEGATIVE, WRONG_STATE, TASK_OVER, SITE_OVER, NO_SUCH_SERVER = range(7)
@@ -103,13 +109,20 @@ class Fault(NamedTuple):
 
 
 def hidden(batch: Batch) -> Hidden:
-    return Hidden(batch.seeds, *(np.ascontiguousarray(getattr(batch, name)) for name in Hidden._fields[1:]))
+    return Hidden(
+        keys_of(batch.seeds, batch.shape[1]),
+        *(np.ascontiguousarray(getattr(batch, name)) for name in Hidden._fields[1:]),
+    )
 
 
 def start(shape: tuple[int, int]) -> Now:
     """Nothing has arrived."""
     return Now(
         state=np.full(shape, PENDING, np.int8),
+        arrival=np.zeros(shape, np.int64),
+        deadline=np.zeros(shape, np.int64),
+        data=np.zeros(shape),
+        target=np.ones(shape),
         data_left=np.zeros(shape),
         ready_at=np.zeros(shape, np.int64),
         samples=np.zeros(shape),
@@ -125,13 +138,11 @@ def tally(seeds: int) -> Tally:
     return Tally(np.zeros(seeds), np.zeros(seeds), np.zeros(seeds), np.zeros(seeds), np.zeros(seeds, np.int64))
 
 
-def rules(site: Site, *, placed: bool) -> Rules:
-    """`placed`: keep account of who runs where even if the pool is fluid."""
+def rules(site: Site) -> Rules:
     within = site.migration == "within"
     return Rules(
         site.capacity, site.most_per_task, float(site.bandwidth), site.speeds, site.capacities,
         LAWS.index(site.power), site.idle_power, site.busy_power, within, within and site.alike,
-        placed or not (within and site.alike),
     )  # fmt: skip
 
 
@@ -146,19 +157,19 @@ def empty_view(shape: tuple[int, int], rule: Rules) -> View:
 
 
 @kernel
-def open_step(step: int, task: Hidden, now: Now, view: View) -> None:
-    """Arrivals, delays that end, deadline failures; then the view is written."""
+def open_step(step: int, task: Hidden, now: Now) -> None:
+    """Arrivals, delays that end, deadline failures."""
     seeds, tasks = now.state.shape
     for s in range(seeds):
         for i in range(tasks):
             state = now.state[s, i]
             if state == PENDING and step >= task.arrival[s, i]:
                 state = SENDING
+                now.arrival[s, i] = task.arrival[s, i]
+                now.deadline[s, i] = task.deadline[s, i]
+                now.data[s, i] = task.data[s, i]
                 now.data_left[s, i] = task.data[s, i]
-                view.arrival[s, i] = task.arrival[s, i]
-                view.deadline[s, i] = task.deadline[s, i]
-                view.data[s, i] = task.data[s, i]
-                view.target[s, i] = task.target[s, i]
+                now.target[s, i] = task.target[s, i]
                 if task.data[s, i] <= DUST:
                     state = DELAYED
                     now.ready_at[s, i] = step + task.delay[s, i]
@@ -167,12 +178,13 @@ def open_step(step: int, task: Hidden, now: Now, view: View) -> None:
             if SENDING <= state <= COMPUTING and step >= task.deadline[s, i]:
                 state = FAILED
             now.state[s, i] = state
-            view.state[s, i] = state
-            view.data_left[s, i] = now.data_left[s, i]
-            view.samples[s, i] = now.samples[s, i]
-            view.error[s, i] = now.error[s, i]
-            view.observations[s, i] = now.observations[s, i]
-            view.observed[s, i] = now.observed[s, i]
+
+
+def show(step: int, now: Now, view: View) -> View:
+    """The view of this step: a copy, so that a policy may do with it what it likes."""
+    for name in SHOWN:
+        np.copyto(getattr(view, name), getattr(now, name))
+    return view._replace(step=step)
 
 
 @kernel
@@ -205,7 +217,7 @@ def find_fault(now: Now, bandwidth: Floats, compute: Floats, server: Ints, rule:
                 return Fault(SITE_OVER, BANDWIDTH, s, i, sent)
             if computed > rule.capacity + SLACK:
                 return Fault(SITE_OVER, COMPUTE, s, i, computed)
-        if server.shape[0] == seeds:
+        if server.shape[1] == tasks:
             for i in range(tasks):
                 home = server[s, i]
                 if compute[s, i] > 0.0 and home >= len(rule.speeds):
@@ -215,25 +227,29 @@ def find_fault(now: Now, bandwidth: Floats, compute: Floats, server: Ints, rule:
 
 @kernel
 def close_step(
-    step: int, task: Hidden, now: Now, bandwidth: Floats, compute: Floats, server: Ints, rule: Rules, sums: Tally
-) -> None:
-    """Send, compute, observe, and account for it. `compute` is lowered where the servers could not follow."""
+    step: int, task: Hidden, now: Now, bandwidth: Floats, compute: Floats, server: Ints, rule: Rules, sums: Tally,
+    watched: bool, ran: Floats,
+) -> None:  # fmt: skip
+    """Send, compute, observe, and account for it. `compute` is lowered where the servers could not follow.
+
+    Errors are drawn only if they are `watched`; `ran` (seeds, tasks, servers), unless empty, receives who ran where.
+    """
     seeds, tasks = now.state.shape
-    nodes = len(rule.speeds)
-    rates, load = np.empty(tasks), np.zeros(nodes)
-    asked_where = server.shape[0] == seeds
+    rates, load, speeds = np.empty(tasks), np.zeros(len(rule.speeds)), rule.speeds.copy()
+    order = np.empty(tasks, np.int64)
+    asked_where, kept = server.shape[1] == tasks, ran.shape[0] == seeds
+    fluid = rule.fluid and not asked_where
     for s in range(seeds):
-        waiting = False
-        if rule.placed:
-            cut, moved = place(compute[s], server[s] if asked_where else server[0], asked_where, now.server[s],
-                               rule.speeds, rule.within, load)  # fmt: skip
+        home, here = server[s if asked_where else 0], ran[s if kept else 0 : s + 1 if kept else 0]
+        if not fluid:
+            cut, moved = place(compute[s], home, now.server[s], rule.speeds, rule.within, load, here, order)
             sums.unplaced[s] += cut
             sums.moves[s] += moved
-        n, total = 0, 0.0
+        waiting, n, total = False, 0, 0.0
         for i in range(tasks):
             now.observed[s, i] = False
             state = now.state[s, i]
-            if state == SENDING and bandwidth[s, i] > 0.0:
+            if state == SENDING:
                 part = min(bandwidth[s, i], now.data_left[s, i])
                 sums.sent[s] += part
                 now.data_left[s, i] -= part
@@ -252,18 +268,22 @@ def close_step(
                 now.samples[s, i] += x
                 now.observations[s, i] += 1
                 now.observed[s, i] = True
-                noise = 0.0
-                if task.sigma[s, i] > 0.0:
-                    noise = task.sigma[s, i] * normal(task.seed[s], i, now.observations[s, i])
-                now.error[s, i] = true_error(task, s, i, now.samples[s, i]) + noise
+                if watched:
+                    noise = 0.0
+                    if task.sigma[s, i] > 0.0:
+                        noise = task.sigma[s, i] * normal(task.noise_key[s, i], now.observations[s, i])
+                    now.error[s, i] = true_error(task, s, i, now.samples[s, i]) + noise
                 if now.samples[s, i] >= task.work[s, i] - DUST:
                     now.state[s, i] = DONE
                     now.done_at[s, i] = step + 1
         if waiting:
             sums.idle_while_work[s] += rule.capacity - total
-        if rule.fluid and rule.law == PER_NODE:
+        if fluid and rule.law == PER_NODE:
             cheapest_loads(rates, n, load)
-        sums.energy[s] += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, rates, n, load)
+            speeds[:] = load
+        sums.energy[s] += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
+        if fluid and kept:  # what was charged for, shown on servers
+            place(compute[s].copy(), home, now.server[s], speeds, True, load, here, order)
 
 
 @kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 
@@ -23,9 +24,19 @@ def _scramble(x: np.uint64) -> np.uint64:
 
 
 @kernel
-def normal(seed: int, task: int, number: int) -> float:
-    """A standard normal draw for one observation of one task."""
-    key = _scramble(_scramble(_scramble(np.uint64(seed)) ^ np.uint64(task)) ^ np.uint64(number))
+def keys_of(seeds: NDArray[np.int64], tasks: int) -> NDArray[np.uint64]:
+    """What (seed, task) contributes to its noise, for every task of every seed."""
+    keys = np.empty((len(seeds), tasks), np.uint64)
+    for s in range(len(seeds)):
+        for i in range(tasks):
+            keys[s, i] = _scramble(_scramble(np.uint64(seeds[s])) ^ np.uint64(i))
+    return keys
+
+
+@kernel
+def normal(task_key: np.uint64, number: int) -> float:
+    """A standard normal draw for one observation of the task with this key."""
+    key = _scramble(task_key ^ np.uint64(number))
     u = (float(key >> np.uint64(11)) + 0.5) * _TO_UNIT
     v = float(_scramble(key) >> np.uint64(11)) * _TO_UNIT
     return math.sqrt(-2.0 * math.log(u)) * math.cos(2.0 * math.pi * v)

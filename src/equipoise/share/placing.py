@@ -14,9 +14,12 @@ Ints = NDArray[np.int64]
 
 @kernel
 def place(
-    rates: Floats, home: Ints, has_home: bool, last: Ints, speeds: Floats, within: bool, load: Floats
+    rates: Floats, home: Ints, last: Ints, speeds: Floats, within: bool, load: Floats, ran: Floats, order: Ints
 ) -> tuple[float, int]:
     """Put every task on its home, else where it was, else on the emptiest server; fastest tasks first.
+
+    `home` is empty if nobody asks; `ran`, unless it is empty, receives what each task ran on each server (1, tasks,
+    servers); `order` is scratch.
 
     What does not fit there runs on others for the rest of the step if tasks may move `within` it, and is cut from
     `rates` if not. A task is on one server at a time: its times on all of them sum to at most one step. By the theorem
@@ -24,16 +27,15 @@ def place(
     """
     nodes = len(speeds)
     load[:] = 0.0
-    order, key = np.empty(len(rates), np.int64), -rates
     n = 0
-    for i in range(len(rates)):
+    for i in range(len(rates) - 1, -1, -1):
         if rates[i] > 0.0:
-            n = insert(order, n, key, i)
+            n = insert(order, n, rates, i)
     cut, moves = 0.0, 0
-    for k in range(n):
+    for k in range(n - 1, -1, -1):  # the last task among the slowest is first in `order`
         i = order[k]
         first = -1
-        if has_home and home[i] >= 0:
+        if len(home) > 0 and home[i] >= 0:
             first = home[i]
         elif last[i] >= 0 and load[last[i]] + rates[i] <= speeds[last[i]] + 1e-9:
             first = last[i]
@@ -43,8 +45,11 @@ def place(
         for _ in range(nodes):
             part = min(left, max(speeds[node] - load[node], 0.0), time * speeds[node])
             load[node] += part
+            if len(ran) > 0:
+                ran[0, i, node] += part
             left -= part
-            time -= part / speeds[node]
+            if part > 0.0:
+                time -= part / speeds[node]
             if not within or left <= 1e-9 or time <= 1e-12:
                 break
             node = emptiest(speeds, load)

@@ -12,12 +12,9 @@ POOLED, PER_NODE, LINEAR = range(3)
 
 
 @kernel
-def step_energy(law: int, idle: float, busy: float, capacity: Floats, rates: Floats, n: int, load: Floats) -> float:
-    """Energy of one step with rates[:n]; `load` is what each server runs, and is what "per_node" is charged by."""
+def step_energy(law: int, idle: float, busy: float, capacity: Floats, total: float, load: Floats) -> float:
+    """Energy of one step that computes `total`; `load` is what each server runs, and is what "per_node" is charged by."""
     nodes = len(capacity)
-    total = 0.0
-    for k in range(n):
-        total += rates[k]
     if law == PER_NODE:
         energy = 0.0
         for j in range(nodes):

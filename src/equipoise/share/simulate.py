@@ -23,8 +23,8 @@ from equipoise.share.workload import Batch, Workload
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NOBODY_ASKS = np.full((0, 0), -1, np.int64)
-NO_HOMES = np.full((1, 1), -1, np.int64)
+NOBODY_ASKS = np.empty((1, 0), np.int64)  # the policy does not decide servers
+NOT_KEPT = np.empty((0, 0, 0))
 
 
 class PolicyError(InputError):
@@ -95,19 +95,19 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     """The main loop (docs/share.md, 1)."""
     decider = _fresh(policy, batch, site, prior)
     task, now, sums = engine.hidden(batch), engine.start(batch.shape), engine.tally(batch.shape[0])
-    rule = engine.rules(site, placed=trace)
+    rule = engine.rules(site)
     view = engine.empty_view(batch.shape, rule)
-    kept = Trace.empty(batch) if trace else None
+    kept = Trace.empty(batch, len(site.servers)) if trace else None
+    watched = trace or not getattr(policy, "blind", False)
     for step in range(batch.horizon):
-        view = view._replace(step=step)
-        engine.open_step(step, task, now, view)
+        engine.open_step(step, task, now)
+        view = engine.show(step, now, view)
         bandwidth, compute, server = _arrays(decider.decide(view), policy, step, batch.shape)
         _refuse(engine.find_fault(now, bandwidth, compute, server, rule), policy, step, batch, now.state, rule)
-        homed = server is not NOBODY_ASKS
         if kept is not None:
             kept.before(step, now.state)
-        engine.close_step(step, task, now, bandwidth, compute, server if homed else NO_HOMES, rule if not homed
-                          else rule._replace(fluid=False, placed=True), sums)  # fmt: skip
+        ran = NOT_KEPT if kept is None else kept.ran[step]
+        engine.close_step(step, task, now, bandwidth, compute, server, rule, sums, watched, ran)
         if kept is not None:
             kept.after(step, bandwidth, compute, now)
     return Run(
@@ -138,7 +138,7 @@ def _arrays(decision: Any, policy: Policy, step: int, shape: tuple[int, int]) ->
     found = []
     for name in ("bandwidth", "compute"):
         value = getattr(decision, name)
-        array = np.array(value, dtype=float, order="C") if _numeric(value) else None
+        array = _floats(value)
         if array is None or array.shape != shape:
             got = "values that are not numbers" if array is None else f"shape {array.shape}"
             raise PolicyError(
@@ -156,8 +156,13 @@ def _arrays(decision: Any, policy: Policy, step: int, shape: tuple[int, int]) ->
     return found[0], found[1], np.ascontiguousarray(server, dtype=np.int64)
 
 
-def _numeric(value: Any) -> bool:
-    return np.asarray(value).dtype.kind in "fiub"
+def _floats(value: Any) -> Floats | None:
+    """A copy, or None: not numbers."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of unequal length
+        return None
+    return np.array(array, dtype=float, order="C") if array.dtype.kind in "fiub" else None
 
 
 def _refuse(fault: Fault, policy: Policy, step: int, batch: Batch, state: NDArray[np.int8], rule: engine.Rules) -> None:

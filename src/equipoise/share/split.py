@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.compiled import kernel
+from equipoise.errors import InputError
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -49,6 +50,8 @@ def _grid(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
 
 def _column(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     array = np.asarray(values, dtype=float).reshape(-1)
+    if len(array) not in (1, shape[0]):
+        raise InputError(f"total has {len(array)} values; expected one, or one for each of {shape[0]} seeds")
     return array if len(array) == shape[0] else np.full(shape[0], array[0])
 
 
@@ -103,10 +106,10 @@ def _share_out(weight: Floats, who: Bools, most: Floats, total: Floats, given: F
             weights = 0.0
             for k in range(n):
                 weights += weight[s, open_[k]]
-            level, keep = left / weights, 0
+            keep, whole = 0, left
             for k in range(n):
                 i = open_[k]
-                if weight[s, i] * level >= most[s, i]:
+                if weight[s, i] * whole / weights >= most[s, i]:
                     given[s, i] = most[s, i]
                     left -= most[s, i]
                 else:
@@ -114,6 +117,6 @@ def _share_out(weight: Floats, who: Bools, most: Floats, total: Floats, given: F
                     keep += 1
             if keep == n:
                 for k in range(n):
-                    given[s, open_[k]] = weight[s, open_[k]] * level
+                    given[s, open_[k]] = weight[s, open_[k]] * whole / weights
                 break
             n = keep

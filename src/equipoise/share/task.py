@@ -29,10 +29,12 @@ class Task:
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
                 raise InputError(f"Task: {name} is {value!r}; expected a number of zero or more")
+        for name in ("arrival", "deadline", "delay"):
+            value = getattr(self, name)
+            if value is not None and (not math.isfinite(value) or value < 0 or value != int(value)):
+                raise InputError(f"Task: {name} is {value!r}; expected a whole number of steps, zero or more")
         if self.deadline <= self.arrival:
             raise InputError(f"Task: deadline {self.deadline} is not after arrival {self.arrival}")
-        if self.delay is not None and self.delay < 0:
-            raise InputError(f"Task: delay is {self.delay!r}; expected zero or more steps")
 
     @property
     def work(self) -> float:

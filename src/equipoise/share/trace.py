@@ -20,14 +20,15 @@ class Trace:
     compute: NDArray[np.float64]
     samples: NDArray[np.float64]
     error: NDArray[np.float64]
-    server: NDArray[np.int64]  # -1: did not compute
+    server: NDArray[np.int64]  # where it began the step; -1: did not compute
+    ran: NDArray[np.float64]  # [steps, seeds, tasks, servers]: samples it computed on each
 
     @classmethod
-    def empty(cls, batch: Batch) -> Trace:
+    def empty(cls, batch: Batch, servers: int) -> Trace:
         shape = (batch.horizon, *batch.shape)
         return cls(
             np.zeros(shape, np.int8), np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape),
-            np.full(shape, -1, np.int64),
+            np.full(shape, -1, np.int64), np.zeros((*shape, servers)),
         )  # fmt: skip
 
     def before(self, step: int, state: NDArray[np.int8]) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
+
+if TYPE_CHECKING:
+    from equipoise.share.recording import Recording
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -79,6 +82,7 @@ class Prior:
     mean: tuple[float, float] = (0.0, 0.36)
     variance: tuple[float, float, float] = (0.02, 0.0, 0.005)  # of ln a, covariance, of b
     surprise: float = 1.0
+    curves: Recording | None = None  # curves seen before, if there are any
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,10 @@ class Scene:
 
 @runtime_checkable
 class Policy(Protocol):
-    """One method. A policy with a memory also has `start(scene)`, which returns a fresh one for each run."""
+    """One method. A policy with a memory also has `start(scene)`, which returns a fresh one for each run.
+
+    One that never looks at `view.error` may say `blind = True`: its errors stay 1, and no noise need be drawn.
+    """
 
     def decide(self, view: View) -> Decision: ...
 

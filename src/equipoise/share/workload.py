@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.compiled import kernel
 from equipoise.errors import InputError
 from equipoise.share.curve import power_work, table_work
 from equipoise.share.site import Site
@@ -81,8 +82,8 @@ class Workload:
             _refuse_range(name, getattr(self, name))
         if not math.isfinite(self.sigma) or self.sigma < 0:
             raise InputError(f"Workload: sigma is {self.sigma!r}; expected a number of zero or more")
-        if self.horizon < 1:
-            raise InputError(f"Workload: horizon is {self.horizon!r}; expected at least one step")
+        if not isinstance(self.horizon, int | np.integer) or self.horizon < 1:
+            raise InputError(f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, at least one")
         if self.a[0] <= 0:
             raise InputError(f"Workload: a starts at {self.a[0]:g}; expected a positive number")
         if round(self.deadline[0]) < 1:
@@ -128,33 +129,36 @@ class Workload:
             return self._given(numbers, site)
         if load < 1:
             raise InputError(f"a load of {load!r} tasks; expected at least one")
-        drawn = [self._draw_one(int(load), int(seed), site) for seed in numbers]
-        columns = {name: np.array([one[name] for one in drawn]) for name in drawn[0]}
-        return self._batch(numbers, columns)
+        return self._batch(numbers, self._drawn(int(load), numbers, site))
 
-    def _draw_one(self, load: int, seed: int, site: Site) -> dict[str, Floats | Ints]:
-        rng = np.random.default_rng([seed, load])
-        arrival = np.sort(np.floor(rng.uniform(*self.arrival, load))).astype(np.int64)
-        data = rng.uniform(*self.data, load)
-        relative = np.round(rng.uniform(*self.deadline, load)).astype(np.int64)
-        a, b, target = rng.uniform(*self.a, load), rng.uniform(*self.b, load), rng.uniform(*self.target, load)
-        delay = np.maximum(np.round(site.delay + site.jitter * rng.standard_normal(load)), 0).astype(np.int64)
-        table = np.full(load, -1)
-        if self.curves is not None:
-            table, target = self.curves.draw(rng, load)
+    def _drawn(self, load: int, numbers: Ints, site: Site) -> dict[str, Floats | Ints]:
+        """Every seed has a generator of its own, so that what it draws depends on no other."""
+        shape = (len(numbers), load)
+        uniform, normal = np.empty((len(numbers), 6, load)), np.empty(shape)
+        table, replayed = np.full(shape, -1), np.empty(shape)
+        for row, seed in enumerate(numbers.tolist()):
+            rng = np.random.default_rng([seed, load])
+            rng.random(out=uniform[row])
+            rng.standard_normal(out=normal[row])
+            if self.curves is not None:
+                table[row], replayed[row] = self.curves.draw(rng, load)
+        ranges = (self.arrival, self.data, self.deadline, self.a, self.b, self.target)
+        arrival, data, relative, a, b, target = (
+            low + (high - low) * uniform[:, k] for k, (low, high) in enumerate(ranges)
+        )
+        come = np.sort(np.floor(arrival)).astype(np.int64)
         return {
-            "arrival": arrival, "data": data, "deadline": arrival + relative, "a": a, "b": b, "target": target,
-            "delay": delay, "table": table, "floor": np.zeros(load), "sigma": np.full(load, self.sigma),
+            "arrival": come, "data": data, "deadline": come + np.round(relative).astype(np.int64), "a": a, "b": b,
+            "target": target if self.curves is None else replayed, "table": table, "floor": np.zeros(shape),
+            "delay": _delays(site, normal), "sigma": np.full(shape, self.sigma),
         }  # fmt: skip
 
     def _given(self, numbers: Ints, site: Site) -> Batch:
         n = len(self.tasks)
         delays = []
         for seed in numbers:
-            wait = np.round(site.delay + site.jitter * np.random.default_rng([int(seed), n]).standard_normal(n))
-            delays.append(
-                [int(max(w, 0)) if t.delay is None else t.delay for t, w in zip(self.tasks, wait, strict=True)]
-            )
+            drawn = _delays(site, np.random.default_rng([int(seed), n]).standard_normal(n))
+            delays.append([int(d) if t.delay is None else t.delay for t, d in zip(self.tasks, drawn, strict=True)])
         tables = [k for k, task in enumerate(self.tasks) if task.curve.samples]
         points = max((len(self.tasks[k].curve.samples) for k in tables), default=2)
         samples, errors = np.ones((max(len(tables), 1), points)), np.ones((max(len(tables), 1), points))
@@ -164,7 +168,7 @@ class Workload:
             samples[row, : len(curve.samples)], errors[row, : len(curve.errors)] = curve.samples, curve.errors
             samples[row, len(curve.samples) :] += np.arange(1, points - len(curve.samples) + 1)
         one: dict[str, Any] = {
-            name: np.array([getattr(t, name) for t in self.tasks]) for name in ("arrival", "deadline")
+            name: np.array([int(getattr(t, name)) for t in self.tasks]) for name in ("arrival", "deadline")
         }
         one |= {name: np.array([float(getattr(t, name)) for t in self.tasks]) for name in ("data", "target", "sigma")}
         one |= {name: np.array([float(getattr(t.curve, name)) for t in self.tasks]) for name in ("a", "b", "floor")}
@@ -179,20 +183,31 @@ class Workload:
             samples, errors = self.curves.samples, self.curves.errors
         samples = np.ones((1, 2)) if samples is None else samples
         errors = np.ones((1, 2)) if errors is None else errors
-        work = np.empty(columns["arrival"].shape)
-        for row, i in np.ndindex(work.shape):
-            work[row, i] = _work_of(columns, samples, errors, row, i)
+        a, b, floor, target, table = (columns[name] for name in ("a", "b", "floor", "target", "table"))
+        truth = errors if self.curves is None else self.curves.levels
+        work = _work(a, b, floor, target, table, samples, truth)
         return Batch(
             seeds=numbers, work=work, horizon=self.horizon, table_samples=samples, table_errors=errors, **columns
         )
 
 
-def _work_of(columns: dict[str, Any], samples: Floats, errors: Floats, row: int, i: int) -> float:
-    k = columns["table"][row, i]
-    target = columns["target"][row, i]
-    if k >= 0:
-        return table_work(samples[k], errors[k], target)
-    return power_work(columns["a"][row, i], columns["b"][row, i], columns["floor"][row, i], target)
+def _delays(site: Site, normal: Floats) -> Ints:
+    """Steps: the mean delay and its jitter, whole, never negative."""
+    return np.maximum(np.round(site.delay + site.jitter * normal), 0).astype(np.int64)
+
+
+@kernel
+def _work(a: Floats, b: Floats, floor: Floats, target: Floats, table: Ints, samples: Floats, errors: Floats) -> Floats:
+    """Samples that every task must compute."""
+    work = np.empty(a.shape)
+    for row in range(a.shape[0]):
+        for i in range(a.shape[1]):
+            k = table[row, i]
+            if k >= 0:
+                work[row, i] = table_work(samples[k], errors[k], target[row, i])
+            else:
+                work[row, i] = power_work(a[row, i], b[row, i], floor[row, i], target[row, i])
+    return work
 
 
 def seed_numbers(seeds: int | Iterable[int]) -> Ints:

@@ -26,18 +26,63 @@
     const budget = total ? `, budget ${short(total.value[1])}` : "";
     return [`round ${points[0].value[0]}${budget}`, ...lines].join("<br>");
   };
-  const formatters = { power, short, bits, bitsPointer, percent, bands };
+  const safe = (words) => words.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+  const valueOf = (p, k = 0) => {
+    const error = p.value[2] ? ` ± ${p.value[2].toLocaleString("en", { maximumSignificantDigits: 2 })}` : "";
+    const dot = `display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:5px;background:${p.borderColor ?? p.color}`;
+    return `<span style="${dot}"></span>${safe(p.seriesName)}: ${short(p.value[k])}${error}`;
+  };
+  const listed = (unit) => (points) => {
+    const there = points.filter((p) => p.seriesType === "line" && typeof p.value[1] === "number");
+    const lines = there.sort((a, b) => b.value[1] - a.value[1]).map((p) => valueOf(p, 1));
+    return lines.length ? [unit(points[0].value[0]), ...lines].join("<br>") : "";
+  };
+  const againstLoad = listed((x) => `${x} tasks`);
+  const againstStep = listed((x) => `after step ${x - 1}`);
+  const siteAt = (points) =>
+    [`step ${points[0].name}`, ...points.map((p) => `${p.marker}${p.seriesName}: ${short(p.value)}`)].join("<br>");
+  // A standard error either side of a value, upright or (fourth value 1) lying.
+  const whisker = (_, api) => {
+    const [x, y, error, lying] = [0, 1, 2, 3].map((k) => api.value(k));
+    const [x1, y1] = api.coord(lying ? [x - error, y] : [x, y - error]);
+    const [x2, y2] = api.coord(lying ? [x + error, y] : [x, y + error]);
+    const stroke = { stroke: api.visual("color"), lineWidth: 1.5 };
+    const bar = (a, b, c, d) => ({ type: "line", shape: { x1: a, y1: b, x2: c, y2: d }, style: stroke });
+    const caps = lying
+      ? [bar(x1, y1 - 4, x1, y1 + 4), bar(x2, y2 - 4, x2, y2 + 4)]
+      : [bar(x1 - 4, y1, x1 + 4, y1), bar(x2 - 4, y2, x2 + 4, y2)];
+    return { type: "group", children: [bar(x1, y1, x2, y2), ...caps] };
+  };
+  // Steps [from, to) in a lane, between two heights of it.
+  const span = (_, api) => {
+    const [from, to, lane, bottom, top] = [0, 1, 2, 3, 4].map((k) => api.value(k));
+    const [x1, x2] = [from, to].map((x) => Math.round(api.coord([x, lane])[0])); // whole pixels: no seams
+    const middle = api.coord([from, lane])[1];
+    const tall = 0.72 * api.size([0, 1])[1];
+    const shape = { x: x1, y: middle + tall * (0.5 - top), width: x2 - x1, height: tall * (top - bottom) };
+    return { type: "rect", shape, style: { fill: api.visual("color") } };
+  };
+  const formatters = {
+    power, short, bits, bitsPointer, percent, bands, valueOf, againstLoad, againstStep, siteAt, whisker, span,
+  };
 
-  // "@name" in the data is a formatter above or a colour of the style sheet, which knows light from dark.
+  // "@name" in the data is a formatter above or a colour of the style sheet, which knows light from dark; "@#…|#…" is a
+  // colour for each. Any other text stays as it is.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
   const dressed = () => {
     const colours = getComputedStyle(document.documentElement);
-    return JSON.parse(text, (_, v) =>
-      typeof v === "string" && v.startsWith("@")
-        ? (formatters[v.slice(1)] ?? colours.getPropertyValue("--" + v.slice(1)).trim())
-        : v,
-    );
+    return JSON.parse(text, (_, v) => {
+      if (typeof v !== "string" || !v.startsWith("@")) return v;
+      const pair = v.match(/^@(#[0-9a-f]{6})\|(#[0-9a-f]{6})$/);
+      if (pair) return pair[dark.matches ? 2 : 1];
+      return formatters[v.slice(1)] ?? (colours.getPropertyValue("--" + v.slice(1)).trim() || v);
+    });
   };
   const mounted = [];
+  const tell = () =>
+    document.dispatchEvent(
+      new CustomEvent("charts", { detail: Object.fromEntries(mounted.map(([chart, key]) => [key, chart])) }),
+    );
   const options = dressed();
   for (const place of document.querySelectorAll("[data-chart]")) {
     const chart = echarts.init(place);
@@ -45,8 +90,10 @@
     new ResizeObserver(() => chart.resize()).observe(place);
     mounted.push([chart, place.dataset.chart]);
   }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  tell();
+  dark.addEventListener("change", () => {
     const again = dressed();
     for (const [chart, key] of mounted) chart.setOption(again[key], { notMerge: true });
+    tell();
   });
 })();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from equipoise.errors import unknown_name
 from equipoise.share.policies.edf import EDF
+from equipoise.share.policies.hybrid import Hybrid
 from equipoise.share.policies.lara import LARA
 from equipoise.share.policies.las import LAS
 from equipoise.share.policies.learning import Learning, clairvoyant
@@ -21,11 +22,11 @@ from equipoise.share.policies.uniform_corrected import UniformCorrected
 from equipoise.share.view import Policy, name_of
 
 PUBLISHED = (Uniform, SDF, LARA, UARA, UARALARA)
-ALL = (*PUBLISHED, UniformCorrected, UARALARACorrected, UARALARAFloor, SPT, SRTF, EDF, SLAQ, LAS, MaxMin)
+ALL = (*PUBLISHED, UniformCorrected, UARALARACorrected, UARALARAFloor, SPT, SRTF, EDF, SLAQ, LAS, MaxMin, Hybrid)
 
 __all__ = [
-    "ALL", "EDF", "LARA", "LAS", "PUBLISHED", "SDF", "SLAQ", "SPT", "SRTF", "UARA", "UARALARA", "Learning", "MaxMin",
-    "UARALARACorrected", "UARALARAFloor", "Uniform", "UniformCorrected", "clairvoyant", "named",
+    "ALL", "EDF", "LARA", "LAS", "PUBLISHED", "SDF", "SLAQ", "SPT", "SRTF", "UARA", "UARALARA", "Hybrid", "Learning",
+    "MaxMin", "UARALARACorrected", "UARALARAFloor", "Uniform", "UniformCorrected", "clairvoyant", "named",
 ]  # fmt: skip
 
 

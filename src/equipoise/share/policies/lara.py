@@ -25,7 +25,7 @@ class LARA(Learning):
     marker: ClassVar[str] = "triangle"
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        urgency = np.maximum(estimate.left, LEAST) / view.time_left
+        urgency = np.fmax(estimate.left, LEAST) / view.time_left
         weight = filled(urgency**POWER, estimate.known, view.computing, otherwise=1.0)
         part = view.capacity * weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
         return Decision(

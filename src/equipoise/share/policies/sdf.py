@@ -17,6 +17,7 @@ class SDF:
     label: ClassVar[str] = "SDF"
     colour: ClassVar[str] = "#d97706"
     marker: ClassVar[str] = "rect"
+    blind: ClassVar[bool] = True  # to errors
 
     def decide(self, view: View) -> Decision:
         return Decision(

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.compiled import kernel
 from equipoise.share.split import count, equal, first
 from equipoise.share.view import Decision, Policy, Scene, View
 
@@ -30,6 +31,7 @@ class UARA:
     label: ClassVar[str] = "UARA"
     colour: ClassVar[str] = "#0e7490"
     marker: ClassVar[str] = "diamond"
+    blind: ClassVar[bool] = True  # to errors
 
     def start(self, scene: Scene) -> Policy:
         return Associating(np.full((scene.seeds, scene.tasks), -1), len(scene.site.servers))
@@ -48,8 +50,22 @@ class Associating:
     servers: int
 
     def decide(self, view: View) -> Decision:
-        self.home[~view.computing] = -1
-        for seed, task in np.argwhere(view.computing & (self.home < 0)):
-            members = np.bincount(self.home[seed][self.home[seed] >= 0], minlength=self.servers)
-            self.home[seed, task] = members.argmin()
+        _associate(view.computing, self.home, self.servers)
         return UARA().decide(view)._replace(server=self.home)
+
+
+@kernel
+def _associate(computing: NDArray[np.bool_], home: NDArray[np.int64], servers: int) -> None:
+    """Whoever left is forgotten; whoever is new joins the server with the fewest, the first of equals."""
+    members = np.empty(servers, np.int64)
+    for s in range(len(home)):
+        members[:] = 0
+        for i in range(home.shape[1]):
+            if not computing[s, i]:
+                home[s, i] = -1
+            elif home[s, i] >= 0:
+                members[home[s, i]] += 1
+        for i in range(home.shape[1]):
+            if computing[s, i] and home[s, i] < 0:
+                home[s, i] = members.argmin()
+                members[home[s, i]] += 1

@@ -24,7 +24,7 @@ LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is wo
 
 def requests(view: View, estimate: Estimate) -> NDArray[np.float64]:
     """What each computing task asks for; one that was hardly seen asks what the others do on average."""
-    asked = MARGIN * np.maximum(estimate.left, LEAST) / view.time_left
+    asked = MARGIN * np.fmax(estimate.left, LEAST) / view.time_left
     return np.asarray(filled(asked, estimate.known, view.computing, otherwise=view.task_cap))
 
 

@@ -19,6 +19,7 @@ class Uniform:
     label: ClassVar[str] = "Uniform"
     colour: ClassVar[str] = "#6b7280"
     marker: ClassVar[str] = "circle"
+    blind: ClassVar[bool] = True  # to errors
 
     def decide(self, view: View) -> Decision:
         part = np.minimum(view.capacity / count(view.active), view.task_cap)

@@ -19,6 +19,7 @@ class UniformCorrected:
     label: ClassVar[str] = "UniformCorrected"
     colour: ClassVar[str] = "#1f2937"
     marker: ClassVar[str] = "emptyCircle"
+    blind: ClassVar[bool] = True  # to errors
 
     def decide(self, view: View) -> Decision:
         part = np.minimum(view.capacity / count(view.computing), view.task_cap)

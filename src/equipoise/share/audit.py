@@ -1,0 +1,111 @@
+"""The certificate of share: recomputed from the tasks and the recorded decisions alone, without the engine's books."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.certificate import Certificate, Check
+from equipoise.share.simulate import Run, play
+from equipoise.share.sweep import Sweep
+from equipoise.share.task import DONE
+from equipoise.share.view import Policy, name_of
+
+AUDITED = 5  # seeds of every policy and load that are played again and recomputed
+LIMIT = 1e-6  # samples per step, by which a sum may round
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The worst that was found in one traced run."""
+
+    capacity: float  # samples per step above the site's, or a task's, or 0
+    bandwidth: float  # samples per step above the uplink's, or 0
+    misplaced: int  # task-steps served in a state that cannot be served
+    outcomes: int  # tasks whose reported end is not the recomputed one
+    idle: float  # reported minus recomputed, percent of capacity
+
+
+def audit(run: Run) -> Audit:
+    """Follow every task through its own decisions, in plain arithmetic."""
+    if run.trace is None:
+        raise ValueError("audit needs a traced run: simulate(..., trace=True)")
+    x, y, batch, site = run.trace.compute, run.trace.bandwidth, run.batch, run.site
+    over = max(float((x.sum(axis=2) - site.capacity).max()), float((x - site.most_per_task).max()), 0.0)
+    misplaced = outcomes = 0
+    ready_steps = np.zeros(x.shape[:2], dtype=bool)
+    for seed in range(batch.shape[0]):
+        for task in range(batch.shape[1]):
+            wrong, end, ready = _follow(run, seed, task)
+            misplaced += wrong
+            outcomes += (run.state[seed, task] == DONE) != (end >= 0) or run.done_at[seed, task] != end
+            ready_steps[:, seed] |= ready
+    idle = np.where(ready_steps, site.capacity - x.sum(axis=2), 0.0).sum(axis=0) / (site.capacity * batch.horizon)
+    return Audit(
+        capacity=over,
+        bandwidth=max(float((y.sum(axis=2) - site.bandwidth).max()), 0.0),
+        misplaced=misplaced,
+        outcomes=outcomes,
+        idle=float(np.abs(100.0 * idle - run.idle_while_work).max()),
+    )
+
+
+def _follow(run: Run, seed: int, task: int) -> tuple[int, int, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """One task: steps served out of turn, the step it was done by (-1: never), and the steps it could compute in."""
+    assert run.trace is not None
+    batch = run.batch
+    x, y = run.trace.compute[:, seed, task], run.trace.bandwidth[:, seed, task]
+    arrival, deadline = int(batch.arrival[seed, task]), int(batch.deadline[seed, task])
+    data, delay, work = batch.data[seed, task], int(batch.delay[seed, task]), batch.work[seed, task]
+    steps = np.arange(batch.horizon)
+    sent_by = np.flatnonzero(np.cumsum(y) >= data - 1e-6)
+    begin = arrival + delay if data <= 1e-9 else (int(sent_by[0]) + 1 + delay if len(sent_by) else batch.horizon)
+    may_send = (steps >= arrival) & (steps < deadline) & (steps <= (sent_by[0] if len(sent_by) else batch.horizon))
+    reached = np.flatnonzero(np.cumsum(x) >= work - 1e-6)
+    end = int(reached[0]) + 1 if len(reached) else -1
+    may_compute = (steps >= begin) & (steps < deadline) & ((end < 0) | (steps < end))
+    wrong = int(((y > 0) & ~may_send).sum() + ((x > 0) & ~may_compute).sum())
+    return wrong, end, may_compute
+
+
+def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
+    """Play the first seeds of every policy and load again, traced, and recompute what the sweep reported."""
+    seeds = result.seeds[:AUDITED].tolist()
+    found: list[Audit] = []
+    differing = 0
+    for load in result.loads:
+        batch = result.workload.draw(load, seeds, result.site)
+        for policy in policies:
+            run = play(policy, batch, result.site, result.workload.prior, trace=True)
+            found.append(audit(run))
+            cell = result.measured[name_of(policy), load]
+            differing += int((cell["successes"][: len(seeds)] != run.successes).sum())
+    many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} of every policy and load"
+    checks = [
+        Check.at_most("capacity", max(a.capacity for a in found), LIMIT,
+                      f"samples per step given above the site's compute or one task's cap, at worst, over {many}"),
+        Check.at_most("bandwidth", max(a.bandwidth for a in found), LIMIT,
+                      f"samples per step sent above the uplink, at worst, over {many}"),
+        Check.at_most("states", sum(a.misplaced for a in found), 0,
+                      "task-steps served before arrival, before all data and the delay, after the end or the deadline"),
+        Check.at_most("outcomes", sum(a.outcomes for a in found) + differing, 0,
+                      "tasks whose reported end is not the one recomputed from the decisions"),
+        Check.at_most("idle-while-work", max(a.idle for a in found), LIMIT,
+                      "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst"),
+    ]  # fmt: skip
+    bounded = [load for load in result.loads if np.isfinite(result.bounds[load]).any()]
+    if bounded:
+        above = max(
+            float(np.nanmax(result.measured[name, load]["successes"] - result.bounds[load]))
+            for load in bounded
+            for name in result.names
+        )
+        asked = sum(int(np.isfinite(result.bounds[load]).sum()) for load in bounded)
+        checks.append(
+            Check.at_most(
+                "oracle", above, 0, f"tasks finished above the oracle's bound, at worst, over {asked} instances"
+            )
+        )
+    return Certificate(tuple(checks))

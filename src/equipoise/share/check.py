@@ -1,0 +1,127 @@
+"""Check a policy that a user wrote, as a site would meet it; every finding names what is wrong and where."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from equipoise.certificate import Certificate, Check
+from equipoise.share.audit import LIMIT, audit
+from equipoise.share.simulate import PolicyError, Run, play
+from equipoise.share.site import Site
+from equipoise.share.view import Policy
+from equipoise.share.workload import Batch, Workload
+
+SEEDS, TASKS = 6, 25
+SLOW = 20_000.0  # nanoseconds per task and step; a sweep of 200 seeds at 60 tasks would take five hours
+
+
+def check_policy(policy: Any, workload: Workload | None = None, site: Site | None = None) -> Certificate:
+    """Capacity, bandwidth, states, numbers, determinism, memory, hindsight, speed. Nothing is raised.
+
+    A check that could not be made, because the policy was refused before, does not pass.
+    """
+    workload, site = workload or Workload.paper(), site or Site()
+    batch = workload.draw(TASKS, SEEDS, site)
+    began = time.perf_counter()
+    run, refusal = _attempt(lambda: play(policy, batch, site, workload.prior, trace=True))
+    spent = time.perf_counter() - began
+    meaning = "decisions that are not numbers, of the right shape, and allowed in every step"
+    if run is None:
+        return Certificate((Check("decisions", 1.0, 0.0, False, refusal), *_not_made()))
+    found = audit(run)
+    cells = SEEDS * batch.shape[1] * batch.horizon
+    return Certificate((
+        Check.at_most("decisions", 0, 0, f"refused {meaning}"),
+        Check.at_most("capacity", found.capacity, LIMIT, "samples per step above the site's compute or one task's cap"),
+        Check.at_most("bandwidth", found.bandwidth, LIMIT, "samples per step above the uplink"),
+        Check.at_most("states", found.misplaced, 0, "task-steps served in a state that cannot be served"),
+        _same("determinism", run, policy, batch, site, workload, "seeds that differ when the same run is repeated"),
+        _alone(run, policy, batch, site, workload),
+        _hindsight(policy, batch, site, workload),
+        _other_loads(policy, workload, site),
+        Check.at_most("speed", 1e9 * spent / cells, SLOW, f"nanoseconds per task and step, {cells:,} of them"),
+    ))  # fmt: skip
+
+
+def _not_made() -> tuple[Check, ...]:
+    names = ("capacity", "bandwidth", "states", "determinism", "batch", "hindsight", "loads", "speed")
+    return tuple(Check.not_made(name, "the policy was refused before") for name in names)
+
+
+def _attempt(action: Callable[[], Run]) -> tuple[Run | None, str]:
+    """The run, or why there is none, in one line."""
+    try:
+        return action(), ""
+    except PolicyError as error:
+        return None, str(error)
+    except Exception as error:
+        return None, f"decide raised {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _same(name: str, run: Run, policy: Policy, batch: Batch, site: Site, workload: Workload, meaning: str) -> Check:
+    again, refusal = _attempt(lambda: play(policy, batch, site, workload.prior, trace=True))
+    if again is None:
+        return Check(name, 1.0, 0.0, False, f"the second run was refused: {refusal}")
+    return Check.at_most(name, _differing(run, again), 0, meaning)
+
+
+def _differing(one: Run, other: Run) -> int:
+    """Seeds in which two runs of the same tasks gave anything different."""
+    assert one.trace is not None and other.trace is not None
+    same = (one.trace.compute == other.trace.compute) & (one.trace.bandwidth == other.trace.bandwidth)
+    return int((~same.all(axis=(0, 2))).sum())
+
+
+def _alone(run: Run, policy: Policy, batch: Batch, site: Site, workload: Workload) -> Check:
+    """A seed must not notice which others share its batch."""
+    last = batch.shape[0] - 1
+    alone, refusal = _attempt(lambda: play(policy, batch.rows(last, last + 1), site, workload.prior, trace=True))
+    if alone is None:
+        return Check("batch", 1.0, 0.0, False, f"a batch of one seed was refused: {refusal}")
+    assert run.trace is not None and alone.trace is not None
+    apart = np.abs(run.trace.compute[:, last] - alone.trace.compute[:, 0]).max()
+    return Check.at_most(
+        "batch", float(apart), 1e-9, "samples per step by which a seed alone differs from it in a batch"
+    )
+
+
+def _hindsight(policy: Policy, batch: Batch, site: Site, workload: Workload) -> Check:
+    """Change what a policy cannot know - every task that arrives later - and see that it decides the same until then."""
+    meaning = "steps decided differently because of tasks that had not yet arrived, or of work not yet done"
+    if getattr(policy, "clairvoyant", False):
+        return Check.at_most("hindsight", 0, 0, "clairvoyant by its own word: not asked")
+    cut = int(np.median(batch.arrival))
+    later = batch.arrival >= cut
+    other = replace(
+        batch,
+        data=np.where(later, batch.data * 0.5, batch.data),
+        deadline=np.where(later, batch.deadline + 3, batch.deadline),
+        a=np.where(later, batch.a * 0.9, batch.a),
+        work=np.where(later, batch.work * 0.5, batch.work),
+    )
+    first, _ = _attempt(lambda: play(policy, batch, site, workload.prior, trace=True))
+    second, _ = _attempt(lambda: play(policy, other, site, workload.prior, trace=True))
+    if first is None or second is None or first.trace is None or second.trace is None:
+        return Check.not_made("hindsight", "the policy was refused on changed tasks")
+    one, two = first.trace, second.trace
+    before = slice(0, cut)
+    differ = (one.compute[before] != two.compute[before]) | (one.bandwidth[before] != two.bandwidth[before])
+    return Check.at_most("hindsight", int(differ.any(axis=(1, 2)).sum()), 0, meaning)
+
+
+def _other_loads(policy: Policy, workload: Workload, site: Site) -> Check:
+    """One task, a crowd, a crowded uplink: refusals hide in corners."""
+    corners = [(workload, 1), (workload, 120), (Workload.network_heavy(), 40)]
+    refused = []
+    for tasks, load in corners:
+        run, refusal = _attempt(partial(play, policy, tasks.draw(load, 2, site), site, tasks.prior))
+        if run is None:
+            refused.append(refusal)
+    meaning = refused[0] if refused else "refusals with one task, with 120, and on a crowded uplink"
+    return Check.at_most("loads", len(refused), 0, meaning)

@@ -1,0 +1,186 @@
+"""The paper's ladder as a study: from no network to delay, jitter and energy, who leads, and does watching curves pay?
+
+Every rung plays the same tasks: only the site between them and their compute changes, or what success is judged by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from equipoise.errors import InputError
+from equipoise.share import policies as shelf
+from equipoise.share.comparison import Paired
+from equipoise.share.site import Site
+from equipoise.share.sweep import Sweep, sweep
+from equipoise.share.view import Policy, name_of
+from equipoise.share.workload import Workload
+
+SURE = 2.0  # standard errors beyond which a difference counts
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One more thing between a task and its success."""
+
+    name: str
+    site: dict[str, Any]
+    workload: dict[str, Any]
+    measure: str = "success"
+
+
+WIRED = {"delay": 0.0, "jitter": 0.0}
+RUNGS = (
+    Rung("no network", WIRED | {"bandwidth": float("inf")}, {"data": (0.0, 0.0)}),
+    Rung("+ transfer", WIRED, {}),
+    Rung("+ delay", {"jitter": 0.0}, {}),
+    Rung("+ jitter", {}, {}),
+    Rung("+ energy, pooled", {"power": "pooled"}, {}, "efficiency"),
+    Rung("+ energy, per_node", {"power": "per_node"}, {}, "efficiency"),
+    Rung("+ energy, linear", {"power": "linear"}, {}, "efficiency"),
+)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A sweep per rung, and what is read off them."""
+
+    rungs: tuple[Rung, ...]
+    sweeps: dict[str, Sweep]
+    learners: tuple[str, ...]  # policies that watch learning curves
+    published: tuple[str, ...]  # policies of the paper
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        return self.sweeps[self.rungs[0].name].loads
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Rung by rung and load by load: the leader and its lead, and the best learner against the best other."""
+        return [self._row(rung, load) for rung in self.rungs for load in self.loads]
+
+    def _row(self, rung: Rung, load: int) -> dict[str, Any]:
+        found = self.sweeps[rung.name]
+        ranked = self._ranked(rung, load, found.names)
+        cell = next(row for row in found.rows if row["policy"] == ranked[0] and row["load"] == load)
+        lead = self._gap(rung, load, ranked[0], ranked[1]) if len(ranked) > 1 else None
+        return {
+            "rung": rung.name, "load": load, "measure": rung.measure,
+            "leader": ranked[0], "value": cell[rung.measure], "value_se": cell[f"{rung.measure}_se"],
+            "runner_up": ranked[1] if len(ranked) > 1 else None, **_gap_cells("lead", lead),
+            **self._gain(rung, load, found.names, ""), **self._gain(rung, load, self.published, "published_"),
+        }  # fmt: skip
+
+    def _gain(self, rung: Rung, load: int, names: Sequence[str], prefix: str) -> dict[str, Any]:
+        """The best that watches curves, the best that does not, and what watching gains."""
+        learner = self._ranked(rung, load, [name for name in names if name in self.learners])[:1]
+        other = self._ranked(rung, load, [name for name in names if name not in self.learners])[:1]
+        gap = self._gap(rung, load, learner[0], other[0]) if learner and other else None
+        return {
+            f"{prefix}learner": learner[0] if learner else None,
+            f"{prefix}other": other[0] if other else None,
+            **_gap_cells(f"{prefix}gain", gap),
+        }
+
+    def _ranked(self, rung: Rung, load: int, names: Sequence[str]) -> list[str]:
+        """Best first; ties in the order they were given."""
+        rows = {row["policy"]: row[rung.measure] for row in self.sweeps[rung.name].rows if row["load"] == load}
+        return sorted(names, key=lambda name: -rows[name])
+
+    def _gap(self, rung: Rung, load: int, one: str, other: str) -> Paired:
+        gaps = self.sweeps[rung.name].paired(one, other, rung.measure)
+        return next(gap for gap in gaps if gap.load == load)
+
+    @property
+    def seed_rows(self) -> Iterator[dict[str, Any]]:
+        """The raw numbers: one plain dict per rung, policy, load and seed."""
+        for rung in self.rungs:
+            for row in self.sweeps[rung.name].seed_rows:
+                yield {"rung": rung.name} | {name: value for name, value in row.items() if name != "oracle"}
+
+    @property
+    def verdict(self) -> list[str]:
+        """Where watching learning curves pays and where it stops, in sentences made from the numbers."""
+        rows = self.rows
+        sentences = []
+        if set(self.published) & set(self.learners) and set(self.published) - set(self.learners):
+            sentences.append(_sentence("Among the published policies", rows, "published_gain"))
+        if set(self.learners) - set(self.published):
+            sentences.append(_sentence("With all policies here", rows, "gain"))
+        return sentences
+
+
+def _gap_cells(name: str, gap: Paired | None) -> dict[str, float | None]:
+    if gap is None:
+        return {name: None, f"{name}_se": None}
+    return {name: gap.difference, f"{name}_se": gap.standard_error}
+
+
+def pays(row: dict[str, Any], gain: str = "gain") -> bool | None:
+    """Whether the best learner is surely ahead of the best other (True), surely behind (False), or neither (None)."""
+    value, error = row[gain], row[f"{gain}_se"]
+    if value is None or error is None or abs(value) <= SURE * error:
+        return None
+    return bool(value > 0)
+
+
+def _sentence(who: str, rows: list[dict[str, Any]], gain: str) -> str:
+    """On which rungs, and at which loads, watching curves pays, and where it costs; a rung in neither list is even."""
+    loads = list(dict.fromkeys(row["load"] for row in rows))
+    words = []
+    for verb, wanted in (("pays", True), ("costs", False)):
+        places: dict[str, list[int]] = {}
+        for row in rows:
+            if pays(row, gain) is wanted:
+                places.setdefault(row["rung"], []).append(row["load"])
+        if not places:
+            words.append(f"{verb} on no rung")
+        else:
+            words.append(f"{verb} on " + ", ".join(f'"{rung}" ({_at(at, loads)})' for rung, at in places.items()))
+    return f"{who}, watching learning curves {'; it '.join(words)}."
+
+
+def _at(some: list[int], loads: list[int]) -> str:
+    return "every load" if len(some) == len(loads) else f"{', '.join(map(str, some))} tasks"
+
+
+def competitors() -> list[Policy]:
+    """The published policies, the corrected Uniform, and ours."""
+    extra = [policy for policy in shelf.ALL if policy.__name__ in ("UniformCorrected", "Hybrid")]
+    return [policy() for policy in (*shelf.PUBLISHED, *extra)]
+
+
+def ladder(
+    policies: Sequence[Policy] | None = None,
+    *,
+    loads: Sequence[int] = (10, 20, 40, 60),
+    seeds: int | Iterable[int] = 200,
+    progress: Progress | None = None,
+    site: Site | None = None,
+    workload: Workload | None = None,
+) -> Ladder:
+    """Climb rung by rung with the same tasks. `site` and `workload` are what the top rung has."""
+    chosen = list(competitors() if policies is None else policies)
+    if len(chosen) < 2:
+        raise InputError("a ladder needs two policies or more: there is no lead over nobody")
+    site, workload = site or Site(), workload or Workload.paper()
+    numbers = seeds if isinstance(seeds, int) else list(seeds)
+    sweeps = {
+        rung.name: sweep(
+            chosen, workload.but(**rung.workload), loads=loads, seeds=numbers, site=site.but(**rung.site),
+            progress=_part(progress, k),
+        )
+        for k, rung in enumerate(RUNGS)
+    }  # fmt: skip
+    learners = tuple(name_of(policy) for policy in chosen if isinstance(policy, shelf.Learning))
+    published = tuple(name_of(policy) for policy in chosen if type(policy) in shelf.PUBLISHED)
+    return Ladder(RUNGS, sweeps, learners, published)
+
+
+def _part(progress: Progress | None, rung: int) -> Progress | None:
+    """Progress of one rung as a part of the whole climb; every rung is as much work as the others."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(rung * total + done, len(RUNGS) * total)

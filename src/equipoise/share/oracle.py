@@ -1,0 +1,376 @@
+"""The oracle: how many tasks any policy could finish in time, clairvoyant or not. A bound to measure policies by.
+
+Linear program (docs/share.md, 2), with z_i the part of task i that is finished, x_i(t) computed and y_i(t) sent in slot t:
+
+    maximise sum z_i,  0 <= z_i <= 1,   sum_i x_i(t) <= capacity,  x_i(t) <= cap,  sum_i y_i(t) <= bandwidth,
+    W_i z_i <= X_i,    X_i(<= t) / W_i <= Y_i(<= t - 1 - delay_i) / D_i      (store-and-forward, relaxed)
+
+It is solved without y and mostly without a solver:
+
+1. The data behind x_i(t) can be sent from the arrival on, is due in slot t - 1 - delay_i, and has no limit of its own. By
+   Hall's theorem all of it fits through the uplink if and only if, in every interval of slots, what is released and due
+   inside is at most bandwidth times its length. So y goes; rows for intervals come in only when they are violated.
+2. Without those rows the amounts X that the slots can carry are a polymatroid (flows out of sources), on which the greedy
+   rule is optimal: tasks by ascending work, each as much as still fits. If its schedule also fits through the uplink, it
+   is the optimum.
+3. Otherwise HiGHS solves it with the violated intervals; what counts is the value of its prices, a bound whatever their
+   errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.compiled import kernel
+from equipoise.errors import InputError
+from equipoise.share.engine import DUST, SLACK
+from equipoise.share.site import Site
+from equipoise.share.workload import Batch, Workload
+
+if TYPE_CHECKING:
+    import highspy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Progress = Callable[[int, int], None]  # seeds done, and in all
+
+ROUNDING = 1e-6  # tasks by which an optimum may come out too low: arithmetic, not the engine's slack
+CROWDED = 1e-7  # of a slot's bandwidth by which an interval may overflow and count as kept; errs upwards
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What no policy can beat, a value a seed."""
+
+    seeds: Ints
+    tasks: int
+    optimum: Floats  # of the linear program, in tasks
+    bound: Ints  # its floor: whole tasks
+    exact: Ints | None = None  # tasks that a schedule exists for, if that was asked
+
+    @property
+    def percent(self) -> Floats:
+        """The bound in percent of tasks, per seed."""
+        return np.asarray(100.0 * self.bound / self.tasks)
+
+
+def oracle(
+    workload: Workload | None = None,
+    *,
+    load: int = 60,
+    seeds: int | Iterable[int] = 1,
+    site: Site | None = None,
+    exact: bool = False,
+    progress: Progress | None = None,
+) -> Bound:
+    """The most tasks that any policy can finish in time on the fluid pool, seed by seed.
+
+    `exact` also decides whole tasks and true store-and-forward, by integer programming: for few tasks (oracle_exact).
+    """
+    site, workload = site or Site(), workload or Workload.paper()
+    batch = workload.draw(load, seeds, site)
+    count, tasks = batch.shape
+    optimum, bound, best = np.empty(count), np.empty(count, np.int64), np.empty(count, np.int64)
+    for row in range(count):
+        jobs = jobs_of(batch, row, site)
+        optimum[row] = lp_optimum(jobs)
+        bound[row] = floor_of(optimum[row], jobs)
+        if exact:
+            best[row] = _exact(jobs)
+        if progress is not None:
+            progress(row + 1, count)
+    return Bound(batch.seeds, tasks, optimum, bound, best if exact else None)
+
+
+def bound_of(batch: Batch, row: int, site: Site) -> int:
+    """The bound for one seed of a batch: tasks."""
+    if not 0 <= row < batch.shape[0]:
+        raise InputError(
+            f"bound_of: row {row} of a batch of {batch.shape[0]} seeds; expected 0 to {batch.shape[0] - 1}"
+        )
+    jobs = jobs_of(batch, row, site)
+    return floor_of(lp_optimum(jobs), jobs)
+
+
+def _exact(jobs: Jobs) -> int:
+    from equipoise.share.oracle_exact import exact_optimum
+
+    return exact_optimum(jobs)
+
+
+def floor_of(optimum: float, jobs: Jobs) -> int:
+    """The whole tasks that an optimum allows any policy.
+
+    The engine lets sums round up to SLACK above their limits. Scaled down by 1 + SLACK / limit, what a policy did obeys the
+    program, whose optimum is thus at least that fraction of the policy's successes.
+    """
+    slack = 1.0 + SLACK / min(jobs.capacity, jobs.cap, jobs.bandwidth)
+    return min(int(np.floor(slack * optimum + ROUNDING)), jobs.count)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The tasks of one seed that could finish if they were alone, in slots and samples, and what the site has for them."""
+
+    arrival: Ints  # the first slot to send in
+    delay: Ints
+    ready: Ints  # the first slot to compute in, with the whole uplink
+    end: Ints  # the first slot too late to compute in
+    data: Floats
+    work: Floats
+    slots: int
+    capacity: float
+    cap: float
+    bandwidth: float
+
+    @property
+    def count(self) -> int:
+        return len(self.work)
+
+
+def jobs_of(batch: Batch, row: int, site: Site) -> Jobs:
+    """One seed as the engine plays it: the last computing slot is deadline - 1, and amounts up to DUST are nothing."""
+    cap, bandwidth = site.most_per_task, float(site.bandwidth)
+    arrival, delay = np.ceil(batch.arrival[row]).astype(np.int64), batch.delay[row].astype(np.int64)
+    data, work = np.maximum(batch.data[row] - DUST, 0.0), batch.work[row] - DUST
+    sending = np.where(data > 0.0, np.maximum(np.ceil(data / (bandwidth + SLACK)), 1.0), 0.0).astype(np.int64)
+    ready = arrival + sending + delay
+    end = np.minimum(np.ceil(batch.deadline[row]).astype(np.int64), batch.horizon)
+    able = (work <= (cap + SLACK) * (end - ready)) & (end > ready)
+    return Jobs(
+        arrival[able], delay[able], ready[able], end[able], data[able], work[able],
+        slots=batch.horizon, capacity=site.capacity, cap=cap, bandwidth=bandwidth,
+    )  # fmt: skip
+
+
+def lp_optimum(jobs: Jobs) -> float:
+    """The optimum of the linear program, in tasks."""
+    if not jobs.count:
+        return 0.0
+    computed = np.zeros((jobs.count, jobs.slots))
+    fill_slots(np.argsort(jobs.work), jobs.work, jobs.ready, jobs.end, jobs.cap, jobs.capacity, computed)
+    if Uplink(jobs).fits(computed):
+        return float((computed.sum(axis=1) / jobs.work).sum())
+    return Program(jobs).solve()
+
+
+@kernel
+def fill_slots(
+    order: Ints, work: Floats, ready: Ints, end: Ints, cap: float, capacity: float, computed: Floats
+) -> None:
+    """Greedy on the polymatroid: each task in `order` gets as much of its work as the slots can carry besides the earlier.
+
+    Late slots first, so that its data has time; when they are full, earlier tasks move along augmenting paths.
+    """
+    tasks, slots = computed.shape
+    dust = 1e-13 * max(cap, capacity)
+    free = np.full(slots, capacity)
+    closed = np.zeros(slots, np.bool_)  # no path leads from here to a free slot, nor ever will
+    from_slot, by_task = np.empty(slots, np.int64), np.empty(slots, np.int64)
+    asked, queue = np.empty(tasks, np.bool_), np.empty(slots, np.int64)
+    for i in order:
+        left = work[i]
+        for t in range(end[i] - 1, ready[i] - 1, -1):
+            part = min(left, cap, free[t])
+            computed[i, t] = part
+            free[t] -= part
+            left -= part
+        while left > dust:
+            found = _free_slot(i, ready, end, cap, dust, free, closed, computed, from_slot, by_task, asked, queue)
+            if found < 0:
+                break
+            left -= _augment(found, left, cap, free, computed, from_slot, by_task)
+
+
+@kernel
+def _free_slot(
+    i: int, ready: Ints, end: Ints, cap: float, dust: float, free: Floats, closed: NDArray[np.bool_], computed: Floats,
+    from_slot: Ints, by_task: Ints, asked: NDArray[np.bool_], queue: Ints,
+) -> int:  # fmt: skip
+    """Breadth first from task i over slots where it could do more, through tasks that could do less there; -1: none."""
+    tasks = computed.shape[0]
+    asked[:] = False
+    by_task[:] = -1
+    head, tail, j, here = 0, 0, i, -1
+    while True:
+        asked[j] = True
+        for t in range(end[j] - 1, ready[j] - 1, -1):
+            if by_task[t] < 0 and not closed[t] and computed[j, t] < cap - dust:
+                by_task[t], from_slot[t] = j, here
+                if free[t] > dust:
+                    return t
+                queue[tail] = t
+                tail += 1
+        j = -1
+        while j < 0:
+            if head == tail:
+                for k in range(tail):
+                    closed[queue[k]] = True
+                return -1
+            here = queue[head]
+            for k in range(tasks):
+                if not asked[k] and computed[k, here] > dust:
+                    j = k
+                    break
+            if j < 0:
+                head += 1
+
+
+@kernel
+def _augment(
+    found: int, left: float, cap: float, free: Floats, computed: Floats, from_slot: Ints, by_task: Ints
+) -> float:
+    """Move as much as every step of the path allows, and say how much."""
+    part, t = min(left, free[found]), found
+    while t >= 0:
+        part = min(part, cap - computed[by_task[t], t])
+        if from_slot[t] >= 0:
+            part = min(part, computed[by_task[t], from_slot[t]])
+        t = from_slot[t]
+    free[found] -= part
+    t = found
+    while t >= 0:
+        computed[by_task[t], t] += part
+        if from_slot[t] >= 0:
+            computed[by_task[t], from_slot[t]] -= part
+        t = from_slot[t]
+    return float(part)
+
+
+class Uplink:
+    """What must be sent for a schedule of computing, and the intervals [release, due] it would overfill."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs = jobs
+        self.releases, self.release = np.unique(jobs.arrival, return_inverse=True)
+        self.density = jobs.data / jobs.work  # data behind a sample of work
+        lengths = np.arange(jobs.slots)[None, :] - self.releases[:, None] + 1.0
+        self.room = np.where(lengths > 0, jobs.bandwidth * np.maximum(lengths, 1.0), np.inf)
+
+    def fits(self, computed: Floats) -> bool:
+        """Whether the data of what is computed, [tasks, slots], can be there in time."""
+        if not np.isfinite(self.jobs.bandwidth):
+            return True
+        tasks, slots = np.nonzero(computed)
+        return bool((self.excess(tasks, slots, computed[tasks, slots]) <= CROWDED * self.jobs.bandwidth).all())
+
+    def excess(self, task: Ints, slot: Ints, computed: Floats) -> Floats:
+        """By how much the data released and due in each interval exceeds its room: [releases, slots]."""
+        demand = np.zeros(self.room.shape)
+        np.add.at(demand, (self.release[task], self.due(task, slot)), self.density[task] * computed)
+        inside = np.cumsum(np.cumsum(demand[::-1], axis=0)[::-1], axis=1)  # released from here on, due up to here
+        return np.asarray(inside - self.room)
+
+    def due(self, task: Ints, slot: Ints) -> Ints:
+        """The last slot to send in what is computed in `slot`; of no account for a task without data."""
+        return np.asarray(np.maximum(slot - 1 - self.jobs.delay[task], 0))
+
+    def price(self, task: Ints, slot: Ints, prices: Floats) -> Floats:
+        """What a sample computed pays for its data, given a price for each interval: those that contain it add up."""
+        around = np.cumsum(np.cumsum(prices, axis=0)[:, ::-1], axis=1)[:, ::-1]
+        return np.asarray(self.density[task] * around[self.release[task], self.due(task, slot)])
+
+
+class Program:
+    """The linear program in x alone, in units of the cap; interval rows are added as they are violated."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs, self.uplink = jobs, Uplink(jobs)
+        lengths = jobs.end - jobs.ready
+        self.task = np.repeat(np.arange(jobs.count), lengths)
+        self.slot = np.concatenate([np.arange(a, b) for a, b in zip(jobs.ready, jobs.end, strict=True)])
+        self.need = jobs.work / jobs.cap
+        self.most = np.minimum(1.0, self.need)[self.task]
+        self.value = 1.0 / self.need[self.task]
+        self.room = np.concatenate([np.full(jobs.slots, jobs.capacity / jobs.cap), self.need])
+        self.rows: list[tuple[int, int]] = []  # intervals: the number of the release, the due slot
+
+    def solve(self) -> float:
+        """Solve, add the intervals overfilled most, and again, until everything can be sent."""
+        solver = self._without_uplink()
+        while True:
+            run(solver)
+            solution = solver.getSolution()
+            computed = self.jobs.cap * np.asarray(solution.col_value)
+            violated = self._violated(computed)
+            if not violated:
+                return self._value_of_prices(-np.asarray(solution.row_dual))
+            self._add(solver, violated)
+
+    def _without_uplink(self) -> highspy.Highs:
+        """A row a slot, a row a task."""
+        import highspy
+
+        columns = len(self.task)
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = columns, len(self.room)
+        model.col_cost_, model.col_lower_, model.col_upper_ = -self.value, np.zeros(columns), self.most
+        model.row_lower_, model.row_upper_ = np.full(len(self.room), -np.inf), self.room
+        model.a_matrix_.start_ = 2 * np.arange(columns + 1)
+        model.a_matrix_.index_ = np.stack([self.slot, self.jobs.slots + self.task], axis=1).ravel()
+        model.a_matrix_.value_ = np.ones(2 * columns)
+        return solver_of(model, presolve="off", dual_feasibility_tolerance=1e-9)
+
+    def _violated(self, computed: Floats) -> list[tuple[int, int]]:
+        """Overfilled intervals, worse than their neighbours: few rows cut as much as all (they are dense), and as fast."""
+        excess = self.uplink.excess(self.task, self.slot, computed)
+        around = np.pad(excess, 1, constant_values=-np.inf)
+        peak = (excess >= around[:-2, 1:-1]) & (excess > around[2:, 1:-1])
+        peak &= (excess >= around[1:-1, :-2]) & (excess > around[1:-1, 2:])
+        found = np.argwhere(peak & (excess > CROWDED * self.jobs.bandwidth)).tolist()
+        known = set(self.rows)
+        return [(release, due) for release, due in found if (release, due) not in known]
+
+    def _add(self, solver: highspy.Highs, intervals: list[tuple[int, int]]) -> None:
+        """In units of one slot's bandwidth."""
+        scale = self.jobs.cap / self.jobs.bandwidth
+        release, due = self.uplink.release[self.task], self.uplink.due(self.task, self.slot)
+        amount = scale * self.uplink.density[self.task]
+        inside = [np.flatnonzero((release >= r) & (due <= e) & (amount > 0.0)) for r, e in intervals]
+        start = np.cumsum([0] + [len(columns) for columns in inside])
+        columns = np.concatenate(inside)
+        room = np.array([self.uplink.room[row] for row in intervals]) / self.jobs.bandwidth
+        solver.addRows(
+            len(intervals), np.full(len(intervals), -np.inf), room, len(columns),
+            start[:-1].astype(np.int32), columns.astype(np.int32), amount[columns],
+        )  # fmt: skip
+        self.rows += intervals
+
+    def _value_of_prices(self, price: Floats) -> float:
+        """Weak duality: for any prices >= 0, their rows' room and each column's profit at its most bound the optimum."""
+        price = np.maximum(price, 0.0)
+        n, slots = len(self.room), self.jobs.slots
+        per_interval = np.zeros(self.uplink.room.shape)
+        for row, paid in zip(self.rows, price[n:], strict=True):
+            per_interval[row] = paid / self.jobs.bandwidth
+        sending = self.jobs.cap * self.uplink.price(self.task, self.slot, per_interval)
+        profit = self.value - price[self.slot] - price[slots + self.task] - sending
+        rooms = price[:n] @ self.room + per_interval[per_interval > 0] @ self.uplink.room[per_interval > 0]
+        return float(rooms + np.maximum(profit, 0.0) @ self.most)
+
+
+def solver_of(model: highspy.HighsLp, **options: Any) -> highspy.Highs:
+    """HiGHS on one thread, without a word."""
+    import highspy
+
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver.silent()
+    for name, value in ({"threads": 1} | options).items():
+        solver.setOptionValue(name, value)
+    solver.passModel(model)
+    return solver
+
+
+def run(solver: highspy.Highs) -> None:
+    """Solve; if this thread's HiGHS was started with more workers by someone else, on as many as it has."""
+    import highspy
+
+    if solver.run() == highspy.HighsStatus.kError:
+        solver.setOptionValue("threads", 0)
+        if solver.run() == highspy.HighsStatus.kError:
+            raise RuntimeError(f"HiGHS could not solve the oracle's program: {solver.getModelStatus()}")

@@ -1,0 +1,305 @@
+"""Hybrid, our own: keep the most tasks that fit in time by what a success costs, pace them, and race when unsure.
+
+Fails nowhere we know of: it learns curves as a learner does, gives everyone a floor as Uniform does, and leaves tasks
+that cannot make it. Weak where nothing can be foretold: then it is little better than the shortest task first.
+
+Every step (docs/share.md, 3):
+
+1. Estimate the work left of every task, with its uncertainty.
+2. Send: the most transfers that arrive in time for their work (Moore and Hodgson), smallest first.
+3. Price: the expected samples per success if a task is run until it pays to give up (a Gittins index).
+4. Keep: the most tasks, those expected to arrive among them, whose prices fit before their deadlines.
+5. Pace: compute only as much as the kept need with a margin; all of the site if estimates cannot be trusted.
+6. Serve: probes and a floor for all, then who cannot wait, then by deadline, then what is left by price.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.compiled import kernel
+from equipoise.errors import InputError
+from equipoise.share.estimators import Estimate, Estimator, Fit
+from equipoise.share.estimators.familiar import Familiar
+from equipoise.share.normal import below, quantile
+from equipoise.share.planning import keep_most
+from equipoise.share.policies.learning import Learning
+from equipoise.share.split import insert
+from equipoise.share.task import COMPUTING, DELAYED, PENDING, SENDING
+from equipoise.share.view import Decision, Policy, Scene, View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+PROBES = np.array([0.5, 1.0, 2.0, 4.0])  # samples in the first four steps, times `probe`
+PARTS = 8  # quantiles by which a belief is priced
+SEEN = 4  # observations after which an estimate counts in the trust of a seed
+FLOOR_MOST = 0.9  # of the budget
+GOLDEN = 0.6180339887498949  # its multiples are spread evenly over (0, 1)
+
+
+@dataclass(frozen=True)
+class Hybrid(Learning):
+    """Constants were chosen on seeds 4000-4599, those of real curves on the fitting half of the recording.
+
+    `margin`: standard deviations of work that pace leaves room for. `floor`: part of the budget that all who compute
+    share, per unit of mean spread. `probe`: size of the first steps. `ahead`: steps of arrivals that are expected.
+    `trust`: mean spread of ln work above which it races (0: always, infinity: never) - the fallback switch.
+    """
+
+    estimator: Estimator = field(default_factory=Familiar)
+    margin: float = 2.5
+    floor: float = 0.1
+    probe: float = 0.5
+    ahead: float = 16.0
+    trust: float = 0.5
+
+    colour: ClassVar[str] = "#2563eb"
+    marker: ClassVar[str] = "circle"
+
+    def __post_init__(self) -> None:
+        for name in ("margin", "floor", "probe", "ahead", "trust"):
+            value = getattr(self, name)
+            if math.isnan(value) or value < 0 or (math.isinf(value) and name != "trust"):
+                raise InputError(f"Hybrid: {name} is {value!r}; expected a number of zero or more")
+
+    def start(self, scene: Scene) -> Policy:
+        shape = (scene.seeds, scene.tasks)
+        rule = Rule(self.margin, self.floor, self.probe, self.ahead, self.trust, scene.site.delay,
+                    float(len(scene.site.servers)))  # fmt: skip
+        return Planning(self.estimator.start(scene), rule, np.zeros(shape), np.ones(shape))
+
+
+class Rule(NamedTuple):
+    """The policy's constants, and two of the site's."""
+
+    margin: float
+    floor: float
+    probe: float
+    ahead: float
+    trust: float
+    delay: float
+    servers: float
+
+
+@dataclass
+class Planning:
+    """Hybrid in a run; it remembers what it last believed of every task, to expect more like them."""
+
+    fit: Fit
+    rule: Rule
+    log_work: Floats
+    spread: Floats
+
+    def decide(self, view: View) -> Decision:
+        self.fit.learn(view)
+        estimate = self.fit.estimate(view)
+        bandwidth, compute = np.zeros(view.state.shape), np.zeros(view.state.shape)
+        _decide(view, estimate, self.log_work, self.spread, self.rule, bandwidth, compute)
+        return Decision(bandwidth, compute)
+
+
+class Jobs(NamedTuple):
+    """Room for the jobs of one seed: tasks that are here, and some that are expected; sorted by `due`."""
+
+    task: Ints  # -1: expected
+    due: Floats  # steps from now
+    work: Floats  # samples
+    kept: Bools
+    heap: Ints
+    order: Ints
+    key: Floats
+
+
+@kernel
+def _decide(
+    view: View, estimate: Estimate, log_work: Floats, spread: Floats, rule: Rule, bandwidth: Floats, compute: Floats
+) -> None:
+    seeds, tasks = view.state.shape
+    room = 3 * tasks
+    jobs = Jobs(
+        np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room, np.bool_), np.empty(room, np.int64),
+        np.empty(room, np.int64), np.empty(room),
+    )  # fmt: skip
+    price, need, keep = np.empty(tasks), np.empty(tasks), np.empty(tasks, np.bool_)
+    for s in range(seeds):
+        _send(view, estimate, s, rule, jobs, bandwidth[s])
+        computing = 0
+        for i in range(tasks):
+            if SENDING <= view.state[s, i] <= COMPUTING:
+                log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
+                price[i] = _price(
+                    log_work[s, i], spread[s, i], view.samples[s, i], view.task_cap * _time(view, s, i, rule)
+                )
+                computing += view.state[s, i] == COMPUTING
+        if computing > 0:
+            n = _gather(view, price, log_work[s], spread[s], s, rule, jobs)
+            demand = _keep(jobs, n, view.capacity, keep)
+            _serve(view, estimate, s, rule, demand, price, need, keep, jobs, compute[s])
+
+
+@kernel
+def _time(view: View, s: int, i: int, rule: Rule) -> float:
+    """Steps in which a task may compute, less what it is expected to wait before."""
+    time = float(view.deadline[s, i] - view.step)
+    if view.state[s, i] == SENDING:
+        time -= rule.delay + 1.0
+    elif view.state[s, i] == DELAYED:
+        time -= 0.5 * rule.delay
+    return time
+
+
+@kernel
+def _send(view: View, estimate: Estimate, s: int, rule: Rule, jobs: Jobs, given: Floats) -> None:
+    """The most transfers that leave time for the expected work, smallest first; then the others, smallest first."""
+    n = 0
+    for i in range(view.state.shape[1]):
+        if view.state[s, i] == SENDING:
+            jobs.key[i] = _time(view, s, i, rule) - math.ceil(estimate.left[s, i] / view.task_cap)
+            n = insert(jobs.order, n, jobs.key, i)
+    for j in range(n):
+        i = jobs.order[j]
+        jobs.task[j], jobs.due[j], jobs.work[j] = i, jobs.key[i], view.data_left[s, i]
+    keep_most(jobs.work, jobs.due, n, view.bandwidth, jobs.kept, jobs.heap)
+    left = view.bandwidth
+    for wanted in (True, False):
+        m = 0
+        for j in range(n):
+            if jobs.kept[j] == wanted:
+                m = insert(jobs.order, m, jobs.work, j)
+        for k in range(m):
+            j = jobs.order[k]
+            given[jobs.task[j]] = min(jobs.work[j], left)
+            left -= given[jobs.task[j]]
+
+
+@kernel
+def _price(log_work: float, spread: float, done: float, most: float) -> float:
+    """Expected samples per success, if the task is run until the best point to give up, at most `most` samples on.
+
+    min over d of E[min(W - done, d)] / P(W <= done + d), given W > done; infinite if success is out of reach.
+    """
+    start = below((math.log(max(done, 1e-9)) - log_work) / spread)
+    price, spent = np.inf, 0.0
+    for k in range(PARTS):
+        u = start + (k + 0.5) / PARTS * (1.0 - start)
+        more = max(math.exp(log_work + spread * quantile(u)) - done, 0.1)
+        if more > most:
+            break
+        spent += more
+        price = min(price, (spent + more * (PARTS - k - 1)) / (k + 1.0))
+    return price
+
+
+@kernel
+def _gather(view: View, price: Floats, log_work: Floats, spread: Floats, s: int, rule: Rule, jobs: Jobs) -> int:
+    """Everyone here at their price, and arrivals expected at the mean rate so far, like those that came; their number."""
+    tasks = view.state.shape[1]
+    n, came, slack = 0, 0, 0.0
+    for i in range(tasks):
+        if view.state[s, i] == PENDING:
+            continue
+        jobs.heap[came] = i  # those that came
+        came += 1
+        slack += view.deadline[s, i] - view.arrival[s, i]
+        if view.state[s, i] <= COMPUTING:
+            jobs.key[i] = _time(view, s, i, rule)
+            n = insert(jobs.order, n, jobs.key, i)
+    for j in range(n):
+        i = jobs.order[j]
+        jobs.task[j], jobs.due[j], jobs.work[j] = i, jobs.key[i], price[i]
+    rate, slack = came / (view.step + 1.0), slack / came - rule.delay - 1.0
+    for j in range(int(min(rate * rule.ahead, 2.0 * tasks))):
+        like = jobs.heap[j % came]
+        work = math.exp(log_work[like] + spread[like] * quantile((0.5 + GOLDEN * j) % 1.0))
+        n = _insert_job(jobs, n, slack + (j + 1) / rate, work if work <= view.task_cap * slack else np.inf)
+    return n
+
+
+@kernel
+def _insert_job(jobs: Jobs, n: int, due: float, work: float) -> int:
+    """Put an expected task among the n jobs, which ascend in `due`; the new n."""
+    at = n
+    while at > 0 and jobs.due[at - 1] > due:
+        jobs.task[at], jobs.due[at], jobs.work[at] = jobs.task[at - 1], jobs.due[at - 1], jobs.work[at - 1]
+        at -= 1
+    jobs.task[at], jobs.due[at], jobs.work[at] = -1, due, work
+    return n + 1
+
+
+@kernel
+def _keep(jobs: Jobs, n: int, capacity: float, keep: Bools) -> float:
+    """Mark the tasks that are kept; the rate at which all that is kept gets done in time."""
+    keep_most(jobs.work, jobs.due, n, capacity, jobs.kept, jobs.heap)
+    done, demand = 0.0, 0.0
+    for j in range(n):
+        if jobs.task[j] >= 0:
+            keep[jobs.task[j]] = jobs.kept[j]
+        if jobs.kept[j]:
+            done += jobs.work[j]
+            demand = max(demand, done / max(jobs.due[j], 1.0))
+    return demand
+
+
+@kernel
+def _serve(
+    view: View, estimate: Estimate, s: int, rule: Rule, demand: float, price: Floats, need: Floats, keep: Bools,
+    jobs: Jobs, given: Floats,
+) -> None:  # fmt: skip
+    """Pace, then give: probes and floor, who cannot wait, by deadline, what is left by price."""
+    cap, tasks = view.task_cap, view.state.shape[1]
+    computing, needed, doubt, seen = 0, 0.0, 0.0, 0
+    for i in range(tasks):
+        if view.state[s, i] == COMPUTING:
+            computing += 1
+            left, spread = estimate.left[s, i], estimate.spread[s, i]
+            spare = rule.margin * spread * math.exp(estimate.log_work[s, i])
+            need[i] = min((left + spare) / max(_time(view, s, i, rule), 1.0), cap)
+            needed += need[i] if keep[i] else 0.0
+            if view.observations[s, i] >= SEEN:
+                doubt += spread
+                seen += 1
+    doubt = doubt / seen if seen > 0 else 0.0
+    race = doubt > rule.trust or rule.trust == 0.0
+    budget = view.capacity if race else min(max(demand, needed), view.capacity)
+    even = cap if race else min(budget / rule.servers, cap)
+    floor = min(FLOOR_MOST, rule.floor * doubt) * budget / computing
+    left, n = budget, 0
+    for i in range(tasks):
+        if view.state[s, i] != COMPUTING:
+            continue
+        first = rule.probe * PROBES[view.observations[s, i]] if view.observations[s, i] < SEEN else 0.0
+        given[i] = min(max(floor, first), cap, left)
+        left -= given[i]
+        if keep[i]:
+            jobs.key[i] = float(view.deadline[s, i])
+            n = insert(jobs.order, n, jobs.key, i)
+    if needed <= view.capacity:
+        for k in range(n):
+            i = jobs.order[k]
+            if need[i] >= even:
+                left -= _raise(given, i, need[i], left)
+    for k in range(n):
+        i = jobs.order[k]
+        left -= _raise(given, i, max(even, need[i]), left)
+    if left > 0.0:
+        others = 0
+        for i in range(tasks):
+            if view.state[s, i] == COMPUTING:
+                others = insert(jobs.order, others, price, i)
+        for k in range(others):
+            left -= _raise(given, jobs.order[k], cap, left)
+
+
+@kernel
+def _raise(given: Floats, i: int, level: float, left: float) -> float:
+    """Give task i up to `level`, out of what is left; what it took."""
+    more = min(max(level - given[i], 0.0), left)
+    given[i] += more
+    return float(more)

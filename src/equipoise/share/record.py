@@ -1,0 +1,227 @@
+"""Record real learning curves: train scikit-learn models sample by sample and measure the held-out error on the way.
+
+Every combination of model, setting, data and seed is kept, whatever its curve looks like.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data import load
+from equipoise.data.dataset import Dataset
+from equipoise.data.split import Targets, hold_out
+from equipoise.errors import InputError, unknown_name
+from equipoise.share.recording import Name, Recording
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Progress = Callable[[int, int, Name], None]  # curves recorded, of how many, the one just recorded
+
+MINI_BATCH = 4  # real samples in one sample of the site: what a task computes there is a small batch
+LAST = 5000  # samples of the site; 20,000 real ones, 22 passes over half of the digits
+REPEATS = 2
+HELD_OUT = 0.5  # of each class, so that an error is measured on hundreds of samples
+GRID: Ints = np.unique(np.round(np.geomspace(1, LAST, 66)).astype(np.int64))  # 57 places
+
+
+@dataclass(frozen=True)
+class Model:
+    """A scikit-learn class with `partial_fit`, and the settings it is trained with."""
+
+    module: str
+    kind: str
+    settings: tuple[dict[str, Any], ...]
+    fixed: tuple[tuple[str, Any], ...] = ()
+    seeded: bool = True  # naive Bayes takes no random_state
+
+    def build(self, settings: dict[str, Any], seed: int) -> Any:
+        made = getattr(importlib.import_module(f"sklearn.{self.module}"), self.kind)
+        chance = {"random_state": seed} if self.seeded else {}
+        return made(**dict(self.fixed), **settings, **chance)
+
+
+@dataclass(frozen=True)
+class Material:
+    """A data set, and what makes it harder: fewer classes, other questions, wrong labels, blurred features."""
+
+    source: str
+    only: tuple[int, ...] = ()
+    parity: bool = False
+    wrong_labels: float = 0.0  # of the training samples; held-out labels stay true
+    blur: float = 0.0  # standard deviation of noise on features in [0, 1], training and held-out
+
+
+MODELS: dict[str, Model] = {
+    "sgd": Model(
+        "linear_model", "SGDClassifier",
+        (
+            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.1},
+            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.01},
+            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.001},
+            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.1},
+            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.01},
+            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.001},
+            {"loss": "log_loss", "learning_rate": "invscaling", "eta0": 0.1},
+            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.01, "alpha": 0.01},
+            {"loss": "modified_huber", "learning_rate": "constant", "eta0": 0.003},
+            {"loss": "hinge", "learning_rate": "optimal", "alpha": 0.001},
+            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.01, "average": True},
+        ),
+    ),
+    "perceptron": Model("linear_model", "Perceptron", ({}, {"penalty": "l2", "alpha": 0.001})),
+    "passive-aggressive": Model(
+        "linear_model", "SGDClassifier", ({"eta0": 1.0}, {"eta0": 0.003}),
+        fixed=(("loss", "hinge"), ("penalty", None), ("learning_rate", "pa1")),
+    ),
+    "naive-bayes-gaussian": Model(
+        "naive_bayes", "GaussianNB", ({"var_smoothing": 1e-3}, {"var_smoothing": 0.1}), seeded=False
+    ),
+    "naive-bayes-bernoulli": Model("naive_bayes", "BernoulliNB", ({"binarize": 0.3},), seeded=False),
+    "naive-bayes-multinomial": Model("naive_bayes", "MultinomialNB", ({"alpha": 1.0},), seeded=False),
+    "mlp": Model(
+        "neural_network", "MLPClassifier",
+        (
+            {"hidden_layer_sizes": (16,), "solver": "sgd", "learning_rate_init": 0.1, "batch_size": 8},
+            {"hidden_layer_sizes": (16,), "solver": "sgd", "learning_rate_init": 0.01, "batch_size": 4},
+            {"hidden_layer_sizes": (64,), "solver": "sgd", "learning_rate_init": 0.01, "batch_size": 16},
+            {"hidden_layer_sizes": (64,), "solver": "sgd", "learning_rate_init": 0.003, "batch_size": 4},
+            {"hidden_layer_sizes": (16,), "solver": "adam", "learning_rate_init": 0.001, "batch_size": 8},
+            {"hidden_layer_sizes": (64,), "solver": "adam", "learning_rate_init": 0.0003, "batch_size": 16},
+            {"hidden_layer_sizes": (32, 16), "solver": "adam", "learning_rate_init": 0.003, "batch_size": 16},
+        ),
+        fixed=(("shuffle", False),),
+    ),
+}  # fmt: skip
+
+DATA: dict[str, Material] = {
+    "digits": Material("digits"),
+    "digits-look-alike": Material("digits", only=(1, 3, 5, 8, 9)),
+    "digits-even-or-odd": Material("digits", parity=True),
+    "digits-wrong-labels": Material("digits", wrong_labels=0.2),
+    "digits-blurred": Material("digits", blur=0.3),
+    "breast-cancer": Material("breast_cancer"),
+    "breast-cancer-wrong-labels": Material("breast_cancer", wrong_labels=0.2),
+    "breast-cancer-blurred": Material("breast_cancer", blur=0.2),
+}
+
+
+def record(
+    models: Iterable[str] | None = None,
+    data: Iterable[str] | None = None,
+    repeats: int = REPEATS,
+    progress: Progress | None = None,
+    seed: int = 0,
+) -> Recording:
+    """Train every setting of these models on these data, `repeats` times each with seeds `seed`, `seed` + 1, ...
+
+    A curve depends on its own name only, not on what else is recorded. Errors are of held-out samples.
+    """
+    if repeats < 1:
+        raise InputError(f"record: repeats is {repeats}; expected 1 or more")
+    if seed < 0:
+        raise InputError(f"record: seed is {seed}; expected zero or more")
+    plan = list(_plan(_known("model", models, MODELS), _known("data set", data, DATA), repeats, seed))
+    errors = []
+    for done, (name, settings) in enumerate(plan, 1):
+        errors.append(train(name, settings))
+        if progress is not None:
+            progress(done, len(plan), name)
+    return Recording.of([(GRID, found) for found in errors], [name for name, _ in plan])
+
+
+def _known(kind: str, given: Iterable[str] | None, known: dict[str, Any]) -> list[str]:
+    names = list(dict.fromkeys(known if given is None else given))
+    for name in names:
+        if name not in known:
+            raise unknown_name(kind, name, known)
+    if not names:
+        raise InputError(f"record: no {kind}; expected some of {', '.join(known)}")
+    return names
+
+
+def _plan(models: Sequence[str], data: Sequence[str], repeats: int, seed: int) -> Iterator[tuple[Name, dict[str, Any]]]:
+    """What is trained, in order: every combination."""
+    for model in models:
+        for settings in MODELS[model].settings:
+            for material in data:
+                for number in range(seed, seed + repeats):
+                    yield Name(model, material, _spelled(settings), str(number)), settings
+
+
+def _spelled(settings: dict[str, Any]) -> str:
+    return " ".join(f"{key}={str(value).replace(' ', '')}" for key, value in settings.items()) or "as-is"
+
+
+def train(name: Name, settings: dict[str, Any]) -> Floats:
+    """One model from its first sample to its last; its held-out error at every place of the grid."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
+
+    rng = np.random.default_rng([int(name.seed), zlib.crc32(str(name[:3]).encode())])
+    data = prepare(DATA[name.data], rng)
+    model = MODELS[name.model].build(settings, int(rng.integers(2**31)))
+    stream = _passes(len(data.y), int(GRID[-1]) * MINI_BATCH, rng)
+    errors, seen = np.empty(len(GRID)), 0
+    # One thread adds up in one order everywhere; naive Bayes takes ln 0 for a class not yet seen.
+    with threadpool_limits(1), np.errstate(divide="ignore"):
+        for place, until in enumerate(GRID * MINI_BATCH):
+            rows = stream[seen:until]
+            _teach(model, data.X[rows], data.y[rows], data.classes)
+            errors[place], seen = held_out_error(model, data), until
+    return errors
+
+
+def prepare(material: Material, rng: np.random.Generator) -> Dataset:
+    """Features scaled to [0, 1], half of each class held out, and made harder as the material says."""
+    X, y = _samples(material.source)
+    if material.only:
+        keep = np.isin(y, material.only)
+        X, y = X[keep], np.searchsorted(material.only, y[keep])
+    y = y % 2 if material.parity else y
+    classes = int(y.max()) + 1
+    if material.blur:
+        X = np.clip(X + material.blur * rng.standard_normal(X.shape), 0.0, 1.0)  # counts must not be negative
+    taught, held = hold_out(y, HELD_OUT, int(rng.integers(2**31)))
+    labels = y[taught].copy()
+    wrong = rng.random(len(labels)) < material.wrong_labels
+    labels[wrong] = (labels[wrong] + rng.integers(1, classes, wrong.sum())) % classes
+    return Dataset(material.source, X[taught], labels, X[held], y[held], classes)
+
+
+@cache
+def _samples(source: str) -> tuple[Floats, Ints]:
+    """All samples of a data set, every feature scaled to [0, 1]."""
+    data = load(source)
+    X, y = np.vstack([data.X, data.X_test]), np.concatenate([data.y, data.y_test]).astype(np.int64)
+    low, width = X.min(axis=0), np.ptp(X, axis=0)
+    return (X - low) / np.where(width > 0, width, 1.0), y
+
+
+def _passes(samples: int, wanted: int, rng: np.random.Generator) -> Ints:
+    """Row numbers: pass after pass over the samples, shuffled anew each time."""
+    passes = -(-wanted // samples)
+    return np.concatenate([rng.permutation(samples) for _ in range(passes)])[:wanted]
+
+
+def _teach(model: Any, X: Floats, y: Targets, classes: int) -> None:
+    """One pass over these samples. A network takes them in batches, which may not be larger than what there is."""
+    batch = getattr(model, "batch_size", None)
+    if batch is None:
+        model.partial_fit(X, y, classes=np.arange(classes))
+        return
+    model.set_params(batch_size=min(batch, len(y)))
+    model.partial_fit(X, y, classes=np.arange(classes))
+    model.set_params(batch_size=batch)
+
+
+def held_out_error(model: Any, data: Dataset) -> float:
+    """(wrong + 1/2) / (held out + 1): a perfect score, too, has a logarithm."""
+    wrong = int((model.predict(data.X_test) != data.y_test).sum())
+    return (wrong + 0.5) / (len(data.y_test) + 1)

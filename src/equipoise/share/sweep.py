@@ -1,0 +1,213 @@
+"""Policies x loads x seeds: everyone meets the same tasks, so that differences are paired and have standard errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.share.comparison import Paired, difference, mean_and_error, ratio_and_error
+from equipoise.share.oracle import bound_of
+from equipoise.share.simulate import Run, play
+from equipoise.share.site import Site
+from equipoise.share.view import Policy, name_of
+from equipoise.share.workload import Workload, seed_numbers
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CELLS = 24_000  # seeds x tasks in one batch: its arrays stay in the cache
+MEASURES = ("successes", "success", "energy", "latency", "network", "idle_while_work", "unplaced", "moves")
+Progress = Callable[[int, int], None]  # steps of work done, and in all
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What every policy did at every load with every seed."""
+
+    names: tuple[str, ...]
+    loads: tuple[int, ...]
+    seeds: Ints
+    site: Site
+    workload: Workload
+    measured: dict[tuple[str, int], dict[str, Floats]]  # (policy, load) -> measure -> a value per seed
+    bounds: dict[int, Floats]  # load -> tasks that the oracle could finish, nan for seeds it was not asked about
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dict per policy and load."""
+        return [self._row(name, load) for load in self.loads for name in self.names]
+
+    def _row(self, name: str, load: int) -> dict[str, Any]:
+        cell = self.measured[name, load]
+        success, success_error = mean_and_error(cell["success"])
+        energy, energy_error = mean_and_error(cell["energy"])
+        efficiency, efficiency_error = ratio_and_error(cell["success"], cell["energy"])
+        latency, latency_error = mean_and_error(cell["latency"])
+        bound, share = self._against_oracle(cell, load)
+        return {
+            "policy": name, "load": load, "seeds": len(self.seeds),
+            "success": success, "success_se": success_error,
+            "energy": energy, "energy_se": energy_error,
+            "efficiency": efficiency, "efficiency_se": efficiency_error,
+            "latency": latency, "latency_se": latency_error,
+            "network": float(cell["network"].mean()),
+            "idle_while_work": float(cell["idle_while_work"].mean()),
+            "unplaced": float(cell["unplaced"].mean()), "moves": float(cell["moves"].mean()),
+            "oracle": bound, "of_oracle": share,
+        }  # fmt: skip
+
+    def _against_oracle(self, cell: dict[str, Floats], load: int) -> tuple[float | None, float | None]:
+        """The bound as percent of tasks, and the share of it that was reached on the same seeds."""
+        bound = self.bounds[load]
+        asked = np.isfinite(bound)
+        if not asked.any():
+            return None, None
+        tasks = self._tasks(load)
+        best = float(bound[asked].sum())
+        return 100.0 * best / (asked.sum() * tasks), float(cell["successes"][asked].sum()) / best if best else None
+
+    def _tasks(self, load: int) -> int:
+        return len(self.workload.tasks) or load
+
+    @property
+    def seed_rows(self) -> Iterator[dict[str, Any]]:
+        """One plain dict per policy, load and seed: the raw numbers behind every mean."""
+        for load in self.loads:
+            for name in self.names:
+                cell = self.measured[name, load]
+                for k, seed in enumerate(self.seeds):
+                    found = {"policy": name, "load": load, "seed": int(seed)}
+                    found |= {measure: _plain(cell[measure][k]) for measure in MEASURES}
+                    yield found | {"oracle": _plain(self.bounds[load][k])}
+
+    def paired(self, one: str, other: str, measure: str = "success") -> list[Paired]:
+        """How much better `one` is than `other` on the same seeds, load by load, with its standard error.
+
+        `measure` is any of the columns; "efficiency" is the difference of the ratios of means.
+        """
+        for name in (one, other):
+            if name not in self.names:
+                raise InputError(f"no policy {name!r} in this sweep; it has {', '.join(self.names)}")
+        if measure not in (*MEASURES, "efficiency"):
+            raise InputError(f"no measure {measure!r}; there are {', '.join(MEASURES)} and efficiency")
+        return [
+            difference(one, other, measure, load, self.measured[one, load], self.measured[other, load])
+            for load in self.loads
+        ]
+
+    def table(self) -> str:
+        """A plain table, a line a policy and load; standard errors after +-."""
+        heads = ("load", "policy", "success %", "energy", "efficiency", "latency", "network %", "idle %", "oracle %")
+        body = [_cells(row) for row in self.rows]
+        widths = [max(len(line[k]) for line in (heads, *body)) for k in range(len(heads))]
+        lines = [
+            "  ".join(f"{text:{'<' if k == 1 else '>'}{widths[k]}}" for k, text in enumerate(line))
+            for line in (heads, *body)
+        ]
+        return "\n".join(line.rstrip() for line in (lines[0], "-" * len(lines[0]), *lines[1:]))
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    def with_error(name: str, digits: int) -> str:
+        return "-" if row[name] is None else f"{row[name]:.{digits}f} ± {row[name + '_se'] or 0.0:.{digits}f}"
+
+    oracle = "-" if row["oracle"] is None else f"{row['oracle']:.1f}"
+    return (
+        str(row["load"]), row["policy"], with_error("success", 1), f"{row['energy']:.0f}", with_error("efficiency", 4),
+        with_error("latency", 1), f"{row['network']:.1f}", f"{row['idle_while_work']:.1f}", oracle,
+    )  # fmt: skip
+
+
+def _plain(value: Any) -> float | int | None:
+    """A number as JSON and CSV have it; nothing for nan."""
+    number = float(value)
+    if not np.isfinite(number):
+        return None
+    return int(number) if number == int(number) else number
+
+
+def sweep(
+    policies: Sequence[Policy],
+    workload: Workload | None = None,
+    *,
+    loads: Sequence[int] = (10, 20, 30, 40, 50, 60),
+    seeds: int | Iterable[int] = 200,
+    site: Site | None = None,
+    oracle: bool | int = False,
+    progress: Progress | None = None,
+    workers: int | None = None,
+) -> Sweep:
+    """Play every policy at every load with every seed, on all cores.
+
+    `seeds` is a count or any integers; `oracle` adds the bound for all seeds, or for the first so many.
+    """
+    site, workload = site or Site(), workload or Workload.paper()
+    numbers, names = seed_numbers(seeds), _names(policies)
+    loads = (len(workload.tasks),) if workload.tasks else _loads(loads)
+    measured = {(n, load): {m: np.full(len(numbers), np.nan) for m in MEASURES} for n in names for load in loads}
+    bounds = {load: np.full(len(numbers), np.nan) for load in loads}
+    asked = len(numbers) if oracle is True else min(int(oracle), len(numbers))
+
+    def simulate_part(load: int, start: int, stop: int) -> int:
+        batch = workload.draw(load, numbers[start:stop].tolist(), site)
+        for name, policy in zip(names, policies, strict=True):
+            _keep(measured[name, load], start, play(policy, batch, site, workload.prior))
+        return (stop - start) * load * len(policies)
+
+    def bound_part(load: int, k: int) -> int:
+        bounds[load][k] = bound_of(workload.draw(load, [int(numbers[k])], site), 0, site)
+        return load
+
+    jobs: list[tuple[Callable[..., int], tuple[int, ...]]] = []
+    for load in sorted(loads, reverse=True):  # the long ones first
+        jobs += [(bound_part, (load, k)) for k in range(asked)]
+        size = max(1, CELLS // load)
+        jobs += [(simulate_part, (load, at, min(at + size, len(numbers)))) for at in range(0, len(numbers), size)]
+    _work_through(jobs, workers or os.cpu_count() or 1, progress)
+    return Sweep(names, tuple(loads), numbers, site, workload, measured, bounds)
+
+
+def _work_through(
+    jobs: list[tuple[Callable[..., int], tuple[int, ...]]], workers: int, progress: Progress | None
+) -> None:
+    """Threads are enough: kernels and the LP solver run without the interpreter lock."""
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = [pool.submit(job, *given) for job, given in jobs]
+        try:
+            for done, future in enumerate(as_completed(waiting), start=1):
+                future.result()
+                if progress is not None:
+                    progress(done, len(jobs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _keep(cell: dict[str, Floats], start: int, run: Run) -> None:
+    for measure in MEASURES:
+        values = np.asarray(getattr(run, measure), dtype=float)
+        cell[measure][start : start + len(values)] = values
+
+
+def _names(policies: Sequence[Policy]) -> tuple[str, ...]:
+    if not policies:
+        raise InputError("no policies to compare; expected at least one")
+    names = tuple(name_of(policy) for policy in policies)
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two policies are called {name!r}; give one of them another `label`")
+    return names
+
+
+def _loads(loads: Sequence[int]) -> tuple[int, ...]:
+    found = tuple(int(load) for load in loads)
+    if not found or min(found) < 1:
+        raise InputError(f"loads {list(loads)!r}; expected numbers of tasks, each at least 1")
+    return tuple(dict.fromkeys(found))

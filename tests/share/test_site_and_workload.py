@@ -1,0 +1,122 @@
+"""Sites, tasks and workloads: presets, settings, and one line naming the field for every constant that cannot be."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from equipoise.errors import InputError
+from equipoise.share import Server, Site, Task, Workload
+
+
+def a_task(**changes):
+    return Task(**({"arrival": 0, "deadline": 9, "data": 1.0, "target": 0.1} | changes))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Server(0.0), "Server: capacity is 0.0; expected a positive number"),
+        (lambda: Server(math.nan), "Server: capacity is nan; expected a positive number"),
+        (lambda: Server(math.inf), "Server: capacity is inf; expected a positive number"),
+        (lambda: Server(30.0, power_cap=-1.0), "Server: power_cap is -1.0; expected a positive number"),
+        (lambda: Site(servers=()), "Site: no servers; expected at least one"),
+        (lambda: Site(bandwidth=0.0), "Site: bandwidth is 0.0; expected a positive number"),
+        (lambda: Site(bandwidth=math.nan), "Site: bandwidth is nan; expected a positive number"),
+        (lambda: Site(delay=-1.0), "Site: delay is -1.0; expected a number of zero or more"),
+        (lambda: Site(jitter=math.nan), "Site: jitter is nan; expected a number of zero or more"),
+        (lambda: Site(idle_power=-0.1), "Site: idle_power is -0.1; expected a number of zero or more"),
+        (lambda: Site(busy_power=math.inf), "Site: busy_power is inf; expected a number of zero or more"),
+        (lambda: Site(task_cap=0.0), "Site: task_cap is 0.0; expected a positive number"),
+        (lambda: Site(power="per_nod"), "unknown power law 'per_nod'; did you mean 'per_node'"),
+        (lambda: Site(migration="withn"), "unknown migration 'withn'; did you mean 'within'"),
+        (
+            lambda: Site(servers=(Server(), Server(30.0, power_cap=0.25))),
+            "Site: server 1 has a power_cap of 0.25 but draws 0.25 when idle",
+        ),
+        (lambda: a_task(arrival=-1), "Task: arrival is -1; expected"),
+        (lambda: a_task(arrival=0.5), "Task: arrival is 0.5; expected a whole number of steps"),
+        (lambda: a_task(data=math.nan), "Task: data is nan; expected a number of zero or more"),
+        (lambda: a_task(target=-0.1), "Task: target is -0.1; expected a number of zero or more"),
+        (lambda: a_task(sigma=math.inf), "Task: sigma is inf; expected a number of zero or more"),
+        (lambda: a_task(arrival=9), "Task: deadline 9 is not after arrival 9"),
+        (lambda: a_task(arrival=12), "Task: deadline 9 is not after arrival 12"),
+        (lambda: a_task(delay=-1), "Task: delay is -1; expected a whole number of steps, zero or more"),
+        (lambda: a_task(delay=math.nan), "Task: delay is nan; expected a whole number of steps"),
+        (lambda: a_task(delay=math.inf), "Task: delay is inf; expected a whole number of steps"),
+        (lambda: Workload(data=(-1.0, 5.0)), "Workload: data is -1.0 to 5.0; expected 0 <= low <= high"),
+        (lambda: Workload(b=(0.5, 0.2)), "Workload: b is 0.5 to 0.2; expected 0 <= low <= high"),
+        (lambda: Workload(target=(0.1, math.nan)), "Workload: target is 0.1 to nan; expected 0 <= low <= high"),
+        (lambda: Workload(arrival=(0.0, math.inf)), "Workload: arrival is 0.0 to inf; expected 0 <= low <= high"),
+        (lambda: Workload(a=(0.0, 1.0)), "Workload: a starts at 0; expected a positive number"),
+        (
+            lambda: Workload(deadline=(0.0, 9.0)),
+            "Workload: deadline starts at 0 steps after arrival; expected 1 or more",
+        ),
+        (lambda: Workload(sigma=-1.0), "Workload: sigma is -1.0; expected a number of zero or more"),
+        (lambda: Workload(sigma=math.nan), "Workload: sigma is nan; expected a number of zero or more"),
+        (lambda: Workload(horizon=0), "Workload: horizon is 0; expected"),
+        (lambda: Workload(horizon=8.5), "Workload: horizon is 8.5; expected"),
+        (lambda: Workload.of([]), "Workload.of: no tasks; expected at least one"),
+        (lambda: Workload.paper().draw(0, 5), "a load of 0 tasks; expected at least one"),
+        (lambda: Workload.paper().draw(5, 0), "no seeds; expected a count of at least one, or some seeds"),
+        (lambda: Workload.paper().draw(5, [1, -2]), "seed -2 is negative; expected zero or more"),
+        (lambda: Workload.paper().draw(5, [1, 2, 1]), "a seed is named twice"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(make, says):
+    """Negative, NaN, infinite, empty, backwards: the field, what it is, and what was expected."""
+    with pytest.raises(InputError) as error:
+        make()
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_the_papers_site():
+    """Five servers of 30 behind an uplink of 100: 150 samples a step, 30 a task."""
+    site = Site()
+    assert (site.capacity, site.most_per_task, site.bandwidth, site.alike) == (150.0, 30.0, 100.0, True)
+    assert not Site(servers=(Server(30.0), Server(20.0))).alike
+    assert not Site(servers=(Server(30.0), Server(30.0, power_cap=1.0))).alike
+
+
+def test_the_network_heavy_preset():
+    """Data of 78 to 144 and a hundred steps; all else is the paper's."""
+    heavy = Workload.network_heavy()
+    batch = heavy.draw(40, 20)
+    assert batch.horizon == 100 and batch.data.min() >= 78 and batch.data.max() <= 144
+    assert heavy.but(data=(14.0, 35.0), horizon=83) == Workload.paper()
+    assert Workload.network_heavy(horizon=120).horizon == 120
+
+
+def test_tasks_are_numbered_as_they_arrive():
+    """Arrivals ascend in every seed, and every deadline comes after its arrival."""
+    batch = Workload.paper().draw(60, 30)
+    assert (np.diff(batch.arrival, axis=1) >= 0).all() and (batch.deadline > batch.arrival).all()
+
+
+def test_a_seeds_tasks_are_its_own():
+    """What seed 7 draws does not depend on which other seeds are drawn, nor on their order."""
+    alone, among = Workload.paper().draw(20, [7]), Workload.paper().draw(20, [9, 7, 1])
+    for name in ("arrival", "deadline", "data", "target", "delay", "a", "b", "work"):
+        assert_array_equal(getattr(alone, name)[0], getattr(among, name)[1])
+    part = Workload.paper().draw(20, [9, 7, 1]).rows(1, 2)
+    assert_array_equal(part.data, alone.data)
+    assert part.seeds.tolist() == [7] and part.shape == (1, 20)
+
+
+def test_no_jitter_is_no_chance():
+    """Jitter 0: every delay is the mean; a mean of 0 and jitter never make a delay negative."""
+    assert (Workload.paper().draw(30, 5, Site(jitter=0.0)).delay == 3).all()
+    assert Workload.paper().draw(30, 50, Site(delay=0.0)).delay.min() == 0
+
+
+def test_given_tasks_keep_their_delay_and_draw_the_others():
+    """A delay given by hand is kept for every seed; one left open is drawn, and differs between seeds."""
+    batch = Workload.of([a_task(delay=7), a_task()]).draw(1, 40)
+    assert (batch.delay[:, 0] == 7).all() and len(set(batch.delay[:, 1].tolist())) > 2
+
+
+def test_the_horizon_of_given_tasks_sees_the_last_deadline():
+    """One step beyond it, so that the failure itself is seen."""
+    assert Workload.of([a_task(), a_task(deadline=30)]).horizon == 31
