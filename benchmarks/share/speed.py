@@ -122,7 +122,7 @@ def profile(workload: Workload) -> None:
             self.decide = timed("decide", inner.decide)
             return self
 
-    parts = ("open_step", "show", "find_fault", "close_step")
+    parts = ("open_step", "close_step")
     kept = {name: getattr(engine, name) for name in parts}
     site = Site()
     for kind in policies.PUBLISHED:

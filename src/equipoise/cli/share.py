@@ -71,6 +71,16 @@ def check(
     raise typer.Exit(0 if run_check(policy, quiet=json) else 1)
 
 
+@app.command("estimators")
+def estimators(
+    seed: Annotated[int, typer.Option(help="The seed that draws the tasks.", min=0)] = 0,
+) -> None:
+    """Score the estimators of remaining work on recorded real curves and on power laws."""
+    from equipoise.cli.share_score import run_score
+
+    run_score(seed, quiet=False)
+
+
 @app.command("record")
 def record(
     out: Annotated[Path, typer.Argument(help="The file to write.", metavar="FILE")],

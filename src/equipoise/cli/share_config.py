@@ -108,7 +108,7 @@ class LadderConfig(Comparison):
 class ShareConfig(Comparison):
     """Everything that determines a comparison; the same file repeats it bit for bit."""
 
-    oracle: int = setting(20, "Seeds of each load whose bound is computed; 0: none.", "Comparison", "COUNT")
+    oracle: int = setting(200, "Seeds of each load whose bound is computed; 0: none.", "Comparison", "COUNT")
 
     preset: str = setting("paper", f"Where the workload starts from: {', '.join(PRESETS)}.", "Workload")
     arrival: Range | None = span("Step of arrival, floored (0:36 in the presets).")

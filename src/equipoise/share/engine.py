@@ -1,7 +1,8 @@
 """One step of the site for many seeds at once: what arrives, what a policy may ask, and what follows from it.
 
 Order inside a step (docs/share.md, 1): arrivals, delays that end, deadlines; the policy decides; its decision is
-checked, applied and observed; a completion is stamped with the next step.
+checked, applied and observed; a completion is stamped with the next step. Only tasks to which something happens cost
+time; loops that look for them, and those that compute curves, have no branches, so that processors run them fast.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.share.curve import table_error
+from equipoise.share.elementary import exp, ln
 from equipoise.share.noise import keys_of, normal
 from equipoise.share.placing import place
 from equipoise.share.power import PER_NODE, cheapest_loads, step_energy
@@ -23,60 +25,50 @@ from equipoise.share.workload import Batch
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 SLACK = 1e-6  # samples per step by which a sum of shares may round above its limit
 DUST = 1e-9  # samples that count as nothing
+LARGEST = 1.7e308  # what is above is not a number
+NEVER = np.iinfo(np.int32).max
+BLOCK = 512  # observations made at a time: what they need stays in the nearest cache
 
 
-class Hidden(NamedTuple):
-    """What the engine knows of every task."""
-
-    noise_key: NDArray[np.uint64]
-    arrival: Ints
-    deadline: Ints
-    data: Floats
-    target: Floats
-    sigma: Floats
-    delay: Ints
-    a: Floats
-    b: Floats
-    floor: Floats
-    table: Ints
-    table_samples: Floats
-    table_errors: Floats
-    work: Floats
+CURVE = np.dtype(  # what every step of computing needs of a task, in one line of the cache
+    [
+        *((name, np.float64) for name in ("samples", "work", "log_a", "b", "floor", "sigma")),
+        ("noise_key", np.uint64),
+        ("observations", np.int32),
+        ("table", np.int32),  # -1: a power law
+    ]
+)
+TASK = np.dtype(
+    [
+        *((name, np.float64) for name in ("data", "data_left", "target")),
+        *((name, np.int32) for name in ("arrival", "deadline", "delay", "done_at")),
+    ]
+)
+SUMS = np.dtype(
+    [
+        ("energy", np.float64),
+        ("sent", np.float64),
+        ("idle", np.float64),  # samples not computed in steps with a computing task
+        ("unplaced", np.float64),  # samples that a decision gave and the servers could not
+        ("moves", np.int64),  # changes of server between steps
+    ]
+)
 
 
 class Now(NamedTuple):
-    """Where every task stands. Arrays [seeds, tasks]; what only its arrival tells is zero (target 1) before that."""
+    """What the engine knows, hidden or not: arrays with a row a seed."""
 
     state: NDArray[np.int8]
-    arrival: Ints
-    deadline: Ints
-    data: Floats
-    target: Floats
-    data_left: Floats
-    ready_at: Ints
-    samples: Floats
-    error: Floats
-    observations: Ints
-    observed: Bools
-    done_at: Ints
-    server: Ints  # where it last computed
-
-
-SHOWN = tuple(name for name in View._fields if name in Now._fields)
-
-
-class Tally(NamedTuple):
-    """Sums per seed."""
-
-    energy: Floats
-    sent: Floats
-    idle_while_work: Floats  # samples not computed in steps with a computing task
-    unplaced: Floats  # samples that a decision gave and the servers could not
-    moves: Ints  # changes of server between steps
+    due: NDArray[np.int32]  # when a task next changes by itself: it arrives, its delay or its time is over
+    server: NDArray[np.int32]  # where it last computed; -1: nowhere
+    curve: NDArray[np.void]
+    task: NDArray[np.void]
+    sums: NDArray[np.void]  # per seed
+    table_samples: Floats
+    table_errors: Floats
 
 
 class Rules(NamedTuple):
@@ -91,7 +83,7 @@ class Rules(NamedTuple):
     idle: float
     busy: float
     within: bool  # tasks may change server inside a step
-    fluid: bool  # like servers, moved within the step: without homes, whatever sums up to the capacity can be run
+    fluid: bool  # like servers, moved within the step: whatever sums up to the capacity can be run
 
 
 FINE, NOT_A_NUMBER, NEGATIVE, WRONG_STATE, TASK_OVER, SITE_OVER, NO_SUCH_SERVER = range(7)
@@ -108,34 +100,26 @@ class Fault(NamedTuple):
     amount: float
 
 
-def hidden(batch: Batch) -> Hidden:
-    return Hidden(
-        keys_of(batch.seeds, batch.shape[1]),
-        *(np.ascontiguousarray(getattr(batch, name)) for name in Hidden._fields[1:]),
-    )
-
-
-def start(shape: tuple[int, int]) -> Now:
+def start(batch: Batch) -> Now:
     """Nothing has arrived."""
+    shape = batch.shape
+    curve, task = np.zeros(shape, CURVE), np.zeros(shape, TASK)
+    for name in ("work", "b", "floor", "sigma", "table"):
+        curve[name] = getattr(batch, name)
+    curve["log_a"], curve["noise_key"] = np.log(batch.a), keys_of(batch.seeds, shape[1], 0)
+    for name in ("data", "target", "arrival", "deadline", "delay"):
+        task[name] = getattr(batch, name)
+    task["done_at"] = -1
     return Now(
-        state=np.full(shape, PENDING, np.int8),
-        arrival=np.zeros(shape, np.int64),
-        deadline=np.zeros(shape, np.int64),
-        data=np.zeros(shape),
-        target=np.ones(shape),
-        data_left=np.zeros(shape),
-        ready_at=np.zeros(shape, np.int64),
-        samples=np.zeros(shape),
-        error=np.ones(shape),
-        observations=np.zeros(shape, np.int64),
-        observed=np.zeros(shape, np.bool_),
-        done_at=np.full(shape, -1, np.int64),
-        server=np.full(shape, -1, np.int64),
+        state=np.zeros(shape, np.int8),
+        due=batch.arrival.astype(np.int32),
+        server=np.full(shape, -1, np.int32),
+        curve=curve,
+        task=task,
+        sums=np.zeros(shape[0], SUMS),
+        table_samples=np.ascontiguousarray(batch.table_samples),
+        table_errors=np.ascontiguousarray(batch.table_errors),
     )
-
-
-def tally(seeds: int) -> Tally:
-    return Tally(np.zeros(seeds), np.zeros(seeds), np.zeros(seeds), np.zeros(seeds), np.zeros(seeds, np.int64))
 
 
 def rules(site: Site) -> Rules:
@@ -157,140 +141,194 @@ def empty_view(shape: tuple[int, int], rule: Rules) -> View:
 
 
 @kernel
-def open_step(step: int, task: Hidden, now: Now) -> None:
-    """Arrivals, delays that end, deadline failures."""
-    seeds, tasks = now.state.shape
-    for s in range(seeds):
-        for i in range(tasks):
-            state = now.state[s, i]
-            if state == PENDING and step >= task.arrival[s, i]:
-                state = SENDING
-                now.arrival[s, i] = task.arrival[s, i]
-                now.deadline[s, i] = task.deadline[s, i]
-                now.data[s, i] = task.data[s, i]
-                now.data_left[s, i] = task.data[s, i]
-                now.target[s, i] = task.target[s, i]
-                if task.data[s, i] <= DUST:
-                    state = DELAYED
-                    now.ready_at[s, i] = step + task.delay[s, i]
-            if state == DELAYED and step >= now.ready_at[s, i]:
-                state = COMPUTING
-            if SENDING <= state <= COMPUTING and step >= task.deadline[s, i]:
-                state = FAILED
-            now.state[s, i] = state
-
-
-def show(step: int, now: Now, view: View) -> View:
-    """The view of this step: a copy, so that a policy may do with it what it likes."""
-    for name in SHOWN:
-        np.copyto(getattr(view, name), getattr(now, name))
-    return view._replace(step=step)
-
-
-@kernel
-def find_fault(now: Now, bandwidth: Floats, compute: Floats, server: Ints, rule: Rules) -> Fault:
-    """The first rule that a decision breaks, in the order of seeds and tasks."""
-    seeds, tasks = now.state.shape
-    for s in range(seeds):
-        sent, computed = 0.0, 0.0
-        for i in range(tasks):
-            y, x, state = bandwidth[s, i], compute[s, i], now.state[s, i]
-            if y == 0.0 and x == 0.0:
-                continue
-            if not np.isfinite(y):
-                return Fault(NOT_A_NUMBER, BANDWIDTH, s, i, y)
-            if not np.isfinite(x):
-                return Fault(NOT_A_NUMBER, COMPUTE, s, i, x)
-            if y < 0.0:
-                return Fault(NEGATIVE, BANDWIDTH, s, i, y)
-            if x < 0.0:
-                return Fault(NEGATIVE, COMPUTE, s, i, x)
-            if y > 0.0 and state != SENDING:
-                return Fault(WRONG_STATE, BANDWIDTH, s, i, y)
-            if x > 0.0 and state != COMPUTING:
-                return Fault(WRONG_STATE, COMPUTE, s, i, x)
-            if x > rule.task_cap + SLACK:
-                return Fault(TASK_OVER, COMPUTE, s, i, x)
-            sent += y
-            computed += x
-            if sent > rule.bandwidth + SLACK:
-                return Fault(SITE_OVER, BANDWIDTH, s, i, sent)
-            if computed > rule.capacity + SLACK:
-                return Fault(SITE_OVER, COMPUTE, s, i, computed)
-        if server.shape[1] == tasks:
-            for i in range(tasks):
-                home = server[s, i]
-                if compute[s, i] > 0.0 and home >= len(rule.speeds):
-                    return Fault(NO_SUCH_SERVER, COMPUTE, s, i, float(home))
-    return Fault(FINE, COMPUTE, -1, -1, 0.0)
+def open_step(step: int, now: Now, view: View) -> None:
+    """Arrivals, delays that end, deadline failures; and the view shows them."""
+    state, due, tasks = now.state.reshape(-1), now.due.reshape(-1), now.task.reshape(-1)
+    arrival, deadline, target = view.arrival.reshape(-1), view.deadline.reshape(-1), view.target.reshape(-1)
+    data, data_left, shown = view.data.reshape(-1), view.data_left.reshape(-1), view.state.reshape(-1)
+    who, n = np.empty(len(due) + 1, np.int64), 0
+    for i in range(len(due)):
+        who[n] = i
+        n += due[i] <= step
+    for i in who[:n]:
+        task = tasks[i]
+        if state[i] == PENDING:
+            arrival[i], deadline[i], target[i] = task.arrival, task.deadline, task.target
+            data[i] = data_left[i] = task.data_left = task.data
+            state[i], due[i] = SENDING, task.deadline
+            if task.data <= DUST:
+                state[i], due[i] = DELAYED, min(step + task.delay, task.deadline)
+        if state[i] == DELAYED and step >= due[i]:
+            state[i], due[i] = COMPUTING, task.deadline
+        if step >= task.deadline:
+            state[i], due[i] = FAILED, NEVER
+    for i in range(len(state)):
+        shown[i] = state[i]
 
 
 @kernel
 def close_step(
-    step: int, task: Hidden, now: Now, bandwidth: Floats, compute: Floats, server: Ints, rule: Rules, sums: Tally,
-    watched: bool, ran: Floats,
-) -> None:  # fmt: skip
-    """Send, compute, observe, and account for it. `compute` is lowered where the servers could not follow.
+    step: int, now: Now, view: View, bandwidth: Floats, compute: Floats, server: Ints, rule: Rules, watched: bool,
+    ran: Floats,
+) -> Fault:  # fmt: skip
+    """Send, compute, observe, and account for it; or say what is wrong with the decision.
 
-    Errors are drawn only if they are `watched`; `ran` (seeds, tasks, servers), unless empty, receives who ran where.
+    `compute` is lowered where the servers could not follow; errors are drawn only if they are `watched`; `ran` (seeds,
+    tasks, servers), unless empty, receives who ran where.
     """
     seeds, tasks = now.state.shape
     rates, load, speeds = np.empty(tasks), np.zeros(len(rule.speeds)), rule.speeds.copy()
-    order = np.empty(tasks, np.int64)
+    senders, runners, order = np.empty(tasks + 1, np.int64), np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
+    computed, found = np.empty(BLOCK + tasks, np.int64), 0
     asked_where, kept = server.shape[1] == tasks, ran.shape[0] == seeds
-    fluid = rule.fluid and not asked_where
+    pooled = rule.fluid and not kept and rule.law != PER_NODE  # then nothing depends on who runs where
+    view.observed[:] = False
     for s in range(seeds):
-        home, here = server[s if asked_where else 0], ran[s if kept else 0 : s + 1 if kept else 0]
-        if not fluid:
-            cut, moved = place(compute[s], home, now.server[s], rule.speeds, rule.within, load, here, order)
-            sums.unplaced[s] += cut
-            sums.moves[s] += moved
-        waiting, n, total = False, 0, 0.0
+        sums, home = now.sums[s], server[s if asked_where else 0]
+        ys, xs, here = bandwidth[s], compute[s], ran[s if kept else 0 : s + 1 if kept else 0]
+        sending, running, sent, total = 0, 0, 0.0, 0.0
         for i in range(tasks):
-            now.observed[s, i] = False
-            state = now.state[s, i]
-            if state == SENDING:
-                part = min(bandwidth[s, i], now.data_left[s, i])
-                sums.sent[s] += part
-                now.data_left[s, i] -= part
-                if now.data_left[s, i] <= DUST:
-                    now.data_left[s, i] = 0.0
-                    now.state[s, i] = DELAYED
-                    now.ready_at[s, i] = step + 1 + task.delay[s, i]
-            elif state == COMPUTING:
-                waiting = True
-                x = compute[s, i]
-                if x <= 0.0:
-                    continue
-                rates[n] = x
-                n += 1
-                total += x
-                now.samples[s, i] += x
-                now.observations[s, i] += 1
-                now.observed[s, i] = True
-                if watched:
-                    noise = 0.0
-                    if task.sigma[s, i] > 0.0:
-                        noise = task.sigma[s, i] * normal(task.noise_key[s, i], now.observations[s, i])
-                    now.error[s, i] = true_error(task, s, i, now.samples[s, i]) + noise
-                if now.samples[s, i] >= task.work[s, i] - DUST:
-                    now.state[s, i] = DONE
-                    now.done_at[s, i] = step + 1
+            senders[sending] = runners[running] = i
+            sending += ys[i] > 0.0
+            running += xs[i] > 0.0
+        for i in senders[:sending]:
+            sent += ys[i]
+        for i in runners[:running]:
+            total += xs[i]
+        over = sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
+        right, waiting, settled = check(now.state[s], ys, xs, home, rule)
+        if over or not right:
+            fault = find_fault(s, now, bandwidth, compute, home, rule)
+            if fault.code != FINE:
+                return fault
+        fluid = rule.fluid and (not asked_where or (pooled and settled))
+        if not fluid:
+            cut, moved = place(xs, home, now.server[s], rule.speeds, rule.within, load, here, order)
+            sums.unplaced += cut
+            sums.moves += moved
+            total -= cut
+        elif asked_where:
+            sums.moves += settle(runners[:running], home, now.server[s])
+        for i in senders[:sending]:
+            task = now.task[s, i]
+            part = min(ys[i], task.data_left)
+            sums.sent += part
+            task.data_left -= part
+            if task.data_left <= DUST:
+                task.data_left = 0.0
+                now.state[s, i], now.due[s, i] = DELAYED, min(step + 1 + task.delay, task.deadline)
+            view.data_left[s, i] = task.data_left
+        n = 0
+        for i in runners[:running]:
+            if xs[i] <= 0.0:  # nothing of it could be placed
+                continue
+            rates[n], computed[found] = xs[i], s * tasks + i
+            n, found = n + 1, found + 1
+            curve = now.curve[s, i]
+            curve.samples += xs[i]
+            if curve.samples >= curve.work - DUST:
+                now.state[s, i], now.due[s, i] = DONE, NEVER
+                now.task[s, i].done_at = step + 1
         if waiting:
-            sums.idle_while_work[s] += rule.capacity - total
+            sums.idle += rule.capacity - total
         if fluid and rule.law == PER_NODE:
             cheapest_loads(rates, n, load)
             speeds[:] = load
-        sums.energy[s] += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
+        sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
         if fluid and kept:  # what was charged for, shown on servers
-            place(compute[s].copy(), home, now.server[s], speeds, True, load, here, order)
+            place(xs.copy(), home, now.server[s], speeds, True, load, here, order)
+        if found >= BLOCK or s == seeds - 1:
+            observe(computed[:found], now, view, watched)
+            found = 0
+    return Fault(FINE, COMPUTE, -1, -1, 0.0)
 
 
 @kernel
-def true_error(task: Hidden, s: int, i: int, samples: float) -> float:
-    """The curve without noise; fewer samples than one count as one."""
-    done = max(samples, 1.0)
-    k = task.table[s, i]
-    if k >= 0:
-        return table_error(task.table_samples[k], task.table_errors[k], done)
-    return float(task.a[s, i] * done ** -task.b[s, i] + task.floor[s, i])
+def observe(who: Ints, now: Now, view: View, watched: bool) -> None:
+    """What tasks that computed show, by their place in the batch; their errors, curve and noise, only if `watched`."""
+    curves, seen, counts = now.curve.reshape(-1), view.observed.reshape(-1), view.observations.reshape(-1)
+    samples, errors = view.samples.reshape(-1), view.error.reshape(-1)
+    for i in who:
+        curve = curves[i]
+        curve.observations += 1
+        seen[i], samples[i], counts[i] = True, curve.samples, curve.observations
+    if not watched:
+        return
+    size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
+    key, number = np.empty(size, np.uint64), np.empty(size, np.int64)
+    done, log_a, b, noise, error = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    for j in range(len(who)):
+        curve = curves[who[j]]
+        key[j], number[j] = curve.noise_key, curve.observations
+        done[j], log_a[j], b[j] = max(curve.samples, 1.0), curve.log_a, curve.b
+    for j in range(size):
+        error[j] = exp(log_a[j] - b[j] * ln(done[j]))
+    for j in range(size):
+        noise[j] = normal(key[j], number[j])
+    for j in range(len(who)):
+        curve = curves[who[j]]
+        true = error[j] + curve.floor
+        if curve.table >= 0:
+            true = table_error(now.table_samples[curve.table], now.table_errors[curve.table], done[j])
+        errors[who[j]] = true + curve.sigma * noise[j]
+
+
+@kernel
+def check(states: NDArray[np.int8], ys: Floats, xs: Floats, home: Ints, rule: Rules) -> tuple[bool, bool, bool]:
+    """Of one seed: whether no task's part is wrong, one can compute, and every one that does is asked for somewhere."""
+    most_y, most_x = min(rule.bandwidth + SLACK, LARGEST), rule.task_cap + SLACK
+    wrong, waiting, homeless = False, False, False
+    for i in range(len(states)):
+        y, x, computing = ys[i], xs[i], states[i] == COMPUTING
+        sends = (states[i] == SENDING) & (y > 0.0) & (y <= most_y)
+        computes = computing & (x > 0.0) & (x <= most_x)
+        wrong |= not ((sends | (y == 0.0)) & (computes | (x == 0.0)))
+        waiting |= computing
+    for i in range(len(home)):
+        wrong |= (xs[i] > 0.0) & (home[i] >= len(rule.speeds))
+        homeless |= (xs[i] > 0.0) & (home[i] < 0)
+    return not wrong, waiting, not homeless
+
+
+@kernel
+def settle(who: Ints, home: Ints, last: NDArray[np.int32]) -> int:
+    """Tasks go where they are asked to be; how many move."""
+    moves = 0
+    for i in who:
+        moves += (last[i] >= 0) & (last[i] != home[i])
+        last[i] = home[i]
+    return moves
+
+
+@kernel
+def find_fault(s: int, now: Now, bandwidth: Floats, compute: Floats, home: Ints, rule: Rules) -> Fault:
+    """The first rule that a seed's decision breaks, in the order of tasks."""
+    sent, computed = 0.0, 0.0
+    for i in range(now.state.shape[1]):
+        y, x, state = bandwidth[s, i], compute[s, i], now.state[s, i]
+        if y == 0.0 and x == 0.0:
+            continue
+        if not np.isfinite(y):
+            return Fault(NOT_A_NUMBER, BANDWIDTH, s, i, y)
+        if not np.isfinite(x):
+            return Fault(NOT_A_NUMBER, COMPUTE, s, i, x)
+        if y < 0.0:
+            return Fault(NEGATIVE, BANDWIDTH, s, i, y)
+        if x < 0.0:
+            return Fault(NEGATIVE, COMPUTE, s, i, x)
+        if y > 0.0 and state != SENDING:
+            return Fault(WRONG_STATE, BANDWIDTH, s, i, y)
+        if x > 0.0 and state != COMPUTING:
+            return Fault(WRONG_STATE, COMPUTE, s, i, x)
+        if x > rule.task_cap + SLACK:
+            return Fault(TASK_OVER, COMPUTE, s, i, x)
+        sent += y
+        computed += x
+        if sent > rule.bandwidth + SLACK:
+            return Fault(SITE_OVER, BANDWIDTH, s, i, sent)
+        if computed > rule.capacity + SLACK:
+            return Fault(SITE_OVER, COMPUTE, s, i, computed)
+    for i in range(len(home)):
+        if compute[s, i] > 0.0 and home[i] >= len(rule.speeds):
+            return Fault(NO_SUCH_SERVER, COMPUTE, s, i, float(home[i]))
+    return Fault(FINE, COMPUTE, -1, -1, 0.0)

@@ -14,12 +14,13 @@ Ints = NDArray[np.int64]
 
 @kernel
 def place(
-    rates: Floats, home: Ints, last: Ints, speeds: Floats, within: bool, load: Floats, ran: Floats, order: Ints
-) -> tuple[float, int]:
+    rates: Floats, home: Ints, last: NDArray[np.int32], speeds: Floats, within: bool, load: Floats, ran: Floats,
+    order: Ints,
+) -> tuple[float, int]:  # fmt: skip
     """Put every task on its home, else where it was, else on the emptiest server; fastest tasks first.
 
     `home` is empty if nobody asks; `ran`, unless it is empty, receives what each task ran on each server (1, tasks,
-    servers); `order` is scratch.
+    servers); `order` is scratch; `last` is where each was, and becomes where it began.
 
     What does not fit there runs on others for the rest of the step if tasks may move `within` it, and is cut from
     `rates` if not. A task is on one server at a time: its times on all of them sum to at most one step. By the theorem
@@ -34,11 +35,11 @@ def place(
     cut, moves = 0.0, 0
     for k in range(n - 1, -1, -1):  # the last task among the slowest is first in `order`
         i = order[k]
-        first = -1
+        was = last[i]
         if len(home) > 0 and home[i] >= 0:
             first = home[i]
-        elif last[i] >= 0 and load[last[i]] + rates[i] <= speeds[last[i]] + 1e-9:
-            first = last[i]
+        elif was >= 0 and load[was] + rates[i] <= speeds[was] + 1e-9:
+            first = was
         else:
             first = emptiest(speeds, load)
         time, left, node = 1.0, rates[i], first
@@ -56,7 +57,7 @@ def place(
         if left > 1e-6:  # less is rounding
             cut += left
             rates[i] -= left
-        if last[i] >= 0 and last[i] != first:
+        if was >= 0 and was != first:
             moves += 1
         last[i] = first
     return cut, moves

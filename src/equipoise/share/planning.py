@@ -14,12 +14,14 @@ Floats = NDArray[np.float64]
 def keep_most(work: Floats, due: Floats, n: int, rate: float, kept: NDArray[np.bool_], heap: NDArray[np.int64]) -> None:
     """Keep as many of n jobs, which ascend in `due`, as can be done in time at `rate`; the largest give way.
 
-    A job whose work is infinite is never kept. `heap` is room for n indices.
+    A job that would be late even alone is never kept, nor one whose work is infinite. `heap` is room for n indices.
     """
     size, total = 0, 0.0
     for j in range(n):
         kept[j] = False
-        if work[j] == np.inf:
+        if (
+            work[j] > rate * due[j] + 1e-9 or work[j] == np.inf
+        ):  # added to the total, it would swallow the rest's digits
             continue
         kept[j] = True
         total += work[j]

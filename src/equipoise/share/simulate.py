@@ -94,26 +94,27 @@ def simulate(
 def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool = False) -> Run:
     """The main loop (docs/share.md, 1)."""
     decider = _fresh(policy, batch, site, prior)
-    task, now, sums = engine.hidden(batch), engine.start(batch.shape), engine.tally(batch.shape[0])
-    rule = engine.rules(site)
+    now, rule = engine.start(batch), engine.rules(site)
     view = engine.empty_view(batch.shape, rule)
     kept = Trace.empty(batch, len(site.servers)) if trace else None
+    own = trace or not rule.fluid  # decisions are copied: the servers may lower them, or they are kept
     watched = trace or not getattr(policy, "blind", False)
     for step in range(batch.horizon):
-        engine.open_step(step, task, now)
-        view = engine.show(step, now, view)
-        bandwidth, compute, server = _arrays(decider.decide(view), policy, step, batch.shape)
-        _refuse(engine.find_fault(now, bandwidth, compute, server, rule), policy, step, batch, now.state, rule)
+        engine.open_step(step, now, view)
+        decision = decider.decide(view._replace(step=step))
+        bandwidth, compute, server = _arrays(decision, policy, step, batch.shape, own)
         if kept is not None:
             kept.before(step, now.state)
         ran = NOT_KEPT if kept is None else kept.ran[step]
-        engine.close_step(step, task, now, bandwidth, compute, server, rule, sums, watched, ran)
+        fault = engine.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran)
+        _refuse(fault, policy, step, batch, now.state, rule)
         if kept is not None:
-            kept.after(step, bandwidth, compute, now)
+            kept.after(step, bandwidth, compute, now, view)
+    sums = {name: now.sums[name].copy() for name in ("energy", "sent", "idle", "unplaced", "moves")}
+    done_at, observations = now.task["done_at"].astype(np.int64), now.curve["observations"].astype(np.int64)
     return Run(
-        name_of(policy), site, batch, now.state, now.done_at, now.samples, now.observations, sums.energy, sums.sent,
-        sums.idle_while_work, sums.unplaced, sums.moves, kept,
-    )  # fmt: skip
+        name_of(policy), site, batch, now.state, done_at, now.curve["samples"].copy(), observations, **sums, trace=kept
+    )
 
 
 def _fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
@@ -128,8 +129,8 @@ def _fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
     return started
 
 
-def _arrays(decision: Any, policy: Policy, step: int, shape: tuple[int, int]) -> tuple[Floats, Floats, Ints]:
-    """The decision as arrays of the right shape, never the policy's own: the engine may lower them."""
+def _arrays(decision: Any, policy: Policy, step: int, shape: tuple[int, int], own: bool) -> tuple[Floats, Floats, Ints]:
+    """The decision as arrays of the right shape; if `own`, never the policy's."""
     if not isinstance(decision, Decision):
         raise PolicyError(
             f"{name_of(policy)}, step {step}: decide returned {type(decision).__name__}; "
@@ -137,8 +138,7 @@ def _arrays(decision: Any, policy: Policy, step: int, shape: tuple[int, int]) ->
         )
     found = []
     for name in ("bandwidth", "compute"):
-        value = getattr(decision, name)
-        array = _floats(value)
+        array = _floats(getattr(decision, name), own)
         if array is None or array.shape != shape:
             got = "values that are not numbers" if array is None else f"shape {array.shape}"
             raise PolicyError(
@@ -147,22 +147,24 @@ def _arrays(decision: Any, policy: Policy, step: int, shape: tuple[int, int]) ->
         found.append(array)
     if decision.server is None:
         return found[0], found[1], NOBODY_ASKS
-    server = np.array(decision.server)
+    server = np.asarray(decision.server)
     if server.shape != shape or server.dtype.kind not in "iu":
         raise PolicyError(
             f"{name_of(policy)}, step {step}: server has {server.dtype} of shape {server.shape}; "
             f"expected integers of shape {shape}"
         )
-    return found[0], found[1], np.ascontiguousarray(server, dtype=np.int64)
+    return found[0], found[1], np.require(server, np.int64, ["C", "W"])
 
 
-def _floats(value: Any) -> Floats | None:
-    """A copy, or None: not numbers."""
+def _floats(value: Any, own: bool) -> Floats | None:
+    """An array in the engine's layout, or None: not numbers."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of unequal length
         return None
-    return np.array(array, dtype=float, order="C") if array.dtype.kind in "fiub" else None
+    if array.dtype.kind not in "fiub":
+        return None
+    return np.array(array, float, order="C") if own else np.require(array, float, ["C", "W"])
 
 
 def _refuse(fault: Fault, policy: Policy, step: int, batch: Batch, state: NDArray[np.int8], rule: engine.Rules) -> None:

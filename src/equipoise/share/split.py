@@ -16,7 +16,7 @@ def greedy(key: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) -> Flo
     """Serve tasks in ascending `key`, each up to `most`, until `total` is spent. Ties go to the first task."""
     shape = who.shape
     given = np.zeros(shape)
-    _greedy(_grid(key, shape), who, _grid(most, shape), _column(total, shape), given)
+    _greedy(_full(key, shape), who, _grid(most, shape), _column(total, shape), given)
     return given
 
 
@@ -33,9 +33,19 @@ def equal(who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
     return share_out(1.0, who, most, total)
 
 
+def to_each(who: Bools, part: Floats) -> Floats:
+    """The same to every one of `who`: `part` is a column, a value for each seed."""
+    return _to_each(who, part)
+
+
+def in_proportion(weight: Floats, most: float, total: float) -> Floats:
+    """Divide `total` in proportion to `weight`, each at most `most`; what that leaves, nobody gets."""
+    return _in_proportion(weight, most, total)
+
+
 def count(who: Bools) -> Floats:
     """How many, in each row, as a column; at least one, so that one can divide by it."""
-    return np.asarray(np.maximum(who.sum(axis=1, keepdims=True), 1), dtype=float)
+    return _count(who)
 
 
 def first(n: int, key: ArrayLike, who: Bools) -> Bools:
@@ -44,8 +54,22 @@ def first(n: int, key: ArrayLike, who: Bools) -> Bools:
 
 
 def _grid(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Values with a row for all seeds or one for each, and a column for all tasks or one for each."""
     array = np.asarray(values, dtype=float)
-    return np.ascontiguousarray(array) if array.shape == shape else np.ascontiguousarray(np.broadcast_to(array, shape))
+    if array.size == 1:
+        return array.reshape(1, 1)
+    if array.shape != shape:
+        np.broadcast_to(array, shape)  # refuses what does not fit
+        array = array.reshape((1,) * (2 - array.ndim) + array.shape)
+    return np.ascontiguousarray(array)
+
+
+def _full(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Values with a row for each seed and a column for each task; whole numbers stay so."""
+    array = np.asarray(values)
+    if array.dtype != np.int64:
+        array = array.astype(float, copy=False)
+    return np.ascontiguousarray(array if array.shape == shape else np.broadcast_to(array, shape))
 
 
 def _column(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
@@ -56,18 +80,62 @@ def _column(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
 
 
 @kernel
+def _to_each(who: Bools, part: Floats) -> Floats:
+    given = np.empty(who.shape)
+    for s in range(len(who)):
+        here, row, amount = who[s], given[s], part[s, 0]
+        for i in range(len(here)):
+            row[i] = amount if here[i] else 0.0
+    return given
+
+
+@kernel
+def _in_proportion(weight: Floats, most: float, total: float) -> Floats:
+    given = np.empty(weight.shape)
+    for s in range(len(weight)):
+        row, part, weights = weight[s], given[s], 0.0
+        for w in row:
+            weights += w
+        unit = total / max(weights, 1e-12)
+        for i in range(len(row)):
+            part[i] = min(row[i] * unit, most)
+    return given
+
+
+@kernel
+def _count(who: Bools) -> Floats:
+    found = np.empty((who.shape[0], 1))
+    for s in range(who.shape[0]):
+        row, n = who[s], 0
+        for i in range(len(row)):
+            n += row[i]
+        found[s, 0] = max(n, 1)
+    return found
+
+
+@kernel
 def _greedy(key: Floats, who: Bools, most: Floats, total: Floats, given: Floats) -> None:
+    """`order` holds the tasks in ascending key, only as many as can be served: often few."""
     seeds, tasks = who.shape
-    order = np.empty(tasks, np.int64)
+    order, present = np.empty(tasks, np.int64), np.empty(tasks + 1, np.int64)
+    row, column = int(most.shape[0] > 1), int(most.shape[1] > 1)
     for s in range(seeds):
-        n = 0
-        for i in range(tasks):
-            if who[s, i]:
-                n = insert(order, n, key[s], i)
+        found, n, asked = 0, 0, 0.0
+        keys, mosts, here = key[s], most[s * row], who[s]
+        for i in range(tasks):  # without a branch: where they are is hard to predict
+            present[found] = i
+            found += here[i]
+        for i in present[:found]:
+            if n > 0 and asked >= total[s] and keys[i] >= keys[order[n - 1]]:
+                continue
+            n = insert(order, n, keys, i)
+            asked += mosts[i * column]
+            while n > 1 and asked - mosts[order[n - 1] * column] >= total[s]:
+                n -= 1
+                asked -= mosts[order[n] * column]
         left = total[s]
-        for k in range(n):
-            i = order[k]
-            part = min(most[s, i], left)
+        for i in order[:n]:
+            part = min(mosts[i * column], left)
             if part > 0.0:
                 given[s, i] = part
                 left -= part
@@ -94,29 +162,32 @@ def insert(order: NDArray[np.int64], n: int, key: Floats, i: int) -> int:
 @kernel
 def _share_out(weight: Floats, who: Bools, most: Floats, total: Floats, given: Floats) -> None:
     seeds, tasks = who.shape
-    open_ = np.empty(tasks, np.int64)
+    open_ = np.empty(tasks + 1, np.int64)
+    weight_row, weight_column = int(weight.shape[0] > 1), int(weight.shape[1] > 1)
+    most_row, most_column = int(most.shape[0] > 1), int(most.shape[1] > 1)
     for s in range(seeds):
-        n = 0
-        for i in range(tasks):
-            if who[s, i] and weight[s, i] > 0.0 and most[s, i] > 0.0:
-                open_[n] = i
-                n += 1
+        found, n, here, w, m = 0, 0, who[s], weight[s * weight_row], most[s * most_row]
+        for i in range(tasks):  # without a branch: they are few, and where is hard to predict
+            open_[found] = i
+            found += here[i]
+        for i in open_[:found]:
+            open_[n] = i
+            n += w[i * weight_column] > 0.0 and m[i * most_column] > 0.0
         left = total[s]
         while n > 0 and left > 0.0:
             weights = 0.0
-            for k in range(n):
-                weights += weight[s, open_[k]]
+            for i in open_[:n]:
+                weights += w[i * weight_column]
             keep, whole = 0, left
-            for k in range(n):
-                i = open_[k]
-                if weight[s, i] * whole / weights >= most[s, i]:
-                    given[s, i] = most[s, i]
-                    left -= most[s, i]
+            for i in open_[:n]:
+                if w[i * weight_column] * whole / weights >= m[i * most_column]:
+                    given[s, i] = m[i * most_column]
+                    left -= m[i * most_column]
                 else:
                     open_[keep] = i
                     keep += 1
             if keep == n:
-                for k in range(n):
-                    given[s, open_[k]] = weight[s, open_[k]] * whole / weights
+                for i in open_[:n]:
+                    given[s, i] = w[i * weight_column] * whole / weights
                 break
             n = keep

@@ -8,7 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.share.engine import Now
+from equipoise.share.view import View
 from equipoise.share.workload import Batch
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -16,12 +19,12 @@ class Trace:
     """Arrays [steps, seeds, tasks]: the state the policy saw, what it gave, and where the task stood afterwards."""
 
     state: NDArray[np.int8]
-    bandwidth: NDArray[np.float64]
-    compute: NDArray[np.float64]
-    samples: NDArray[np.float64]
-    error: NDArray[np.float64]
+    bandwidth: Floats
+    compute: Floats
+    samples: Floats
+    error: Floats
     server: NDArray[np.int64]  # where it began the step; -1: did not compute
-    ran: NDArray[np.float64]  # [steps, seeds, tasks, servers]: samples it computed on each
+    ran: Floats  # [steps, seeds, tasks, servers]: samples it computed on each
 
     @classmethod
     def empty(cls, batch: Batch, servers: int) -> Trace:
@@ -34,7 +37,7 @@ class Trace:
     def before(self, step: int, state: NDArray[np.int8]) -> None:
         self.state[step] = state
 
-    def after(self, step: int, bandwidth: NDArray[np.float64], compute: NDArray[np.float64], now: Now) -> None:
-        self.bandwidth[step], self.compute[step] = bandwidth, compute
-        self.samples[step], self.error[step] = now.samples, now.error
+    def after(self, step: int, bandwidth: Floats, compute: Floats, now: Now, view: View) -> None:
+        self.bandwidth[step], self.compute[step], self.samples[step] = bandwidth, compute, now.curve["samples"]
+        self.error[step] = np.where(view.observed, view.error, self.error[step - 1] if step else 1.0)
         self.server[step] = np.where(compute > 0, now.server, -1)

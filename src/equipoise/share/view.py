@@ -23,7 +23,8 @@ class View(NamedTuple):
     """One step, for many seeds at once: every array has a row a seed and a column a task.
 
     A task that has not arrived shows zeros (target 1). `error` is what was last observed, 1 before that.
-    The arrays are a copy that the next step overwrites: keep what you need with .copy().
+    The arrays are a copy, in which every step writes only what changed: keep what you need with .copy(), and write on
+    them only to mislead yourself. The engine never reads them.
     """
 
     step: int

@@ -5,6 +5,7 @@ from equipoise.share.estimators.bayes import Bayes
 from equipoise.share.estimators.estimator import Estimate, Estimator, Fit
 from equipoise.share.estimators.familiar import Familiar
 from equipoise.share.estimators.log_linear import LogLinear
+from equipoise.share.estimators.power_offset import PowerOffset
 from equipoise.share.estimators.truth import TrueWork
 
-__all__ = ["Analogue", "Bayes", "Estimate", "Estimator", "Familiar", "Fit", "LogLinear", "TrueWork"]
+__all__ = ["Analogue", "Bayes", "Estimate", "Estimator", "Familiar", "Fit", "LogLinear", "PowerOffset", "TrueWork"]

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.errors import InputError
-from equipoise.share.estimators.estimator import Estimate
-from equipoise.share.normal import mean_beyond
+from equipoise.share.estimators.estimator import PARTS, Estimate
 from equipoise.share.view import Scene, View
 
 Floats = NDArray[np.float64]
@@ -52,12 +51,13 @@ class Analogue:
         paths = np.array([_resampled(grid, *past.points(k)) for k in range(len(past))])
         rows = np.repeat(np.arange(len(past)), TARGETS)
         goals = past.target_at(rows, np.tile(np.linspace(*past.targets, TARGETS), len(past)))
-        table = (len(past), TARGETS)
-        works = np.log(np.minimum(past.work(rows, goals), WORK_MOST))
+        works = np.minimum(past.work(rows, goals), WORK_MOST)
+        order = np.argsort(works, kind="stable")
         apart = np.zeros((scene.seeds, scene.tasks, len(past), 2), np.float32)
         last = np.full((scene.seeds, scene.tasks, 3), -1.0)
+        ahead = np.zeros((scene.seeds, scene.tasks, PARTS))
         return AnalogueFit(
-            paths, np.log(goals).reshape(table), works.reshape(table), apart, last, np.array(self.widths)
+            paths, rows[order], np.log(goals[order]), works[order], apart, last, ahead, np.array(self.widths)
         )
 
 
@@ -68,13 +68,15 @@ def _resampled(grid: Floats, samples: Floats, errors: Floats) -> Floats:
 
 @dataclass
 class AnalogueFit:
-    """`apart` holds, for every task and past curve, the weighted sums of their distance and its square."""
+    """Past tasks ascend in work; `apart` holds, for every task and past curve, sums of their distance and its square."""
 
     paths: Floats
-    goals: Floats
-    works: Floats
+    curve: NDArray[np.int64]  # of each past task
+    goals: Floats  # ln targets of past tasks
+    works: Floats  # samples
     apart: NDArray[np.float32]
     last: Floats  # ln samples, ln error, and the ln samples walked
+    ahead: Floats  # quantiles of the samples still needed
     widths: Floats
 
     def learn(self, view: View) -> None:
@@ -82,9 +84,13 @@ class AnalogueFit:
 
     def estimate(self, view: View) -> Estimate:
         found = Estimate.nothing(view.state.shape)
-        _estimate(view.active, view.samples, view.target, self.paths, self.goals, self.works, self.apart, self.last,
-                  self.widths, found)  # fmt: skip
+        _estimate(view.active, view.samples, view.target, self.paths, self.curve, self.goals, self.works, self.apart,
+                  self.last, self.widths, self.ahead, found)  # fmt: skip
         return found
+
+    def outlook(self, view: View, estimate: Estimate) -> Floats:
+        """Quantiles of the work left, straight from the votes."""
+        return self.ahead
 
 
 @kernel
@@ -116,46 +122,78 @@ def _learn(
 
 @kernel
 def _estimate(
-    active: NDArray[np.bool_], samples: Floats, target: Floats, paths: Floats, goals: Floats, works: Floats,
-    apart: NDArray[np.float32], last: Floats, widths: Floats, found: Estimate,
+    active: NDArray[np.bool_], samples: Floats, target: Floats, paths: Floats, curve: NDArray[np.int64], goals: Floats,
+    works: Floats, apart: NDArray[np.float32], last: Floats, widths: Floats, ahead: Floats, found: Estimate,
 ) -> None:  # fmt: skip
     seeds, tasks = active.shape
-    curves, targets = goals.shape
-    far = np.empty((curves, targets))
-    path, now, goal_width = 0.5 / widths[0] ** 2, 0.5 / widths[1] ** 2, 0.5 / widths[2] ** 2
+    misses, votes = np.empty(len(paths)), np.empty(len(works))
     for s in range(seeds):
         for i in range(tasks):
             if not active[s, i]:
                 continue
-            goal, done = math.log(target[s, i]), math.log(max(samples[s, i], 1e-9))
-            seen = last[s, i, 0] >= 0.0
-            nearest = np.inf
-            for k in range(curves):
-                miss = last[s, i, 1] - _at(paths, k, last[s, i, 0]) if seen else 0.0
-                for g in range(targets):
-                    if works[k, g] <= done:
-                        continue
-                    c = goals[k, g] - goal  # errors are compared relative to their targets
-                    gap = goal_width * c * c
-                    if seen:
-                        gap += path * (apart[s, i, k, 1] + 2.0 * c * apart[s, i, k, 0] + c * c * last[s, i, 2])
-                        gap += now * (miss + c) ** 2
-                    far[k, g] = gap
-                    nearest = min(nearest, gap)
-            total, mean, square = 0.0, 0.0, 0.0
-            if nearest < np.inf:
-                for k in range(curves):
-                    for g in range(targets):
-                        if works[k, g] > done:
-                            w = DOUBT + (math.exp(nearest - far[k, g]) if far[k, g] - nearest < 15.0 else 0.0)
-                            total += w
-                            mean += w * works[k, g]
-                            square += w * works[k, g] * works[k, g]
-                mean /= total
-                spread = math.sqrt(max(square / total - mean * mean, 0.0))
-            else:
-                mean, spread = done + 0.5, 0.5
-            spread = min(max(spread, SPREAD_LEAST), SPREAD_MOST)
-            found.log_work[s, i] = mean
-            found.spread[s, i] = spread
-            found.left[s, i] = max(mean_beyond(mean, spread, samples[s, i]), LEFT_LEAST)
+            if last[s, i, 0] >= 0.0:
+                for k in range(len(paths)):
+                    misses[k] = last[s, i, 1] - _at(paths, k, last[s, i, 0])
+            first = np.searchsorted(works, samples[s, i], side="right")  # a lighter past task would be done
+            if first == len(works):
+                _believe(ahead[s, i], found, s, i, samples[s, i], works, votes, first)
+                continue
+            _vote(
+                math.log(max(target[s, i], ERROR_LEAST)),
+                first,
+                curve,
+                goals,
+                apart[s, i],
+                last[s, i],
+                misses,
+                widths,
+                votes,
+            )
+            _believe(ahead[s, i], found, s, i, samples[s, i], works, votes, first)
+
+
+@kernel
+def _vote(
+    goal: float, first: int, curve: NDArray[np.int64], goals: Floats, apart: NDArray[np.float32], last: Floats,
+    misses: Floats, widths: Floats, votes: Floats,
+) -> None:  # fmt: skip
+    """votes[first:] of past tasks: exp of minus half their squared distances, errors relative to targets."""
+    path, now, aim = 0.5 / widths[0] ** 2, 0.5 / widths[1] ** 2, 0.5 / widths[2] ** 2
+    nearest = np.inf
+    for h in range(first, len(goals)):
+        k, c = curve[h], goals[h] - goal
+        far = aim * c * c
+        if last[0] >= 0.0:
+            far += path * (apart[k, 1] + 2.0 * c * apart[k, 0] + c * c * last[2]) + now * (misses[k] + c) ** 2
+        votes[h] = far
+        nearest = min(nearest, far)
+    for h in range(first, len(goals)):
+        votes[h] = DOUBT + (math.exp(nearest - votes[h]) if votes[h] - nearest < 15.0 else 0.0)
+
+
+@kernel
+def _believe(
+    ahead: Floats, found: Estimate, s: int, i: int, done: float, works: Floats, votes: Floats, first: int
+) -> None:
+    """Mean, spread and quantiles of the votes; a task heavier than all past ones is believed half as heavy again."""
+    total, mean, middle, square = 0.0, 0.0, 0.0, 0.0
+    for h in range(first, len(works)):
+        x = math.log(works[h])
+        total += votes[h]
+        mean += votes[h] * works[h]
+        middle += votes[h] * x
+        square += votes[h] * x * x
+    if first == len(works):
+        ahead[:] = 0.5 * done
+        found.left[s, i], found.log_work[s, i], found.spread[s, i] = 0.5 * done, math.log(1.5 * done), SPREAD_MOST
+        return
+    middle /= total
+    found.left[s, i] = max(mean / total - done, LEFT_LEAST)
+    found.log_work[s, i] = middle
+    found.spread[s, i] = min(max(math.sqrt(max(square / total - middle * middle, 0.0)), SPREAD_LEAST), SPREAD_MOST)
+    passed, h = 0.0, first
+    for k in range(len(ahead)):
+        while h < len(works) - 1 and passed + votes[h] < (k + 0.5) / len(ahead) * total:
+            passed += votes[h]
+            h += 1
+        ahead[k] = works[h] - done

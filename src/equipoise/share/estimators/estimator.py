@@ -7,9 +7,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.compiled import kernel
+from equipoise.share.normal import draw_beyond
 from equipoise.share.view import Scene, View
 
 Floats = NDArray[np.float64]
+PARTS = 8  # quantiles of an outlook: (k + 1/2) / PARTS
 
 
 class Estimate(NamedTuple):
@@ -36,6 +39,28 @@ class Fit(Protocol):
 
     def estimate(self, view: View) -> Estimate:
         """Where every active task stands."""
+
+
+def outlook(fit: Fit, view: View, estimate: Estimate) -> Floats:
+    """Quantiles of the samples still needed, [seeds, tasks, PARTS]; of a lognormal unless the fit knows better."""
+    own = getattr(fit, "outlook", None)
+    if own is not None:
+        return np.asarray(own(view, estimate))
+    found = np.zeros((*view.state.shape, PARTS))
+    _lognormal(view.active, view.samples, estimate, found)
+    return found
+
+
+@kernel
+def _lognormal(active: NDArray[np.bool_], samples: Floats, estimate: Estimate, found: Floats) -> None:
+    seeds, tasks = active.shape
+    for s in range(seeds):
+        for i in range(tasks):
+            if active[s, i] and np.isfinite(estimate.log_work[s, i]):
+                for k in range(PARTS):
+                    u = (k + 0.5) / PARTS
+                    work = draw_beyond(estimate.log_work[s, i], estimate.spread[s, i], samples[s, i], u)
+                    found[s, i, k] = work - samples[s, i]
 
 
 class Estimator(Protocol):

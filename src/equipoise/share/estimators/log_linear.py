@@ -10,15 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
+from equipoise.share.elementary import exp, ln
 from equipoise.share.estimators.estimator import Estimate
 from equipoise.share.view import Scene, View
 
 Floats = NDArray[np.float64]
 
-MOMENTS = 6  # n, sum x, sum y, sum xx, sum xy, sum yy with x = ln samples, y = ln error
+MOMENTS = np.dtype(  # of x = ln samples, y = ln error: count, means, sums of squares about them; and ln target
+    [(name, np.float64) for name in ("n", "x", "y", "xx", "xy", "yy", "aim")]
+)
 B_LEAST, B_MOST = 0.05, 1.5  # the paper's bounds on the slope
 LOG_WORK_MOST = 15.0
 ERROR_LEAST = 1e-4  # an observed error at or below zero is noise; its logarithm is taken here
+TARGET_LEAST = 1e-300  # the same for a target of zero, which no curve reaches
+WIDTH = 256  # tasks fitted at a time, in a tile of so many columns that stays in the nearest cache
+N, DONE, X, Y, MEAN_X, MEAN_Y, XX, XY, YY, AIM, LEFT, LOG_WORK, SPREAD = (WIDTH * row for row in range(13))  # its rows
 
 
 @dataclass(frozen=True)
@@ -29,59 +35,78 @@ class LogLinear:
     needs_truth: ClassVar[bool] = False
 
     def start(self, scene: Scene) -> LogLinearFit:
-        return LogLinearFit(np.zeros((scene.seeds, scene.tasks, MOMENTS)))
+        shape = (scene.seeds, scene.tasks)
+        return LogLinearFit(np.zeros(shape, MOMENTS), Estimate.nothing(shape))
 
 
 @dataclass
 class LogLinearFit:
-    """Running moments of every task."""
+    """Running moments of every task, and what follows from them: an estimate changes only when an error is observed."""
 
-    moments: Floats
+    moments: NDArray[np.void]
+    found: Estimate
 
     def learn(self, view: View) -> None:
-        _learn(view.observed, view.samples, view.error, self.moments)
+        _learn(view.observed, view.samples, view.error, view.target, self.moments, self.found)
 
     def estimate(self, view: View) -> Estimate:
-        found = Estimate.nothing(view.state.shape)
-        _estimate(view.active, view.samples, view.target, self.moments, found)
-        return found
+        """The fit's own arrays: read them, and do not write. A task that has left keeps its last estimate."""
+        return self.found
 
 
 @kernel
-def _learn(observed: NDArray[np.bool_], samples: Floats, error: Floats, moments: Floats) -> None:
-    seeds, tasks = observed.shape
-    for s in range(seeds):
-        for i in range(tasks):
-            if observed[s, i]:
-                x, y = math.log(max(samples[s, i], 1.0)), math.log(max(error[s, i], ERROR_LEAST))
-                m = moments[s, i]
-                m[0] += 1.0
-                m[1] += x
-                m[2] += y
-                m[3] += x * x
-                m[4] += x * y
-                m[5] += y * y
+def _learn(
+    observed: NDArray[np.bool_], samples: Floats, error: Floats, target: Floats, moments: NDArray[np.void],
+    found: Estimate,
+) -> None:  # fmt: skip
+    seen, size = observed.reshape(-1), 0
+    who, tile = np.empty(len(seen) + 1, np.int64), np.ones(13 * WIDTH)
+    for i in range(len(seen)):
+        who[size] = i
+        size += seen[i]
+    for start in range(0, size, WIDTH):
+        _fit(who[start : min(start + WIDTH, size)], samples, error, target, moments, found, tile)
 
 
 @kernel
-def _estimate(active: NDArray[np.bool_], samples: Floats, target: Floats, moments: Floats, found: Estimate) -> None:
-    seeds, tasks = active.shape
-    for s in range(seeds):
-        for i in range(tasks):
-            n = moments[s, i, 0]
-            if not active[s, i] or n < 3.0:
-                continue
-            mean_x, mean_y = moments[s, i, 1] / n, moments[s, i, 2] / n
-            sxx = moments[s, i, 3] - n * mean_x * mean_x
-            sxy = moments[s, i, 4] - n * mean_x * mean_y
-            syy = moments[s, i, 5] - n * mean_y * mean_y
-            if sxx <= 1e-12:
-                continue
-            b = min(max(-sxy / sxx, B_LEAST), B_MOST)
-            log_work = (mean_y + b * mean_x - math.log(target[s, i])) / b
-            log_work = min(max(log_work, 0.0), LOG_WORK_MOST)
-            noise = max(syy + 2.0 * b * sxy + b * b * sxx, 0.0) / (n - 2.0)  # residual variance of ln error
-            far = log_work - mean_x
-            found.log_work[s, i] = log_work
-            found.left[s, i] = max(math.exp(log_work) - samples[s, i], 0.0)
-            found.spread[s, i] = math.sqrt(noise * (1.0 / n + far * far / sxx)) / b
+def _fit(
+    who: NDArray[np.int64], samples: Floats, error: Floats, target: Floats, moments: NDArray[np.void],
+    found: Estimate, t: Floats,
+) -> None:  # fmt: skip
+    """Take in one error of each task, by its place in the batch: gather, compute several at a time, scatter."""
+    size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
+    done, seen, targets, minds = samples.reshape(-1), error.reshape(-1), target.reshape(-1), moments.reshape(-1)
+    for j in range(len(who)):
+        i = who[j]
+        m = minds[i]
+        if m.n == 0.0:
+            m.aim = math.log(max(targets[i], TARGET_LEAST))
+        t[N + j], t[MEAN_X + j], t[MEAN_Y + j], t[AIM + j] = m.n + 1.0, m.x, m.y, m.aim
+        t[XX + j], t[XY + j], t[YY + j] = m.xx, m.xy, m.yy
+        t[DONE + j], t[Y + j] = done[i], max(seen[i], ERROR_LEAST)
+    for j in range(size):
+        t[X + j], t[Y + j] = ln(max(t[DONE + j], 1.0)), ln(t[Y + j])
+    for j in range(size):  # Welford's update, and the line that follows
+        n, x, y = t[N + j], t[X + j], t[Y + j]
+        part, dx, dy = 1.0 / n, x - t[MEAN_X + j], y - t[MEAN_Y + j]
+        mean_x, mean_y = t[MEAN_X + j] + part * dx, t[MEAN_Y + j] + part * dy
+        xx, xy, yy = t[XX + j] + dx * (x - mean_x), t[XY + j] + dx * (y - mean_y), t[YY + j] + dy * (y - mean_y)
+        t[MEAN_X + j], t[MEAN_Y + j], t[XX + j], t[XY + j], t[YY + j] = mean_x, mean_y, xx, xy, yy
+        enough = (n >= 3.0) & (xx > 1e-12)
+        xx = max(xx, 1e-12)
+        b = min(max(-xy / xx, B_LEAST), B_MOST)
+        log_work = min(max(mean_x + (mean_y - t[AIM + j]) / b, 0.0), LOG_WORK_MOST)
+        squares = max(yy + b * (2.0 * xy + b * xx), 0.0)  # of the residuals of ln error
+        far = log_work - mean_x
+        variance = squares * (xx + n * far * far) / (n * xx * b * b * max(n - 2.0, 1.0))
+        left = max(exp(log_work) - t[DONE + j], 0.0)
+        t[LEFT + j] = left if enough else math.nan
+        t[LOG_WORK + j] = log_work if enough else math.nan
+        t[SPREAD + j] = math.sqrt(variance) if enough else math.inf
+    lefts, log_works, spreads = found.left.reshape(-1), found.log_work.reshape(-1), found.spread.reshape(-1)
+    for j in range(len(who)):
+        i = who[j]
+        m = minds[i]
+        m.n, m.x, m.y = t[N + j], t[MEAN_X + j], t[MEAN_Y + j]
+        m.xx, m.xy, m.yy = t[XX + j], t[XY + j], t[YY + j]
+        lefts[i], log_works[i], spreads[i] = t[LEFT + j], t[LOG_WORK + j], t[SPREAD + j]

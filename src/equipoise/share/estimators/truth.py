@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.errors import InputError
 from equipoise.share.estimators.estimator import Estimate
 from equipoise.share.view import Scene, View
 
@@ -21,7 +22,9 @@ class TrueWork:
 
     def start(self, scene: Scene) -> TrueFit:
         if scene.truth is None:
-            raise ValueError("the truth is given only to a policy whose `clairvoyant` is true")
+            raise InputError(
+                "TrueWork needs the truth, which only a run gives, and only to a policy that is clairvoyant"
+            )
         return TrueFit(scene.truth.work)
 
 

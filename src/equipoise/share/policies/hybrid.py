@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from equipoise.compiled import kernel
 from equipoise.errors import InputError
 from equipoise.share.estimators import Estimate, Estimator, Fit
+from equipoise.share.estimators.estimator import outlook
 from equipoise.share.estimators.familiar import Familiar
-from equipoise.share.normal import below, quantile
+from equipoise.share.normal import quantile
 from equipoise.share.planning import keep_most
 from equipoise.share.policies.learning import Learning
 from equipoise.share.split import insert
@@ -38,7 +39,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 PROBES = np.array([0.5, 1.0, 2.0, 4.0])  # samples in the first four steps, times `probe`
-PARTS = 8  # quantiles by which a belief is priced
 SEEN = 4  # observations after which an estimate counts in the trust of a seed
 FLOOR_MOST = 0.9  # of the budget
 GOLDEN = 0.6180339887498949  # its multiples are spread evenly over (0, 1)
@@ -49,8 +49,9 @@ class Hybrid(Learning):
     """Constants were chosen on seeds 4000-4599, those of real curves on the fitting half of the recording.
 
     `margin`: standard deviations of work that pace leaves room for. `floor`: part of the budget that all who compute
-    share, per unit of mean spread. `probe`: size of the first steps. `ahead`: steps of arrivals that are expected.
-    `trust`: mean spread of ln work above which it races (0: always, infinity: never) - the fallback switch.
+    share, per unit of mean spread; with 0 who is not kept gets nothing, not even what is left over. `probe`: size of the
+    first steps. `ahead`: steps of arrivals that are expected. `trust`: mean spread of ln work above which it races
+    (0: always, infinity: never) - the fallback switch.
     """
 
     estimator: Estimator = field(default_factory=Familiar)
@@ -58,7 +59,7 @@ class Hybrid(Learning):
     floor: float = 0.1
     probe: float = 0.5
     ahead: float = 16.0
-    trust: float = 0.5
+    trust: float = 0.4
 
     colour: ClassVar[str] = "#2563eb"
     marker: ClassVar[str] = "circle"
@@ -101,7 +102,8 @@ class Planning:
         self.fit.learn(view)
         estimate = self.fit.estimate(view)
         bandwidth, compute = np.zeros(view.state.shape), np.zeros(view.state.shape)
-        _decide(view, estimate, self.log_work, self.spread, self.rule, bandwidth, compute)
+        ahead = outlook(self.fit, view, estimate)
+        _decide(view, estimate, ahead, self.log_work, self.spread, self.rule, bandwidth, compute)
         return Decision(bandwidth, compute)
 
 
@@ -119,8 +121,9 @@ class Jobs(NamedTuple):
 
 @kernel
 def _decide(
-    view: View, estimate: Estimate, log_work: Floats, spread: Floats, rule: Rule, bandwidth: Floats, compute: Floats
-) -> None:
+    view: View, estimate: Estimate, ahead: Floats, log_work: Floats, spread: Floats, rule: Rule, bandwidth: Floats,
+    compute: Floats,
+) -> None:  # fmt: skip
     seeds, tasks = view.state.shape
     room = 3 * tasks
     jobs = Jobs(
@@ -134,9 +137,7 @@ def _decide(
         for i in range(tasks):
             if SENDING <= view.state[s, i] <= COMPUTING:
                 log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
-                price[i] = _price(
-                    log_work[s, i], spread[s, i], view.samples[s, i], view.task_cap * _time(view, s, i, rule)
-                )
+                price[i] = _price(ahead[s, i], view.task_cap * _time(view, s, i, rule))
                 computing += view.state[s, i] == COMPUTING
         if computing > 0:
             n = _gather(view, price, log_work[s], spread[s], s, rule, jobs)
@@ -180,20 +181,18 @@ def _send(view: View, estimate: Estimate, s: int, rule: Rule, jobs: Jobs, given:
 
 
 @kernel
-def _price(log_work: float, spread: float, done: float, most: float) -> float:
+def _price(ahead: Floats, most: float) -> float:
     """Expected samples per success, if the task is run until the best point to give up, at most `most` samples on.
 
-    min over d of E[min(W - done, d)] / P(W <= done + d), given W > done; infinite if success is out of reach.
+    min over d of E[min(left, d)] / P(left <= d), over quantiles of the work left; infinite if success is out of reach.
     """
-    start = below((math.log(max(done, 1e-9)) - log_work) / spread)
-    price, spent = np.inf, 0.0
-    for k in range(PARTS):
-        u = start + (k + 0.5) / PARTS * (1.0 - start)
-        more = max(math.exp(log_work + spread * quantile(u)) - done, 0.1)
+    price, spent, parts = np.inf, 0.0, len(ahead)
+    for k in range(parts):
+        more = max(ahead[k], 0.1)
         if more > most:
             break
         spent += more
-        price = min(price, (spent + more * (PARTS - k - 1)) / (k + 1.0))
+        price = min(price, (spent + more * (parts - k - 1)) / (k + 1.0))
     return price
 
 
@@ -291,7 +290,7 @@ def _serve(
     if left > 0.0:
         others = 0
         for i in range(tasks):
-            if view.state[s, i] == COMPUTING:
+            if view.state[s, i] == COMPUTING and (keep[i] or rule.floor > 0.0):
                 others = insert(jobs.order, others, price, i)
         for k in range(others):
             left -= _raise(given, jobs.order[k], cap, left)

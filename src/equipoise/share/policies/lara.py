@@ -8,15 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from equipoise.share.estimators import Estimate
-from equipoise.share.policies.learning import Learning, filled
-from equipoise.share.split import equal
+from equipoise.share.policies.learning import Learning, needed
+from equipoise.share.split import equal, in_proportion
 from equipoise.share.view import Decision, View
 
 POWER = 0.4  # the paper's exponent
-LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is worth one more
 
 
 @dataclass(frozen=True)
@@ -25,10 +22,8 @@ class LARA(Learning):
     marker: ClassVar[str] = "triangle"
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        urgency = np.fmax(estimate.left, LEAST) / view.time_left
-        weight = filled(urgency**POWER, estimate.known, view.computing, otherwise=1.0)
-        part = view.capacity * weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
+        weight = needed(view, estimate, POWER, otherwise=1.0)
         return Decision(
             bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=np.minimum(part, view.task_cap),
+            compute=in_proportion(weight, view.task_cap, view.capacity),
         )

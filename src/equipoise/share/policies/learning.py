@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from equipoise.compiled import kernel
+from equipoise.share.elementary import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit, LogLinear, TrueWork
 from equipoise.share.site import Server, Site
+from equipoise.share.task import COMPUTING
 from equipoise.share.view import Decision, Policy, Prior, Scene, View
+
+Floats = NDArray[np.float64]
+
+LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is worth one more
 
 
 @dataclass(frozen=True)
@@ -62,9 +70,45 @@ def clairvoyant(policy: AnyLearning) -> AnyLearning:
     return replace(policy, estimator=TrueWork())
 
 
-def filled(values: Any, known: Any, who: Any, otherwise: float) -> Any:
-    """Values where known; the mean of those for the others of `who` (exploration); `otherwise` where none is known."""
-    here = known & who
-    count = here.sum(axis=1, keepdims=True)
-    mean = np.where(here, values, 0.0).sum(axis=1, keepdims=True) / np.maximum(count, 1)
-    return np.where(here, values, np.where(who, np.where(count > 0, mean, otherwise), 0.0))
+def needed(view: View, estimate: Estimate, power: float, otherwise: float) -> Floats:
+    """(Estimated work left / steps left)^power of every computing task, zero for others.
+
+    One that is not estimated yet gets the mean of those that are (exploration); `otherwise` where none is.
+    """
+    return _needed(view.step, view.state, view.deadline, estimate.left, power, otherwise)
+
+
+@kernel
+def _needed(
+    step: int, state: NDArray[np.int8], deadline: NDArray[np.int64], left: Floats, power: float, otherwise: float
+) -> Floats:
+    seeds, tasks = state.shape
+    given, mean = np.zeros(state.shape), np.empty(seeds)
+    who, new, n, unknown = np.empty(state.size + 1, np.int64), np.empty(state.size + 1, np.int64), 0, 0
+    ends = np.empty(seeds, np.int64)
+    for s in range(seeds):
+        states, lefts = state[s], left[s]
+        for i in range(tasks):
+            who[n] = new[unknown] = s * tasks + i
+            computing, known = states[i] == COMPUTING, lefts[i] >= 0.0
+            n += computing & known
+            unknown += computing & (not known)
+        ends[s] = n
+    value, lefts, due, parts = np.empty(n), left.reshape(-1), deadline.reshape(-1), given.reshape(-1)
+    for j in range(n):
+        value[j] = max(lefts[who[j]], LEAST) / max(due[who[j]] - step, 1)
+    if power != 1.0:
+        for j in range(n):  # without a branch: several at a time
+            value[j] = exp(power * ln(value[j]))
+    for j in range(n):
+        parts[who[j]] = value[j]
+    start = 0
+    for s in range(seeds):
+        total = 0.0
+        for v in value[start : ends[s]]:
+            total += v
+        mean[s] = total / (ends[s] - start) if ends[s] > start else otherwise
+        start = ends[s]
+    for i in new[:unknown]:
+        parts[i] = mean[i // tasks]
+    return given

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
-from equipoise.share.split import count, equal, first
+from equipoise.share.split import count, insert, to_each
+from equipoise.share.task import COMPUTING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View
 
 TRANSFERS = 2  # at once
@@ -21,9 +22,33 @@ CONGESTED, THROTTLE = 100.0, 0.94  # above so many samples in the queue, bandwid
 
 def uara_bandwidth(view: View) -> NDArray[np.float64]:
     """Two transfers at once, in the order of arrival; a congested queue throttles the uplink."""
-    queue = np.where(view.sending, view.data_left, 0.0).sum(axis=1)
-    total = view.bandwidth * np.where(queue > CONGESTED, THROTTLE, 1.0)
-    return equal(first(TRANSFERS, view.arrival, view.sending), view.data_left, total)
+    return _bandwidth(view.state, view.arrival, view.data_left, view.bandwidth)
+
+
+@kernel
+def _bandwidth(
+    state: NDArray[np.int8], arrival: NDArray[np.int64], data_left: NDArray[np.float64], total: float
+) -> NDArray[np.float64]:
+    given = np.zeros(state.shape)
+    tasks = state.shape[1]
+    senders, order = np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
+    for s in range(len(state)):
+        states, data, n, chosen, queue = state[s], data_left[s], 0, 0, 0.0
+        for i in range(tasks):
+            senders[n] = i
+            n += states[i] == SENDING
+        for i in senders[:n]:
+            queue += data[i]
+            chosen = min(insert(order, chosen, arrival[s], i), TRANSFERS)
+        left = total * (THROTTLE if queue > CONGESTED else 1.0)
+        n = 0
+        for i in order[:chosen]:
+            n = insert(senders, n, data, i)
+        for k in range(n):  # max-min fair: the smallest first, each at most an equal part of what is left
+            part = min(data[senders[k]], left / (n - k))
+            given[s, senders[k]] = part
+            left -= part
+    return given
 
 
 @dataclass(frozen=True)
@@ -39,7 +64,7 @@ class UARA:
     def decide(self, view: View) -> Decision:
         """A single decision; a run calls `start` first, and then also associates tasks with servers."""
         part = np.minimum(view.capacity / count(view.active), view.task_cap)
-        return Decision(uara_bandwidth(view), np.where(view.computing, part, 0.0))
+        return Decision(uara_bandwidth(view), to_each(view.computing, part))
 
 
 @dataclass
@@ -50,22 +75,25 @@ class Associating:
     servers: int
 
     def decide(self, view: View) -> Decision:
-        _associate(view.computing, self.home, self.servers)
+        _associate(view.state, self.home, self.servers)
         return UARA().decide(view)._replace(server=self.home)
 
 
 @kernel
-def _associate(computing: NDArray[np.bool_], home: NDArray[np.int64], servers: int) -> None:
+def _associate(state: NDArray[np.int8], home: NDArray[np.int64], servers: int) -> None:
     """Whoever left is forgotten; whoever is new joins the server with the fewest, the first of equals."""
-    members = np.empty(servers, np.int64)
+    members, new = np.empty(servers, np.int64), np.empty(home.shape[1], np.int64)
     for s in range(len(home)):
         members[:] = 0
-        for i in range(home.shape[1]):
-            if not computing[s, i]:
-                home[s, i] = -1
-            elif home[s, i] >= 0:
-                members[home[s, i]] += 1
-        for i in range(home.shape[1]):
-            if computing[s, i] and home[s, i] < 0:
-                home[s, i] = members.argmin()
-                members[home[s, i]] += 1
+        states, homes, n = state[s], home[s], 0
+        for i in range(len(states)):
+            if states[i] != COMPUTING:
+                homes[i] = -1
+            elif homes[i] >= 0:
+                members[homes[i]] += 1
+            else:
+                new[n] = i
+                n += 1
+        for i in new[:n]:
+            homes[i] = members.argmin()
+            members[homes[i]] += 1

@@ -13,19 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.share.estimators import Estimate
-from equipoise.share.policies.learning import Learning, filled
+from equipoise.share.policies.learning import Learning, needed
 from equipoise.share.policies.uara import uara_bandwidth
 from equipoise.share.split import count
 from equipoise.share.view import Decision, View
 
 MARGIN = 1.4  # asked over needed
-LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is worth one more
 
 
 def requests(view: View, estimate: Estimate) -> NDArray[np.float64]:
     """What each computing task asks for; one that was hardly seen asks what the others do on average."""
-    asked = MARGIN * np.fmax(estimate.left, LEAST) / view.time_left
-    return np.asarray(filled(asked, estimate.known, view.computing, otherwise=view.task_cap))
+    return MARGIN * needed(view, estimate, 1.0, otherwise=view.task_cap / MARGIN)
 
 
 @dataclass(frozen=True)

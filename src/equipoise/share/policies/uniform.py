@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.share.split import count, equal
+from equipoise.share.split import count, equal, to_each
 from equipoise.share.view import Decision, View
 
 
@@ -25,5 +25,5 @@ class Uniform:
         part = np.minimum(view.capacity / count(view.active), view.task_cap)
         return Decision(
             bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=np.where(view.computing, part, 0.0),
+            compute=to_each(view.computing, part),
         )

@@ -1,0 +1,206 @@
+"""How good estimators are: what they say of a task's work after so many samples, against what it turned out to be.
+
+Every task computes the same amounts step by step, and after some of them every estimator is asked about the tasks that
+are not done. Recorded curves are those that the prior was not fitted on. What was said is taken as a lognormal cut off
+at what is done already; works count as CAP samples at most, more than can be computed before a deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.share.curve import table_error
+from equipoise.share.estimators import Analogue, Bayes, Estimate, Estimator, LogLinear, PowerOffset
+from equipoise.share.site import Site
+from equipoise.share.task import COMPUTING, DONE
+from equipoise.share.view import Scene, View, name_of
+from equipoise.share.workload import Batch, Workload
+
+Floats = NDArray[np.float64]
+
+CAP = 1500.0  # samples; 46 steps at 30 are 1380
+AMOUNTS = (4.0, 16.0, 40.0, 100.0, 280.0)  # samples done when estimators are asked
+PROBES = (0.5, 1.0, 2.0)  # samples done after the first steps; then doubled, until a step brings PACE
+PACE = 10.0  # samples a step
+TASKS, SEEDS = 60, 20
+PAST = 2000  # tasks whose mean the baseline knows
+SURE = 0.8  # claimed by the interval whose coverage is measured
+SPREAD_LEAST = 1e-3  # of ln work; nobody is taken to be surer
+LOG_SCORE_LEAST = -10.0  # nats that one estimate can lose
+COLUMNS = ("estimator", "samples", "tasks", "known", "median", "rms", "bias", "covered", "log_score")
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The baseline: every task is as long as the mean of past tasks, whatever its errors."""
+
+    log_work: float
+    spread: float
+    label: ClassVar[str] = "mean of past tasks"
+    needs_truth: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, workload: Workload, seed: int = 0) -> Mean:
+        """Past tasks are drawn from the curves of the prior; without any, from the workload under another seed."""
+        rng, past = np.random.default_rng([seed, PAST]), workload.prior.curves
+        work = workload.draw(PAST, [seed + 10**6]).work if past is None else past.work(*past.draw(rng, PAST))
+        log_work = np.log(np.minimum(work, CAP))
+        return cls(float(log_work.mean()), float(log_work.std()))
+
+    def start(self, scene: Scene) -> Mean:
+        return self
+
+    def learn(self, view: View) -> None:
+        """Nothing to learn."""
+
+    def estimate(self, view: View) -> Estimate:
+        said, spread = np.full(view.state.shape, self.log_work), np.full(view.state.shape, self.spread)
+        return Estimate(np.maximum(np.exp(said) - view.samples, 0.0), said, spread)
+
+
+def usual(workload: Workload) -> list[Estimator]:
+    """The estimators that can work here: analogues need curves seen before."""
+    found: list[Estimator] = [LogLinear(), PowerOffset(), Bayes()]
+    return found if workload.prior.curves is None else [*found, Analogue()]
+
+
+def score(
+    estimators: Sequence[Estimator] | None = None,
+    workload: Workload | None = None,
+    *,
+    amounts: Sequence[float] = AMOUNTS,
+    tasks: int = TASKS,
+    seeds: int = SEEDS,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """A row for each estimator and amount of samples done; the baseline comes first. Recorded curves unless told.
+
+    `known`: percent of the tasks of which it says anything; the rest is over those. `median` and `rms` of the error of
+    ln work, `bias` its mean; `covered`: percent of truths in the claimed 80 % interval; `log_score` in nats, mean.
+    """
+    _refuse(amounts)
+    workload = Workload.recorded() if workload is None else workload
+    batch = workload.draw(tasks, range(seed, seed + seeds))
+    views = list(_watch(batch, amounts, seed))
+    rows = []
+    for estimator in [Mean.of(workload, seed), *(usual(workload) if estimators is None else estimators)]:
+        if estimator.needs_truth:
+            raise InputError(f"{name_of(estimator)} is told the truth: there is nothing to score")
+        fit = estimator.start(Scene(Site(), workload.prior, *batch.shape, len(views)))
+        for view in views:
+            fit.learn(view)
+            said, done = fit.estimate(view), float(view.samples.max())
+            if done in amounts:
+                rows.append(_row(name_of(estimator), done, said, batch.work, view.computing))
+    return rows
+
+
+def _refuse(amounts: Sequence[float]) -> None:
+    if not amounts or not all(0.0 < amount < CAP for amount in amounts):
+        raise InputError(f"score: amounts are {list(amounts)}; expected samples between 0 and {CAP:g}, at least one")
+
+
+def steps_to(amounts: Sequence[float]) -> list[float]:
+    """Samples done after each step: small probes, then doubled, then PACE a step; every amount is one of them."""
+    last = max(amounts)
+    found = [*PROBES]
+    while found[-1] < last:
+        found.append(found[-1] + min(found[-1], PACE))
+    return sorted({done for done in found if done <= last} | set(amounts))
+
+
+def _watch(batch: Batch, amounts: Sequence[float], seed: int) -> Iterator[View]:
+    """What estimators see, step by step. A task that reached its work is done, and not observed any more."""
+    rng, shape = np.random.default_rng([seed, batch.shape[1]]), batch.shape
+    steps = steps_to(amounts)
+    none = np.zeros(shape)
+    for step, done in enumerate(steps):
+        before = steps[step - 1] if step else 0.0
+        observed = batch.work > before
+        error = true_errors(batch, done) + batch.sigma * rng.standard_normal(shape)
+        yield View(
+            step=step, state=np.where(batch.work > done, COMPUTING, DONE).astype(np.int8),
+            arrival=np.zeros(shape, np.int64), deadline=np.full(shape, batch.horizon), data=batch.data, data_left=none,
+            target=batch.target, samples=np.full(shape, done), error=error,
+            observations=np.full(shape, step + 1), observed=observed,
+            capacity=CAP, bandwidth=CAP, task_cap=CAP,
+        )  # fmt: skip
+
+
+def true_errors(batch: Batch, done: float) -> Floats:
+    """The error of every task after so many samples, without noise; fewer than one count as one."""
+    s = max(done, 1.0)
+    laws = batch.a * s**-batch.b + batch.floor
+    replayed = np.array([table_error(*curve, s) for curve in zip(batch.table_samples, batch.table_errors, strict=True)])
+    return np.where(batch.table >= 0, replayed[np.maximum(batch.table, 0)], laws)
+
+
+def _row(name: str, done: float, said: Estimate, work: Floats, asked: NDArray[np.bool_]) -> dict[str, Any]:
+    known = asked & said.known
+    row: dict[str, Any] = {
+        "estimator": name, "samples": float(done), "tasks": int(asked.sum()),
+        "known": 100.0 * known.sum() / max(int(asked.sum()), 1),
+        "median": None, "rms": None, "bias": None, "covered": None, "log_score": None,
+    }  # fmt: skip
+    if known.any():
+        row |= _judge(said.log_work[known], said.spread[known], np.log(work[known]), float(np.log(done)))
+    return row
+
+
+def _judge(log_work: Floats, spread: Floats, truth: Floats, done: float) -> dict[str, float]:
+    """The measures, in ln samples. `truth` may be infinite."""
+    cap, spread = np.log(CAP), np.clip(spread, SPREAD_LEAST, 1e3)
+    truth = np.minimum(truth, cap)
+    low, middle, high = (
+        np.minimum(quantile_beyond(log_work, spread, done, u), cap) for u in ((1 - SURE) / 2, 0.5, (1 + SURE) / 2)
+    )
+    miss = middle - truth
+    return {
+        "median": float(np.median(np.abs(miss))),
+        "rms": float(np.sqrt(np.mean(miss**2))),
+        "bias": float(miss.mean()),
+        "covered": 100.0 * float(np.mean((low <= truth) & (truth <= high))),
+        "log_score": float(np.maximum(log_density(log_work, spread, done, truth), LOG_SCORE_LEAST).mean()),
+    }
+
+
+def quantile_beyond(log_work: Floats, spread: Floats, done: float, u: float) -> Floats:
+    """The u-quantile of ln W ~ N(log_work, spread^2), given that it is beyond `done`; exact however far that is."""
+    from scipy.special import log_ndtr, ndtri_exp
+
+    beyond = log_ndtr((log_work - done) / spread)
+    return np.maximum(log_work - spread * ndtri_exp(np.log1p(-u) + beyond), done)
+
+
+def log_density(log_work: Floats, spread: Floats, done: float, truth: Floats) -> Floats:
+    """ln of the density of ln W at the truth, given W beyond `done`; at the cap, of the chance to be there or beyond."""
+    from scipy.special import log_ndtr
+
+    cap, z = np.log(CAP), (truth - log_work) / spread
+    inside = -0.5 * z * z - np.log(spread * np.sqrt(2.0 * np.pi))
+    return np.asarray(np.where(truth < cap, inside, log_ndtr(-z)) - log_ndtr((log_work - done) / spread))
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows as text, aligned."""
+    cells = [list(COLUMNS), *([_cell(name, row[name]) for name in COLUMNS] for row in rows)]
+    widths = [max(len(line[k]) for line in cells) for k in range(len(COLUMNS))]
+    lines = [
+        "  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths, strict=True)))
+        for line in cells
+    ]
+    return "\n".join(lines)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    return f"{value:.0f}" if name in ("samples", "tasks", "known", "covered") else f"{value:.2f}"

@@ -1,0 +1,90 @@
+"""The certificate recomputes; it does not believe. Every kind of false book is tried on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from equipoise.share import Workload, policies, simulate, sweep
+from equipoise.share.audit import audit, certify
+from equipoise.share.task import COMPUTING, DONE, FAILED
+
+
+@pytest.fixture(scope="module")
+def run():
+    return simulate(policies.UniformCorrected(), load=20, seeds=3, trace=True)
+
+
+def test_an_honest_run_is_clean(run):
+    """Every policy, both presets and real curves."""
+    for policy in policies.ALL:
+        for workload in (Workload.paper(), Workload.network_heavy(), Workload.recorded()):
+            found = audit(simulate(policy(), workload, load=15, seeds=2, trace=True))
+            assert found.capacity <= 1e-6 and found.bandwidth <= 1e-6 and found.idle <= 1e-6
+            assert (found.misplaced, found.outcomes) == (0, 0)
+
+
+def test_compute_above_the_site_is_found(run):
+    """Everyone's compute doubled."""
+    assert audit(replace(run, trace=replace(run.trace, compute=2 * run.trace.compute))).capacity > 1
+
+
+def test_bandwidth_above_the_uplink_is_found(run):
+    """What was sent, three times over."""
+    assert audit(replace(run, trace=replace(run.trace, bandwidth=3 * run.trace.bandwidth + 1))).bandwidth > 1
+
+
+def test_compute_before_the_data_is_there_is_found(run):
+    """One task computes a sample in step 0."""
+    compute = run.trace.compute.copy()
+    compute[0, 0, 5] = 1.0
+    assert audit(replace(run, trace=replace(run.trace, compute=compute))).misplaced > 0
+
+
+def test_a_claimed_success_is_recomputed(run):
+    """A failed task called done, and a done one called failed."""
+    state = run.state.copy()
+    state[0, int(np.flatnonzero(state[0] == DONE)[0])] = FAILED
+    assert audit(replace(run, state=state)).outcomes == 1
+
+
+def test_a_claimed_step_is_recomputed(run):
+    """Done one step earlier than it was."""
+    done_at = run.done_at.copy()
+    done_at[0, int(np.flatnonzero(run.state[0] == DONE)[0])] -= 1
+    assert audit(replace(run, done_at=done_at)).outcomes == 1
+
+
+def test_claimed_idleness_is_recomputed(run):
+    """Idle compute halved in the books."""
+    assert audit(replace(run, idle=run.idle / 2)).idle > 0.1
+
+
+def test_idle_compute_is_counted_by_hand(run):
+    """Directly from the trace's states: capacity not given in steps with a computing task."""
+    used = run.trace.compute.sum(axis=2)
+    ready = (run.trace.state == COMPUTING).any(axis=2)
+    by_hand = np.where(ready, 150.0 - used, 0.0).sum(axis=0) / (150.0 * 83) * 100
+    np.testing.assert_allclose(run.idle_while_work, by_hand, rtol=1e-12)
+
+
+def test_a_sweep_with_false_numbers_fails_its_certificate():
+    """One success too many in one seed, and success above the oracle."""
+    players = [policies.SDF()]
+    found = sweep(players, loads=[10], seeds=3, oracle=True)
+    assert certify(found, players).passed
+    cell = dict(found.measured["SDF", 10])
+    cell["successes"] = cell["successes"] + np.array([0, 1, 0])
+    forged = replace(found, measured={("SDF", 10): cell})
+    assert certify(forged, players)["outcomes"].passed is False
+    cell["successes"] = found.bounds[10] + 1
+    assert certify(replace(found, measured={("SDF", 10): cell}), players)["oracle"].passed is False
+
+
+def test_without_the_oracle_there_is_no_such_check():
+    """It does not apply, so it neither passes nor fails."""
+    players = [policies.SDF()]
+    certificate = certify(sweep(players, loads=[10], seeds=2), players)
+    assert "oracle" not in certificate and certificate.passed
