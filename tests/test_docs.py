@@ -93,7 +93,7 @@ def test_every_command_names_options_that_exist():
     shown = list(commands())
     assert {words[1] for _, words in shown} >= {"train", "share"}
     for page, words in shown:
-        unknown = {word.partition("=")[0] for word in words if word.startswith("-")} - options_of(words)
+        unknown = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)} - options_of(words)
         assert not unknown, f"{page}: {' '.join(words)}: no {', '.join(unknown)}"
 
 

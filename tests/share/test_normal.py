@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def mean_excess(log_work: float, spread: float, done: float) -> float:
         return done * math.exp(u + stats.norm.logsf(start + u / spread) - stats.norm.logsf(start))
 
     ends = sorted({0.0, peak, peak + spread / max(start, 1.0), peak + 3.0 * spread, peak + 40.0 * spread})
-    return float(sum(integrate.quad(survival, a, b, limit=200)[0] for a, b in zip(ends, ends[1:], strict=False)))
+    return float(sum(integrate.quad(survival, a, b, limit=200)[0] for a, b in pairwise(ends)))
 
 
 @given(st.floats(-37.0, 37.0))

@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from equipoise.share.score import SURE, score
+from equipoise.share.score import CAP, SURE, score
 from equipoise.share.workload import Workload
 
 NOTE = (
-    f"errors are of ln work (0.7: a factor of two); covered: of the claimed {SURE:.0%} intervals; "
+    f"errors are of ln work (0.7: a factor of two), works counted up to {CAP:g} samples\n"
+    f"covered: by the claimed {SURE:.0%} interval, open above where it reaches {CAP:g} (there 90% is honest)\n"
     "log score: higher is better"
 )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.errors import InputError
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 
@@ -84,6 +86,16 @@ class Prior:
     variance: tuple[float, float, float] = (0.02, 0.0, 0.005)  # of ln a, covariance, of b
     surprise: float = 1.0
     curves: Recording | None = None  # curves seen before, if there are any
+
+    def __post_init__(self) -> None:
+        log_a, both, b = self.variance
+        if not all(map(math.isfinite, (*self.mean, *self.variance))) or min(log_a, b, log_a * b - both * both) <= 0:
+            raise InputError(
+                f"Prior: mean {self.mean} and variance {self.variance} of (ln a, b); expected finite numbers,"
+                " variance as (of ln a, covariance, of b), positive definite"
+            )
+        if not 0 <= self.surprise < math.inf:
+            raise InputError(f"Prior: surprise is {self.surprise!r}; expected a number of zero or more")
 
 
 @dataclass(frozen=True)

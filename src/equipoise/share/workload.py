@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from equipoise.compiled import kernel
 from equipoise.errors import InputError
 from equipoise.share.curve import power_work, table_work
-from equipoise.share.noise import keys_of, normal, uniform
 from equipoise.share.site import Site
 from equipoise.share.task import Task
 from equipoise.share.view import Prior
@@ -133,22 +132,25 @@ class Workload:
         return self._batch(numbers, self._drawn(int(load), numbers, site))
 
     def _drawn(self, load: int, numbers: Ints, site: Site) -> dict[str, Floats | Ints]:
-        """What a task draws depends on its seed, the load and its number alone."""
+        """Every seed has a generator of its own, so that what it draws depends on no other."""
         shape = (len(numbers), load)
-        uniforms, normals = _chances(numbers, load)
+        uniform, normal = np.empty((len(numbers), 6, load)), np.empty(shape)
         table, replayed = np.full(shape, -1), np.empty(shape)
-        if self.curves is not None:
-            for row, seed in enumerate(numbers.tolist()):
-                table[row], replayed[row] = self.curves.draw(np.random.default_rng([seed, load]), load)
+        for row, seed in enumerate(numbers.tolist()):
+            rng = np.random.default_rng([seed, load])
+            rng.random(out=uniform[row])
+            rng.standard_normal(out=normal[row])
+            if self.curves is not None:
+                table[row], replayed[row] = self.curves.draw(rng, load)
         ranges = (self.arrival, self.data, self.deadline, self.a, self.b, self.target)
         arrival, data, relative, a, b, target = (
-            low + (high - low) * uniforms[k] for k, (low, high) in enumerate(ranges)
+            low + (high - low) * uniform[:, k] for k, (low, high) in enumerate(ranges)
         )
         come = np.sort(np.floor(arrival)).astype(np.int64)
         return {
             "arrival": come, "data": data, "deadline": come + np.round(relative).astype(np.int64), "a": a, "b": b,
             "target": target if self.curves is None else replayed, "table": table, "floor": np.zeros(shape),
-            "delay": _delays(site, normals), "sigma": np.full(shape, self.sigma),
+            "delay": _delays(site, normal), "sigma": np.full(shape, self.sigma),
         }  # fmt: skip
 
     def _given(self, numbers: Ints, site: Site) -> Batch:
@@ -189,23 +191,9 @@ class Workload:
         )
 
 
-@kernel
-def _chances(seeds: Ints, load: int) -> tuple[Floats, Floats]:
-    """Six numbers between 0 and 1 and a standard normal one for every task."""
-    keys = keys_of(seeds, load, load)
-    uniforms, normals = np.empty((6, *keys.shape)), np.empty(keys.shape)
-    for s in range(len(seeds)):
-        for k in range(6):
-            for i in range(load):
-                uniforms[k, s, i] = uniform(keys[s, i], k)
-        for i in range(load):
-            normals[s, i] = normal(keys[s, i], 6)
-    return uniforms, normals
-
-
-def _delays(site: Site, normals: Floats) -> Ints:
+def _delays(site: Site, normal: Floats) -> Ints:
     """Steps: the mean delay and its jitter, whole, never negative."""
-    return np.maximum(np.round(site.delay + site.jitter * normals), 0).astype(np.int64)
+    return np.maximum(np.round(site.delay + site.jitter * normal), 0).astype(np.int64)
 
 
 @kernel

@@ -12,6 +12,7 @@ from equipoise.share.normal import draw_beyond
 from equipoise.share.view import Scene, View
 
 Floats = NDArray[np.float64]
+SURE = 1e-3  # a spread that is as good as none
 PARTS = 8  # quantiles of an outlook: (k + 1/2) / PARTS
 
 
@@ -59,7 +60,7 @@ def _lognormal(active: NDArray[np.bool_], samples: Floats, estimate: Estimate, f
             if active[s, i] and np.isfinite(estimate.log_work[s, i]):
                 for k in range(PARTS):
                     u = (k + 0.5) / PARTS
-                    work = draw_beyond(estimate.log_work[s, i], estimate.spread[s, i], samples[s, i], u)
+                    work = draw_beyond(estimate.log_work[s, i], max(estimate.spread[s, i], SURE), samples[s, i], u)
                     found[s, i, k] = work - samples[s, i]
 
 

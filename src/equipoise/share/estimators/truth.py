@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.share.estimators.estimator import Estimate
+from equipoise.share.estimators.estimator import SURE, Estimate
 from equipoise.share.view import Scene, View
-
-CERTAIN = 1e-3  # a spread that is as good as none
 
 
 @dataclass(frozen=True)
@@ -38,4 +36,4 @@ class TrueFit:
     def estimate(self, view: View) -> Estimate:
         work = np.minimum(self.work, 1e9)  # a task that can never succeed
         left = np.maximum(work - view.samples, 0.0)
-        return Estimate(left, np.log(work), np.full(left.shape, CERTAIN))
+        return Estimate(left, np.log(work), np.full(left.shape, SURE))
