@@ -1,10 +1,11 @@
 # make train   set everything up and run the main job
+# make share   set everything up and compare policies on a crowded site
 # make test    set everything up and run all checks
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help train test lint check unit format clean constraints
+.PHONY: help train share test lint check unit format clean constraints
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -21,6 +22,9 @@ $(BIN)/.dev: pyproject.toml constraints.txt
 
 train: $(BIN)/.user
 	$(BIN)/equipoise train
+
+share: $(BIN)/.user
+	$(BIN)/equipoise share
 
 test: lint unit
 

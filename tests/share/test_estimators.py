@@ -210,7 +210,7 @@ def test_the_delta_method_agrees_with_monte_carlo():
 @pytest.mark.parametrize("variance", [(0.0, 0.0, 0.005), (0.02, 0.01, 0.005), (0.02, 0.0, 0.0), (np.nan, 0.0, 0.005)])
 def test_a_prior_that_is_sure_of_a_or_b_is_refused(variance: tuple[float, float, float]):
     """A covariance without inverse would turn every estimate into nan; one line says which and what is expected."""
-    with pytest.raises(InputError, match="Prior: mean .* positive definite"):
+    with pytest.raises(InputError, match=r"Prior: mean .* positive definite"):
         Prior(variance=variance)
 
 

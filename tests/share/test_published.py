@@ -4,7 +4,7 @@ import pytest
 
 from equipoise.share import Curve, Task, Workload, policies, simulate
 
-# docs/share.md, 1: 400 seeds at 60 tasks; success percent, energy
+# docs/share.md, 7: 400 seeds at 60 tasks; success percent, energy
 PUBLISHED = {
     "Uniform": (50.3, 1902.0),
     "SDF": (49.6, 2658.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -208,10 +209,11 @@ def test_the_truth_is_not_scored():
 
 
 def test_the_command_prints_a_table_for_each_home(capsys: pytest.CaptureFixture[str]):
-    """Real curves with analogues among the estimators, power laws without; quiet prints nothing."""
-    run_score(seed=0, quiet=True)
-    assert capsys.readouterr().out == ""
-    run_score(seed=0, quiet=False)
+    """Real curves with analogues among the estimators, power laws without; as JSON the same rows."""
+    run_score(seed=0, as_json=True)
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["estimator"] for row in rows["power laws"]} < {row["estimator"] for kind in rows for row in rows[kind]}
+    run_score(seed=0, as_json=False)
     real, laws = capsys.readouterr().out.split("power laws\n")
     assert "analogues" in real and "analogues" not in laws
     assert "mean of past tasks" in real and "mean of past tasks" in laws

@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from equipoise.errors import InputError, unknown_name
 
 Config = TypeVar("Config", bound=BaseModel)
+
+
+def setting(default: Any, description: str, panel: str, metavar: str | None = None, **extra: Any) -> Any:
+    """A field with its help text and the panel of --help it stands in."""
+    return Field(default, description=description, json_schema_extra={"panel": panel, "metavar": metavar, **extra})
 
 
 def with_options(config: type[BaseModel]) -> Callable[[Callable[..., None]], Callable[..., None]]:

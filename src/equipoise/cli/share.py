@@ -65,7 +65,7 @@ def check(
     policy: Annotated[str, typer.Argument(help="Your policy, or the name of one of ours.", metavar="FILE.py:CLASS")],
     json: Json = False,
 ) -> None:
-    """Check a policy of your own: capacity, bandwidth, states, determinism, NaN, speed."""
+    """Check a policy of your own: its decisions, capacity, bandwidth, states, determinism, batches, hindsight, speed."""
     from equipoise.cli.share_run import run_check
 
     raise typer.Exit(0 if run_check(policy, quiet=json) else 1)
@@ -74,11 +74,12 @@ def check(
 @app.command("estimators")
 def estimators(
     seed: Annotated[int, typer.Option(help="The seed that draws the tasks.", min=0)] = 0,
+    json: Json = False,
 ) -> None:
     """Score the estimators of remaining work on recorded real curves and on power laws."""
     from equipoise.cli.share_score import run_score
 
-    run_score(seed, quiet=False)
+    run_score(seed, as_json=json)
 
 
 @app.command("record")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 
+from equipoise.cli.options import setting
 from equipoise.cli.policy_file import load_policy, whole_reference
 from equipoise.errors import InputError, unknown_name
 
@@ -20,11 +21,6 @@ TASK_FIELDS = {"arrival": int, "deadline": int, "data": float, "target": float}
 TASK_OPTIONS = {"a": float, "b": float, "floor": float, "delay": int, "sigma": float}
 YAML_TIME = "minutes and seconds"
 Range = tuple[float, float]
-
-
-def setting(default: Any, description: str, panel: str, metavar: str | None = None, **extra: Any) -> Any:
-    """A field with its help text and the panel of --help it stands in."""
-    return Field(default, description=description, json_schema_extra={"panel": panel, "metavar": metavar, **extra})
 
 
 def span(description: str) -> Any:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from equipoise.cli.run_folder import to_json
 from equipoise.share.score import CAP, SURE, score
 from equipoise.share.workload import Workload
 
@@ -19,15 +20,17 @@ NOTE = (
 )
 
 
-def run_score(seed: int, quiet: bool) -> None:
-    """Score and print; `quiet` prints nothing but refuses all the same."""
-    settings = {"real curves, not those of the prior": Workload.recorded(), "power laws": Workload.paper()}
-    tables = {title: score_table(score(workload=workload, seed=seed)) for title, workload in settings.items()}
-    if not quiet:
-        console = Console()
-        for title, found in tables.items():
-            console.print(Text(f"\n{title}", style="bold"), found, sep="\n")
-        console.print(Text(NOTE, style="dim"))
+def run_score(seed: int, *, as_json: bool) -> None:
+    """Score, and print a table for each kind of curves; or all rows as JSON."""
+    kinds = {"real curves, not those of the prior": Workload.recorded(), "power laws": Workload.paper()}
+    scores = {title: score(workload=workload, seed=seed) for title, workload in kinds.items()}
+    if as_json:
+        print(to_json(scores))
+        return
+    console = Console()
+    for title, rows in scores.items():
+        console.print(Text(f"\n{title}", style="bold"), score_table(rows), sep="\n")
+    console.print(Text(NOTE, style="dim"))
 
 
 def score_table(rows: list[dict[str, Any]]) -> Table:

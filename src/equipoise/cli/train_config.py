@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 
+from equipoise.cli.options import setting
 from equipoise.errors import InputError, unknown_name
 
 Number = float | list[float]
@@ -28,11 +29,6 @@ NAMES = {
     "weights": ("auto", "laplacian", "metropolis"),
     "split": ("even", "label", "dirichlet"),
 }
-
-
-def setting(default: Any, description: str, panel: str, metavar: str | None = None, **extra: Any) -> Any:
-    """A field with its help text and the panel of --help it stands in."""
-    return Field(default, description=description, json_schema_extra={"panel": panel, "metavar": metavar, **extra})
 
 
 class TrainConfig(BaseModel):

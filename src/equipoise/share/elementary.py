@@ -1,6 +1,7 @@
 """Logarithm, exponential and sine in plain arithmetic, without branches: compiled loops run several at a time.
 
-Their series are added in parts that do not wait for each other, which takes half the time of one term after another.
+The exponential's series is added in parts that do not wait for each other. The other two are not: where both are called
+(noise.py), the compiler would pair their parts, and the loop would no longer run several at a time.
 
 Good to 1e-15 of the truth (tests/share/test_elementary.py). Only IEEE operations: nothing depends on the C library.
 """
@@ -28,10 +29,10 @@ def ln(x: float) -> float:
     f = m - 1.0
     s = f / (2.0 + f)
     z = s * s
-    w = z * z
-    even = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
-    odd = 2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01)
-    series = even + z * (6.666666666666735130e-01 + w * odd)
+    series = 1.531383769920937332e-01 + z * 1.479819860511658591e-01
+    series = 2.222219843214978396e-01 + z * (1.818357216161805012e-01 + z * series)
+    series = 3.999999999940941908e-01 + z * (2.857142874366239149e-01 + z * series)
+    series = z * (6.666666666666735130e-01 + z * series)
     half = 0.5 * f * f
     return float(power * LN2_HIGH - ((half - (s * (half + series) + power * LN2_LOW)) - f))
 
@@ -56,8 +57,8 @@ def exp(x: float) -> float:
 def sin(x: float) -> float:
     """The sine between -pi/2 and pi/2, by Taylor's series."""
     z = x * x
-    w = z * z
-    even = 1.0 / 39916800.0 + w * (1.0 / 1307674368000.0 + w * (1.0 / 121645100408832000.0))
-    odd = 1.0 / 362880.0 + w * (1.0 / 6227020800.0 + w * (1.0 / 355687428096000.0))
-    series = 1.0 / 6.0 + w * (1.0 / 5040.0 + w * even) - z * (1.0 / 120.0 + w * odd)
+    series = 1.0 / 355687428096000.0 - z * (1.0 / 121645100408832000.0)
+    series = 1.0 / 6227020800.0 - z * (1.0 / 1307674368000.0 - z * series)
+    series = 1.0 / 362880.0 - z * (1.0 / 39916800.0 - z * series)
+    series = 1.0 / 6.0 - z * (1.0 / 120.0 - z * (1.0 / 5040.0 - z * series))
     return float(x - x * z * series)

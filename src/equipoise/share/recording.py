@@ -35,7 +35,7 @@ COLUMNS = ("model", "data", "settings", "seed", "samples", "errors")
 LATE = (0.62, 1.0)
 PADDING = 1e-9  # relative gap between points added to a short curve; no real points are so close
 
-# How the surprise of a prior is measured (docs/share.md, 2.4).
+# How the surprise of a prior is measured (docs/share.md, 4).
 PACE, STEPS = 10.0, 36  # samples per step, and the steps that a task can compute before its deadline
 EARLY, JUDGED = 3, 6  # the estimate after so many observations is judged by those after so many and more
 TARGETS = 8  # per curve
@@ -313,7 +313,7 @@ def fit_prior(recording: Recording) -> Prior:
 
 
 def _surprise(recording: Recording, prior: Prior, noise: float) -> float:
-    """Mean, over curves and their targets, of how far ln work moves after the third observation (docs/share.md, 2.4).
+    """Mean, over curves and their targets, of how far ln work moves after the third observation (docs/share.md, 4).
 
     The largest move while the task is not done, squared, in the spread that the estimate had then.
     """

@@ -202,7 +202,9 @@ def _names(policies: Sequence[Policy]) -> tuple[str, ...]:
     names = tuple(name_of(policy) for policy in policies)
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"two policies are called {name!r}; give one of them another `label`")
+            raise InputError(
+                f"two policies are called {name!r}; give one of them another `label`, or ours a `called=...`"
+            )
     return names
 
 

@@ -40,7 +40,7 @@ class LogLinear:
         return LogLinearFit(np.zeros(shape, MOMENTS), Estimate.nothing(shape))
 
     def start_needs(self, scene: Scene) -> LogLinearNeeds:
-        """The same fit for policies that ask for nothing but rates, in a third of the time."""
+        """The same fit for policies that ask for nothing but rates: no spread, and less to carry."""
         seats = (scene.tasks + SEATS - 1) // SEATS
         sizes, who = np.zeros(scene.seeds, np.int64), np.zeros((scene.seeds, seats * SEATS), np.uint32)
         return LogLinearNeeds(sizes, who, np.zeros(who.shape, np.bool_), np.ones((scene.seeds, seats, 7 * SEATS)))
@@ -93,6 +93,7 @@ def _needs(
     seeds = len(state)
     given, total, known = np.zeros(state.shape), np.zeros(seeds), np.zeros(seeds, np.int64)
     desk, carried, used, blocks = np.ones(12 * DESK), np.empty((DESK, 2), np.int64), 0, 0
+    new, unknown = np.empty(state.size + 1, np.int64), 0
     for s in range(seeds):
         sizes[s] = seat(state[s], deadline[s], target[s], sizes[s], who[s], seated[s], seats[s])
         for first in range(0, sizes[s], SEATS):
@@ -111,15 +112,14 @@ def _needs(
             blocks += 1
             if used > DESK - SEATS:
                 work(desk, used, step, power)
-                back(desk, carried[:blocks], sizes, who, seats, given, total, known)
+                unknown = back(desk, carried[:blocks], sizes, who, seats, given, total, known, new, unknown)
                 used, blocks = 0, 0
     work(desk, used, step, power)
-    back(desk, carried[:blocks], sizes, who, seats, given, total, known)
-    for s in range(seeds):
-        if known[s] < sizes[s]:
-            mean = total[s] / known[s] if known[s] > 0 else otherwise
-            for i in who[s, : sizes[s]]:
-                given[s, i] = given[s, i] if given[s, i] > 0.0 else mean
+    unknown = back(desk, carried[:blocks], sizes, who, seats, given, total, known, new, unknown)
+    rates, tasks = given.reshape(-1), state.shape[1]
+    for i in new[:unknown]:
+        s = i // tasks
+        rates[i] = total[s] / known[s] if known[s] > 0 else otherwise
     return given
 
 
@@ -181,9 +181,9 @@ def work(d: Floats, size: int, step: int, power: float) -> None:
 @kernel
 def back(
     d: Floats, carried: NDArray[np.int64], sizes: NDArray[np.int64], who: NDArray[np.uint32], seats: Floats,
-    given: Floats, total: Floats, known: NDArray[np.int64],
-) -> None:  # fmt: skip
-    """Moments to their seats, rates to their tasks; and of each seed the sum of rates, and how many are known."""
+    given: Floats, total: Floats, known: NDArray[np.int64], new: NDArray[np.int64], unknown: int,
+) -> int:  # fmt: skip
+    """Moments to their seats, rates to their tasks; each seed's sum of rates, how many are known, and who is not."""
     at = 0
     for k in range(len(carried)):
         s, first = carried[k, 0], carried[k, 1]
@@ -194,12 +194,16 @@ def back(
             t[S_XX + j], t[S_XY + j] = d[D_XX + at + j], d[D_XY + at + j]
         for j in range(len(here)):
             row[here[j]] = d[D_VALUE + at + j]
-        a, b, count = 0.0, 0.0, 0
-        for j in range(D_VALUE + at, D_VALUE + at + size, 2):
-            a, b = a + d[j], b + d[j + 1]
+            new[unknown] = s * given.shape[1] + here[j]
+            unknown += d[D_VALUE + at + j] == 0.0
+        parts, count = (0.0, 0.0, 0.0, 0.0), 0
+        for j in range(D_VALUE + at, D_VALUE + at + size, 4):  # four sums that do not wait for each other
+            parts = parts[0] + d[j], parts[1] + d[j + 1], parts[2] + d[j + 2], parts[3] + d[j + 3]
         for j in range(size):
             count += d[D_VALUE + at + j] > 0.0
-        total[s], known[s], at = total[s] + (a + b), known[s] + count, at + size
+        total[s] += (parts[0] + parts[1]) + (parts[2] + parts[3])
+        known[s], at = known[s] + count, at + size
+    return unknown
 
 
 @kernel

@@ -1,12 +1,12 @@
 """Hybrid, our own: keep the most tasks that fit in time by what a success costs, pace them, and race when unsure.
 
-Fails nowhere we know of: it learns curves as a learner does, gives everyone a floor as Uniform does, and leaves tasks
-that cannot make it. Weak where nothing can be foretold: then it is little better than the shortest task first.
+It learns curves as a learner does, gives everyone a floor as Uniform does, and leaves tasks that cannot make it. Weak
+where nothing can be foretold: on a crowded uplink it sends blindly, and on wild curves it is little better than SRTF.
 
 Every step (docs/share.md, 3):
 
 1. Estimate the work left of every task, with its uncertainty.
-2. Send: the most transfers that arrive in time for their work (Moore and Hodgson), smallest first.
+2. Send: the most transfers that arrive in time for their work (Moore and Hodgson), the most urgent first.
 3. Price: the expected samples per success if a task is run until it pays to give up (a Gittins index).
 4. Keep: the most tasks, those expected to arrive among them, whose prices fit before their deadlines.
 5. Pace: compute only as much as the kept need with a margin; all of the site if estimates cannot be trusted.
@@ -158,7 +158,7 @@ def _time(view: View, s: int, i: int, rule: Rule) -> float:
 
 @kernel
 def _send(view: View, estimate: Estimate, s: int, rule: Rule, jobs: Jobs, given: Floats) -> None:
-    """The most transfers that leave time for the expected work, smallest first; then the others, smallest first."""
+    """The most transfers that leave time for the expected work, by when they must be through; then the smallest."""
     n = 0
     for i in range(view.state.shape[1]):
         if view.state[s, i] == SENDING:
@@ -173,7 +173,7 @@ def _send(view: View, estimate: Estimate, s: int, rule: Rule, jobs: Jobs, given:
         m = 0
         for j in range(n):
             if jobs.kept[j] == wanted:
-                m = insert(jobs.order, m, jobs.work, j)
+                m = insert(jobs.order, m, jobs.due if wanted else jobs.work, j)
         for k in range(m):
             j = jobs.order[k]
             given[jobs.task[j]] = min(jobs.work[j], left)

@@ -26,11 +26,14 @@ class Learning:
     """A policy is `given` an estimate of every task beside the view."""
 
     estimator: Estimator = field(default_factory=LogLinear)
+    called: str = field(default="", kw_only=True)  # another name, so that two settings of one policy can be compared
 
     name: ClassVar[str] = ""
 
     @property
     def label(self) -> str:
+        if self.called:
+            return self.called
         return f"{self.name or type(self).__name__}{' (clairvoyant)' if self.clairvoyant else ''}"
 
     @property
