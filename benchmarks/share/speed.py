@@ -5,10 +5,9 @@
     .venv/bin/python benchmarks/share/speed.py --profile  # also: where our time goes, and which batch is fastest
 
 A task-step is one task in one step: seeds x tasks x horizon, the same for everyone, at 60 tasks of the preset "paper".
-SimPy runs Uniform (benchmarks/share/simpy_site.py) on tasks that were drawn for it beforehand; it draws no noise and
-fits no curve. Its completions must equal ours, task by task, or nothing is measured. Ours includes drawing the workload,
-the noise of every observed error for policies that look at errors, and the fits of those that fit. Kernels are compiled
-before; contestants take turns, so that a busy machine slows all of them; times are processor times of this one thread;
+SimPy runs Uniform (benchmarks/share/simpy_site.py); it draws no noise and fits no curve. Its completions must equal ours,
+task by task, or nothing is measured. Tasks are drawn beforehand for all. Ours includes the noise of every observed error
+for policies that look at errors, and the fits of those that fit. Kernels are compiled before; contestants take turns, so that a busy machine slows all of them; times are processor times of this one thread;
 the ratio is the median over the turns. Targets: published policies 15 x SimPy, a policy in plain NumPy 4 x.
 """
 
@@ -77,6 +76,7 @@ def refuse_different_answers(workload: Workload) -> None:
 
 def compare(workload: Workload, seeds: int, turns: int) -> None:
     batch = workload.draw(TASKS, SIMPY_SEEDS)
+    many, site = workload.draw(TASKS, seeds), Site()
     ours: list[tuple[Policy, str]] = [(kind(), "published") for kind in policies.PUBLISHED]
     ours.append((ShortestFirst(), "NumPy"))
     rates: dict[str, list[float]] = {}
@@ -88,7 +88,7 @@ def compare(workload: Workload, seeds: int, turns: int) -> None:
         turn("SimPy", SIMPY_SEEDS, lambda: simulate_with_simpy(batch))
         turn("SimPy (lean)", SIMPY_SEEDS, lambda: simulate_with_simpy(batch, lean=True))
         for policy, _ in ours:
-            turn(name_of(policy), seeds, partial(simulate, policy, workload, load=TASKS, seeds=seeds))
+            turn(name_of(policy), seeds, partial(play, policy, many, site, workload.prior))
 
     print(f"{'':16}{'task-steps/s':>14}{'x SimPy':>10}{'x lean':>9}{'target':>9}")
     for name, kind in [("SimPy", ""), ("SimPy (lean)", ""), *((name_of(p), kind) for p, kind in ours)]:

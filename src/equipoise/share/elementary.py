@@ -1,8 +1,5 @@
 """Logarithm, exponential and sine in plain arithmetic, without branches: compiled loops run several at a time.
 
-The exponential's series is added in parts that do not wait for each other. The other two are not: where both are called
-(noise.py), the compiler would pair their parts, and the loop would no longer run several at a time.
-
 Good to 1e-15 of the truth (tests/share/test_elementary.py). Only IEEE operations: nothing depends on the C library.
 """
 
@@ -44,12 +41,12 @@ def exp(x: float) -> float:
     rounded = x * PER_LN2 + ROUNDER
     k = rounded - ROUNDER
     r = (x - k * LN2_HIGH) - k * LN2_LOW
-    r2 = r * r
-    r4 = r2 * r2
-    low = (0.5 + r * (1.0 / 6.0)) + r2 * (1.0 / 24.0 + r * (1.0 / 120.0))
-    middle = (1.0 / 720.0 + r * (1.0 / 5040.0)) + r2 * (1.0 / 40320.0 + r * (1.0 / 362880.0))
-    high = (1.0 / 3628800.0 + r * (1.0 / 39916800.0)) + r2 * (1.0 / 479001600.0 + r * (1.0 / 6227020800.0))
-    series = 1.0 + (r + r2 * (low + r4 * (middle + r4 * high)))
+    series = 1.0 / 479001600.0 + r * (1.0 / 6227020800.0)
+    series = 1.0 / 3628800.0 + r * (1.0 / 39916800.0 + r * series)
+    series = 1.0 / 40320.0 + r * (1.0 / 362880.0 + r * series)
+    series = 1.0 / 720.0 + r * (1.0 / 5040.0 + r * series)
+    series = 1.0 / 24.0 + r * (1.0 / 120.0 + r * series)
+    series = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * series)))
     return float(series * np.int64((np.float64(rounded).view(np.int64) << 52) + ONE_BITS).view(np.float64))
 
 

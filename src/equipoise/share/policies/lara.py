@@ -8,22 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from equipoise.share.policies.learning import LearningNeeds
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies.learning import Learning, needed
 from equipoise.share.split import equal, in_proportion
 from equipoise.share.view import Decision, View
 
+POWER = 0.4  # the paper's exponent
+
 
 @dataclass(frozen=True)
-class LARA(LearningNeeds):
-    power: ClassVar[float] = 0.4  # the paper's exponent
+class LARA(Learning):
     colour: ClassVar[str] = "#7c3aed"
     marker: ClassVar[str] = "triangle"
 
-    def sharing(self, view: View, need: NDArray[np.float64]) -> Decision:
+    def given(self, view: View, estimate: Estimate) -> Decision:
+        weight = needed(view, estimate, POWER, otherwise=1.0)
         return Decision(
             bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=in_proportion(need, view.task_cap, view.capacity),
+            compute=in_proportion(weight, view.task_cap, view.capacity),
         )

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from equipoise.compiled import kernel
 from equipoise.share.elementary import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit, LogLinear, TrueWork
-from equipoise.share.estimators.log_linear import LogLinearNeeds
 from equipoise.share.site import Server, Site
 from equipoise.share.task import COMPUTING
 from equipoise.share.view import Decision, Policy, Prior, Scene, View
@@ -64,41 +63,6 @@ class Watching:
     def decide(self, view: View) -> Decision:
         self.fit.learn(view)
         return self.policy.given(view, self.fit.estimate(view))
-
-
-@dataclass(frozen=True)
-class LearningNeeds(Learning):
-    """A policy that asks of an estimate only what each task `needed` per step, to a power."""
-
-    power: ClassVar[float] = 1.0
-
-    def sharing(self, view: View, need: Floats) -> Decision:
-        """Decide from the view and the needs."""
-        raise NotImplementedError
-
-    def otherwise(self, view: View) -> float:
-        """The need where no task of a seed is estimated yet."""
-        return 1.0
-
-    def given(self, view: View, estimate: Estimate) -> Decision:
-        return self.sharing(view, needed(view, estimate, self.power, self.otherwise(view)))
-
-    def start(self, scene: Scene) -> Policy:
-        if isinstance(self.estimator, LogLinear):
-            return WatchingNeeds(self, self.estimator.start_needs(scene))
-        return super().start(scene)
-
-
-@dataclass
-class WatchingNeeds:
-    """Such a policy in a run with the estimator that knows needs directly."""
-
-    policy: LearningNeeds
-    fit: LogLinearNeeds
-
-    def decide(self, view: View) -> Decision:
-        policy = self.policy
-        return policy.sharing(view, self.fit.needed(view, policy.power, policy.otherwise(view)))
 
 
 AnyLearning = TypeVar("AnyLearning", bound=Learning)

@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.share.policies.learning import LearningNeeds
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies.learning import Learning, needed
 from equipoise.share.policies.uara import uara_bandwidth
 from equipoise.share.split import count
 from equipoise.share.view import Decision, View
@@ -20,20 +21,17 @@ from equipoise.share.view import Decision, View
 MARGIN = 1.4  # asked over needed
 
 
-@dataclass(frozen=True)
-class Requesting(LearningNeeds):
-    """A computing task asks for MARGIN x its need; one that was hardly seen, for what the others do on average."""
-
-    def otherwise(self, view: View) -> float:
-        return view.task_cap / MARGIN
+def requests(view: View, estimate: Estimate) -> NDArray[np.float64]:
+    """What each computing task asks for; one that was hardly seen asks what the others do on average."""
+    return MARGIN * needed(view, estimate, 1.0, otherwise=view.task_cap / MARGIN)
 
 
 @dataclass(frozen=True)
-class UARALARA(Requesting):
+class UARALARA(Learning):
     name: ClassVar[str] = "UARA+LARA"
     colour: ClassVar[str] = "#be123c"
     marker: ClassVar[str] = "pin"
 
-    def sharing(self, view: View, need: NDArray[np.float64]) -> Decision:
+    def given(self, view: View, estimate: Estimate) -> Decision:
         cap = np.minimum(view.capacity / count(view.active), view.task_cap)
-        return Decision(uara_bandwidth(view), np.minimum(MARGIN * need, cap))
+        return Decision(uara_bandwidth(view), np.minimum(requests(view, estimate), cap))

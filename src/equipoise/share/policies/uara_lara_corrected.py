@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies.learning import Learning
 from equipoise.share.policies.uara import uara_bandwidth
-from equipoise.share.policies.uara_lara import MARGIN, Requesting
+from equipoise.share.policies.uara_lara import requests
 from equipoise.share.split import count
 from equipoise.share.view import Decision, View
 
 
 @dataclass(frozen=True)
-class UARALARACorrected(Requesting):
+class UARALARACorrected(Learning):
     colour: ClassVar[str] = "#e11d48"
     marker: ClassVar[str] = "emptyDiamond"
 
-    def sharing(self, view: View, need: NDArray[np.float64]) -> Decision:
+    def given(self, view: View, estimate: Estimate) -> Decision:
         cap = np.minimum(view.capacity / count(view.computing), view.task_cap)
-        return Decision(uara_bandwidth(view), np.minimum(MARGIN * need, cap))
+        return Decision(uara_bandwidth(view), np.minimum(requests(view, estimate), cap))

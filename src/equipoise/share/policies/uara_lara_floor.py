@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies.learning import Learning
 from equipoise.share.policies.uara import uara_bandwidth
-from equipoise.share.policies.uara_lara import MARGIN, Requesting
+from equipoise.share.policies.uara_lara import requests
 from equipoise.share.split import count
 from equipoise.share.view import Decision, View
 
 
 @dataclass(frozen=True)
-class UARALARAFloor(Requesting):
+class UARALARAFloor(Learning):
     """`floor` is the part of an equal share that is guaranteed."""
 
     floor: float = 0.5
@@ -31,7 +32,7 @@ class UARALARAFloor(Requesting):
         if not 0.0 <= self.floor <= 1.0:
             raise InputError(f"UARALARAFloor: floor is {self.floor!r}; expected 0 to 1, a part of an equal share")
 
-    def sharing(self, view: View, need: NDArray[np.float64]) -> Decision:
+    def given(self, view: View, estimate: Estimate) -> Decision:
         cap = np.minimum(view.capacity / count(view.computing), view.task_cap)
-        share = np.clip(MARGIN * need, self.floor * cap, cap)
+        share = np.clip(requests(view, estimate), self.floor * cap, cap)
         return Decision(uara_bandwidth(view), np.where(view.computing, share, 0.0))
