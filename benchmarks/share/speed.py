@@ -7,8 +7,9 @@
 A task-step is one task in one step: seeds x tasks x horizon, the same for everyone, at 60 tasks of the preset "paper".
 SimPy runs Uniform (benchmarks/share/simpy_site.py); it draws no noise and fits no curve. Its completions must equal ours,
 task by task, or nothing is measured. Tasks are drawn beforehand for all. Ours includes the noise of every observed error
-for policies that look at errors, and the fits of those that fit. Kernels are compiled before; contestants take turns, so that a busy machine slows all of them; times are processor times of this one thread;
-the ratio is the median over the turns. Targets: published policies 15 x SimPy, a policy in plain NumPy 4 x.
+for policies that look at errors, and the fits of those that fit. Kernels are compiled before; contestants take turns, so
+that a busy machine slows all of them; times are processor times of this one thread; the ratio is the median over the
+turns. Targets: published policies 15 x SimPy, a policy in plain NumPy 4 x.
 """
 
 from __future__ import annotations

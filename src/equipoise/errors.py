@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import numbers
 from collections.abc import Iterable
 
 
@@ -16,3 +17,10 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return InputError(f"unknown {kind} {given!r}{hint} (known: {', '.join(names)})")
+
+
+def refuse_words(kind: str, **values: object) -> None:
+    """One line for a setting that is not a number at all."""
+    for name, value in values.items():
+        if not isinstance(value, numbers.Real) or isinstance(value, bool):
+            raise InputError(f"{kind}: {name} is {value!r}; expected a number")

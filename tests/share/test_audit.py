@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from equipoise.share import Workload, policies, simulate, sweep
+from equipoise.share import Server, Site, Workload, policies, simulate, sweep
 from equipoise.share.audit import audit, certify
 from equipoise.share.task import COMPUTING, DONE, FAILED
 
@@ -88,3 +88,50 @@ def test_without_the_oracle_there_is_no_such_check():
     players = [policies.SDF()]
     certificate = certify(sweep(players, loads=[10], seeds=2), players)
     assert "oracle" not in certificate and certificate.passed
+
+
+def test_one_task_above_its_cap_is_found():
+    """31 samples for a single task, on a site that is far from full."""
+    run = simulate(policies.SDF(), load=1, seeds=1, trace=True)
+    compute = run.trace.compute.copy()
+    compute[compute > 0] = 31.0
+    assert audit(replace(run, trace=replace(run.trace, compute=compute))).capacity == pytest.approx(1.0)
+
+
+def test_a_few_samples_left_unsent_are_not_nothing():
+    """A policy that keeps back 5e-8 samples of every transfer: the engine waits for them, and so does the audit."""
+
+    class Miser:
+        def decide(self, view):
+            honest = policies.UniformCorrected().decide(view)
+            return honest._replace(bandwidth=np.maximum(honest.bandwidth - 5e-8, 0.0))
+
+    found = audit(simulate(Miser(), load=10, seeds=2, trace=True))
+    assert (found.misplaced, found.outcomes) == (0, 0) and found.idle < 1e-9
+
+
+@pytest.mark.parametrize("law", ["pooled", "per_node", "linear"])
+def test_false_energy_is_found(law):
+    """A tenth of it in the books, under each law; the true one passes, also with unlike servers and power caps."""
+    site = Site(servers=(Server(30.0), Server(60.0, power_cap=4.0)), power=law)
+    for where in (Site(power=law), site):
+        run = simulate(policies.UARA(), load=15, seeds=2, site=where, trace=True)
+        assert audit(run).energy < 1e-9 and audit(run).servers < 1e-6
+        assert audit(replace(run, energy=run.energy * 0.1)).energy > 0.5
+
+
+def test_a_server_that_ran_beyond_its_speed_is_found(run):
+    """Everything that all servers ran, put on the first one."""
+    ran = np.zeros_like(run.trace.ran)
+    ran[..., 0] = run.trace.ran.sum(axis=3)
+    assert audit(replace(run, trace=replace(run.trace, ran=ran))).servers > 1
+
+
+def test_a_single_seed_above_the_oracle_fails():
+    """Not all of them: one."""
+    players = [policies.SDF()]
+    found = sweep(players, loads=[10], seeds=8, oracle=True)
+    cell = dict(found.measured["SDF", 10])
+    cell["successes"] = np.minimum(cell["successes"], found.bounds[10] - 1)
+    cell["successes"][7] = found.bounds[10][7] + 1
+    assert certify(replace(found, measured={("SDF", 10): cell}), players)["oracle"].passed is False

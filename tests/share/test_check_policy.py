@@ -108,22 +108,87 @@ def test_unsound_ones_fail_by_name(policy, check, words):
         assert found["capacity"].passed is None
 
 
-def test_one_that_peeks_at_the_future_is_caught():
-    """It looks through the stack for tasks that have not arrived, and lets them change what it gives."""
+def hidden_tasks():
+    """The tasks of the run that is going on, found through the stack."""
+    frame = inspect.currentframe()
+    while frame is not None and "batch" not in frame.f_locals:
+        frame = frame.f_back
+    assert frame is not None
+    return frame.f_locals["batch"]
+
+
+@pytest.mark.parametrize("what", ["data", "deadline", "target", "work", "delay"])
+def test_one_that_peeks_at_the_future_is_caught(what):
+    """It looks for what it was not told, and lets that change what it sends."""
 
     class Peeking(ShortestFirst):
-        """Reads the caller's tasks."""
-
         def decide(self, view: View) -> Decision:
-            frame = inspect.currentframe()
-            while frame is not None and "batch" not in frame.f_locals:
-                frame = frame.f_back
-            assert frame is not None
-            future = float(frame.f_locals["batch"].data.sum())
+            secret = float(np.asarray(getattr(hidden_tasks(), what), dtype=float).sum()) * 0.618
             honest = super().decide(view)
-            return honest._replace(compute=honest.compute * (0.5 + (future % 1.0) / 2))
+            return honest._replace(bandwidth=honest.bandwidth * (0.5 + (secret % 1.0) / 2))
 
     assert check_policy(Peeking())["hindsight"].passed is False
+
+
+def test_a_blind_policy_that_looks_is_caught():
+    """It says that it never reads errors, and sorts by them."""
+
+    class Squinting(ShortestFirst):
+        blind = True
+
+        def decide(self, view: View) -> Decision:
+            key = np.where(view.observations > 0, view.error, 0.0)
+            return super().decide(view)._replace(compute=greedy(key, view.computing, view.task_cap, view.capacity))
+
+    assert check_policy(Squinting())["blind"].passed is False
+
+
+def test_blindness_is_not_inherited():
+    """A subclass of a blind policy that looks at errors is shown them, so that it passes."""
+
+    class Near(policies.UniformCorrected):
+        def decide(self, view: View) -> Decision:
+            return (
+                super()
+                .decide(view)
+                ._replace(compute=greedy(view.error / view.target, view.computing, view.task_cap, view.capacity))
+            )
+
+    assert check_policy(Near()).passed
+
+
+@pytest.mark.parametrize("base", [policies.UARA, policies.Hybrid, policies.SRTF])
+def test_a_decide_that_would_never_be_called_is_refused(base):
+    """Ours run through start(scene): overriding decide alone changes nothing, and one line says what to override."""
+
+    class Mine(base):
+        def decide(self, view: View) -> Decision:
+            return Decision(np.zeros(view.state.shape), np.zeros(view.state.shape))
+
+    found = check_policy(Mine())
+    assert found["decisions"].passed is False
+    assert "overrides decide(view)" in found["decisions"].meaning
+
+
+def test_a_policy_that_leaves_the_program_fails():
+    """sys.exit(0) inside decide is a failure, not a pass."""
+
+    class Leaving(ShortestFirst):
+        def decide(self, view: View) -> Decision:
+            raise SystemExit(0)
+
+    assert check_policy(Leaving())["decisions"].passed is False
+
+
+def test_one_refused_only_on_a_crowded_uplink_is_found():
+    """It cannot handle data above 100 samples."""
+
+    class Small(ShortestFirst):
+        def decide(self, view: View) -> Decision:
+            assert view.data.max() < 100, "too large"
+            return super().decide(view)
+
+    assert "too large" in check_policy(Small())["loads"].meaning
 
 
 def test_a_policy_that_sleeps_is_slow(monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.share import Task, Workload, oracle, policies, simulate, sweep
+from equipoise.share import Site, Task, Workload, greedy, oracle, policies, simulate, sweep
 from equipoise.share.comparison import ratio_and_error
 
 PLAYERS = [policies.Uniform(), policies.SDF(), policies.UARALARA()]
@@ -131,6 +131,13 @@ def test_progress_counts_up_to_the_end():
         ({"seeds": 0}, "no seeds"),
         ({"seeds": [-1]}, "seed -1"),
         ({"seeds": [2, 2]}, "twice"),
+        ({"seeds": [1.7]}, "whole number"),
+        ({"seeds": 1.5}, "whole number"),
+        ({"seeds": [2**63]}, "too large"),
+        ({"loads": [10.5]}, "whole numbers"),
+        ({"loads": math.nan}, "whole numbers"),
+        ({"oracle": -3}, "oracle is -3"),
+        ({"workers": 0}, "workers 0"),
     ],
 )
 def test_what_cannot_be_swept_is_refused(arguments, words):
@@ -165,3 +172,39 @@ def test_two_settings_of_one_policy_can_be_compared():
     found = sweep(players, loads=[10], seeds=3)
     assert found.names == ("Hybrid", "Hybrid, racing", "mine")
     assert found.rows[1]["energy"] > found.rows[0]["energy"]
+
+
+def test_a_policy_that_starts_itself_is_not_shared_between_threads():
+    """start() resets and returns self, as many do: four workers give the bits of one."""
+
+    class Itself:
+        def start(self, scene):
+            self.seen = np.zeros((scene.seeds, scene.tasks))
+            return self
+
+        def decide(self, view):
+            self.seen += view.computing
+            return (
+                policies.SDF()
+                .decide(view)
+                ._replace(compute=greedy(self.seen, view.computing, view.task_cap, view.capacity))
+            )
+
+    one = sweep([Itself()], loads=[20, 30], seeds=600, workers=1)
+    four = sweep([Itself()], loads=[20, 30], seeds=600, workers=4)
+    for load in (20, 30):
+        np.testing.assert_array_equal(one.measured["Itself", load]["energy"], four.measured["Itself", load]["energy"])
+
+
+def test_a_load_named_twice_counts_once_and_a_number_is_a_list():
+    """loads=[10, 10] and loads=10 are the same; so are one policy and a list of one."""
+    twice, once = sweep([policies.SDF()], loads=[10, 10], seeds=2), sweep(policies.SDF(), loads=10, seeds=2)
+    assert twice.rows == once.rows and len(once.rows) == 1
+
+
+def test_far_times_do_not_wrap_around():
+    """A deadline of a million million steps, and a delay as long: nobody fails for lack of time, nobody ever computes."""
+    never_late = sweep(policies.UniformCorrected(), Workload.paper(deadline=(1e9, 1e9)), loads=5, seeds=2)
+    assert never_late.rows[0]["success"] > 80
+    for delay in (2.0**32, 1e308):
+        assert sweep(policies.SDF(), loads=5, seeds=2, site=Site(delay=delay, jitter=0.0)).rows[0]["success"] == 0

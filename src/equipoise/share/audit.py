@@ -9,12 +9,13 @@ import numpy as np
 
 from equipoise.certificate import Certificate, Check
 from equipoise.share.simulate import Run, play
-from equipoise.share.sweep import Sweep
+from equipoise.share.sweep import MEASURES, Sweep
 from equipoise.share.task import DONE
 from equipoise.share.view import Policy, name_of
 
 AUDITED = 5  # seeds of every policy and load that are played again and recomputed
 LIMIT = 1e-6  # samples per step, by which a sum may round
+NOTHING = 1e-9  # samples that count as none
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Audit:
     bandwidth: float  # samples per step above the uplink's, or 0
     misplaced: int  # task-steps served in a state that cannot be served
     outcomes: int  # tasks whose reported end is not the recomputed one
+    servers: float  # samples per step that servers ran above their speeds, or more or less than was given
+    energy: float  # reported over recomputed, minus 1
     idle: float  # reported minus recomputed, percent of capacity
 
 
@@ -48,8 +51,34 @@ def audit(run: Run) -> Audit:
         bandwidth=max(float((y.sum(axis=2) - site.bandwidth).max()), 0.0),
         misplaced=misplaced,
         outcomes=outcomes,
+        servers=_servers(run),
+        energy=_energy(run),
         idle=float(np.abs(100.0 * idle - run.idle_while_work).max()),
     )
+
+
+def _servers(run: Run) -> float:
+    """The worst of: a server beyond its speed, a task for longer than the step, rates that nobody ran."""
+    assert run.trace is not None
+    ran, speeds = run.trace.ran, run.site.speeds
+    beyond = (ran.sum(axis=2) - speeds).max()
+    longer = ((ran / speeds).sum(axis=3) - 1.0).max() * speeds.max()
+    apart = np.abs(ran.sum(axis=3) - run.trace.compute).max()
+    return max(float(beyond), float(longer), float(apart), 0.0)
+
+
+def _energy(run: Run) -> float:
+    """Every step of every server by the site's law, summed again."""
+    assert run.trace is not None
+    site, ran = run.site, run.trace.ran
+    if site.power == "per_node":
+        power = site.idle_power + site.busy_power * (ran.sum(axis=2) / site.capacities) ** 3
+        energy = power.sum(axis=(0, 2))
+    else:
+        use = run.trace.compute.sum(axis=2) / site.capacities.sum()
+        power = site.idle_power + site.busy_power * (use if site.power == "linear" else use**3)
+        energy = len(site.servers) * power.sum(axis=0)
+    return float(np.abs(run.energy / np.maximum(energy, 1e-12) - 1.0).max()) if site.idle_power > 0 else 0.0
 
 
 def _follow(run: Run, seed: int, task: int) -> tuple[int, int, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
@@ -60,10 +89,10 @@ def _follow(run: Run, seed: int, task: int) -> tuple[int, int, np.ndarray[tuple[
     arrival, deadline = int(batch.arrival[seed, task]), int(batch.deadline[seed, task])
     data, delay, work = batch.data[seed, task], int(batch.delay[seed, task]), batch.work[seed, task]
     steps = np.arange(batch.horizon)
-    sent_by = np.flatnonzero(np.cumsum(y) >= data - 1e-6)
-    begin = arrival + delay if data <= 1e-9 else (int(sent_by[0]) + 1 + delay if len(sent_by) else batch.horizon)
+    sent_by = np.flatnonzero(np.cumsum(y) >= data - NOTHING)
+    begin = arrival + delay if data <= NOTHING else (int(sent_by[0]) + 1 + delay if len(sent_by) else batch.horizon)
     may_send = (steps >= arrival) & (steps < deadline) & (steps <= (sent_by[0] if len(sent_by) else batch.horizon))
-    reached = np.flatnonzero(np.cumsum(x) >= work - 1e-6)
+    reached = np.flatnonzero(np.cumsum(x) >= work - NOTHING)
     end = int(reached[0]) + 1 if len(reached) else -1
     may_compute = (steps >= begin) & (steps < deadline) & ((end < 0) | (steps < end))
     wrong = int(((y > 0) & ~may_send).sum() + ((x > 0) & ~may_compute).sum())
@@ -81,7 +110,9 @@ def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
             run = play(policy, batch, result.site, result.workload.prior, trace=True)
             found.append(audit(run))
             cell = result.measured[name_of(policy), load]
-            differing += int((cell["successes"][: len(seeds)] != run.successes).sum())
+            for measure in MEASURES:
+                again = np.asarray(getattr(run, measure), dtype=float)
+                differing += int((~np.isclose(cell[measure][: len(seeds)], again, rtol=1e-9, equal_nan=True)).sum())
     many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} of every policy and load"
     checks = [
         Check.at_most("capacity", max(a.capacity for a in found), LIMIT,
@@ -91,7 +122,11 @@ def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
         Check.at_most("states", sum(a.misplaced for a in found), 0,
                       "task-steps served before arrival, before all data and the delay, after the end or the deadline"),
         Check.at_most("outcomes", sum(a.outcomes for a in found) + differing, 0,
-                      "tasks whose reported end is not the one recomputed from the decisions"),
+                      "tasks whose reported end, or measures of a seed, are not those recomputed from the decisions"),
+        Check.at_most("servers", max(a.servers for a in found), LIMIT,
+                      "samples per step run above a server's speed, or on two at once, or not as given, at worst"),
+        Check.at_most("energy", max(a.energy for a in found), LIMIT,
+                      "reported over recomputed energy, minus 1, at worst"),
         Check.at_most("idle-while-work", max(a.idle for a in found), LIMIT,
                       "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst"),
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from equipoise.certificate import Certificate, Check
 from equipoise.share.audit import LIMIT, audit
 from equipoise.share.simulate import PolicyError, Run, play
 from equipoise.share.site import Site
+from equipoise.share.task import COMPUTING
 from equipoise.share.view import Policy
 from equipoise.share.workload import Batch, Workload
 
@@ -34,7 +35,7 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
         return Certificate((Check("decisions", 1.0, 0.0, False, refusal), *_not_made()))
     found = audit(run)
     began = time.perf_counter()
-    play(policy, batch, site, workload.prior)  # the run before has compiled what there is to compile
+    untraced, _ = _attempt(lambda: play(policy, batch, site, workload.prior))  # compiled by the run before
     spent = time.perf_counter() - began
     cells = SEEDS * batch.shape[1] * batch.horizon
     return Certificate((
@@ -44,14 +45,15 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
         Check.at_most("states", found.misplaced, 0, "task-steps served in a state that cannot be served"),
         _same("determinism", run, policy, batch, site, workload, "seeds that differ when the same run is repeated"),
         _alone(run, policy, batch, site, workload),
-        _hindsight(policy, batch, site, workload),
+        _hindsight(run, policy, batch, site, workload),
+        _blindness(run, untraced),
         _other_loads(policy, workload, site),
         Check.at_most("speed", 1e9 * spent / cells, SLOW, f"nanoseconds per task and step, {cells:,} of them"),
     ))  # fmt: skip
 
 
 def _not_made() -> tuple[Check, ...]:
-    names = ("capacity", "bandwidth", "states", "determinism", "batch", "hindsight", "loads", "speed")
+    names = ("capacity", "bandwidth", "states", "determinism", "batch", "hindsight", "blind", "loads", "speed")
     return tuple(Check.not_made(name, "the policy was refused before") for name in names)
 
 
@@ -61,7 +63,7 @@ def _attempt(action: Callable[[], Run]) -> tuple[Run | None, str]:
         return action(), ""
     except PolicyError as error:
         return None, str(error)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return None, f"decide raised {type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -92,28 +94,48 @@ def _alone(run: Run, policy: Policy, batch: Batch, site: Site, workload: Workloa
     )
 
 
-def _hindsight(policy: Policy, batch: Batch, site: Site, workload: Workload) -> Check:
-    """Change what a policy cannot know - every task that arrives later - and see that it decides the same until then."""
-    meaning = "steps decided differently because of tasks that had not yet arrived, or of work not yet done"
+def _hindsight(run: Run, policy: Policy, batch: Batch, site: Site, workload: Workload) -> Check:
+    """Change what a policy cannot know yet, and see that it decides the same until it can.
+
+    First everything about tasks that arrive later; then the work and the delays of all, which nobody has met before the
+    first task computes.
+    """
     if getattr(policy, "clairvoyant", False):
         return Check.at_most("hindsight", 0, 0, "clairvoyant by its own word: not asked")
+    assert run.trace is not None
     cut = int(np.median(batch.arrival))
     later = batch.arrival >= cut
-    other = replace(
+    future = replace(
         batch,
         data=np.where(later, batch.data * 0.5, batch.data),
         deadline=np.where(later, batch.deadline + 3, batch.deadline),
+        target=np.where(later, batch.target * 1.1, batch.target),
         a=np.where(later, batch.a * 0.9, batch.a),
         work=np.where(later, batch.work * 0.5, batch.work),
     )
-    first, _ = _attempt(lambda: play(policy, batch, site, workload.prior, trace=True))
-    second, _ = _attempt(lambda: play(policy, other, site, workload.prior, trace=True))
-    if first is None or second is None or first.trace is None or second.trace is None:
-        return Check.not_made("hindsight", "the policy was refused on changed tasks")
-    one, two = first.trace, second.trace
-    before = slice(0, cut)
-    differ = (one.compute[before] != two.compute[before]) | (one.bandwidth[before] != two.bandwidth[before])
-    return Check.at_most("hindsight", int(differ.any(axis=(1, 2)).sum()), 0, meaning)
+    begun = np.flatnonzero((run.trace.state == COMPUTING).any(axis=(1, 2)))
+    first = int(begun[0]) if len(begun) else batch.horizon
+    unmet = replace(batch, work=batch.work * 0.5, delay=batch.delay + 2)
+    if cut == 0 or first == 0:
+        return Check.not_made("hindsight", "all tasks are there from the first step: nothing is left to foresee")
+    differing = 0
+    for changed, until in ((future, cut), (unmet, first)):
+        other, refusal = _attempt(partial(play, policy, changed, site, workload.prior, trace=True))
+        if other is None or other.trace is None:
+            return Check("hindsight", 1.0, 0.0, False, f"refused on changed tasks: {refusal}")
+        one, two = run.trace, other.trace
+        apart = (one.compute[:until] != two.compute[:until]) | (one.bandwidth[:until] != two.bandwidth[:until])
+        differing += int(apart.any(axis=(1, 2)).sum())
+    meaning = "steps decided differently because of tasks to come, or of work and delays that nobody had met"
+    return Check.at_most("hindsight", differing, 0, meaning)
+
+
+def _blindness(run: Run, untraced: Run | None) -> Check:
+    """A policy that says `blind = True` is shown no errors, except in traced runs: it must not notice."""
+    if untraced is None:
+        return Check("blind", 1.0, 0.0, False, "a run without a trace was refused")
+    differing = int((run.state != untraced.state).any(axis=1).sum())
+    return Check.at_most("blind", differing, 0, "seeds that end differently without a trace: is it `blind`, yet looks?")
 
 
 def _other_loads(policy: Policy, workload: Workload, site: Site) -> Check:

@@ -30,6 +30,7 @@ SLACK = 1e-6  # samples per step by which a sum of shares may round above its li
 DUST = 1e-9  # samples that count as nothing
 LARGEST = 1.7e308  # what is above is not a number
 NEVER = np.iinfo(np.int32).max
+TIME_MOST = 2**30  # steps; half of what a time can hold, so that two can be added
 BLOCK = 512  # observations made at a time: what they need stays in the nearest cache
 
 
@@ -106,13 +107,15 @@ def start(batch: Batch) -> Now:
     curve, task = np.zeros(shape, CURVE), np.zeros(shape, TASK)
     for name in ("work", "b", "floor", "sigma", "table"):
         curve[name] = getattr(batch, name)
-    curve["log_a"], curve["noise_key"] = np.log(batch.a), keys_of(batch.seeds, shape[1], 0)
-    for name in ("data", "target", "arrival", "deadline", "delay"):
+    curve["log_a"], curve["noise_key"] = np.log(batch.a), keys_of(batch.seeds, shape[1])
+    for name in ("data", "target"):
         task[name] = getattr(batch, name)
+    for name in ("arrival", "deadline", "delay"):
+        task[name] = np.minimum(getattr(batch, name), TIME_MOST)
     task["done_at"] = -1
     return Now(
         state=np.zeros(shape, np.int8),
-        due=batch.arrival.astype(np.int32),
+        due=task["arrival"].copy(),
         server=np.full(shape, -1, np.int32),
         curve=curve,
         task=task,

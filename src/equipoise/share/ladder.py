@@ -14,7 +14,7 @@ from equipoise.share import policies as shelf
 from equipoise.share.comparison import Paired
 from equipoise.share.site import Site
 from equipoise.share.sweep import Sweep, sweep
-from equipoise.share.view import Policy, name_of
+from equipoise.share.view import Policy, is_blind, name_of
 from equipoise.share.workload import Workload
 
 SURE = 2.0  # standard errors beyond which a difference counts
@@ -174,7 +174,7 @@ def ladder(
         )
         for k, rung in enumerate(RUNGS)
     }  # fmt: skip
-    learners = tuple(name_of(policy) for policy in chosen if isinstance(policy, shelf.Learning))
+    learners = tuple(name_of(policy) for policy in chosen if isinstance(policy, shelf.Learning) or not is_blind(policy))
     published = tuple(name_of(policy) for policy in chosen if type(policy) in shelf.PUBLISHED)
     return Ladder(RUNGS, sweeps, learners, published)
 

@@ -25,11 +25,11 @@ def scramble(x: np.uint64) -> np.uint64:
 
 
 @kernel
-def keys_of(seeds: NDArray[np.int64], tasks: int, salt: int) -> NDArray[np.uint64]:
-    """What (seed, task) contributes, for every task of every seed; another salt, other chances."""
+def keys_of(seeds: NDArray[np.int64], tasks: int) -> NDArray[np.uint64]:
+    """What (seed, task) contributes, for every task of every seed."""
     keys = np.empty((len(seeds), tasks), np.uint64)
     for s in range(len(seeds)):
-        seed = scramble(scramble(np.uint64(seeds[s])) ^ np.uint64(salt))
+        seed = scramble(scramble(np.uint64(seeds[s])))
         for i in range(tasks):
             keys[s, i] = scramble(seed ^ np.uint64(i))
     return keys
@@ -39,12 +39,6 @@ def keys_of(seeds: NDArray[np.int64], tasks: int, salt: int) -> NDArray[np.uint6
 def from_one(bits: np.uint64) -> float:
     """Uniform in [1, 2): 52 of the bits become a fraction."""
     return float(np.uint64((bits >> np.uint64(12)) | _ONE_BITS).view(np.float64))
-
-
-@kernel
-def uniform(key: np.uint64, number: int) -> float:
-    """A draw between 0 and 1 for one question about the task with this key."""
-    return from_one(scramble(key ^ np.uint64(number))) - 1.0
 
 
 @kernel

@@ -17,7 +17,7 @@ from equipoise.share.engine import COMPUTE, Fault
 from equipoise.share.site import Site
 from equipoise.share.task import DONE, STATES
 from equipoise.share.trace import Trace
-from equipoise.share.view import Decision, Policy, Prior, Scene, Truth, name_of
+from equipoise.share.view import Decision, Policy, Prior, Scene, Truth, is_blind, name_of
 from equipoise.share.workload import Batch, Workload
 
 Floats = NDArray[np.float64]
@@ -98,7 +98,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     view = engine.empty_view(batch.shape, rule)
     kept = Trace.empty(batch, len(site.servers)) if trace else None
     own = trace or not rule.fluid  # decisions are copied: the servers may lower them, or they are kept
-    watched = trace or not getattr(policy, "blind", False)
+    watched = trace or not is_blind(policy)
     for step in range(batch.horizon):
         engine.open_step(step, now, view)
         decision = decider.decide(view._replace(step=step))
@@ -119,14 +119,37 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
 
 def _fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
     """A policy with no memory of other runs. Only one that calls itself clairvoyant is told the truth."""
-    if not callable(getattr(policy, "decide", None)) and not callable(getattr(policy, "start", None)):
+    if not callable(getattr(policy, "decide", None)):
         raise PolicyError(f"{name_of(policy)} is not a policy: it has no method decide(view)")
-    begin = getattr(policy, "start", None)
+    _refuse_idle_decide(policy)
+    try:
+        mine = copy.deepcopy(policy)  # runs go on side by side
+    except Exception as error:
+        raise PolicyError(f"{name_of(policy)} cannot be copied ({error}): make what it holds in start(scene)") from None
+    begin = getattr(mine, "start", None)
     if begin is None:
-        return copy.deepcopy(policy)
+        return mine
     truth = Truth(batch.work.copy()) if getattr(policy, "clairvoyant", False) else None
     started: Policy = begin(Scene(site, prior, *batch.shape, batch.horizon, truth))
+    if not callable(getattr(started, "decide", None)):
+        raise PolicyError(
+            f"{name_of(policy)}: start(scene) returned {type(started).__name__}, which has no decide(view)"
+        )
     return started
+
+
+def _refuse_idle_decide(policy: Policy) -> None:
+    """A `decide` that was written over one of ours, which runs through `start`, would never be called."""
+    family = type(policy).__mro__
+    owners = {name: next((c for c in family if name in vars(c)), None) for name in ("start", "decide")}
+    start, decide = owners["start"], owners["decide"]
+    if start is None or decide is None or family.index(decide) >= family.index(start):
+        return
+    if start.__module__.startswith("equipoise."):
+        instead = "given(view, estimate)" if hasattr(start, "given") else "start(scene)"
+        raise PolicyError(
+            f"{name_of(policy)} overrides decide(view) of {start.__name__}, which a run does not call; override {instead}"
+        )
 
 
 def _arrays(decision: Any, policy: Policy, step: int, shape: tuple[int, int], own: bool) -> tuple[Floats, Floats, Ints]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError, refuse_words, unknown_name
 
 Law = Literal["pooled", "per_node", "linear"]
 Migration = Literal["within", "between"]
@@ -22,6 +22,7 @@ def _refuse(
     kind: str, name: str, value: float, *, above: float = -math.inf, least: float = -math.inf, finite: bool = True
 ) -> None:
     """One line for a constant that cannot be."""
+    refuse_words(kind, **{name: value})
     if math.isnan(value) or (finite and math.isinf(value)) or value <= above or value < least:
         wanted = "a positive number" if above == 0.0 else "a number of zero or more"
         raise InputError(f"{kind}: {name} is {value!r}; expected {wanted}")
@@ -60,8 +61,13 @@ class Site:
     migration: Migration = "within"
 
     def __post_init__(self) -> None:
-        if not self.servers:
-            raise InputError("Site: no servers; expected at least one")
+        if not isinstance(self.servers, tuple | list) or not self.servers:
+            raise InputError(
+                f"Site: servers is {self.servers!r}; expected one Server or more, as (Server(30), Server(60))"
+            )
+        for server in self.servers:
+            if not isinstance(server, Server):
+                raise InputError(f"Site: a server is {server!r}; expected Server({server!r})")
         _refuse("Site", "bandwidth", self.bandwidth, above=0.0, finite=False)
         for name in ("delay", "jitter", "idle_power", "busy_power"):
             _refuse("Site", name, getattr(self, name), least=0.0)

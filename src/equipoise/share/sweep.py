@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -69,12 +70,8 @@ class Sweep:
         asked = np.isfinite(bound)
         if not asked.any():
             return None, None
-        tasks = self._tasks(load)
         best = float(bound[asked].sum())
-        return 100.0 * best / (asked.sum() * tasks), float(cell["successes"][asked].sum()) / best if best else None
-
-    def _tasks(self, load: int) -> int:
-        return len(self.workload.tasks) or load
+        return 100.0 * best / (asked.sum() * load), float(cell["successes"][asked].sum()) / best if best else None
 
     @property
     def seed_rows(self) -> Iterator[dict[str, Any]]:
@@ -116,7 +113,10 @@ class Sweep:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     def with_error(name: str, digits: int) -> str:
-        return "-" if row[name] is None else f"{row[name]:.{digits}f} ± {row[name + '_se'] or 0.0:.{digits}f}"
+        if row[name] is None:
+            return "-"
+        error = row[name + "_se"]
+        return f"{row[name]:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
 
     oracle = "-" if row["oracle"] is None else f"{row['oracle']:.1f}"
     return (
@@ -134,10 +134,10 @@ def _plain(value: Any) -> float | int | None:
 
 
 def sweep(
-    policies: Sequence[Policy],
+    policies: Policy | Sequence[Policy],
     workload: Workload | None = None,
     *,
-    loads: Sequence[int] = (10, 20, 30, 40, 50, 60),
+    loads: int | Sequence[int] = (10, 20, 30, 40, 50, 60),
     seeds: int | Iterable[int] = 200,
     site: Site | None = None,
     oracle: bool | int = False,
@@ -149,33 +149,36 @@ def sweep(
     `seeds` is a count or any integers; `oracle` adds the bound for all seeds, or for the first so many.
     """
     site, workload = site or Site(), workload or Workload.paper()
-    numbers, names = seed_numbers(seeds), _names(policies)
+    players = _list(policies)
+    chosen, names = seed_numbers(seeds), _names(players)
+    if oracle < 0 or (workers is not None and workers < 1):
+        raise InputError(
+            f"oracle is {oracle!r} and workers {workers!r}; expected 0 seeds or more, and 1 worker or more"
+        )
     loads = (len(workload.tasks),) if workload.tasks else _loads(loads)
-    measured = {(n, load): {m: np.full(len(numbers), np.nan) for m in MEASURES} for n in names for load in loads}
-    bounds = {load: np.full(len(numbers), np.nan) for load in loads}
-    asked = len(numbers) if oracle is True else min(int(oracle), len(numbers))
+    measured = {(n, load): {m: np.full(len(chosen), np.nan) for m in MEASURES} for n in names for load in loads}
+    bounds = {load: np.full(len(chosen), np.nan) for load in loads}
+    asked = len(chosen) if oracle is True else min(int(oracle), len(chosen))
 
-    def simulate_part(load: int, start: int, stop: int) -> int:
-        batch = workload.draw(load, numbers[start:stop].tolist(), site)
-        for name, policy in zip(names, policies, strict=True):
+    def simulate_part(load: int, start: int, stop: int) -> None:
+        batch = workload.draw(load, chosen[start:stop].tolist(), site)
+        for name, policy in zip(names, players, strict=True):
             _keep(measured[name, load], start, play(policy, batch, site, workload.prior))
-        return (stop - start) * load * len(policies)
 
-    def bound_part(load: int, k: int) -> int:
-        bounds[load][k] = bound_of(workload.draw(load, [int(numbers[k])], site), 0, site)
-        return load
+    def bound_part(load: int, k: int) -> None:
+        bounds[load][k] = bound_of(workload.draw(load, [int(chosen[k])], site), 0, site)
 
-    jobs: list[tuple[Callable[..., int], tuple[int, ...]]] = []
+    jobs: list[tuple[Callable[..., None], tuple[int, ...]]] = []
     for load in sorted(loads, reverse=True):  # the long ones first
         jobs += [(bound_part, (load, k)) for k in range(asked)]
         size = max(1, CELLS // load)
-        jobs += [(simulate_part, (load, at, min(at + size, len(numbers)))) for at in range(0, len(numbers), size)]
+        jobs += [(simulate_part, (load, at, min(at + size, len(chosen)))) for at in range(0, len(chosen), size)]
     _work_through(jobs, workers or os.cpu_count() or 1, progress)
-    return Sweep(names, tuple(loads), numbers, site, workload, measured, bounds)
+    return Sweep(names, tuple(loads), chosen, site, workload, measured, bounds)
 
 
 def _work_through(
-    jobs: list[tuple[Callable[..., int], tuple[int, ...]]], workers: int, progress: Progress | None
+    jobs: list[tuple[Callable[..., None], tuple[int, ...]]], workers: int, progress: Progress | None
 ) -> None:
     """Threads are enough: kernels and the LP solver run without the interpreter lock."""
     with ThreadPoolExecutor(workers) as pool:
@@ -208,8 +211,13 @@ def _names(policies: Sequence[Policy]) -> tuple[str, ...]:
     return names
 
 
-def _loads(loads: Sequence[int]) -> tuple[int, ...]:
-    found = tuple(int(load) for load in loads)
-    if not found or min(found) < 1:
-        raise InputError(f"loads {list(loads)!r}; expected numbers of tasks, each at least 1")
-    return tuple(dict.fromkeys(found))
+def _list(policies: Any) -> list[Policy]:
+    """One policy or many."""
+    return list(policies) if isinstance(policies, Iterable) else [policies]
+
+
+def _loads(loads: int | Sequence[int]) -> tuple[int, ...]:
+    given = list(loads) if isinstance(loads, Iterable) else [loads]
+    if not given or not all(isinstance(load, numbers.Real) and load >= 1 and load == int(load) for load in given):
+        raise InputError(f"loads {given!r}; expected whole numbers of tasks, each at least 1")
+    return tuple(dict.fromkeys(int(load) for load in given))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_words
 from equipoise.share.curve import Curve
 
 PENDING, SENDING, DELAYED, COMPUTING, DONE, FAILED = range(6)
@@ -27,6 +27,7 @@ class Task:
     def __post_init__(self) -> None:
         for name in ("arrival", "deadline", "data", "target", "sigma"):
             value = getattr(self, name)
+            refuse_words("Task", **{name: value})
             if not math.isfinite(value) or value < 0:
                 raise InputError(f"Task: {name} is {value!r}; expected a number of zero or more")
         for name in ("arrival", "deadline", "delay"):

@@ -127,6 +127,11 @@ class Policy(Protocol):
     def decide(self, view: View) -> Decision: ...
 
 
+def is_blind(policy: Any) -> bool:
+    """Whether its own class says that it never looks at errors; what a parent says does not count."""
+    return bool(vars(type(policy)).get("blind", False))
+
+
 def name_of(policy: Any) -> str:
     """How a policy is called in tables: its label, or its class."""
     return str(getattr(policy, "label", None) or type(policy).__name__)

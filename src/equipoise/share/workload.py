@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_words
 from equipoise.share.curve import power_work, table_work
 from equipoise.share.site import Site
 from equipoise.share.task import Task
@@ -24,6 +24,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Range = tuple[float, float]
 
+DELAY_MOST = SPAN_MOST = 1e9  # steps, samples; more is a slip
+SIGMA_MOST = 1e3
+HORIZON_MOST = 1_000_000
+SEED_MOST = 2**62
 PAPER_PRIOR = Prior(mean=(-0.0134, 0.3585), variance=(0.0135, 0.0, 0.00392))
 
 
@@ -80,12 +84,22 @@ class Workload:
     def __post_init__(self) -> None:
         for name in ("arrival", "data", "deadline", "a", "b", "target"):
             _refuse_range(name, getattr(self, name))
-        if not math.isfinite(self.sigma) or self.sigma < 0:
-            raise InputError(f"Workload: sigma is {self.sigma!r}; expected a number of zero or more")
-        if not isinstance(self.horizon, int | np.integer) or self.horizon < 1:
-            raise InputError(f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, at least one")
+        refuse_words("Workload", sigma=self.sigma)
+        if not 0 <= self.sigma <= SIGMA_MOST:
+            raise InputError(f"Workload: sigma is {self.sigma!r}; expected zero or more, at most {SIGMA_MOST:g}")
+        if not isinstance(self.horizon, int | np.integer) or not 1 <= self.horizon <= HORIZON_MOST:
+            raise InputError(
+                f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, 1 to {HORIZON_MOST:,}"
+            )
+        if not isinstance(self.prior, Prior):
+            raise InputError(f"Workload: prior is {self.prior!r}; expected a Prior")
+        for task in self.tasks:
+            if not isinstance(task, Task):
+                raise InputError(f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)")
         if self.a[0] <= 0:
             raise InputError(f"Workload: a starts at {self.a[0]:g}; expected a positive number")
+        if self.tasks and self.curves is not None:
+            raise InputError("Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead")
         if round(self.deadline[0]) < 1:
             raise InputError(
                 f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more"
@@ -127,6 +141,7 @@ class Workload:
         site = site or Site()
         if self.tasks:
             return self._given(numbers, site)
+        load = _whole("a load", load)
         if load < 1:
             raise InputError(f"a load of {load!r} tasks; expected at least one")
         return self._batch(numbers, self._drawn(int(load), numbers, site))
@@ -193,7 +208,7 @@ class Workload:
 
 def _delays(site: Site, normal: Floats) -> Ints:
     """Steps: the mean delay and its jitter, whole, never negative."""
-    return np.maximum(np.round(site.delay + site.jitter * normal), 0).astype(np.int64)
+    return np.clip(np.round(site.delay + site.jitter * normal), 0, DELAY_MOST).astype(np.int64)
 
 
 @kernel
@@ -212,17 +227,38 @@ def _work(a: Floats, b: Floats, floor: Floats, target: Floats, table: Ints, samp
 
 def seed_numbers(seeds: int | Iterable[int]) -> Ints:
     """A count means 0, 1, ... count - 1."""
-    numbers = list(range(seeds)) if isinstance(seeds, int | np.integer) else [int(seed) for seed in seeds]
+    if not isinstance(seeds, Iterable):
+        seeds = range(_whole("a count of seeds", seeds))
+    numbers = [_whole("a seed", seed) for seed in seeds]
     if not numbers:
         raise InputError("no seeds; expected a count of at least one, or some seeds")
     if min(numbers) < 0:
         raise InputError(f"seed {min(numbers)} is negative; expected zero or more")
+    if max(numbers) >= SEED_MOST:
+        raise InputError(f"seed {max(numbers)} is too large; expected less than 2^62")
     if len(set(numbers)) < len(numbers):
         raise InputError("a seed is named twice; every seed counts once")
     return np.array(numbers, dtype=np.int64)
 
 
+def _whole(what: str, value: Any) -> int:
+    """Refuse what would be cut to a whole number."""
+    try:
+        whole = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{what} is {value!r}; expected a whole number") from None
+    if whole != value:
+        raise InputError(f"{what} is {value!r}; expected a whole number")
+    return whole
+
+
 def _refuse_range(name: str, bounds: Range) -> None:
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise InputError(f"Workload: {name} is {bounds!r}; expected two numbers, (low, high)")
     low, high = bounds
+    refuse_words("Workload", **{name: low})
+    refuse_words("Workload", **{name: high})
+    if high > SPAN_MOST:
+        raise InputError(f"Workload: {name} goes up to {high:g}; expected at most {SPAN_MOST:g}")
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
         raise InputError(f"Workload: {name} is {low!r} to {high!r}; expected 0 <= low <= high")

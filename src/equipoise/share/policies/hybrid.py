@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_words
 from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators.estimator import outlook
 from equipoise.share.estimators.familiar import Familiar
@@ -67,6 +67,7 @@ class Hybrid(Learning):
     def __post_init__(self) -> None:
         for name in ("margin", "floor", "probe", "ahead", "trust"):
             value = getattr(self, name)
+            refuse_words("Hybrid", **{name: value})
             if math.isnan(value) or value < 0 or (math.isinf(value) and name != "trust"):
                 raise InputError(f"Hybrid: {name} is {value!r}; expected a number of zero or more")
 

@@ -31,9 +31,7 @@ class Learning:
 
     @property
     def label(self) -> str:
-        if self.called:
-            return self.called
-        return f"{self.name or type(self).__name__}{' (clairvoyant)' if self.clairvoyant else ''}"
+        return f"{self.called or self.name or type(self).__name__}{' (clairvoyant)' if self.clairvoyant else ''}"
 
     @property
     def clairvoyant(self) -> bool:
