@@ -45,4 +45,5 @@ constraints:
 	uv pip compile --universal --all-extras --no-annotate --no-header --no-emit-index-url --python-version 3.11 pyproject.toml -o constraints.txt
 
 clean:
+	find src tests benchmarks -name "*.nb[ic]" -delete
 	rm -rf $(VENV) runs dist build .mypy_cache .ruff_cache .hypothesis

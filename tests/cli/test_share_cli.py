@@ -109,7 +109,9 @@ def test_the_usual_policies_are_compared_and_certified(quick_run):
     content = json.loads(done.stdout)
     assert set(content) == {"verb", "version", "config", "result", "certificate"}
     checks = {check["name"]: check["passed"] for check in content["certificate"]["checks"]}
-    assert checks == dict.fromkeys(("capacity", "bandwidth", "states", "outcomes", "idle-while-work", "oracle"), True)
+    assert checks == dict.fromkeys(
+        ("capacity", "bandwidth", "states", "outcomes", "servers", "energy", "idle-while-work", "oracle"), True
+    )
     assert {"Uniform", "SDF", "LARA", "UARA", "UARA+LARA", "UniformCorrected"} <= set(success(content, 60))
     assert content["result"]["baseline"] == "UniformCorrected"
 
@@ -332,7 +334,7 @@ def test_first_seed_moves_all_seeds(share, tmp_path):
         (("--jitter", "nan"), "jitter is nan"),
         (("--sigma", "-1"), "sigma is -1.0"),
         (("--servers", "5x"), "--servers: expected servers such as 5x30"),
-        (("--servers", "0x30"), "at least one server"),
+        (("--servers", "0x30"), "expected 1 to 10,000 servers"),
         (("--servers=-30",), "capacity is -30.0"),
         (("--servers", "5x30@0.1"), "power_cap of 0.1 but draws 0.25"),
         (("--task-cap", "50"), "--task-cap 50 has no effect"),
@@ -341,7 +343,7 @@ def test_first_seed_moves_all_seeds(share, tmp_path):
         (("--data", "1:2:3"), "--data: expected a range"),
         (("--deadline", "0:3"), "deadline starts at 0"),
         (("--horizon", "0"), "horizon must be 1 or more"),
-        (("--prior-shift", "nan"), "prior_shift must be a finite number"),
+        (("--prior-shift", "nan"), "prior_shift must be -1 to 1"),
         (("--preset", "recorded", "--a", "1:2"), "--a has no effect: preset is recorded"),
         (("--curves", "x.csv.gz"), "--curves has no effect: preset is paper"),
         (("--preset", "recorded", "--curves", "gone.csv.gz"), "gone.csv.gz"),

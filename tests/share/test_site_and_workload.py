@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from equipoise.errors import InputError
-from equipoise.share import Server, Site, Task, Workload
+from equipoise.share import Curve, Server, Site, Task, Workload, policies, simulate
 
 
 def a_task(**changes):
@@ -21,7 +21,7 @@ def a_task(**changes):
         (lambda: Server(math.nan), "Server: capacity is nan; expected a positive number"),
         (lambda: Server(math.inf), "Server: capacity is inf; expected a positive number"),
         (lambda: Server(30.0, power_cap=-1.0), "Server: power_cap is -1.0; expected a positive number"),
-        (lambda: Site(servers=()), "Site: no servers; expected at least one"),
+        (lambda: Site(servers=()), "Site: servers is (); expected one Server or more, as (Server(30), Server(60))"),
         (lambda: Site(bandwidth=0.0), "Site: bandwidth is 0.0; expected a positive number"),
         (lambda: Site(bandwidth=math.nan), "Site: bandwidth is nan; expected a positive number"),
         (lambda: Site(delay=-1.0), "Site: delay is -1.0; expected a number of zero or more"),
@@ -48,14 +48,14 @@ def a_task(**changes):
         (lambda: Workload(data=(-1.0, 5.0)), "Workload: data is -1.0 to 5.0; expected 0 <= low <= high"),
         (lambda: Workload(b=(0.5, 0.2)), "Workload: b is 0.5 to 0.2; expected 0 <= low <= high"),
         (lambda: Workload(target=(0.1, math.nan)), "Workload: target is 0.1 to nan; expected 0 <= low <= high"),
-        (lambda: Workload(arrival=(0.0, math.inf)), "Workload: arrival is 0.0 to inf; expected 0 <= low <= high"),
+        (lambda: Workload(arrival=(0.0, math.inf)), "Workload: arrival goes up to inf; expected at most 1e+09"),
         (lambda: Workload(a=(0.0, 1.0)), "Workload: a starts at 0; expected a positive number"),
         (
             lambda: Workload(deadline=(0.0, 9.0)),
             "Workload: deadline starts at 0 steps after arrival; expected 1 or more",
         ),
-        (lambda: Workload(sigma=-1.0), "Workload: sigma is -1.0; expected a number of zero or more"),
-        (lambda: Workload(sigma=math.nan), "Workload: sigma is nan; expected a number of zero or more"),
+        (lambda: Workload(sigma=-1.0), "Workload: sigma is -1.0; expected zero or more, at most 1000"),
+        (lambda: Workload(sigma=math.nan), "Workload: sigma is nan; expected zero or more, at most 1000"),
         (lambda: Workload(horizon=0), "Workload: horizon is 0; expected"),
         (lambda: Workload(horizon=8.5), "Workload: horizon is 8.5; expected"),
         (lambda: Workload.of([]), "Workload.of: no tasks; expected at least one"),
@@ -120,3 +120,45 @@ def test_given_tasks_keep_their_delay_and_draw_the_others():
 def test_the_horizon_of_given_tasks_sees_the_last_deadline():
     """One step beyond it, so that the failure itself is seen."""
     assert Workload.of([a_task(), a_task(deadline=30)]).horizon == 31
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Workload(data=14), "data is 14; expected two numbers"),
+        (lambda: Workload(data=(1,)), "expected two numbers"),
+        (lambda: Workload(data=("a", 3)), "expected a number"),
+        (lambda: Workload(deadline=(36, 1e12)), "at most 1e"),
+        (lambda: Workload(sigma=1e308), "sigma"),
+        (lambda: Workload(horizon=10**11), "horizon"),
+        (lambda: Workload(prior=None), "prior is None"),
+        (lambda: Workload.of([1]), "expected a Task"),
+        (lambda: Workload.recorded().but(tasks=(Task(0, 9, 1, 0.2),)), "both tasks and curves"),
+        (lambda: Site(servers=5), "servers is 5"),
+        (lambda: Site(servers=(30, 30)), r"expected Server\(30\)"),
+        (lambda: Site(bandwidth="100"), "bandwidth is '100'"),
+        (lambda: Task("0", 9, 1, 0.2), "arrival is '0'"),
+        (lambda: policies.Hybrid(margin="2"), "margin is '2'"),
+    ],
+)
+def test_what_is_not_even_a_number_is_refused_in_one_line(make, words):
+    """Wrong types and slips of magnitude, by the name of the field."""
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_a_table_given_by_hand_is_observed_as_it_stands():
+    """The first (and only) recorded curve of a workload: what is seen is what was measured, level where it is level."""
+    curve = Curve.recorded([1, 10, 100, 1000], [0.9, 0.5, 0.3, 0.1])
+    run = simulate(policies.UniformCorrected(), Workload.of([Task(0, 40, 10, 0.15, curve, delay=0)]), trace=True)
+    seen = run.trace.compute[:, 0, 0] > 0
+    by_hand = np.interp(np.log(run.trace.samples[seen, 0, 0]), np.log([1, 10, 100, 1000]), [0.9, 0.5, 0.3, 0.1])
+    np.testing.assert_allclose(run.trace.error[seen, 0, 0], by_hand, rtol=1e-9)
+    assert seen.sum() > 5
+
+
+def test_a_steady_crowd_stays_on_its_servers():
+    """Five tasks at 30 on five servers, moving only between steps: nobody moves."""
+    tasks = [Task(0, 60, 10, 0.01, Curve(1.0, 0.1), delay=0) for _ in range(5)]
+    run = simulate(policies.UniformCorrected(), Workload.of(tasks), site=Site(migration="between"), trace=True)
+    assert run.moves[0] == 0 and run.unplaced[0] == 0

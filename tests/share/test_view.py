@@ -16,6 +16,9 @@ class Recorder:
     def __init__(self, inner=None):
         self.inner = inner or policies.UniformCorrected()
 
+    def __deepcopy__(self, memo):
+        return self  # so that what it saw can be read after the run
+
     def start(self, scene):
         self.scene, self.views = scene, []
         return self

@@ -34,7 +34,7 @@ def load_policy(reference: str) -> Any:
         raise InputError(f"{Path(path).name}: {unknown_name('policy', name, own)}")
     try:
         policy = kind() if isinstance(kind, type) else kind
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{Path(path).name}: {name}() cannot be made without arguments: {error}") from None
     if not callable(getattr(policy, "decide", None)) and not callable(getattr(policy, "start", None)):
         raise InputError(f"{Path(path).name}: {name} is not a policy: it has no method decide(view)")
@@ -52,7 +52,7 @@ def _run(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         raise InputError(f"{path.name}:{error.lineno}: {error.msg}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(fault_in(error, [str(path)]) or f"{path.name}: {type(error).__name__}: {error}") from None
     return module
 

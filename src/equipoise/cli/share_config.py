@@ -19,6 +19,8 @@ USUAL = "published,UniformCorrected,Hybrid"
 RANGES = ("arrival", "data", "deadline", "a", "b", "target")
 TASK_FIELDS = {"arrival": int, "deadline": int, "data": float, "target": float}
 TASK_OPTIONS = {"a": float, "b": float, "floor": float, "delay": int, "sigma": float}
+SERVERS_MOST = 10_000
+NUMBER_MOST = 2**53  # of seeds and such
 YAML_TIME = "minutes and seconds"
 Range = tuple[float, float]
 
@@ -76,6 +78,8 @@ class Comparison(BaseModel):
         least = 1 if info.field_name in ("seeds", "horizon", "timeline_load") else 0
         if value is not None and value < least:
             raise InputError(f"{info.field_name} must be {least} or more, not {value}")
+        if value is not None and value > NUMBER_MOST:
+            raise InputError(f"{info.field_name} must be less than 2^53, not {value}")
         return value
 
     @property
@@ -85,13 +89,11 @@ class Comparison(BaseModel):
     def players(self) -> list[Any]:
         """The policies themselves, no two of one name."""
         from equipoise.share import policies
+        from equipoise.share.sweep import refuse_equal_names
         from equipoise.share.view import name_of
 
         found = [*map(policies.named, self.policies), *map(load_policy, self.policy_file or [])]
-        names = [name_of(policy) for policy in found]
-        for name in names:
-            if names.count(name) > 1:
-                raise InputError(f"two policies are called {name!r}; give one of them another `label`")
+        refuse_equal_names([name_of(policy) for policy in found])
         return found
 
 
@@ -164,6 +166,8 @@ class ShareConfig(Comparison):
     @field_validator("servers", mode="before")
     @classmethod
     def _servers(cls, value: Any) -> Any:
+        if isinstance(value, list):  # bare numbers in a file are capacities
+            return [{"capacity": one} if isinstance(one, int | float) else one for one in value]
         return read_servers(value) if isinstance(value, str | int | float) else value
 
     @field_validator("curves")
@@ -175,8 +179,8 @@ class ShareConfig(Comparison):
     @field_validator("prior_shift")
     @classmethod
     def _finite(cls, value: float) -> float:
-        if not math.isfinite(value):
-            raise InputError(f"prior_shift must be a finite number, not {value}")
+        if not -1.0 <= value <= 1.0:
+            raise InputError(f"prior_shift must be -1 to 1, not {value}: b itself is about 0.36")
         return value
 
     @field_validator("tasks", mode="before")
@@ -344,8 +348,8 @@ def read_servers(value: str | float) -> list[dict[str, float]]:
             count = int(many) if times else 1
         except ValueError:
             raise InputError(f"expected servers such as 5x30, 30,30,60 or 5x30@4, not {value!r}") from None
-        if count < 1:
-            raise InputError(f"{part!r}: expected at least one server")
+        if not 1 <= count <= SERVERS_MOST:
+            raise InputError(f"{part!r}: expected 1 to {SERVERS_MOST:,} servers")
         machines += [machine] * count
     return machines
 

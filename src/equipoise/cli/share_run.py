@@ -107,7 +107,7 @@ def _play(config: Comparison, doing: str, quiet: bool, work: Callable[[Meter], R
             return work(meter)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         fault = fault_in(error, files)
         if fault:
             raise InputError(fault) from None

@@ -203,12 +203,17 @@ def _names(policies: Sequence[Policy]) -> tuple[str, ...]:
     if not policies:
         raise InputError("no policies to compare; expected at least one")
     names = tuple(name_of(policy) for policy in policies)
+    refuse_equal_names(names)
+    return names
+
+
+def refuse_equal_names(names: Sequence[str]) -> None:
+    """Tables and charts tell policies apart by their names."""
     for name in names:
         if names.count(name) > 1:
             raise InputError(
                 f"two policies are called {name!r}; give one of them another `label`, or ours a `called=...`"
             )
-    return names
 
 
 def _list(policies: Any) -> list[Policy]:

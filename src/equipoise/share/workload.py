@@ -93,9 +93,6 @@ class Workload:
             )
         if not isinstance(self.prior, Prior):
             raise InputError(f"Workload: prior is {self.prior!r}; expected a Prior")
-        for task in self.tasks:
-            if not isinstance(task, Task):
-                raise InputError(f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)")
         if self.a[0] <= 0:
             raise InputError(f"Workload: a starts at {self.a[0]:g}; expected a positive number")
         if self.tasks and self.curves is not None:
@@ -121,6 +118,9 @@ class Workload:
         """Exactly these tasks, whatever the seed; the seed still draws noise and delays left open."""
         if not tasks:
             raise InputError("Workload.of: no tasks; expected at least one")
+        for task in tasks:
+            if not isinstance(task, Task):
+                raise InputError(f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)")
         preset: dict[str, Any] = {"tasks": tuple(tasks), "horizon": max(task.deadline for task in tasks) + 1}
         return cls(**(preset | changes))
 
