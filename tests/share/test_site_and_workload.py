@@ -56,7 +56,7 @@ def a_task(**changes):
         ),
         (lambda: Workload(sigma=-1.0), "Workload: sigma is -1.0; expected zero or more, at most 1000"),
         (lambda: Workload(sigma=math.nan), "Workload: sigma is nan; expected zero or more, at most 1000"),
-        (lambda: Workload(horizon=0), "Workload: horizon is 0; expected"),
+        (lambda: Workload(horizon=-1), "Workload: horizon is -1; expected"),
         (lambda: Workload(horizon=8.5), "Workload: horizon is 8.5; expected"),
         (lambda: Workload.of([]), "Workload.of: no tasks; expected at least one"),
         (lambda: Workload.paper().draw(0, 5), "a load of 0 tasks; expected at least one"),
@@ -162,3 +162,28 @@ def test_a_steady_crowd_stays_on_its_servers():
     tasks = [Task(0, 60, 10, 0.01, Curve(1.0, 0.1), delay=0) for _ in range(5)]
     run = simulate(policies.UniformCorrected(), Workload.of(tasks), site=Site(migration="between"), trace=True)
     assert run.moves[0] == 0 and run.unplaced[0] == 0
+
+
+def test_the_horizon_follows_the_deadlines_unless_it_is_chosen():
+    """Arrivals to 36 and deadlines to 46 later: 83 steps; longer deadlines, longer; a chosen one stays."""
+    assert Workload.paper().horizon == 83 and Workload.network_heavy().horizon == 100
+    assert Workload.paper(arrival=(0, 50), deadline=(25, 60)).horizon == 111
+    assert Workload.paper().but(deadline=(40, 80)).horizon == 117
+    assert Workload.paper(horizon=90).but(deadline=(40, 80)).horizon == 90
+    batch = Workload.paper(arrival=(0, 50), deadline=(25, 60)).draw(60, 20)
+    assert batch.deadline.max() < batch.horizon
+
+
+def test_slips_of_magnitude_are_refused_before_they_cost_anything():
+    """Loads, seeds and horizons that no machine could play."""
+    for attempt in (
+        lambda: Workload.paper().draw(10**9, 1),
+        lambda: Workload.paper().draw(10, 10**11),
+        lambda: Workload.of([Task(0, 10**9, 1, 0.2)]),
+        lambda: Site(delay=1e300),
+        lambda: Site(busy_power=1e300),
+        lambda: simulate(policies.SDF),
+        lambda: policies.clairvoyant(policies.SDF()),
+    ):
+        with pytest.raises(InputError):
+            attempt()

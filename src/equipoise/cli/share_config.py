@@ -19,7 +19,8 @@ USUAL = "published,UniformCorrected,Hybrid"
 RANGES = ("arrival", "data", "deadline", "a", "b", "target")
 TASK_FIELDS = {"arrival": int, "deadline": int, "data": float, "target": float}
 TASK_OPTIONS = {"a": float, "b": float, "floor": float, "delay": int, "sigma": float}
-SERVERS_MOST = 10_000
+SERVERS_MOST = 1_000
+LOADS_MOST = 1_000
 NUMBER_MOST = 2**53  # of seeds and such
 YAML_TIME = "minutes and seconds"
 Range = tuple[float, float]
@@ -118,7 +119,9 @@ class ShareConfig(Comparison):
     sigma: float | None = setting(
         None, "Standard deviation of the noise in observed errors (.005; recorded 0).", "Workload", "NUMBER"
     )
-    horizon: int | None = setting(None, "Steps that are played (83; network-heavy 100).", "Workload", "STEPS")
+    horizon: int | None = setting(
+        None, "Steps that are played (until the last deadline; network-heavy 100).", "Workload", "STEPS"
+    )
     prior_shift: float = setting(0.0, "Added to the mean of b that policies are told.", "Workload", "NUMBER")
     curves: str | None = setting(
         None, "Recording to replay (recorded); the shipped one unless given.", "Workload", "FILE"
@@ -214,7 +217,9 @@ def build(config: ShareConfig) -> Job:
             f"--timeline-task {config.timeline_task}: at a load of {shown} there are tasks 0 to {shown - 1}"
         )
     players = config.players()
-    whose = f"{len(config.tasks)} tasks given one by one" if config.tasks else f"the {config.preset} workload"
+    changed = any(getattr(config, name) is not None for name in (*RANGES, "sigma", "horizon"))
+    whose = f"the {config.preset} workload" + (", changed" if changed else "")
+    whose = f"{len(config.tasks)} tasks given one by one" if config.tasks else whose
     seeds = "1 seed" if config.seeds == 1 else f"{config.seeds} seeds"
     policies = "1 policy" if len(players) == 1 else f"{len(players)} policies"
     return Job(
@@ -306,9 +311,10 @@ def _read_loads(value: Any) -> list[int]:
     try:
         if isinstance(value, str) and ":" in value:
             first, last, step = (int(part) for part in value.split(":"))
-            if not 1 <= first <= last or step < 1:
-                raise InputError(expected)
-            return list(range(first, last + 1, step))
+            found = range(first, last + 1, step) if step > 0 else range(0)
+            if not 1 <= first <= last or not 1 <= len(found) <= LOADS_MOST:
+                raise InputError(f"{expected}; at most {LOADS_MOST} of them")
+            return list(found)
         parts = value.split(",") if isinstance(value, str) else value
         loads = [int(part) for part in parts]
         if any(isinstance(part, bool | float) for part in parts):

@@ -18,7 +18,6 @@ from equipoise.report.charts import (
     grid,
     legend,
     line,
-    log_range,
     thinned,
     tooltip,
     x_axis,
@@ -224,7 +223,7 @@ def life_charts(lives: Lives, styles: Sequence[Look], chosen: int) -> list[Chart
             "Lines: observed error of the task by step on a logarithmic axis, one per policy, with the target",
             "As observed, with noise: it is done when the true error is at the target. A flat line is a task that "
             "computes little.",
-            _errors(lives, styles, tasks),
+            _errors(styles),
             tall=True,
         ),
         Chart(
@@ -303,8 +302,7 @@ def _steps() -> Option:
     return found
 
 
-def _errors(lives: Lives, styles: Sequence[Look], tasks: Sequence[int]) -> Option:
-    drawn = [e for task in tasks for life in lives.of_task[task] for e in life.errors]
+def _errors(styles: Sequence[Look]) -> Option:
     series = [
         line(look.name, [], look.colour, stroke={"type": "dashed" if look.dashed else "solid"})
         | {"showSymbol": True, "connectNulls": True, **look.symbol(5)}
@@ -315,7 +313,7 @@ def _errors(lives: Lives, styles: Sequence[Look], tasks: Sequence[int]) -> Optio
         legend={"show": False},
         tooltip=tooltip("axis", formatter="@againstStep"),
         xAxis=_steps(),
-        yAxis=y_axis("observed error", "log", **log_range([*drawn, *lives.batch.target[0].tolist()])),
+        yAxis=y_axis("observed error"),
         series=series,
     )
 

@@ -119,6 +119,8 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
 
 def _fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
     """A policy with no memory of other runs. Only one that calls itself clairvoyant is told the truth."""
+    if isinstance(policy, type):
+        raise PolicyError(f"{policy.__name__} is a class; give a policy, {policy.__name__}()")
     if not callable(getattr(policy, "decide", None)):
         raise PolicyError(f"{name_of(policy)} is not a policy: it has no method decide(view)")
     _refuse_idle_decide(policy)

@@ -15,6 +15,7 @@ from equipoise.errors import InputError, refuse_words, unknown_name
 Law = Literal["pooled", "per_node", "linear"]
 Migration = Literal["within", "between"]
 LAWS: tuple[Law, ...] = get_args(Law)
+MOST = 1e9  # steps, or energy per step; more is a slip
 MIGRATIONS: tuple[Migration, ...] = get_args(Migration)
 
 
@@ -71,6 +72,8 @@ class Site:
         _refuse("Site", "bandwidth", self.bandwidth, above=0.0, finite=False)
         for name in ("delay", "jitter", "idle_power", "busy_power"):
             _refuse("Site", name, getattr(self, name), least=0.0)
+            if getattr(self, name) > MOST:
+                raise InputError(f"Site: {name} is {getattr(self, name):g}; expected at most {MOST:g}")
         if self.task_cap is not None:
             _refuse("Site", "task_cap", self.task_cap, above=0.0)
         if self.power not in LAWS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
@@ -71,18 +71,20 @@ class Sweep:
         if not asked.any():
             return None, None
         best = float(bound[asked].sum())
-        return 100.0 * best / (asked.sum() * load), float(cell["successes"][asked].sum()) / best if best else None
+        return 100.0 * best / (int(asked.sum()) * load), float(cell["successes"][asked].sum()) / best if best else None
 
     @property
-    def seed_rows(self) -> Iterator[dict[str, Any]]:
+    def seed_rows(self) -> list[dict[str, Any]]:
         """One plain dict per policy, load and seed: the raw numbers behind every mean."""
-        for load in self.loads:
-            for name in self.names:
-                cell = self.measured[name, load]
-                for k, seed in enumerate(self.seeds):
-                    found = {"policy": name, "load": load, "seed": int(seed)}
-                    found |= {measure: _plain(cell[measure][k]) for measure in MEASURES}
-                    yield found | {"oracle": _plain(self.bounds[load][k])}
+        return [
+            self._seed_row(name, load, k) for load in self.loads for name in self.names for k in range(len(self.seeds))
+        ]
+
+    def _seed_row(self, name: str, load: int, k: int) -> dict[str, Any]:
+        cell = self.measured[name, load]
+        row = {"policy": name, "load": load, "seed": int(self.seeds[k])}
+        row |= {measure: _plain(cell[measure][k]) for measure in MEASURES}
+        return row | {"oracle": _plain(self.bounds[load][k])}
 
     def paired(self, one: str, other: str, measure: str = "success") -> list[Paired]:
         """How much better `one` is than `other` on the same seeds, load by load, with its standard error.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +27,10 @@ Range = tuple[float, float]
 
 DELAY_MOST = SPAN_MOST = 1e9  # steps, samples; more is a slip
 SIGMA_MOST = 1e3
-HORIZON_MOST = 1_000_000
+HORIZON_MOST = 100_000
 SEED_MOST = 2**62
+LOAD_MOST = 100_000
+SEEDS_MOST = 10_000_000  # at once
 PAPER_PRIOR = Prior(mean=(-0.0134, 0.3585), variance=(0.0135, 0.0, 0.00392))
 
 
@@ -76,7 +79,7 @@ class Workload:
     b: Range = (0.25, 0.467)
     target: Range = (0.147, 0.162)
     sigma: float = 0.005
-    horizon: int = 83
+    horizon: int = 0  # steps that are played; 0: until the last deadline there can be
     prior: Prior = PAPER_PRIOR
     curves: Recording | None = None  # replayed instead of power laws
     tasks: tuple[Task, ...] = ()  # given by hand instead of drawn
@@ -87,6 +90,8 @@ class Workload:
         refuse_words("Workload", sigma=self.sigma)
         if not 0 <= self.sigma <= SIGMA_MOST:
             raise InputError(f"Workload: sigma is {self.sigma!r}; expected zero or more, at most {SIGMA_MOST:g}")
+        if self.horizon == 0 and isinstance(self.horizon, int):
+            object.__setattr__(self, "horizon", self._whole_horizon)
         if not isinstance(self.horizon, int | np.integer) or not 1 <= self.horizon <= HORIZON_MOST:
             raise InputError(
                 f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, 1 to {HORIZON_MOST:,}"
@@ -110,7 +115,9 @@ class Workload:
     @classmethod
     def network_heavy(cls, **changes: Any) -> Workload:
         """Data so large that the uplink, not the servers, is the bottleneck."""
-        preset: dict[str, Any] = {"data": (78.0, 144.0), "horizon": 100}
+        preset: dict[str, Any] = {"data": (78.0, 144.0)}
+        if not changes.keys() & {"arrival", "deadline"}:
+            preset["horizon"] = 100
         return cls(**(preset | changes))
 
     @classmethod
@@ -125,14 +132,23 @@ class Workload:
         return cls(**(preset | changes))
 
     @classmethod
-    def recorded(cls, curves: Recording | None = None, **changes: Any) -> Workload:
+    def recorded(cls, curves: Recording | str | Path | None = None, **changes: Any) -> Workload:
         """Real learning curves, the shipped ones unless others are given; the prior comes from curves not replayed."""
-        from equipoise.share.recording import recorded_workload
+        from equipoise.share.recording import Recording, recorded_workload
 
+        if isinstance(curves, str | Path):
+            curves = Recording.load(curves)
         return recorded_workload(cls, curves, **changes)
 
+    @property
+    def _whole_horizon(self) -> int:
+        """Steps until the last deadline that can be drawn has passed."""
+        return min(math.ceil(self.arrival[1]) + math.ceil(self.deadline[1]) + 1, HORIZON_MOST)
+
     def but(self, **changes: Any) -> Workload:
-        """The same workload with some settings changed."""
+        """The same workload with some settings changed; a horizon that was not chosen follows the deadlines."""
+        if self.horizon == self._whole_horizon:
+            changes = {"horizon": 0} | changes
         return replace(self, **changes)
 
     def draw(self, load: int, seeds: int | Iterable[int], site: Site | None = None) -> Batch:
@@ -142,6 +158,8 @@ class Workload:
         if self.tasks:
             return self._given(numbers, site)
         load = _whole("a load", load)
+        if load > LOAD_MOST:
+            raise InputError(f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}")
         if load < 1:
             raise InputError(f"a load of {load!r} tasks; expected at least one")
         return self._batch(numbers, self._drawn(int(load), numbers, site))
@@ -229,6 +247,8 @@ def seed_numbers(seeds: int | Iterable[int]) -> Ints:
     """A count means 0, 1, ... count - 1."""
     if not isinstance(seeds, Iterable):
         seeds = range(_whole("a count of seeds", seeds))
+    if isinstance(seeds, range) and len(seeds) > SEEDS_MOST:
+        raise InputError(f"{len(seeds):,} seeds; expected at most {SEEDS_MOST:,}")
     numbers = [_whole("a seed", seed) for seed in seeds]
     if not numbers:
         raise InputError("no seeds; expected a count of at least one, or some seeds")

@@ -37,7 +37,7 @@ def named(name: str) -> Policy:
     policy = known[kind.lower()]() if kind.lower() in known else None
     if policy is not None and not twin:
         return policy
-    if isinstance(policy, Learning) and twin == "clairvoyant":
-        return clairvoyant(policy)
+    if policy is not None and twin == "clairvoyant":
+        return clairvoyant(policy)  # type: ignore[type-var]  # refused if it estimates nothing
     twins = [f"{name_of(policy())}:clairvoyant" for policy in ALL if issubclass(policy, Learning)]
     raise unknown_name("policy", name, [*(name_of(policy()) for policy in ALL), *twins])

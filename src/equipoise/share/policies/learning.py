@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
+from equipoise.errors import InputError
 from equipoise.share.elementary import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit, LogLinear, TrueWork
 from equipoise.share.site import Server, Site
 from equipoise.share.task import COMPUTING
-from equipoise.share.view import Decision, Policy, Prior, Scene, View
+from equipoise.share.view import Decision, Policy, Prior, Scene, View, name_of
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +69,8 @@ AnyLearning = TypeVar("AnyLearning", bound=Learning)
 
 def clairvoyant(policy: AnyLearning) -> AnyLearning:
     """The same policy with the true work of every task in place of its estimate: what better estimates could win."""
+    if not isinstance(policy, Learning):
+        raise InputError(f"{name_of(policy)} estimates nothing, so that it has no clairvoyant twin")
     return replace(policy, estimator=TrueWork())
 
 
