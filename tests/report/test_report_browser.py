@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pages import COLOURS, NEEDS_A_BROWSER, SCREENS, visit
 
 from equipoise.report.train import train_page
 from equipoise.train import LeastSquares, Network, Problem, Quadratic, Run, solve
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser test")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no browser test")
+pytestmark = NEEDS_A_BROWSER
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
-SCREENS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 ACCURACY = {"nodes": [0.91, 0.9, 0.92, 0.93, 0.9, 0.94], "centralised": 0.9534, "worst": 0.9}
-
-# How many different colours a chart shows; 1 is a blank.
-COLOURS = """place => {
-  const canvas = place.querySelector("canvas");
-  const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
-  return new Set(pixels).size;
-}"""
 
 
 def play(nodes: int = 6, network: Network | None = None) -> Run:
@@ -48,27 +35,6 @@ def write(run: Run, path: Path, **result: Any) -> Path:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(play(), tmp_path_factory.mktemp("report") / "report.html", accuracy=ACCURACY)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as engine:
-        running = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
-
-
-def visit(browser: Any, path: Path, screen: str = "desktop", scheme: str = "light") -> tuple[Any, list[str], list[str]]:
-    """The open page, what it complained of, and what it asked for."""
-    page = browser.new_page(viewport=SCREENS[screen], color_scheme=scheme)
-    complaints: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(path.as_uri(), wait_until="domcontentloaded")
-    page.wait_for_function("() => document.querySelectorAll('[data-chart] canvas').length > 0")
-    return page, complaints, asked
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import COLOURS, NEEDS_A_BROWSER, visit
 
 from equipoise.report.share import share_page
 from equipoise.share import Run, policies, simulate
@@ -15,22 +14,10 @@ from equipoise.share.audit import certify
 from equipoise.share.sweep import sweep
 from equipoise.share.view import name_of
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser test")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no browser test")
+pytestmark = NEEDS_A_BROWSER
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
-SCREENS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 PANELS = {"success", "energy", "efficiency", "network", "idle_while_work", "latency"}
 LOAD, SEED = 20, 3
-
-# How many different colours a chart shows; 1 is a blank.
-COLOURS = """place => {
-  const canvas = place.querySelector("canvas");
-  const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
-  return new Set(pixels).size;
-}"""
 
 
 class Hostile(policies.Uniform):
@@ -54,28 +41,6 @@ def write(path: Path, loads: list[int]) -> Path:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("share") / "report.html", [5, LOAD])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as engine:
-        running = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
-
-
-def visit(browser: Any, path: Path, screen: str = "desktop", scheme: str = "light") -> tuple[Any, list[str], list[str]]:
-    """The open page, what it complained of, and what it asked for."""
-    page = browser.new_page(viewport=SCREENS[screen], color_scheme=scheme)
-    complaints: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("dialog", lambda dialog: complaints.append(dialog.message))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(path.as_uri(), wait_until="domcontentloaded")
-    page.wait_for_function("() => document.querySelectorAll('[data-chart] canvas').length > 0")
-    return page, complaints, asked
 
 
 def option(page: Any, key: str) -> Any:

@@ -157,8 +157,11 @@ def test_blindness_is_not_inherited():
     assert check_policy(Near()).passed
 
 
-@pytest.mark.parametrize("base", [policies.UARA, policies.Hybrid, policies.SRTF])
-def test_a_decide_that_would_never_be_called_is_refused(base):
+@pytest.mark.parametrize(
+    ("base", "instead"),
+    [(policies.UARA, "start(scene)"), (policies.Hybrid, "start(scene)"), (policies.SRTF, "given(view, estimate)")],
+)
+def test_a_decide_that_would_never_be_called_is_refused(base, instead):
     """Ours run through start(scene): overriding decide alone changes nothing, and one line says what to override."""
 
     class Mine(base):
@@ -168,6 +171,16 @@ def test_a_decide_that_would_never_be_called_is_refused(base):
     found = check_policy(Mine())
     assert found["decisions"].passed is False
     assert "overrides decide(view)" in found["decisions"].meaning
+    assert found["decisions"].meaning.endswith(f"override {instead}")
+
+
+def test_a_learner_that_does_not_decide_is_refused():
+    """A subclass of Learning without `given`: one line names what to define."""
+
+    class Silent(policies.Learning):
+        pass
+
+    assert "define given(view, estimate)" in check_policy(Silent())["decisions"].meaning
 
 
 def test_a_policy_that_leaves_the_program_fails():

@@ -148,7 +148,7 @@ def _refuse_idle_decide(policy: Policy) -> None:
     if start is None or decide is None or family.index(decide) >= family.index(start):
         return
     if start.__module__.startswith("equipoise."):
-        instead = "given(view, estimate)" if hasattr(start, "given") else "start(scene)"
+        instead = "given(view, estimate)" if "given" in vars(start) else "start(scene)"
         raise PolicyError(
             f"{name_of(policy)} overrides decide(view) of {start.__name__}, which a run does not call; override {instead}"
         )

@@ -40,7 +40,7 @@ class Learning:
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         """Decide from the view and the estimates."""
-        raise NotImplementedError
+        raise InputError(f"{self.label} does not say how it decides: define given(view, estimate)")
 
     def start(self, scene: Scene) -> Policy:
         return Watching(self, self.estimator.start(scene))
