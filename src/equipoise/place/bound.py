@@ -1,0 +1,66 @@
+"""The most utility any schedule could reach, with everything known in advance: a linear program, or the optimum itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.place.bound_exact import optimum
+from equipoise.place.bound_lp import Program, fitting, pools_of
+from equipoise.place.bound_modes import Floats, windows_of
+from equipoise.place.cluster import Cluster
+from equipoise.place.job import Job, Workload
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An upper bound on the total utility. `completion` is the part of each job it completes, in order of arrival."""
+
+    utility: float
+    kind: str  # "lp", "milp" (the optimum itself), or "trivial": no job can complete
+    status: str  # "optimal"; "inexact", "time_limit": still a bound, not the tightest of its kind
+    completion: Floats = field(compare=False, repr=False)
+    coarsen: int = 1  # slots to a period
+    note: str = ""
+    seconds: float = field(default=0.0, compare=False)
+
+
+def bound(
+    cluster: Cluster,
+    jobs: Iterable[Job],
+    *,
+    slots: int | None = None,
+    horizon: int | None = None,
+    exact: bool = False,
+    time_limit: float | None = None,
+    coarsen: int | None = None,
+) -> Bound:
+    """No schedule whose jobs finish before slot `slots`, and within `horizon` slots of arrival, is worth more.
+
+    `exact` is the optimum itself, for a handful of jobs. `coarsen` merges so many slots into one (looser, smaller);
+    by default as few as fit. `time_limit` in seconds.
+    """
+    began = time.perf_counter()
+    workload = Workload.of(jobs)
+    windows = windows_of(cluster, workload, slots, horizon)
+    if not windows:
+        return Bound(0.0, "trivial", "optimal", np.zeros(len(workload)), seconds=time.perf_counter() - began)
+    if exact:
+        if coarsen not in (None, 1):
+            raise InputError(
+                f"bound: coarsen is {coarsen!r} with exact=True; the optimum has slots of one. Leave it out"
+            )
+        utility, status, completion = optimum(cluster, workload, windows, time_limit)
+        return Bound(utility, "milp", status, completion, seconds=time.perf_counter() - began)
+    period = fitting(cluster, windows, coarsen)
+    program = Program(cluster, windows, period, pools_of(cluster, windows))
+    solved = program.solve(time_limit)
+    completion = np.zeros(len(workload))
+    completion[[w.index for w in windows]] = solved.completion
+    note = "" if period == 1 else f"slots merged by {period}: looser than slot by slot"
+    seconds = time.perf_counter() - began
+    return Bound(solved.utility, "lp", solved.status, completion, period, note, seconds)

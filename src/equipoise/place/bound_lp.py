@@ -1,0 +1,269 @@
+"""The compact linear program: what all jobs could reach together, slot by slot, if machines and workers were divisible.
+
+Time is cut into periods q of `coarsen` slots (one slot each, unless that is too large). Job j may work in n_jq slots of
+period q, in the modes p of its shape (all together on one machine, apart, several widths): a mode does the part e_jp of its
+work in a slot and takes the part d_jpr of the cluster's resource r. With z_jqp the slots spent in a mode, y_jc the part of
+the job that completes in period c, worth u_jc (its first slot), the program is
+
+    maximise sum u_jc y_jc    subject to    sum_c y_jc <= 1
+    sum_{q <= c} e_jp z_jqp >= sum_{c' <= c} y_jc'       for every c: the work is done before it counts
+    sum_p z_jqp <= n_jq sum_{c >= q} y_jc                a job works in one mode, and only until it completes
+    sum_jp d_jpr z_jqp <= slots of period q              capacity
+
+Every schedule is a point of it: restarts only lose work, a server stands for at most gamma workers, whole machines hold no
+more than their sum. What is returned is the value of the solver's prices, by weak duality a bound whatever its tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from equipoise.errors import InputError
+from equipoise.place.bound_modes import Floats, Ints, Window, demands, fits
+from equipoise.place.cluster import Cluster
+
+if TYPE_CHECKING:
+    import highspy
+
+LEVEL = 1e-6  # of a job's utility: completions this close are one, worth the earlier, at the time of the later
+MOST_ENTRIES = 3_000_000  # non-zeros: many minutes and some GB beyond
+FITTING = 500_000  # non-zeros that `coarsen=None` stays under: some 20 CPU seconds
+LARGE, LONG = 200_000, 12  # non-zeros and stages a job from which interior points beat the simplex (twice at 800 jobs)
+INTERIOR = {"solver": "ipm", "run_crossover": "off", "ipm_optimality_tolerance": 1e-6}  # prices are valued anyway
+MOST_POOLS = 8
+
+
+def fitting(cluster: Cluster, windows: Sequence[Window], coarsen: int | None) -> int:
+    """Slots to a period: as asked, or the smallest power of two that fits (at 5,000 jobs 64 is .3% looser than 32)."""
+    if coarsen is not None and (isinstance(coarsen, bool) or int(coarsen) != coarsen or coarsen < 1):
+        raise InputError(f"bound: coarsen is {coarsen!r}; expected a whole number of slots, 1 or more")
+    period = 1 if coarsen is None else int(coarsen)
+    longest = max(len(w.worth) for w in windows)
+    while coarsen is None and period < longest and _entries(cluster, windows, period) > FITTING:
+        period *= 2
+    if (entries := _entries(cluster, windows, period)) > MOST_ENTRIES:
+        raise InputError(
+            f"bound: the program has about {entries:,} entries with coarsen={period}, over {MOST_ENTRIES:,}. "
+            "Give fewer jobs, a shorter horizon, or a larger coarsen"
+        )
+    return period
+
+
+def _entries(cluster: Cluster, windows: Sequence[Window], period: int) -> int:
+    """Non-zeros, roughly: per period and mode a capacity of every resource, its activity and cover, and the chains."""
+    resources = len(cluster.resources)
+    return sum((-(-len(w.worth) // period) + 1) * (len(w.share) * (resources + 2) + 7) for w in windows)
+
+
+def pools_of(cluster: Cluster, windows: Sequence[Window]) -> list[NDArray[np.bool_]]:
+    """Sets of machine types to hold capacity in: all, and each that the workers or servers of some job are confined to."""
+    found = {(True,) * len(cluster.machines): None}
+    for w in windows:
+        for demand in demands(cluster, w.job):
+            if demand is not None:
+                found[tuple(fits(room, demand) for room in cluster.capacity.tolist())] = None
+    return [np.array(pool) for pool in list(found)[:MOST_POOLS]]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The value of the program's prices, the part of each job completed, and the prices: [periods, pools, resources]."""
+
+    utility: float
+    status: str
+    completion: Floats
+    price: Floats  # utility per slot of the whole pool's resource
+
+
+class Program:
+    """Columns: z, then A_k = sum_{c >= k} y_c and the work done ahead P_k, for the stages k a job can complete in.
+
+    A stage ends with a period in which completing is worth more than in the next; the work in it counts at its end.
+    Sums over c become chains of neighbours, which keeps the matrix sparse. `room` is the number of equal clusters.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        windows: Sequence[Window],
+        period: int,
+        pools: Sequence[NDArray[np.bool_]],
+        room: int = 1,
+    ) -> None:
+        self.windows, self.period, self.room = windows, period, room
+        self.periods = -(-max(w.end for w in windows) // period)
+        self.capacity, self.shares = _capacity(cluster, windows, pools)
+        self.jobs = [Block(w, period) for w in windows]
+        self._number()
+
+    def _number(self) -> None:
+        """Arrays over all (job, period), (job, period, mode) and (job, stage), in the order of the jobs."""
+        jobs = self.jobs
+        lengths = np.array([len(b.days) for b in jobs])
+        modes = np.array([len(w.share) for w in self.windows])
+        stages = np.array([len(b.worth) for b in jobs])
+        self.first_stage = np.cumsum(stages) - stages
+        self.stage_job = np.repeat(np.arange(len(jobs)), stages)
+        self.worth = np.concatenate([b.worth for b in jobs])
+        self.pair_job = np.repeat(np.arange(len(jobs)), lengths)
+        self.pair_period = np.concatenate([b.first + np.arange(len(b.days)) for b in jobs])
+        self.pair_days = np.concatenate([b.days for b in jobs])
+        self.pair_stage = np.concatenate([s + b.stage for s, b in zip(self.first_stage, jobs, strict=True)])
+        self.pair = np.repeat(np.arange(len(self.pair_job)), modes[self.pair_job])  # of every column z
+        first_mode = np.cumsum(modes) - modes
+        starts = np.cumsum(modes[self.pair_job]) - modes[self.pair_job]
+        self.mode = first_mode[self.pair_job][self.pair] + np.arange(len(self.pair)) - starts[self.pair]
+        self.mode_share = np.concatenate([w.share for w in self.windows])
+
+    def matrix(self) -> tuple[sparse.csc_matrix, Floats, Floats]:
+        """Rows: cover by stage, A falling, activity by pair, capacity by period and resource; their lower and upper ends."""
+        z, k, pairs = len(self.pair), len(self.worth), len(self.pair_job)
+        stage = np.arange(k)
+        inner = stage[:-1][self.stage_job[:-1] == self.stage_job[1:]]  # stages with another one after them
+        a, ahead = z, z + k
+        entries: list[tuple[Any, Any, Any]] = [
+            (self.pair_stage[self.pair], np.arange(z), self.mode_share[self.mode]),
+            (stage, a + stage, -1.0), (inner, a + inner + 1, 1.0), (inner, ahead + inner, -1.0),
+            (inner + 1, ahead + inner, 1.0),
+            (k + inner, a + inner, 1.0), (k + inner, a + inner + 1, -1.0),
+            (2 * k + self.pair, np.arange(z), 1.0), (2 * k + np.arange(pairs), a + self.pair_stage, -self.pair_days),
+        ]  # fmt: skip
+        rows = self.shares.shape[1]
+        for r in range(rows):
+            taken = self.shares[self.mode, r]
+            some = np.flatnonzero(taken > 0.0)
+            entries.append((2 * k + pairs + self.pair_period[self.pair[some]] * rows + r, some, taken[some]))
+        row, column, value = (np.concatenate(x) for x in zip(*(np.broadcast_arrays(*e) for e in entries), strict=True))
+        shape = (2 * k + pairs + self.periods * rows, z + 2 * k)
+        low = np.concatenate([np.zeros(2 * k), np.full(shape[0] - 2 * k, -np.inf)])
+        high = np.concatenate(
+            [np.zeros(k), np.full(k, np.inf), np.zeros(pairs), np.full(shape[0] - 2 * k - pairs, np.nan)]
+        )
+        high[:k][np.diff(self.stage_job, append=-1) != 0] = np.inf  # nothing after the last stage: surplus is left
+        high[2 * k + pairs :] = self.room * self.period
+        return sparse.csc_matrix((value, (row, column)), shape=shape), low, high
+
+    def solve(self, time_limit: float | None = None, **options: Any) -> Solved:
+        """Solve, and value the prices found."""
+        import highspy
+
+        matrix, low, high = self.matrix()
+        z, k = len(self.pair), len(self.worth)
+        begins = np.diff(self.stage_job, prepend=-1) != 0
+        gain = np.where(begins, self.worth, np.diff(self.worth, prepend=0.0))  # u_k - u_(k-1)
+        model = highspy.HighsLp()
+        model.num_row_, model.num_col_ = matrix.shape
+        model.col_cost_ = np.concatenate([np.zeros(z), -gain, np.zeros(k)])
+        model.col_lower_ = np.zeros(z + 2 * k)
+        model.col_upper_ = np.concatenate([np.full(z, np.inf), np.ones(k), np.full(k, np.inf)])
+        model.row_lower_, model.row_upper_ = low, high
+        model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = (
+            matrix.indptr,
+            matrix.indices,
+            matrix.data,
+        )
+        if matrix.nnz > LARGE and k > LONG * len(self.jobs):
+            options = INTERIOR | options
+        if time_limit is not None:
+            options = options | {"time_limit": float(time_limit)}
+        solver = solver_of(model, **options)
+        run(solver)
+        statuses = {highspy.HighsModelStatus.kOptimal: "optimal", highspy.HighsModelStatus.kTimeLimit: "time_limit"}
+        status = statuses.get(solver.getModelStatus(), "inexact")
+        solution = solver.getSolution()
+        dual = np.asarray(solution.row_dual) if solution.dual_valid else np.zeros(matrix.shape[0])
+        values = np.asarray(solution.col_value) if solution.value_valid else np.zeros(z + 2 * k)
+        price = np.maximum(-dual[2 * k + len(self.pair_job) :], 0.0).reshape(self.periods, -1)
+        utility = self.value_of(price, dual[:k])
+        completion = np.clip(values[z : z + k][self.first_stage], 0.0, 1.0)
+        shape = (self.periods, *self.capacity.shape)
+        return Solved(utility, status, completion, price.reshape(shape))
+
+    def value_of(self, price: Floats, work: Floats) -> float:
+        """Weak duality. Capacity is paid; each job then earns at most the best of its stages, given a worth of its work.
+
+        rho_k, the worth of work done by stage k, may not rise; a period earns nu = max_p(e_p rho - d_p price, 0), a job
+        max_k(u_k - rho_k + sum of n nu up to stage k).
+        """
+        rho = np.maximum(work, 0.0)
+        for first, after in zip(self.first_stage, np.append(self.first_stage[1:], len(rho)), strict=True):
+            rho[first:after] = np.maximum.accumulate(rho[first:after][::-1])[::-1]
+        paid = np.einsum("ij,ij->i", self.shares[self.mode], price[self.pair_period[self.pair]])
+        earned = np.zeros(len(self.pair_job))
+        np.maximum.at(earned, self.pair, self.mode_share[self.mode] * rho[self.pair_stage[self.pair]] - paid)
+        by_stage = np.bincount(self.pair_stage, earned * self.pair_days, minlength=len(rho))
+        before = np.cumsum(by_stage)
+        before -= (before - by_stage)[self.first_stage][self.stage_job]
+        best = np.zeros(len(self.windows))
+        np.maximum.at(best, self.stage_job, self.worth - rho + before)
+        faint = sum(w.faint for w in self.windows)
+        return float(best.sum() + self.room * self.period * price.sum() + faint)
+
+
+class Block:
+    """A job's periods: its slots in each, the stage each belongs to, and what completing in a stage is worth."""
+
+    def __init__(self, window: Window, period: int) -> None:
+        arrival, end = window.job.arrival, window.end
+        self.first = arrival // period
+        starts = np.arange(self.first, -(-end // period)) * period
+        self.days = (np.minimum(starts + period, end) - np.maximum(starts, arrival)).astype(float)
+        completing = np.flatnonzero(starts + period > arrival + window.earliest)
+        since = np.maximum(starts[completing], arrival + window.earliest) - arrival
+        worth = window.worth[since]
+        ends, levels, top = [], [], float(worth[0])
+        for k, value in enumerate(worth.tolist()):
+            if value < top - LEVEL * worth[0]:
+                ends.append(k - 1)
+                levels.append(top)
+                top = value
+        ends.append(len(worth) - 1)
+        levels.append(top)
+        self.worth: Floats = np.array(levels)
+        self.stage: Ints = np.searchsorted(completing[ends], np.arange(len(starts)))
+
+
+def _capacity(cluster: Cluster, windows: Sequence[Window], pools: Sequence[NDArray[np.bool_]]) -> tuple[Floats, Floats]:
+    """Milli-units of each (pool, resource), and the part of it each mode of each job takes: [modes, pools * resources]."""
+    count = np.array([m.count for m in cluster.machines])
+    capacity = np.array([(cluster.capacity * (count * pool)[:, None]).sum(axis=0) for pool in pools], dtype=float)
+    taken = []
+    for w in windows:
+        amount = np.zeros((len(w.share), *capacity.shape))
+        for demand, number in zip(demands(cluster, w.job), (w.workers, w.servers), strict=True):
+            if demand is not None:
+                hosts = np.array([fits(room, demand) for room in cluster.capacity.tolist()])
+                confined = np.array([not (hosts & ~pool).any() for pool in pools])
+                amount += number[:, None, None] * confined[:, None] * np.array(demand, dtype=float)
+        taken.append(
+            np.divide(amount, capacity, out=np.zeros_like(amount), where=capacity > 0).reshape(len(w.share), -1)
+        )
+    return capacity, np.concatenate(taken)
+
+
+def solver_of(model: highspy.HighsLp, **options: Any) -> highspy.Highs:
+    """HiGHS on one thread, without a word."""
+    import highspy
+
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver.silent()
+    for name, value in ({"threads": 1} | options).items():
+        solver.setOptionValue(name, value)
+    solver.passModel(model)
+    return solver
+
+
+def run(solver: highspy.Highs) -> None:
+    """Solve; if this thread's HiGHS was started with more workers by someone else, on as many as it has."""
+    import highspy
+
+    if solver.run() == highspy.HighsStatus.kError:
+        solver.setOptionValue("threads", 0)
+        if solver.run() == highspy.HighsStatus.kError:
+            raise RuntimeError(f"HiGHS could not solve the bound's program: {solver.getModelStatus()}")

@@ -1,0 +1,117 @@
+"""The cluster: machines of some types, each with a capacity of every resource in whole milli-units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.place import quantity
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+MOST_MACHINES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`count` equal machines. `capacity` takes human quantities and holds milli-units: {"gpu": 8, "memory": "512Gi"}."""
+
+    capacity: Mapping[str, int]
+    count: int = 1
+    name: str = "machine"
+
+    def __init__(self, capacity: Mapping[str, object], count: int = 1, name: str = "machine") -> None:
+        if not isinstance(capacity, Mapping) or not capacity:
+            raise InputError(
+                f'Machine {name!r}: capacity is {capacity!r}; expected resources, as {{"gpu": 8, "cpu": 64}}'
+            )
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_MACHINES:
+            raise InputError(
+                f"Machine {name!r}: count is {count!r}; expected a whole number from 1 to {MOST_MACHINES:,}"
+            )
+        held = capacity
+        if not isinstance(capacity, quantity.Demand):
+            read = {str(r): quantity.resource(v, f"Machine {name!r}: {r}") for r, v in capacity.items()}
+            held = quantity.Demand(read)
+        if not any(held.values()):
+            raise InputError(f"Machine {name!r}: every capacity is zero; expected some of at least one resource")
+        object.__setattr__(self, "capacity", held)
+        object.__setattr__(self, "count", count)
+        object.__setattr__(self, "name", str(name))
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Machines in order; machine ids 0..H-1 run through the types. Bandwidths in bytes per second."""
+
+    machines: tuple[Machine, ...]
+    inside: float = 2.5e9  # 20 Gbps: what a job without its own numbers has inside a machine
+    between: float = 1.25e8  # 1 Gbps: and between machines
+    _names: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        machines = self.machines
+        if isinstance(machines, Machine):
+            machines = (machines,)
+        if not isinstance(machines, Sequence) or not machines or not all(isinstance(m, Machine) for m in machines):
+            raise InputError(f"Cluster: machines is {self.machines!r}; expected one Machine or more")
+        object.__setattr__(self, "machines", tuple(machines))
+        if sum(m.count for m in machines) > MOST_MACHINES:
+            raise InputError(f"Cluster: more than {MOST_MACHINES:,} machines; that is a slip")
+        for name in ("inside", "between"):
+            rate = quantity.bandwidth(getattr(self, name), f"Cluster: {name}")
+            if rate <= 0:
+                raise InputError(f"Cluster: {name} is {getattr(self, name)!r}; expected a positive bandwidth")
+            object.__setattr__(self, name, rate)
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource any machine has, in the order they first appear."""
+        return tuple(dict.fromkeys(r for m in self.machines for r in m.capacity))
+
+    @cached_property
+    def size(self) -> int:
+        """How many machines."""
+        return sum(m.count for m in self.machines)
+
+    @cached_property
+    def type_of(self) -> NDArray[np.int32]:
+        """The type (index into `machines`) of every machine id."""
+        return np.repeat(np.arange(len(self.machines), dtype=np.int32), [m.count for m in self.machines])
+
+    @cached_property
+    def capacity(self) -> Ints:
+        """Milli-units, a row a type, a column a resource."""
+        return np.array([[m.capacity.get(r, 0) for r in self.resources] for m in self.machines], dtype=np.int64)
+
+    @cached_property
+    def total(self) -> Floats:
+        """Milli-units of each resource in the whole cluster (as floats: ten thousand terabytes pass 64 bits)."""
+        return np.array([float(sum(m.count * m.capacity.get(r, 0) for m in self.machines)) for r in self.resources])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """A name for every machine id: the type's own, with a number where there are several."""
+        if self._names:
+            return self._names
+        return tuple(f"{m.name}-{k}" if m.count > 1 else m.name for m in self.machines for k in range(m.count))
+
+    def demand(self, wants: Mapping[str, int], who: str) -> Ints:
+        """A demand in milli-units as a row in the cluster's order of resources; a resource nobody has is refused."""
+        for r, amount in wants.items():
+            if r not in self.resources and amount:
+                raise InputError(f"{who}: unknown resource {r!r}; this cluster has {', '.join(self.resources)}")
+        return np.array([wants.get(r, 0) for r in self.resources], dtype=np.int64)
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Cluster:
+        """A cluster from a YAML or JSON file (see `read.cluster`)."""
+        from equipoise.place.read import cluster
+
+        return cluster(path)

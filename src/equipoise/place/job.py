@@ -1,0 +1,172 @@
+"""A training job: its work, its shape, how fast it runs, and what finishing it is worth (spec, section 1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError, refuse_words
+from equipoise.place import quantity
+from equipoise.place.quantity import Demand as Demand
+from equipoise.place.utility import Utility
+
+Floats = NDArray[np.float64]
+MOST = 1e15
+
+
+@dataclass(frozen=True)
+class Job:
+    """Times in slots, sizes in bytes, bandwidths in bytes per slot; demands take human quantities, hold milli-units.
+
+    `server` None is an all-reduce job. `batch` is the global batch F: at most that many workers at once, or `most` if
+    given. `requested` is the width a fixed-width policy gives it. `restart` is the part of a slot lost whenever
+    width or placement changed. `actual` is the true work over the stated one: policies are told `work`, never this.
+    """
+
+    id: str
+    arrival: int
+    work: float  # V, samples
+    batch: int  # F
+    time_per_sample: float  # tau, slots
+    worker: Mapping[str, int]
+    utility: Utility
+    server: Mapping[str, int] | None = None
+    workers_per_server: int = 1  # gamma
+    gradient: float = 0.0  # g, bytes
+    inside: float = math.inf  # b_i, bytes per slot
+    between: float = math.inf  # b_e
+    requested: int | None = None
+    most: int | None = None
+    restart: float = 0.0
+    actual: float = 1.0
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        who = f"job {self.id!r}"
+        numbers = {
+            "arrival": self.arrival, "work": self.work, "batch": self.batch, "time_per_sample": self.time_per_sample,
+            "workers_per_server": self.workers_per_server, "gradient": self.gradient, "inside": self.inside,
+            "between": self.between, "restart": self.restart, "actual": self.actual,
+        }  # fmt: skip
+        numbers |= {name: getattr(self, name) for name in ("requested", "most") if getattr(self, name) is not None}
+        refuse_words(who, **numbers)
+        for name in ("arrival", "batch", "workers_per_server", "requested", "most"):
+            value = getattr(self, name)
+            if value is None and name in ("requested", "most"):
+                continue
+            least = 0 if name == "arrival" else 1
+            if isinstance(value, bool) or not least <= value <= MOST or value != int(value):
+                raise InputError(f"{who}: {name} is {value!r}; expected a whole number of {least} or more")
+            object.__setattr__(self, name, int(value))
+        for name in ("work", "time_per_sample", "inside", "between", "actual"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{who}: {name} is {getattr(self, name)!r}; expected a positive number")
+        for name in ("work", "time_per_sample", "gradient", "restart", "actual"):
+            if not 0 <= getattr(self, name) <= MOST:
+                raise InputError(f"{who}: {name} is {getattr(self, name)!r}; expected a number from 0 to {MOST:g}")
+        if not isinstance(self.utility, Utility):
+            raise InputError(f"{who}: utility is {self.utility!r}; expected Sigmoid, Deadline or Linear")
+        object.__setattr__(self, "id", str(self.id))
+        object.__setattr__(self, "worker", _demand(self.worker, f"{who}: worker"))
+        if self.server is not None:
+            object.__setattr__(self, "server", _demand(self.server, f"{who}: server"))
+        if not any(self.worker.values()):
+            raise InputError(f"{who}: a worker asks for nothing; expected some of at least one resource")
+
+    def but(self, **changes: Any) -> Job:
+        """The same job with some fields changed. Demands already in milli-units are kept as they are."""
+        return replace(self, **changes)
+
+    @property
+    def widest(self) -> int:
+        """The most workers at once."""
+        return self.batch if self.most is None else min(self.batch, self.most)
+
+    def servers(self, workers: int) -> int:
+        """Parameter servers that so many workers need: ceil(w / gamma), none in an all-reduce job."""
+        return 0 if self.server is None else -(-workers // self.workers_per_server)
+
+    def sigma(self, bandwidth: float) -> float:
+        """Slots per sample and worker of a parameter-server job: tau + (gamma / F)(2 g / b)."""
+        return self.time_per_sample + self.workers_per_server / self.batch * (2.0 * self.gradient / bandwidth)
+
+    def rate(self, workers: int, *, together: bool) -> float:
+        """Samples per slot with so many workers, all on one machine (`together`) or not."""
+        if workers == 0:
+            return 0.0
+        bandwidth = self.inside if together else self.between
+        if self.server is not None:
+            return workers / self.sigma(bandwidth)
+        exchange = 2.0 * (workers - 1) / workers * self.gradient / bandwidth
+        return self.batch / (self.time_per_sample * self.batch / workers + exchange)
+
+    def rates(self, widest: int, *, together: bool) -> Floats:
+        """`rate` for 0, 1, ..., widest workers."""
+        return np.array([self.rate(w, together=together) for w in range(widest + 1)])
+
+
+def _demand(values: Mapping[str, object], who: str) -> Demand:
+    if isinstance(values, Demand):
+        return values
+    if not isinstance(values, Mapping):
+        raise InputError(f'{who} is {values!r}; expected resources, as {{"gpu": 1, "cpu": 4, "memory": "16Gi"}}')
+    return Demand({str(r): quantity.resource(v, f"{who}: {r}") for r, v in values.items()})
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A row of a trace that could not be a job: where, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Workload(Sequence[Job]):
+    """Jobs in order of arrival, the length of a slot in seconds, and where they came from."""
+
+    jobs: tuple[Job, ...]
+    slot: float = 3600.0
+    source: str = "given"
+    note: str = ""  # such as "utilities synthesised, seed 7"
+    skipped: tuple[Skipped, ...] = ()
+    start: str = ""  # the calendar time of slot 0, where known
+
+    def __post_init__(self) -> None:
+        jobs = tuple(sorted(self.jobs, key=lambda job: job.arrival))
+        object.__setattr__(self, "jobs", jobs)
+        if not self.slot > 0:
+            raise InputError(f"Workload: slot is {self.slot!r}; expected a positive number of seconds")
+        seen: set[str] = set()
+        for job in jobs:
+            if job.id in seen:
+                raise InputError(f"two jobs have the id {job.id!r}; ids must differ")
+            seen.add(job.id)
+
+    @classmethod
+    def of(cls, jobs: Iterable[Job]) -> Workload:
+        """The same workload, or a list of jobs as one with slots of an hour."""
+        return jobs if isinstance(jobs, Workload) else cls(tuple(jobs))
+
+    @overload
+    def __getitem__(self, index: int) -> Job: ...
+    @overload
+    def __getitem__(self, index: slice) -> Workload: ...
+    def __getitem__(self, index: int | slice) -> Job | Workload:
+        return replace(self, jobs=self.jobs[index]) if isinstance(index, slice) else self.jobs[index]
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self.jobs)
+
+    def between(self, first: int, last: int) -> Workload:
+        """Jobs that arrive in slots first..last-1, with slot 0 moved to `first`."""
+        chosen = (job.but(arrival=job.arrival - first) for job in self.jobs if first <= job.arrival < last)
+        return replace(self, jobs=tuple(chosen))

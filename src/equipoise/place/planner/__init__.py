@@ -1,0 +1,122 @@
+"""The planner: a book of what is taken, and the cheapest schedule of a job at the prices that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.place.cluster import Cluster
+from equipoise.place.planner import book as books
+from equipoise.place.planner.hull import hull_fill, new_choice, new_hull, new_pool
+from equipoise.place.planner.options import new_options
+from equipoise.place.planner.seat import SLOT, seat, seat_width, take
+from equipoise.place.planner.shape import Shape
+
+Ints = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+PATIENCE = 48  # slots without a better schedule after which a flat utility is looked at no further
+NO_CELLS = np.empty((0, 4), np.int32)
+HOPEFUL = 0.25  # of its slots a job with a restart time is first thought to change in; else in all of them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A schedule not yet taken: its cells (slot, machine, workers, servers), what it is worth and costs."""
+
+    cells: Int32s
+    payoff: float
+    cost: float
+    worth: float
+
+    @property
+    def last(self) -> int:
+        """The slot it finishes in."""
+        return int(self.cells[-1, SLOT])
+
+
+class Planner:
+    """State of the slots now..now+window-1. Prices: base[t, r] exp(growth_r used / capacity), base by the slot's row."""
+
+    def __init__(
+        self, cluster: Cluster, window: int, growth: Floats, base: Floats, *, patience: int = PATIENCE
+    ) -> None:
+        self.cluster, self.window, self.patience = cluster, window, patience
+        rows = np.broadcast_to(base, (window, len(cluster.resources)))
+        self.book = books.new_book(cluster, window, growth, rows)
+        self.now = 0
+        self._room(64)
+        self._pool, self._choice = new_pool(), new_choice(window)
+
+    def _room(self, widest: int) -> None:
+        self._widest = widest
+        self._options = new_options(widest, len(self.cluster.resources))
+        self._hull = new_hull(widest)
+
+    def advance(self, now: int) -> None:
+        """Time moves on: the rows of past slots become those of the slots that come into view."""
+        for t in range(max(self.now, now - self.window), now):
+            books.clear(self.book, t % self.window)
+        self.now = now
+
+    def plan(
+        self, shape: Shape, value: Floats, work: float, start: int, end: int, *, floor: float = 0.0,
+        before: Int32s = NO_CELLS,
+    ) -> tuple[bool, Plan | None]:  # fmt: skip
+        """Whether the work can be covered in slots start..end-1, and the best schedule that pays more than `floor`.
+
+        value[k] is the worth of finishing in slot start + k; `before` the job's cells in slot start - 1.
+        """
+        if shape.widest > self._widest:
+            self._room(2 * shape.widest)
+        covered = False
+        for share in (HOPEFUL, 1.0) if shape.restart > 0.0 else (1.0,):
+            keep = 1.0 - min(1.0, shape.restart) * share
+            covered, _, cost, last = hull_fill(
+                self.book, shape, keep, work, start, end, value, floor, self.patience,
+                self._options, self._hull, self._pool, self._choice,
+            )  # fmt: skip
+            if last < 0:
+                return covered, None
+            cells, missing = self._seat(shape, work, start, last, before)
+            if missing == 0.0:
+                worth = float(value[cells[-1, SLOT] - start])
+                return True, Plan(cells, worth - cost, cost, worth)
+        return covered, None
+
+    def _seat(self, shape: Shape, work: float, start: int, last: int, before: Int32s) -> tuple[Int32s, float]:
+        slots = int(np.count_nonzero(self._choice.width[: last + 1 - start]))
+        most = min(self.cluster.size, 2 * shape.widest)
+        cells = np.empty((len(before) + slots * most, 4), np.int32)
+        cells[: len(before)] = before
+        n, missing = seat(self.book, shape, work, start, last, self._choice, cells, len(before), self._options)
+        return cells[len(before) : n].copy(), missing
+
+    def seat_now(self, shape: Shape, width: int, slot: int, before: Int32s) -> Int32s:
+        """Cells for exactly `width` workers in one slot, together if that can be; none when they do not fit."""
+        if shape.widest > self._widest:
+            self._room(2 * shape.widest)
+        most = min(self.cluster.size, 2 * shape.widest)
+        cells = np.empty((len(before) + most, 4), np.int32)
+        cells[: len(before)] = before
+        n = seat_width(self.book, slot, shape, width, cells, len(before), self._options)
+        return cells[len(before) : n].copy()
+
+    def roomiest(self, slot: int) -> Ints:
+        """The largest free amount of each resource on any one machine in a slot."""
+        return books.roomiest(self.book, slot % self.window)
+
+    def take(self, shape: Shape, cells: Int32s) -> None:
+        """Reserve cells."""
+        take(self.book, shape, cells, 1)
+
+    def release(self, shape: Shape, cells: Int32s) -> None:
+        """Give cells back, exactly as taken; those of past slots are gone already and ignored."""
+        take(self.book, shape, cells[cells[:, SLOT] >= self.now], -1)
+
+    def used(self, slot: int) -> Ints:
+        """[machine, r] milli-units taken in a slot."""
+        return books.use(self.book, slot % self.window)

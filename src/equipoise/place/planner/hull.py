@@ -1,0 +1,202 @@
+"""Hull fill: the cheapest way to cover a job's work by slots, without work units (spec, section 2).
+
+Each slot offers a convex curve of work against cost, the lower hull of its options. Segments of all slots seen so far
+are kept in order of slope; the prefix that covers the work is the cheapest schedule that ends by now.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.compiled import kernel
+from equipoise.place.planner.book import Book
+from equipoise.place.planner.options import Options, slot_options
+from equipoise.place.planner.shape import Shape
+
+Int32s = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+TOGETHER, SPREAD = 0, 1
+SEGMENTS = 16384  # most segments kept; the dearest are dropped beyond
+ROUNDING = 1e-9  # of the work: sums of rates are not exact
+
+
+class Hull(NamedTuple):
+    """The lower convex hull of a slot's options, from (0, 0)."""
+
+    rate: Floats
+    cost: Floats
+    kind: Int32s
+    width: Int32s
+
+
+class Pool(NamedTuple):
+    """Hull segments in order of slope; `kind` and `width` are the option a segment leads to."""
+
+    slope: Floats
+    gain: Floats
+    cost: Floats
+    slot: Int32s
+    kind: Int32s
+    width: Int32s
+
+
+class Choice(NamedTuple):
+    """The schedule found: for each slot from the start, which option. Width 0: none."""
+
+    kind: Int32s
+    width: Int32s
+
+
+def new_hull(widest: int) -> Hull:
+    n = 2 * widest + 3
+    return Hull(np.empty(n), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32))
+
+
+def new_pool() -> Pool:
+    n = SEGMENTS
+    return Pool(
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    )
+
+
+def new_choice(window: int) -> Choice:
+    return Choice(np.zeros(window, np.int32), np.zeros(window, np.int32))
+
+
+@kernel
+def _push(hull: Hull, n: int, rate: float, cost: float, kind: int, width: int) -> int:
+    """Add a point of larger rate, dropping those it makes useless; returns the new number of points."""
+    while n > 0 and (
+        (cost <= hull.cost[n - 1] and n > 1)
+        or (
+            n > 1
+            and (hull.cost[n - 1] - hull.cost[n - 2]) * (rate - hull.rate[n - 2])
+            >= (cost - hull.cost[n - 2]) * (hull.rate[n - 1] - hull.rate[n - 2])
+        )
+    ):
+        n -= 1
+    hull.rate[n], hull.cost[n], hull.kind[n], hull.width[n] = rate, cost, kind, width
+    return n + 1
+
+
+@kernel
+def lower_hull(options: Options, shape: Shape, keep: float, hull: Hull) -> int:
+    """Merge both curves by rate; returns the number of points, the first being (0, 0). Rates are scaled by `keep`."""
+    limit = shape.together.shape[0] - 1
+    n = _push(hull, 0, 0.0, 0.0, TOGETHER, 0)
+    i, j = 1, 1
+    while i <= limit or j <= limit:
+        if j > limit or (i <= limit and shape.together[i] <= shape.apart[j]):
+            rate, cost, kind, width = shape.together[i], options.together[i], TOGETHER, i
+            i += 1
+        else:
+            rate, cost, kind, width = shape.apart[j], options.spread[j], SPREAD, j
+            j += 1
+        rate *= keep
+        if cost == math.inf or rate < hull.rate[n - 1] or (rate == hull.rate[n - 1] and cost >= hull.cost[n - 1]):
+            continue
+        if rate == hull.rate[n - 1]:
+            if n == 1:
+                continue
+            n -= 1
+        n = _push(hull, n, rate, cost, kind, width)
+    return n
+
+
+@kernel
+def _insert(pool: Pool, n: int, slope: float, gain: float, cost: float, slot: int, kind: int, width: int) -> int:
+    """Keep the pool in order of slope, earlier slots first among equals; returns the new size."""
+    k = np.searchsorted(pool.slope[:n], slope, side="right")
+    if k >= SEGMENTS:
+        return n
+    n = min(n + 1, SEGMENTS)
+    for m in range(n - 1, k, -1):
+        pool.slope[m], pool.gain[m], pool.cost[m] = pool.slope[m - 1], pool.gain[m - 1], pool.cost[m - 1]
+        pool.slot[m], pool.kind[m], pool.width[m] = pool.slot[m - 1], pool.kind[m - 1], pool.width[m - 1]
+    pool.slope[k], pool.gain[k], pool.cost[k] = slope, gain, cost
+    pool.slot[k], pool.kind[k], pool.width[k] = slot, kind, width
+    return n
+
+
+@kernel
+def cheapest(options: Options, shape: Shape, keep: float, rate: float) -> tuple[float, int, int]:
+    """The cheapest single option of a slot that works at least at this rate: cost, kind, width."""
+    best, kind, width = math.inf, TOGETHER, 0
+    for w in range(1, shape.together.shape[0]):
+        if shape.together[w] * keep >= rate and options.together[w] < best:
+            best, kind, width = options.together[w], TOGETHER, w
+        if shape.apart[w] * keep >= rate and options.spread[w] < best:
+            best, kind, width = options.spread[w], SPREAD, w
+    return best, kind, width
+
+
+@kernel
+def hull_fill(
+    book: Book, shape: Shape, keep: float, work: float, start: int, end: int, value: Floats, floor: float,
+    patience: int, options: Options, hull: Hull, pool: Pool, choice: Choice,
+) -> tuple[bool, float, float, int]:  # fmt: skip
+    """The best schedule in slots start..end-1 when finishing in slot t is worth value[t - start].
+
+    Fills `choice`; returns whether the work can be covered at all, the best payoff above `floor` (else floor), its
+    cost, and its last slot (-1: none).
+    """
+    window = book.base.shape[0]
+    best, best_cost, best_last = floor, 0.0, -1
+    n, total, spent = 0, 0.0, 0.0
+    covered, improved, fresh, points = False, start, -1, 0
+    enough = work * (1.0 - ROUNDING)
+    for t in range(start, end):
+        if value[t - start] <= best or (covered and t - improved > patience):
+            break
+        row = t % window
+        if fresh < 0 or book.touched[row] > 0 or not np.all(book.base[row] == book.base[fresh]):
+            slot_options(book, row, shape, options)
+            points = lower_hull(options, shape, keep, hull)
+            fresh = row if book.touched[row] == 0 else -1
+        for k in range(1, points):
+            gain, cost = hull.rate[k] - hull.rate[k - 1], hull.cost[k] - hull.cost[k - 1]
+            slope = cost / gain
+            if covered and slope >= pool.slope[n - 1]:
+                break
+            size = n
+            n = _insert(pool, n, slope, gain, cost, t, hull.kind[k], hull.width[k])
+            if n == size:
+                break
+            total += gain
+            spent += cost
+            while n > 1 and total - pool.gain[n - 1] >= enough:
+                n -= 1
+                total -= pool.gain[n]
+                spent -= pool.cost[n]
+            covered = total >= enough
+        if not covered:
+            continue
+        last = 0
+        for k in range(n):
+            last = max(last, pool.slot[k])
+        over = max(0.0, total - work)
+        if value[last - start] - (spent - pool.slope[n - 1] * over) <= best:
+            continue
+        slot = pool.slot[n - 1]  # where only a part of the last segment is needed: take a real option instead
+        rate, paid = 0.0, 0.0
+        for k in range(n):
+            if pool.slot[k] == slot:
+                rate += pool.gain[k]
+                paid += pool.cost[k]
+        slot_options(book, slot % window, shape, options)
+        fresh = -1
+        cost, kind, width = cheapest(options, shape, keep, rate - over - ROUNDING * work)
+        payoff = value[last - start] - (spent - paid + cost)
+        if payoff > best:
+            best, best_cost, best_last, improved = payoff, spent - paid + cost, last, t
+            choice.width[: end - start] = 0
+            for k in range(n):
+                choice.kind[pool.slot[k] - start] = pool.kind[k]
+                choice.width[pool.slot[k] - start] = pool.width[k]
+            choice.kind[slot - start], choice.width[slot - start] = kind, width
+    return covered, best, best_cost, best_last

@@ -1,0 +1,308 @@
+"""What a job can have in one slot, and at what cost: every width, together on one machine or spread (spec, section 2)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.compiled import kernel
+from equipoise.place.planner.book import BUCKETS, NONE, Book
+from equipoise.place.planner.shape import Shape, fits_together, servers_for
+
+Ints = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+ENOUGH = 64  # candidate machines after which a scan may stop, once they hold twice the width
+MOST = 512  # candidate machines a slot at most, and twice the width
+AS_THEY_COME, SERVERS_AFTER, SERVERS_APART, SERVERS_TIGHT = 0, 1, 2, 3  # orders in which a width is filled
+ORDERS = 4
+DEARER = 1.5  # a worker pushed off a machine is thought to cost this much of the dearest worker that is needed,
+BEYOND_PRICE = 1e6  # or, where room is short, so much of it that only room counts
+LOOK_AHEAD = 8  # servers are put on a machine in the number that is cheapest each, at the loss of so many more workers
+
+
+class Options(NamedTuple):
+    """Costs by width (inf: not possible), and the path by which each spread width is reached.
+
+    A candidate is one machine of a group: `of` is its group, `nth` which machine of that group. Width w spread in order
+    k puts workers on path_worker[k, 0..w-1] and servers on path_server[k, 0..s-1].
+    """
+
+    together: Floats  # [w]
+    holder: Int32s  # [w] the candidate that holds width w together
+    spread: Floats  # [w] the cheapest of the orders
+    order: Int32s  # [w] which
+    path_worker: Int32s  # [order, w]
+    path_server: Int32s
+    of: Int32s  # [candidate]
+    nth: Int32s
+    price_worker: Floats  # [candidate]
+    price_server: Floats
+    free: Ints  # [candidate, r]
+    work: Ints  # [candidate, r] scratch
+    key: Floats  # [candidate] scratch: what a server costs there
+    batch: Int32s  # [candidate] scratch: how many servers at that cost
+    hosts: Int32s  # [candidate] scratch: servers put there
+    holds: Int32s  # [candidate] scratch: workers that still fit
+
+
+def new_options(widest: int, resources: int) -> Options:
+    """Room for jobs of up to `widest` workers."""
+    most = MOST + 2 * widest
+    w = widest + 1
+    return Options(
+        np.empty(w), np.empty(w, np.int32), np.empty(w), np.empty(w, np.int32),
+        np.empty((ORDERS, w), np.int32), np.empty((ORDERS, w), np.int32),
+        np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most), np.empty(most),
+        np.empty((most, resources), np.int64), np.empty((most, resources), np.int64),
+        np.empty(most), np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32),
+    )  # fmt: skip
+
+
+@kernel
+def slot_options(book: Book, row: int, shape: Shape, out: Options) -> int:
+    """Fill `out` for every width; returns how many candidate machines were looked at."""
+    limit = shape.together.shape[0] - 1
+    worker, server, per_server = shape.worker, shape.server, shape.per_server
+    resources = worker.shape[0]
+    out.together[: limit + 1] = math.inf
+    out.spread[: limit + 1] = math.inf
+    out.together[0] = out.spread[0] = 0.0
+    most_servers = servers_for(limit, per_server)
+    n, held, blocks = 0, 0, 0
+    for b in range(BUCKETS):
+        g = book.top[row, b]
+        while g != NONE:
+            kind = book.type[row, g]
+            workers, room = limit, most_servers
+            for r in range(resources):
+                out.free[n, r] = book.capacity[kind, r] - book.used[row, g, r]
+                if worker[r] > 0:
+                    workers = min(workers, out.free[n, r] // worker[r])
+                if server[r] > 0:
+                    room = min(room, out.free[n, r] // server[r])
+            if workers > 0 or room > 0:
+                price_worker, price_server = 0.0, 0.0
+                for r in range(resources):
+                    price = book.base[row, r] * book.factor[row, g, r]
+                    price_worker += worker[r] * price
+                    price_server += server[r] * price
+                here = fits_together(out.free[n], worker, server, per_server, limit) if workers > 0 else 0
+                for w in range(1, here + 1):
+                    cost = w * price_worker + servers_for(w, per_server) * price_server
+                    if cost < out.together[w]:
+                        out.together[w] = cost
+                        out.holder[w] = n
+                copies = 0
+                if workers > 0:
+                    copies += (limit + workers - 1) // workers
+                if room > 0:
+                    copies += (most_servers + room - 1) // room
+                copies = min(copies, book.members[row, g], out.of.shape[0] - 1 - n)
+                for k in range(copies):
+                    out.of[n] = g
+                    out.nth[n] = k
+                    out.price_worker[n] = price_worker
+                    out.price_server[n] = price_server
+                    if k > 0:
+                        out.free[n] = out.free[n - 1]
+                    n += 1
+                held += copies * workers
+                blocks += copies * here
+                if (n >= ENOUGH and held >= 2 * limit and blocks >= limit) or n >= out.of.shape[0] - 1:
+                    _spread(shape, limit, n, out)
+                    return n
+            g = book.later[row, g]
+    if n > 0:
+        _spread(shape, limit, n, out)
+    return n
+
+
+@kernel
+def _spread(shape: Shape, limit: int, n: int, out: Options) -> None:
+    """The whole cost curve of spreading over machines: width by width, the cheapest of some greedy orders.
+
+    Given the servers, workers are placed best by price; the orders differ in where servers go.
+    """
+    if limit < 2 and shape.per_server == 0:
+        return  # one worker is never spread
+    by_worker = np.argsort(out.price_worker[:n], kind="mergesort")
+    if shape.per_server == 0:
+        _in_turn(shape, limit, n, by_worker, by_worker, AS_THEY_COME, out)
+        return
+    by_server = np.argsort(out.price_server[:n], kind="mergesort")
+    _in_turn(shape, limit, n, by_worker, by_server, AS_THEY_COME, out)
+    _in_turn(shape, limit, n, by_worker, by_server, SERVERS_AFTER, out)
+    reached = _reserved(shape, limit, n, by_worker, by_server, DEARER, SERVERS_APART, out)
+    if reached < limit:
+        _reserved(shape, limit, n, by_worker, by_server, BEYOND_PRICE, SERVERS_TIGHT, out)
+
+
+@kernel
+def _fits(free: Ints, amount: Ints) -> bool:
+    for r in range(amount.shape[0]):
+        if free[r] < amount[r]:
+            return False
+    return True
+
+
+@kernel
+def _quotient(a: int, b: int) -> int:
+    """a // b for a >= 0 and b > 0, by floating point and a correction: several times faster than whole division."""
+    q = int(a / b)
+    if q * b > a:
+        q -= 1
+    elif a - q * b >= b:
+        q += 1
+    return q
+
+
+@kernel
+def _times(free: Ints, amount: Ints, most: int) -> int:
+    """How often an amount fits, at most `most`."""
+    for r in range(amount.shape[0]):
+        if free[r] < most * amount[r]:
+            most = _quotient(free[r], amount[r])
+    return most
+
+
+@kernel
+def _offer(out: Options, w: int, cost: float, order: int) -> None:
+    if cost < out.spread[w]:
+        out.spread[w] = cost
+        out.order[w] = order
+
+
+@kernel
+def _in_turn(shape: Shape, limit: int, n: int, by_worker: Ints, by_server: Ints, order: int, out: Options) -> None:
+    """Each worker on the machine that is cheapest for it; each server likewise, before the workers it serves or after."""
+    resources = shape.worker.shape[0]
+    for c in range(n):
+        for r in range(resources):
+            out.work[c, r] = out.free[c, r]
+    per_server, spent = shape.per_server, 0.0
+    i, j, w, s = 0, 0, 0, 0
+    while w < limit:
+        block, found = limit if per_server == 0 else min(per_server, limit - w), 0
+        for turn in range(2):
+            if (turn == 0) == (order == AS_THEY_COME):
+                if per_server == 0:
+                    continue
+                while j < n and not _fits(out.work[by_server[j]], shape.server):
+                    j += 1
+                if j == n:
+                    return
+                c = by_server[j]
+                for r in range(resources):
+                    out.work[c, r] -= shape.server[r]
+                out.path_server[order, s] = c
+                spent += out.price_server[c]
+                s += 1
+                continue
+            while found < block and i < n:
+                c = by_worker[i]
+                more = _times(out.work[c], shape.worker, block - found)
+                for r in range(resources):
+                    out.work[c, r] -= more * shape.worker[r]
+                for k in range(w + found, w + found + more):
+                    out.path_worker[order, k] = c
+                found += more
+                if found < block:
+                    i += 1
+        for k in range(w, w + found):
+            spent += out.price_worker[out.path_worker[order, k]]
+            _offer(out, k + 1, spent, order)
+        w += found
+        if found < block:
+            return
+
+
+@kernel
+def _reserved(
+    shape: Shape, limit: int, n: int, by_worker: Ints, by_server: Ints, dearer: float, order: int, out: Options
+) -> int:  # fmt: skip
+    """All servers first, where they and the workers they push away cost least; then workers by price. The width reached.
+
+    A smaller width takes the cheapest of these workers and servers: a part of what fits, fits.
+    """
+    per_server = shape.per_server
+    needed, total, marginal = servers_for(limit, per_server), 0, 0.0
+    for k in range(n):
+        c = by_worker[k]
+        for r in range(shape.worker.shape[0]):
+            out.work[c, r] = out.free[c, r]
+        out.hosts[c] = 0
+        out.holds[c] = _times(out.free[c], shape.worker, limit)
+        if out.holds[c] > 0 and total < limit:
+            marginal = out.price_worker[c]
+        total += out.holds[c]
+    for c in range(n):
+        _price_batch(shape, c, needed, dearer * marginal, out)
+    servers = 0
+    while servers * per_server < min(limit, total):
+        needed = servers_for(min(limit, total), per_server) - servers
+        c = np.argmin(out.key[:n])
+        if out.key[c] == math.inf:
+            break
+        if out.batch[c] > needed:
+            _price_batch(shape, c, needed, dearer * marginal, out)
+            continue
+        for r in range(shape.server.shape[0]):
+            out.work[c, r] -= out.batch[c] * shape.server[r]
+        out.hosts[c] += out.batch[c]
+        servers += out.batch[c]
+        total -= out.holds[c]
+        out.holds[c] = _times(out.work[c], shape.worker, limit)
+        total += out.holds[c]
+        _price_batch(shape, c, needed, dearer * marginal, out)
+    s = 0
+    for k in range(n):
+        for _ in range(out.hosts[by_server[k]]):
+            out.path_server[order, s] = by_server[k]
+            s += 1
+    w, s, spent = 0, 0, 0.0
+    for k in range(n):
+        c = by_worker[k]
+        for _ in range(out.holds[c]):
+            if s * per_server <= w:
+                if s == servers or w == limit:
+                    return w
+                spent += out.price_server[out.path_server[order, s]]
+                s += 1
+            if w == limit:
+                return w
+            out.path_worker[order, w] = c
+            spent += out.price_worker[c]
+            w += 1
+            _offer(out, w, spent, order)
+    return w
+
+
+@kernel
+def _price_batch(shape: Shape, c: int, needed: int, replaced: float, out: Options) -> None:
+    """Servers on a candidate at the least cost each, their price and that of the workers they push to dearer machines."""
+    worker, server = shape.worker, shape.server
+    out.key[c], out.batch[c] = math.inf, 0
+    if not _fits(out.work[c], server):
+        return
+    holds, extra = out.holds[c], max(0.0, replaced - out.price_worker[c])
+    kept = holds  # beside one server
+    for r in range(worker.shape[0]):
+        left = out.work[c, r] - server[r]
+        if left < kept * worker[r]:
+            kept = _quotient(left, worker[r])
+    for lost in range(holds - kept, min(holds, holds - kept + LOOK_AHEAD) + 1):
+        batch = needed
+        for r in range(worker.shape[0]):
+            left = out.work[c, r] - (holds - lost) * worker[r]
+            if left < batch * server[r]:
+                batch = _quotient(left, server[r])
+        cost = out.price_server[c] + lost / batch * extra
+        if cost < out.key[c]:
+            out.key[c], out.batch[c] = cost, batch
+        if batch == needed or extra == 0.0:
+            return

@@ -1,0 +1,58 @@
+"""Lend what is idle in this slot to waiting jobs, without promise (spec, section 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.compiled import kernel
+from equipoise.place.desk import LENT
+from equipoise.place.utility import worth
+
+if TYPE_CHECKING:
+    from equipoise.place.policies.pdors import Session
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+OFFERS = 8  # jobs already begun on lent slots that are offered a promise on what they have left, each slot
+
+
+@kernel
+def densities(
+    jobs: Ints, now: int, arrival: Ints, kind: Ints, parameters: Floats, left: Floats, speed: Floats
+) -> Floats:
+    """Worth per slot of finishing what is left at the requested width from now on."""
+    out = np.empty(jobs.shape[0])
+    for k in range(jobs.shape[0]):
+        j = jobs[k]
+        slots = max(1.0, np.ceil(left[k] / speed[j]))
+        a, b, c = parameters[j]
+        out[k] = worth(kind[j], a, b, c, now + slots - 1.0 - arrival[j]) / slots
+    return out
+
+
+def lend(session: Session) -> None:
+    """The densest waiting jobs first: a promise to those begun, if one pays by now; then idle machines to all."""
+    desk = session.desk
+    if not session.waiting:
+        return
+    jobs = np.fromiter(session.waiting, dtype=np.int64, count=len(session.waiting))
+    left = np.maximum(desk.work[jobs] - desk.done[jobs], 0.0)
+    worths = densities(jobs, desk.now, desk.arrival, desk.worth_kind, desk.worth_parameters, left, session.speed)
+    order = jobs[np.argsort(-worths / session.share[jobs], kind="stable")]
+    for job in order[desk.done[order] > 0.0][:OFFERS]:
+        session.offer(int(job))
+    free = session.planner.roomiest(desk.now)
+    fits = np.all(session.demand[order] <= free, axis=1)
+    for k in np.flatnonzero(fits):
+        job = int(order[k])
+        if job not in session.waiting or np.any(session.demand[job] > free):
+            continue
+        cells = session.planner.seat_now(desk.shapes[job], session.width[job], desk.now, desk.before(job))
+        if len(cells):
+            session.planner.take(desk.shapes[job], cells)
+            desk.assign(job, cells)
+            desk.decide(job, LENT)
+            free = session.planner.roomiest(desk.now)

@@ -1,0 +1,63 @@
+"""Large-neighbourhood search over what is promised and what waits (spec, section 3).
+
+A promise is never dropped, what was carried out stays, and a waiting job must still pay the price. A given number of tries
+a slot, so that a run repeats.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from equipoise.place.desk import Int32s
+from equipoise.place.planner import Plan
+
+if TYPE_CHECKING:
+    from equipoise.place.policies.pdors import Session
+
+MOVED = 4  # promised schedules given up and planned again in one try, at most
+BETTER = 1e-9  # utility
+
+
+def search(session: Session, tries: int) -> None:
+    """Try to plan a few promised jobs, and a waiting one before or among them, better than they are now."""
+    for _ in range(tries):
+        promised = list(session.promised)
+        waiting = [job for job in session.waiting if session.worth_trying(job)]
+        if not promised and not waiting:
+            return
+        count = min(len(promised), int(session.random.integers(1, MOVED + 1)))
+        moved = [promised[k] for k in session.random.choice(len(promised), count, replace=False)] if promised else []
+        joins = [waiting[int(session.random.integers(len(waiting)))]] if waiting else []
+        if len(moved) + len(joins) > 1 or joins:
+            _try(session, moved, joins)
+
+
+def _try(session: Session, moved: list[int], joins: list[int]) -> None:
+    """Give up `moved`, plan all again in a random order; keep it when it is worth more."""
+    planner, shapes = session.planner, session.desk.shapes
+    old: dict[int, Int32s] = {job: session.ahead(job) for job in moved}
+    for job in moved:
+        planner.release(shapes[job], old[job])
+    order = joins + moved
+    if len(moved) > 1 or session.random.random() < 0.5:
+        order = [order[k] for k in session.random.permutation(len(order))]
+    new: dict[int, Plan] = {}
+    gain = -sum(session.promised[job].worth for job in moved)
+    for job in order:
+        _, plan = session.best(job, floor=0.0 if job in joins else -math.inf)
+        if plan is not None:
+            planner.take(shapes[job], plan.cells)
+            new[job] = plan
+            gain += plan.worth
+        elif job not in joins:
+            gain = -math.inf
+            break
+    if gain > BETTER:
+        for job, plan in new.items():
+            session.settle(job, plan)
+        return
+    for job, plan in new.items():
+        planner.release(shapes[job], plan.cells)
+    for job in moved:
+        planner.take(shapes[job], old[job])

@@ -1,0 +1,56 @@
+"""Prices as given: so much per unit of each resource and slot, times a ratio when a machine is full."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.errors import InputError, refuse_words
+from equipoise.place.desk import Desk
+from equipoise.place.prices.posted import Posted
+from equipoise.place.quantity import MILLI
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """`base` in utility per unit and slot on an empty machine; resources not named cost nothing."""
+
+    base: Mapping[str, float] = field(default_factory=dict)
+    ratio: float = 1.0
+    name: ClassVar[str] = "fixed"
+
+    def __post_init__(self) -> None:
+        refuse_words("Fixed", ratio=self.ratio, **self.base)
+        if not 1.0 <= self.ratio <= 1e300:
+            raise InputError(
+                f"Fixed: ratio is {self.ratio!r}; expected 1 or more: a full machine's price over an empty one's"
+            )
+        for name, price in self.base.items():
+            if not 0.0 <= price < math.inf:
+                raise InputError(f"Fixed: the price of {name} is {price!r}; expected zero or more")
+
+    def post(self, desk: Desk) -> Posted:
+        resources = desk.cluster.resources
+        for name in self.base:
+            if name not in resources:
+                raise InputError(f"Fixed: unknown resource {name!r}; this cluster has {', '.join(resources)}")
+        base = np.array([[self.base.get(r, 0.0) / MILLI for r in resources]])
+        return Posted(base, np.full(len(resources), math.log(self.ratio)), {"kind": "fixed", "ratio": self.ratio})
+
+
+@dataclass(frozen=True)
+class Level:
+    """All of the cluster costs `level` per slot when empty, spread over resources by their totals; x ratio when full."""
+
+    level: float
+    ratio: float
+    name: ClassVar[str] = "level"
+
+    def post(self, desk: Desk) -> Posted:
+        total = np.maximum(desk.cluster.total, 1)
+        note = {"kind": "level", "level": self.level, "ratio": self.ratio}
+        return Posted((self.level / total)[None, :], np.full(len(total), math.log(self.ratio)), note)

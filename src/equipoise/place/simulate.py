@@ -1,0 +1,195 @@
+"""Run one policy over the arrivals of a workload: the main loop, and what came out of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.certificate import Certificate
+from equipoise.place.cluster import Cluster
+from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED, Decision, Desk
+from equipoise.place.job import Job, Workload
+
+Ints = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Progress = Callable[[int, int], None]  # slots passed, slots in all
+
+
+class Session(Protocol):
+    """A policy at work on one desk."""
+
+    def arrive(self, job: int) -> None:
+        """A job is here; decide about it (`desk.decide`), and if it may run give it cells (`desk.assign`)."""
+
+    def slot(self) -> None:
+        """All arrivals of this slot are in: last changes before it is carried out."""
+
+    def finished(self, job: int) -> None:
+        """A job is done; what it still had is free from the next slot on (`desk.cells[job]`)."""
+
+    def stranded(self, job: int) -> None:
+        """A job's cells ran out and it is not done: it was more work than it said, or was only lent to."""
+
+
+class Policy(Protocol):
+    """Anything that can be simulated."""
+
+    label: str
+    colour: str
+
+    def start(self, desk: Desk, seed: int) -> Session: ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """One policy on one workload. `schedule` rows: job index, slot, machine, workers, servers."""
+
+    policy: Policy
+    cluster: Cluster
+    jobs: Workload
+    slots: int | None
+    horizon: int | None
+    seed: int
+    end: int
+    schedule: Int32s
+    finish: Ints  # slot, -1: not finished
+    decisions: tuple[tuple[Decision, ...], ...]
+    seconds: float = field(compare=False)  # of deciding, in all
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def utilities(self) -> Floats:
+        """What each job earned."""
+        done = self.finish >= 0
+        return np.array(
+            [job.utility(f - job.arrival) if d else 0.0 for job, f, d in zip(self.jobs, self.finish, done, strict=True)]
+        )
+
+    @property
+    def utility(self) -> float:
+        return float(self.utilities.sum())
+
+    @property
+    def completed(self) -> int:
+        return int((self.finish >= 0).sum())
+
+    @cached_property
+    def states(self) -> tuple[str, ...]:
+        """The last thing each job was told: admitted, lent, pending or refused."""
+        return tuple(log[-1].state if log else PENDING for log in self.decisions)
+
+    @property
+    def admitted(self) -> int:
+        """Jobs that were promised completion at some time."""
+        return sum(any(d.state == ADMITTED for d in log) for log in self.decisions)
+
+    @cached_property
+    def reasons(self) -> dict[str, int]:
+        """Why jobs that never finished did not: the last reason each was told, counted."""
+        out: dict[str, int] = {}
+        for log, f in zip(self.decisions, self.finish, strict=True):
+            if f < 0:
+                reason = next((d.reason for d in reversed(log) if d.reason), "unfinished")
+                out[reason] = out.get(reason, 0) + 1
+        return out
+
+    @cached_property
+    def completion(self) -> Floats:
+        """Hours from arrival to the end of the slot of finish, of the completed jobs."""
+        arrival = np.array([job.arrival for job in self.jobs])
+        done = self.finish >= 0
+        return np.asarray((self.finish[done] - arrival[done] + 1) * self.jobs.slot / 3600.0)
+
+    def hours(self, resource: str) -> float:
+        """Unit-hours of a resource that the schedule held."""
+        if resource not in self.cluster.resources:
+            return 0.0
+        worker = np.array([job.worker.get(resource, 0) for job in self.jobs])
+        server = np.array([(job.server or {}).get(resource, 0) for job in self.jobs])
+        j = self.schedule[:, 0]
+        held = worker[j] * self.schedule[:, 3] + server[j] * self.schedule[:, 4]
+        return float(held.sum() / 1000.0 * self.jobs.slot / 3600.0)
+
+    @cached_property
+    def bound(self) -> float | None:
+        """The LP bound on the utility, when it was asked for (`with_bound`)."""
+        return self.detail.get("bound")
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Plain numbers of the run; completion times in hours."""
+        hours = self.completion
+        some = len(hours) > 0
+        return {
+            "policy": self.policy.label,
+            "utility": self.utility,
+            "completed": self.completed,
+            "admitted": self.admitted,
+            "bound": self.bound,
+            "mean_completion": float(hours.mean()) if some else None,
+            "median_completion": float(np.median(hours)) if some else None,
+            "p99_completion": float(np.percentile(hours, 99)) if some else None,
+            "gpu_hours": self.hours("gpu"),
+            "seconds_per_decision": self.seconds / max(1, len(self.jobs)),
+        }
+
+    def certificate(self) -> Certificate:
+        """Everything recomputed from the schedule alone."""
+        from equipoise.place.verify import verify
+
+        return verify(self)
+
+
+def simulate(
+    cluster: Cluster,
+    jobs: Iterable[Job],
+    policy: Policy,
+    *,
+    slots: int | None = None,
+    horizon: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Result:
+    """Let the policy decide, arrival by arrival and slot by slot; carry out what it decides.
+
+    `slots` is a fixed end; `horizon` rolls: a job is planned within so many slots of its arrival, and the run ends so
+    many slots after the last arrival.
+    """
+    workload = Workload.of(jobs)
+    desk = Desk(cluster, workload, slots, horizon)
+    session = policy.start(desk, seed)
+    next_job, spent = 0, 0.0
+    for now in range(desk.end):
+        desk.now = now
+        began = time.perf_counter()
+        while next_job < len(workload) and desk.arrival[next_job] <= now:
+            session.arrive(next_job)
+            next_job += 1
+        session.slot()
+        spent += time.perf_counter() - began
+        finished, stranded = desk.close()
+        desk.now = now + 1
+        for job in finished:
+            session.finished(job)
+        for job in stranded:
+            session.stranded(job)
+        if progress is not None:
+            progress(now + 1, desk.end)
+    for job in range(next_job, len(workload)):
+        desk.decide(job, REFUSED, "beyond_horizon")
+    for job in range(len(workload)):
+        desk.before(job)  # settles what was carried out
+    return Result(
+        policy, cluster, workload, slots, horizon, seed, desk.end, desk.schedule(), desk.finish.copy(),
+        tuple(tuple(log) for log in desk.decisions), spent, getattr(session, "detail", {}),
+    )  # fmt: skip
+
+
+__all__ = ["ADMITTED", "LENT", "PENDING", "REFUSED", "Policy", "Result", "Session", "simulate"]

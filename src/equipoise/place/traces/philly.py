@@ -1,0 +1,67 @@
+"""Microsoft's Philly cluster, 2017, as a table: timestamp, duration (s), num_gpus, gpu_time, cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from equipoise.errors import InputError
+from equipoise.place.cluster import Cluster, Machine
+from equipoise.place.job import Skipped, Workload
+from equipoise.place.traces import rows
+from equipoise.place.traces.rows import Mapped, Row, Unmappable
+
+COLUMNS = ("timestamp", "duration", "num_gpus")
+EXPECTED = "a Philly table: timestamp,duration,num_gpus,gpu_time,cluster"
+
+
+def philly(
+    path: str | Path,
+    *,
+    slot: str | float = "10m",
+    seed: int = 0,
+    elasticity: float = 1,
+    gpus_per_machine: int = 8,
+    sized_utility: bool = True,
+) -> Workload:
+    """All-reduce jobs that take, at the width they asked for, exactly the time they took.
+
+    Slot 0 starts at midnight of the first day (times as in the file), so days and weeks are whole numbers of slots.
+    At most `elasticity` times the GPUs asked for; more than `gpus_per_machine` ran on several machines. The trace
+    says neither model nor worth: a measured profile and a utility are drawn by `seed` (`profile`, `utilities`).
+    """
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility)
+    limit = fits(gpus_per_machine)
+    found: list[Row] = []
+    skipped: list[Skipped] = []
+    for line, cells in rows.table(path, COLUMNS, EXPECTED):
+        try:
+            if cells is None:
+                raise Unmappable("wrong number of columns")
+            width = rows.whole(cells["num_gpus"], "num_gpus")
+            found.append(
+                Row(
+                    line=line,
+                    id=f"philly-{line}",
+                    submit=rows.calendar(cells["timestamp"], "timestamp"),
+                    duration=rows.lasting(cells["duration"]),
+                    width=width,
+                    together=width <= limit,
+                    tags={"cluster": cells["cluster"]} if cells.get("cluster") else {},
+                )
+            )
+        except Unmappable as reason:
+            skipped.append(Skipped(line, str(reason)))
+    return mapped.workload(found, skipped, str(path), calendar=True)
+
+
+def fits(gpus_per_machine: int) -> int:
+    """The widest job that ran on one machine."""
+    if isinstance(gpus_per_machine, bool) or not isinstance(gpus_per_machine, int) or gpus_per_machine < 1:
+        raise InputError(f"gpus_per_machine is {gpus_per_machine!r}; expected a whole number of 1 or more")
+    return gpus_per_machine
+
+
+def gpu_cluster(machines: int, gpus_per_machine: int = 8) -> Cluster:
+    """Equal machines on which GPUs are what runs out: 8 CPUs and 32 GiB for each."""
+    gpus = fits(gpus_per_machine)
+    return Cluster((Machine({"gpu": gpus, "cpu": 8 * gpus, "memory": f"{32 * gpus}Gi"}, machines, "gpu"),))

@@ -1,0 +1,144 @@
+"""Slurm's accounting, as `sacct --parsable2` writes it: a header, then fields between bars, in any order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from equipoise.errors import InputError
+from equipoise.place.job import Demand, Skipped, Workload
+from equipoise.place.traces import rows
+from equipoise.place.traces.rows import Mapped, Row, Unmappable
+
+COLUMNS = ("jobid", "submit")
+EXPECTED = (
+    "the output of: sacct --allusers --parsable2 "
+    "--format=JobID,Submit,Start,End,ElapsedRaw,AllocTRES,ReqTRES,NCPUS,NNodes,State,Partition"
+)
+LENGTHS = ({"elapsedraw"}, {"elapsed"}, {"start", "end"})  # columns that tell how long a job ran
+NOT_YET = ("pending", "requeued", "resv_del_hold", "suspended")
+ELAPSED = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$")
+MEMORY = re.compile(r"^(\d+(?:\.\d+)?)([KMGTP]?)[nc]?$")
+BYTES = {
+    "K": 2**10,
+    "": 2**20,
+    "M": 2**20,
+    "G": 2**30,
+    "T": 2**40,
+    "P": 2**50,
+}  # Slurm counts in 1024s, megabytes unsaid
+MOST_MEMORY = 8 * 2**40  # bytes a worker
+
+
+def slurm(
+    path: str | Path, *, slot: str | float = "10m", seed: int = 0, elasticity: float = 1, sized_utility: bool = True
+) -> Workload:
+    """Jobs that ran, whatever their end: with GPUs a worker a GPU, without them a worker a node, never wider than asked.
+
+    A worker has its share of the job's CPUs and memory. Slot 0 starts at midnight of the first day. Steps (123.batch)
+    belong to their job: they are left out, and the note says how many.
+    """
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility)
+    found: list[Row] = []
+    skipped: list[Skipped] = []
+    names: set[str] = set()
+    steps = 0
+    for line, cells in rows.table(path, COLUMNS, EXPECTED, delimiter="|"):
+        try:
+            if cells is None:
+                raise Unmappable("wrong number of columns")
+            if not any(columns <= cells.keys() for columns in LENGTHS):
+                raise InputError(f"{path}: no column says how long a job ran; expected {EXPECTED}")
+            if "." in cells["jobid"]:
+                steps += 1
+                continue
+            found.append(_row(line, cells, names))
+        except Unmappable as reason:
+            skipped.append(Skipped(line, str(reason)))
+    workload = mapped.workload(found, skipped, str(path), calendar=True)
+    return replace(workload, note=f"{workload.note}; {steps} job steps left out") if steps else workload
+
+
+def _row(line: int, cells: dict[str, str], names: set[str]) -> Row:
+    submit = rows.calendar(cells["submit"], "Submit")
+    seconds = _duration(cells)
+    tres = _tres(cells.get("alloctres") or cells.get("reqtres") or "")
+    gpus = _gpus(tres)
+    cpus = _count(tres.get("cpu") or _first(cells, "ncpus", "alloccpus", "reqcpus"), "CPUs")
+    nodes = max(1, _count(tres.get("node") or _first(cells, "nnodes", "allocnodes", "reqnodes"), "nodes"))
+    if not gpus and not cpus:
+        raise Unmappable("says neither CPUs nor GPUs; add AllocTRES or NCPUS to the export")
+    width = gpus or nodes
+    memory = _memory(tres.get("mem", ""))
+    if memory > width * MOST_MEMORY:
+        raise Unmappable(f"memory is {tres['mem']}; more than 8 TiB a worker is a slip")
+    share = {"gpu": 1000 if gpus else 0, "cpu": -(-cpus * 1000 // width), "memory": -(-memory * 1000 // width)}
+    return Row(
+        line=line,
+        id=rows.unique(f"slurm-{cells['jobid'].strip()}", line, names),
+        submit=submit,
+        duration=seconds,
+        width=width,
+        worker=Demand({r: amount for r, amount in share.items() if amount}),
+        together=nodes == 1,
+        communicates=gpus > 0,
+        rigid=gpus == 0,
+        tags={tag: cells[tag].split()[0] for tag in ("state", "partition") if cells.get(tag, "").strip()},
+    )
+
+
+def _duration(cells: dict[str, str]) -> float:
+    """Seconds the job ran: ElapsedRaw, else Elapsed, else End - Start."""
+    state = (cells.get("state", "").split() or [""])[0]
+    if state.lower() == "running":
+        raise Unmappable("still running: its duration is not known")
+    start = cells.get("start", "").strip()
+    if state.lower() in NOT_YET or ("start" in cells and start in ("", "Unknown", "None")):
+        raise Unmappable(f"never started{f' ({state})' if state else ''}")
+    if cells.get("elapsedraw", "").strip():
+        return rows.lasting(cells["elapsedraw"], "ElapsedRaw")
+    if cells.get("elapsed", "").strip():
+        return rows.lasting(str(elapsed(cells["elapsed"])), "Elapsed")
+    if {"start", "end"} <= cells.keys():
+        return rows.lasting(repr(rows.calendar(cells["end"], "End") - rows.calendar(start, "Start")), "End - Start")
+    raise Unmappable("duration is missing")
+
+
+def elapsed(text: str) -> int:
+    """Seconds of "1-02:03:04", "02:03:04" or "03:04"."""
+    found = ELAPSED.match(text.strip())
+    if found is None:
+        raise Unmappable(f"Elapsed is {text.strip()!r}; expected a time such as 1-02:03:04")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + seconds
+
+
+def _tres(text: str) -> dict[str, str]:
+    """ "cpu=8,gres/gpu=2,mem=32G,node=1" by name."""
+    return dict(part.split("=", 1) for part in text.strip().split(",") if "=" in part)
+
+
+def _gpus(tres: dict[str, str]) -> int:
+    """gres/gpu, or the sum of gres/gpu:type where only those are given."""
+    if "gres/gpu" in tres:
+        return _count(tres["gres/gpu"], "GPUs")
+    return sum(_count(amount, "GPUs") for name, amount in tres.items() if name.startswith("gres/gpu:"))
+
+
+def _count(text: str, what: str) -> int:
+    return rows.whole(text, what, zero=True) if text.strip() else 0
+
+
+def _first(cells: dict[str, str], *names: str) -> str:
+    return next((cells[name] for name in names if cells.get(name, "").strip()), "")
+
+
+def _memory(text: str) -> int:
+    """Bytes of "32G" or "2.50T"; nothing said is 0."""
+    if not text:
+        return 0
+    found = MEMORY.match(text)
+    if found is None:
+        raise Unmappable(f"memory is {text!r}; expected such as 32G")
+    return round(float(found.group(1)) * BYTES[found.group(2)])

@@ -1,0 +1,82 @@
+"""The Standard Workload Format of the Parallel Workloads Archive: `;` comments, 18 fields a line, -1 for unknown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from equipoise.errors import InputError
+from equipoise.place.job import Demand, Skipped, Workload
+from equipoise.place.traces import rows
+from equipoise.place.traces.rows import Mapped, Row, Unmappable
+
+FIELDS = 18
+EXPECTED = "a Standard Workload Format file: 18 numbers a line, comments after ';'"
+# Fields, from 0.
+NUMBER, SUBMIT, RUN, ALLOCATED, USED_MEMORY, REQUESTED, REQUESTED_MEMORY, QUEUE = 0, 1, 3, 4, 6, 7, 9, 14
+START = re.compile(r"^;\s*UnixStartTime:\s*(\d+)", re.IGNORECASE)
+KIB = 1024 * 1000  # milli-bytes
+MOST_MEMORY = 2**32  # KiB a processor: 4 TiB
+
+
+def swf(
+    path: str | Path,
+    *,
+    slot: str | float = "10m",
+    seed: int = 0,
+    processors_per_worker: int = 1,
+    sized_utility: bool = True,
+) -> Workload:
+    """Jobs of CPUs alone, never wider than asked, without communication: processors allocated, or else requested.
+
+    A worker is `processors_per_worker` CPUs (say those of a node, for jobs of thousands) with their memory where the
+    file tells it. With `UnixStartTime` slot 0 starts at midnight (UTC) of the first day, else at the file's own zero.
+    """
+    mapped = Mapped.of(slot, seed, 1, sized_utility)
+    per = processors_per_worker
+    if isinstance(per, bool) or not isinstance(per, int) or per < 1:
+        raise InputError(f"processors_per_worker is {per!r}; expected a whole number of 1 or more")
+    found: list[Row] = []
+    skipped: list[Skipped] = []
+    start = 0
+    for line, text in enumerate(rows.opened(path, EXPECTED), start=1):
+        said = text.strip()
+        if said.startswith(";"):
+            header = START.match(said)
+            start = int(header.group(1)) if header and int(header.group(1)) < 2**33 else start
+        elif said:
+            try:
+                found.append(_row(line, said.split(), start, per))
+            except Unmappable as reason:
+                skipped.append(Skipped(line, str(reason)))
+    return mapped.workload(found, skipped, str(path), calendar=start > 0)
+
+
+def _row(line: int, cells: list[str], start: int, per: int) -> Row:
+    if len(cells) != FIELDS:
+        raise Unmappable(f"wrong number of fields: {len(cells)}; expected {FIELDS}")
+    processors = rows.whole(_known(cells, ALLOCATED, REQUESTED), "processors")
+    each = min(per, processors)
+    worker = Demand(cpu=each * 1000)
+    memory = _known(cells, REQUESTED_MEMORY, USED_MEMORY)
+    if memory != "-1":
+        kib = rows.number(memory, "memory", zero=True)
+        if kib > MOST_MEMORY:
+            raise Unmappable(f"memory is {memory} KiB a processor; more than 4 TiB is a slip")
+        worker["memory"] = round(kib * KIB) * each
+    return Row(
+        line=line,
+        id=f"swf-{line}",
+        submit=start + rows.number(cells[SUBMIT], "submit time", zero=True),
+        duration=rows.lasting(cells[RUN], "run time"),
+        width=-(-processors // each),
+        worker=worker,
+        communicates=False,
+        rigid=True,
+        tags={"job": cells[NUMBER], "queue": cells[QUEUE]},
+    )
+
+
+def _known(cells: list[str], *places: int) -> str:
+    """The first of these fields that is known and not zero, else -1."""
+    return next((cells[k] for k in places if cells[k] not in ("-1", "0", "-1.0")), "-1")

@@ -1,0 +1,69 @@
+"""Tiresias' tables: jobs (num_gpu, submit_time, duration and more, in seconds) and the cluster they ran on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from equipoise.errors import InputError
+from equipoise.place.cluster import Cluster, Machine
+from equipoise.place.job import Skipped, Workload
+from equipoise.place.traces import rows
+from equipoise.place.traces.philly import fits
+from equipoise.place.traces.rows import Mapped, Row, Unmappable
+
+COLUMNS = ("num_gpu", "submit_time", "duration")
+EXPECTED = "a Tiresias table: job_id,num_gpu,submit_time,iterations,model_name,duration,interval"
+CLUSTER_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
+CLUSTER_EXPECTED = "a Tiresias cluster: " + ",".join(CLUSTER_COLUMNS)
+
+
+def tiresias(
+    path: str | Path,
+    *,
+    slot: str | float = "1m",
+    seed: int = 0,
+    elasticity: float = 1,
+    gpus_per_machine: int = 4,
+    sized_utility: bool = True,
+) -> Workload:
+    """All-reduce jobs; slot 0 is the trace's own zero and lasts a minute, for these jobs take a few. As `philly` else."""
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility)
+    limit = fits(gpus_per_machine)
+    found: list[Row] = []
+    skipped: list[Skipped] = []
+    for line, cells in rows.table(path, COLUMNS, EXPECTED):
+        try:
+            if cells is None:
+                raise Unmappable("wrong number of columns")
+            width = rows.whole(cells["num_gpu"], "num_gpu")
+            found.append(
+                Row(
+                    line=line,
+                    id=f"tiresias-{line}",
+                    submit=rows.number(cells["submit_time"], "submit_time", zero=True),
+                    duration=rows.lasting(cells["duration"]),
+                    width=width,
+                    together=width <= limit,
+                    tags={"network": cells["model_name"]} if cells.get("model_name") else {},
+                )
+            )
+        except Unmappable as reason:
+            skipped.append(Skipped(line, str(reason)))
+    return mapped.workload(found, skipped, str(path), calendar=False)
+
+
+def tiresias_cluster(path: str | Path) -> Cluster:
+    """The machines of a cluster table, such as n32g4.csv; memory in GB."""
+    machines: list[Machine] = []
+    for line, cells in rows.table(path, CLUSTER_COLUMNS, CLUSTER_EXPECTED):
+        try:
+            if cells is None:
+                raise Unmappable("wrong number of columns")
+            switches, nodes, gpus, cpus, memory = (rows.whole(cells[name], name) for name in CLUSTER_COLUMNS)
+        except Unmappable as reason:
+            raise InputError(f"{path}: line {line}: {reason}; expected {CLUSTER_EXPECTED}") from None
+        name = f"node-{line}" if machines else "node"
+        machines.append(Machine({"gpu": gpus, "cpu": cpus, "memory": f"{memory}G"}, switches * nodes, name))
+    if not machines:
+        raise InputError(f"{path}: has no row; expected {CLUSTER_EXPECTED}")
+    return Cluster(tuple(machines))

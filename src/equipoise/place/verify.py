@@ -1,0 +1,541 @@
+"""Certify a schedule from its rows, the jobs and the cluster alone: nothing the planner or the desk counted is trusted.
+
+Also schedules as files (`write_schedule`, `read_schedule`), so that one made by anybody can be checked (`verify_files`).
+"""
+
+from __future__ import annotations
+
+import csv
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.certificate import Certificate, Check
+from equipoise.compiled import kernel
+from equipoise.errors import InputError
+from equipoise.place.cluster import Cluster
+from equipoise.place.job import Job, Workload
+from equipoise.place.quantity import MILLI
+from equipoise.place.utility import DEADLINE, SIGMOID
+
+if TYPE_CHECKING:
+    from equipoise.place.bound import Bound
+    from equipoise.place.simulate import Result
+
+Ints = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)  # columns of a schedule
+COLUMNS = ("job", "slot", "machine", "workers", "servers")
+SHORT = 1e-8  # of a job's work: what may be missing at its finish, since sums of rates are not exact
+EXACT = 1e-12  # of a job's work: a job this close to done a slot earlier was done there
+SAME_UTILITY, OVER_BOUND = 1e-9, 1e-6  # relative
+NEVER = np.iinfo(np.int64).max
+MOST = np.iinfo(np.int32).max
+PROMISED = "admitted"
+
+
+def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate:
+    """Every claim of a run against its schedule: capacity, ratio, work, arrival, locality, utility; promise and bound
+    where they apply (all jobs no longer than stated under a policy that promises; a bound was computed)."""
+    seen = _Seen(result.cluster, result.jobs, np.asarray(result.schedule), result.end)
+    claimed = np.asarray(result.finish, dtype=np.int64)
+    finish = seen.finish(claimed)
+    utility = _earned(result.jobs, finish)
+    checks = [
+        _capacity(seen), _ratio(seen), _work(seen, claimed), _arrival(seen), _locality(seen, claimed),
+        _utility(utility, float(result.utility), finish),
+    ]  # fmt: skip
+    if getattr(result.policy, "promises", False) and all(job.actual <= 1.0 for job in result.jobs):
+        promised = [any(d.state == PROMISED for d in log) for log in result.decisions]
+        checks.append(_promise(np.array(promised, dtype=bool), finish))
+    known = result.bound if bound is None else bound
+    if known is not None:
+        checks.append(_bound(utility, float(known) if isinstance(known, float | int) else known.utility))
+    return Certificate(tuple(checks))
+
+
+class _Seen:
+    """What the rows say, job-slot by job-slot: cells in order of job, slot and machine, and where each job-slot begins."""
+
+    def __init__(self, cluster: Cluster, jobs: Workload, schedule: NDArray[Any], end: int) -> None:
+        self.cluster, self.jobs, self.end = cluster, jobs, end
+        n = len(jobs)
+        self.arrival = np.array([job.arrival for job in jobs], dtype=np.int64)
+        self.need = np.array([job.work * job.actual for job in jobs], dtype=float)
+        rows = schedule.reshape(-1, 5)
+        sound = (rows[:, JOB] >= 0) & (rows[:, JOB] < n) & (rows[:, MACHINE] >= 0) & (rows[:, MACHINE] < cluster.size)
+        sound &= (rows[:, SLOT] >= 0) & (rows[:, WORKERS] >= 0) & (rows[:, SERVERS] >= 0)
+        sound &= (rows[:, WORKERS] > 0) | (rows[:, SERVERS] > 0)
+        self.unsound = len(rows) - int(sound.sum())
+        if self.unsound:
+            rows = rows[sound]
+        if not _in_order(rows):
+            rows = rows[np.lexsort((rows[:, MACHINE], rows[:, SLOT], rows[:, JOB]))]
+        self.rows = rows
+        self.jobs_of, self.slots_of = rows[:, JOB], rows[:, SLOT]
+        new = np.ones(len(rows), dtype=bool)
+        new[1:] = (self.jobs_of[1:] != self.jobs_of[:-1]) | (self.slots_of[1:] != self.slots_of[:-1])
+        self.twice = int((~new[1:] & (rows[1:, MACHINE] == rows[:-1, MACHINE])).sum())
+        self.start = np.flatnonzero(new)
+        self.cells = np.diff(np.append(self.start, len(rows)))
+        self.job = self.jobs_of[self.start].astype(np.int64)
+        self.slot = self.slots_of[self.start].astype(np.int64)
+        self.width = self._total(rows[:, WORKERS])
+        self.servers = self._total(rows[:, SERVERS])
+        self.lawful = (self.slot >= self.arrival[self.job]) & (self.slot < end)
+
+    def _total(self, column: NDArray[Any]) -> Ints:
+        if not len(column):
+            return np.zeros(0, dtype=np.int64)
+        return np.add.reduceat(column, self.start, dtype=np.int64)
+
+    @cached_property
+    def together(self) -> Bools:
+        """Whether a job-slot is on one machine."""
+        machine = self.rows[:, MACHINE]
+        if not len(machine):
+            return np.zeros(0, dtype=bool)
+        first, last = np.minimum.reduceat(machine, self.start), np.maximum.reduceat(machine, self.start)
+        return np.asarray(first == last)
+
+    @cached_property
+    def kept(self) -> Floats:
+        """The part of each job-slot that works: all, less the job's restart where width or placement are not the last
+        slot's; nothing where the job may not run."""
+        restart = np.array([min(1.0, job.restart) for job in self.jobs])
+        part = np.where(self.lawful, 1.0, 0.0)
+        if not len(part) or not restart.any():
+            return part
+        stays = np.zeros(len(part), dtype=bool)
+        stays[1:] = (
+            (self.job[1:] == self.job[:-1]) & (self.slot[1:] == self.slot[:-1] + 1)
+            & (self.cells[1:] == self.cells[:-1]) & self.lawful[:-1]
+        )  # fmt: skip
+        one = np.repeat(np.where(stays, self.cells, 0), self.cells)  # how far back the same cell stood a slot before
+        here = np.arange(len(one))
+        equal = np.ones(len(one), dtype=bool)
+        for column in (MACHINE, WORKERS, SERVERS):
+            equal &= self.rows[here - one, column] == self.rows[:, column]
+        stays &= np.logical_and.reduceat(equal, self.start)
+        return np.asarray(part * np.where(stays, 1.0, 1.0 - restart[self.job]))
+
+    @cached_property
+    def gains(self) -> Floats:
+        """The part of its job's true work that each job-slot does, by the closed form of the rate law."""
+        jobs, j, w = self.jobs, self.job, self.width.astype(float)
+        tau, batch, gradient, inside, between = (
+            np.array([getattr(job, name) for job in jobs], dtype=float)
+            for name in ("time_per_sample", "batch", "gradient", "inside", "between")
+        )
+        gamma = np.array([0.0 if job.server is None else job.workers_per_server for job in jobs])
+        bandwidth = np.where(self.together, inside[j], between[j])
+        # sigma = tau + (gamma / F)(2 g / b) and w / sigma, or F w / (tau F + 2 (w - 1) g / b)
+        exchange = np.where(gamma[j] > 0, gamma[j], np.maximum(w - 1.0, 0.0)) * 2.0 * gradient[j] / bandwidth
+        return np.asarray(batch[j] * w / (tau[j] * batch[j] + exchange) / self.need[j] * self.kept)
+
+    @cached_property
+    def law(self) -> Floats:
+        """The same a second way: `Job.rate`, asked once for every job, width and locality there is."""
+        wide = int(self.width.max(initial=0)) + 1
+        keys, which = np.unique((self.job * wide + self.width) * 2 + self.together, return_inverse=True)
+        rates = np.empty(len(keys))
+        for k, key in enumerate(keys.tolist()):
+            job, width, together = key // 2 // wide, key // 2 % wide, bool(key % 2)
+            rates[k] = self.jobs[job].rate(width, together=together)
+        return np.asarray(rates[which.reshape(-1)] * self.kept)
+
+    @cached_property
+    def window(self) -> tuple[Ints, Ints]:
+        """The first slot in which each job may be, and the first in which it must be, called done (NEVER: none)."""
+        early, late = np.full(len(self.jobs), NEVER), np.full(len(self.jobs), NEVER)
+        _done(self.job, self.slot, self.law, self.need, early, late)
+        return early, late
+
+    def agrees(self, claimed: Ints) -> Bools:
+        """Whether a claimed finish (-1: none) is the slot in which the work is done, to rounding."""
+        early, late = self.window
+        when = np.where(claimed < 0, NEVER, claimed)
+        return np.asarray((early <= when) & (when <= late))
+
+    def finish(self, claimed: Ints | None = None) -> Ints:
+        """The slot in which each job is done (-1: never); where rounding leaves a choice, the claimed one."""
+        early, _ = self.window
+        own = np.where(early == NEVER, -1, early)
+        return own if claimed is None else np.where(self.agrees(claimed), claimed, own)
+
+
+@kernel
+def _done(job: Ints, slot: Ints, gain: Floats, need: Floats, early: Ints, late: Ints) -> None:
+    total = 0.0
+    for k in range(job.shape[0]):
+        j = job[k]
+        if k == 0 or job[k - 1] != j:
+            total = 0.0
+        total += gain[k]
+        if total >= need[j] * (1.0 - SHORT):
+            early[j] = min(early[j], slot[k])
+        if total >= need[j] * (1.0 - EXACT):
+            late[j] = min(late[j], slot[k])
+
+
+def _in_order(rows: NDArray[Any]) -> bool:
+    """Whether rows go up by job, then slot, then machine."""
+    a, b = rows[:-1], rows[1:]
+    up = b[:, MACHINE] >= a[:, MACHINE]
+    for column in (SLOT, JOB):
+        up = (b[:, column] > a[:, column]) | ((b[:, column] == a[:, column]) & up)
+    return bool(up.all())
+
+
+def _earned(jobs: Workload, finish: Ints) -> float:
+    """The worth of all finished jobs, from the formulas of spec section 1."""
+    done = finish >= 0
+    if not done.any():
+        return 0.0
+    kind = np.array([job.utility.kind for job in jobs])[done]
+    value, rate, when = np.array([job.utility.parameters for job in jobs], dtype=float)[done].T
+    late = (finish - np.array([job.arrival for job in jobs], dtype=np.int64))[done].astype(float)
+    sigmoid = value / (1.0 + np.exp(np.minimum(rate * (late - when), 700.0)))
+    step = np.where(late <= when, value, 0.0)
+    line = value * np.maximum(0.0, 1.0 - late / np.where(when > 0, when, 1.0))
+    return float(np.where(kind == SIGMOID, sigmoid, np.where(kind == DEADLINE, step, line)).sum())
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _capacity(seen: _Seen) -> Check:
+    """Exact whole milli-units, summed over the jobs on a machine in a slot."""
+    cluster, rows = seen.cluster, seen.rows
+    kinds = _count(len(cluster.resources), "resource")
+    checked = f"{_count(cluster.size, 'machine')} x {_count(seen.end, 'slot')} x {kinds}"
+    meaning = f"The most that any machine holds over its capacity in any slot, in units; {checked}"
+    if not len(rows):
+        return Check.at_most("capacity", 0.0, 0.0, f"{meaning}; the schedule is empty.")
+    place = rows[:, SLOT].astype(np.int64) * cluster.size + rows[:, MACHINE]
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    start = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+    most = int(np.diff(np.append(start, len(place))).max())
+    place = place[start]
+    job, workers, servers = (rows[order, column] for column in (JOB, WORKERS, SERVERS))
+    capacity = cluster.capacity[cluster.type_of]
+    excess, where = 0, ""
+    for r, name in enumerate(cluster.resources):
+        worker = np.array([one.worker.get(name, 0) for one in seen.jobs], dtype=np.int64)
+        server = np.array([(one.server or {}).get(name, 0) for one in seen.jobs], dtype=np.int64)
+        largest = int(worker.max()) * int(workers.max()) + int(server.max()) * int(servers.max())
+        whole: Any = np.int64 if largest * most < 2**63 else object  # Python's integers where 64 bits do not hold it
+        held = worker.astype(whole)[job] * workers + server.astype(whole)[job] * servers
+        over = np.add.reduceat(held, start) - capacity[place % cluster.size, r]
+        worst = int(over.argmax())
+        if over[worst] > excess:
+            excess = int(over[worst])
+            machine, slot = cluster.names[int(place[worst] % cluster.size)], int(place[worst]) // cluster.size
+            where = f"; the worst: {name} of {machine} in slot {slot}"
+    return Check.at_most("capacity", excess / MILLI, 0.0, f"{meaning}{where}.")
+
+
+def _ratio(seen: _Seen) -> Check:
+    jobs, j, w = seen.jobs, seen.job, seen.width
+    gamma = np.array([0 if job.server is None else job.workers_per_server for job in jobs], dtype=np.int64)[j]
+    widest = np.array([job.widest for job in jobs], dtype=np.int64)[j]
+    wanted = np.where(gamma > 0, -(-w // np.maximum(gamma, 1)), 0)
+    wrong = (seen.servers != wanted) | (w > widest) | (w == 0)
+    return Check.at_most(
+        "ratio", int(wrong.sum()), 0.0,
+        f"Job-slots without workers, with more than the job may have, or with servers other than ceil(w / gamma); "
+        f"{_count(len(w), 'job-slot')}{_first(seen, wrong)}.",
+    )  # fmt: skip
+
+
+def _first(seen: _Seen, wrong: Bools) -> str:
+    """Where the first wrong job-slot is."""
+    if not wrong.any():
+        return ""
+    k = int(wrong.argmax())
+    return f"; the first: {_named(seen.jobs[int(seen.job[k])])} in slot {int(seen.slot[k])}"
+
+
+def _named(job: Job) -> str:
+    return f"job {job.id!r}"
+
+
+def _work(seen: _Seen, claimed: Ints) -> Check:
+    """Sums of the closed form, job by job, up to and after the finish."""
+    n, done = len(seen.jobs), claimed >= 0
+    by_finish = seen.slot <= claimed[seen.job]
+    through = np.bincount(seen.job[by_finish], seen.gains[by_finish], n)
+    total = np.bincount(seen.job, seen.gains, n)
+    truly = np.where(seen.agrees(claimed), np.where(done, claimed, NEVER), seen.window[0])
+    beyond = seen.slot > truly[seen.job]  # cells held when the job was already done
+    idle = np.bincount(seen.job[beyond], seen.gains[beyond], n)
+    wrong = np.where(done, np.maximum(1.0 - through, idle), np.where(total >= 1.0 - EXACT, 1.0, 0.0))
+    wrong = np.maximum(wrong, 0.0)
+    worst = float(wrong.max(initial=0.0))
+    where = f"; the worst: {_named(seen.jobs[int(wrong.argmax())])}" if worst > SHORT else ""
+    return Check.at_most(
+        "work", worst, SHORT,
+        f"The largest part of a finished job's true work missing at its finish or done after it (1: done, and not called "
+        f"finished); {_count(int(done.sum()), 'finished job')} of {n:,}{where}.",
+    )  # fmt: skip
+
+
+def _arrival(seen: _Seen) -> Check:
+    outside = int(seen.cells[~seen.lawful].sum())
+    return Check.at_most(
+        "arrival", outside + seen.unsound + seen.twice, 0.0,
+        f"Cells before their job arrived, at or after the end (slot {seen.end:,}), on a machine or of a job there is not, "
+        f"empty, negative or given twice; {_count(len(seen.rows) + seen.unsound, 'cell')}{_first(seen, ~seen.lawful)}.",
+    )  # fmt: skip
+
+
+def _locality(seen: _Seen, claimed: Ints) -> Check:
+    wrong = ~seen.agrees(claimed)
+    together = int(seen.together.sum())
+    where = ""
+    if wrong.any():
+        j = int(wrong.argmax())
+        where = f"; the first: {_named(seen.jobs[j])}, {_told(claimed[j])} claimed, {_told(seen.finish()[j])} found"
+    return Check.at_most(
+        "locality", int(wrong.sum()), 0.0,
+        f"Jobs whose finish is another when rates follow the machines they were on; {_count(together, 'job-slot')} on one "
+        f"machine, {len(seen.job) - together:,} spread{where}.",
+    )  # fmt: skip
+
+
+def _told(finish: int) -> str:
+    return "no finish" if finish < 0 else f"slot {int(finish):,}"
+
+
+def _utility(found: float, claimed: float, finish: Ints) -> Check:
+    scale = max(abs(found), abs(claimed))
+    off = abs(found - claimed) / scale if scale else 0.0
+    return Check.at_most(
+        "utility", off, SAME_UTILITY,
+        f"The worth of the finish slots found, {found:.6g} from {_count(int((finish >= 0).sum()), 'job')}, against the "
+        f"{claimed:.6g} claimed (relative).",
+    )  # fmt: skip
+
+
+def _promise(promised: Bools, finish: Ints) -> Check:
+    broken = int((promised & (finish < 0)).sum())
+    return Check.at_most(
+        "promise", broken, 0.0,
+        f"Jobs told they were admitted and not finished by the end, no job being longer than stated; "
+        f"{_count(int(promised.sum()), 'promise')}.",
+    )  # fmt: skip
+
+
+def _bound(utility: float, bound: float) -> Check:
+    over = (utility - bound) / bound if bound > 0 else utility
+    return Check.at_most(
+        "bound", over, OVER_BOUND,
+        f"Utility {utility:.6g} over the upper bound {bound:.6g}, relative: no schedule may be worth more.",
+    )  # fmt: skip
+
+
+# Schedules as files.
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A schedule by names: codes into `jobs` and `machines`, and the line each row stands on."""
+
+    source: str
+    jobs: tuple[str, ...]
+    machines: tuple[str, ...]
+    table: Int32s = field(repr=False)  # job code, slot, machine code, workers, servers
+    lines: Ints = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @classmethod
+    def of(cls, rows: Rows | Iterable[tuple[str, int, str, int, int]]) -> Rows:
+        """The same, or plain tuples (job, slot, machine, workers, servers); a row's line is then its number from 1."""
+        if isinstance(rows, Rows):
+            return rows
+        reading = _Reading("schedule")
+        for k, row in enumerate(rows):
+            reading.add(k + 1, [str(cell) for cell in row])
+        return reading.rows()
+
+
+class _Reading:
+    """Rows as they come, kept small: names as codes, numbers in 32 bits."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.codes: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        self.table, self.lines = array("i"), array("q")
+
+    def add(self, line: int, row: list[str]) -> None:
+        if len(row) != len(COLUMNS):
+            raise self.error(line, f"{len(row)} cells; expected {len(COLUMNS)}: {','.join(COLUMNS)}")
+        jobs, machines = self.codes
+        job, slot, machine, workers, servers = row
+        try:
+            numbers = [self.whole(cell) for cell in (slot, workers, servers)]
+        except ValueError:
+            at = next(k for k in (SLOT, WORKERS, SERVERS) if not _is_whole(row[k]))
+            message = f"{COLUMNS[at]} is {row[at][:40]!r}; expected a whole number from 0 to {MOST:,}"
+            raise self.error(line, message) from None
+        if numbers[1] == numbers[2] == 0:
+            raise self.error(line, "no workers and no servers; leave the row out")
+        self.table.extend(
+            (jobs.setdefault(job.strip(), len(jobs)), numbers[0], machines.setdefault(machine.strip(), len(machines)),
+             numbers[1], numbers[2])
+        )  # fmt: skip
+        self.lines.append(line)
+
+    @staticmethod
+    def whole(cell: str) -> int:
+        if not _is_whole(cell):
+            raise ValueError
+        return int(cell)
+
+    def error(self, line: int, message: str) -> InputError:
+        return InputError(f"{self.source}, line {line}: {message}")
+
+    def rows(self) -> Rows:
+        jobs, machines = self.codes
+        table = np.frombuffer(self.table, dtype=np.int32).reshape(-1, 5) if len(self.table) else np.empty((0, 5), "i4")
+        lines = np.frombuffer(self.lines, dtype=np.int64) if len(self.lines) else np.empty(0, np.int64)
+        return Rows(self.source, tuple(jobs), tuple(machines), table, lines)
+
+
+def _is_whole(cell: str) -> bool:
+    cell = cell.strip()
+    return cell.isascii() and cell.isdigit() and len(cell) <= 10 and int(cell) <= MOST
+
+
+def write_schedule(result: Result, path: str | Path) -> None:
+    """The schedule of a run as CSV: job,slot,machine,workers,servers, by job ids and machine names."""
+    names, ids = result.cluster.names, [job.id for job in result.jobs]
+    _by_name(names)
+    with Path(path).open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for k in range(0, len(result.schedule), 65536):
+            block = result.schedule[k : k + 65536].tolist()
+            writer.writerows((ids[j], t, names[h], w, s) for j, t, h, w, s in block)
+
+
+def read_schedule(path: str | Path) -> Rows:
+    """A schedule from CSV with the columns job,slot,machine,workers,servers, in this order."""
+    path = Path(path)
+    reading = _Reading(str(path))
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream, strict=True)
+            header = next(reader, [])
+            if tuple(cell.strip() for cell in header) != COLUMNS:
+                given = ",".join(header)[:80]
+                raise reading.error(1, f"the header is {given!r}; expected {','.join(COLUMNS)}")
+            for row in reader:
+                if row:
+                    reading.add(reader.line_num, row)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; check the path (from {Path.cwd()})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); expected a CSV file") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; save it as UTF-8") from None
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: not CSV ({error}); correct it there") from None
+    return reading.rows()
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a schedule made by anybody comes to. `finish` is by job id, None where the job is never done."""
+
+    certificate: Certificate
+    finish: dict[str, int | None]
+    utility: float
+    schedule: Int32s = field(repr=False)  # as in a Result
+
+    @property
+    def completed(self) -> int:
+        return sum(slot is not None for slot in self.finish.values())
+
+
+def verify_files(
+    cluster: Cluster,
+    jobs: Iterable[Job],
+    schedule_rows: Rows | Iterable[tuple[str, int, str, int, int]],
+    *,
+    end: int,
+    finish: Mapping[str, int | None] | None = None,
+) -> Verified:
+    """Certify rows by names, and say when each job is done and what that is worth.
+
+    `finish` is what is claimed, by job id (None or left out: not finished); without it there is nothing to compare with,
+    and only capacity, ratio and arrival are certified.
+    """
+    workload, rows = Workload.of(jobs), Rows.of(schedule_rows)
+    for job in workload:
+        cluster.demand(job.worker, _named(job)), cluster.demand(job.server or {}, _named(job))
+    index = {job.id: j for j, job in enumerate(workload)}
+    table = rows.table.copy()
+    table[:, JOB] = _coded(rows, JOB, rows.jobs, index)
+    table[:, MACHINE] = _coded(rows, MACHINE, rows.machines, _by_name(cluster.names))
+    _refuse_twice(rows, table)
+    seen = _Seen(cluster, workload, table, end)
+    checks = [_capacity(seen), _ratio(seen), _arrival(seen)]
+    claimed = None
+    if finish is not None:
+        for name in finish:
+            if name not in index:
+                raise InputError(f"finish: unknown job {name!r}; it is not among the {len(index):,} jobs given")
+        told = [finish.get(job.id) for job in workload]
+        claimed = np.array([-1 if slot is None else int(slot) for slot in told], dtype=np.int64)
+        checks[2:2] = [_work(seen, claimed)]
+        checks.append(_locality(seen, claimed))
+    found = seen.finish(claimed)
+    by_id = {job.id: None if slot < 0 else int(slot) for job, slot in zip(workload, found, strict=True)}
+    return Verified(Certificate(tuple(checks)), by_id, _earned(workload, found), seen.rows)
+
+
+def _by_name(names: tuple[str, ...]) -> dict[str, int]:
+    out = {name: h for h, name in enumerate(names)}
+    if len(out) < len(names):
+        twice = next(name for h, name in enumerate(names) if out[name] != h)
+        raise InputError(f"two machines have the name {twice!r}; give the machine types of the cluster different names")
+    return out
+
+
+def _coded(rows: Rows, column: int, given: tuple[str, ...], known: Mapping[str, int]) -> Int32s:
+    """Names as numbers; the first row with a name nobody knows is refused."""
+    codes = np.array([known.get(name, -1) for name in given], dtype=np.int32)
+    out = codes[rows.table[:, column]] if len(rows) else np.empty(0, np.int32)
+    if (out < 0).any():
+        k = int((out < 0).argmax())
+        name, line = given[rows.table[k, column]], int(rows.lines[k])
+        kind = COLUMNS[column]
+        raise InputError(
+            f"{rows.source}, line {line}: unknown {kind} {name!r}; expected one of the {len(known):,} given"
+        )
+    return out
+
+
+def _refuse_twice(rows: Rows, table: Int32s) -> None:
+    order = np.lexsort((rows.lines, table[:, MACHINE], table[:, SLOT], table[:, JOB]))
+    ordered = table[order][:, [JOB, SLOT, MACHINE]]
+    again = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
+    if len(again):
+        k = min(again, key=lambda i: int(rows.lines[order[i + 1]]))
+        first, line = int(rows.lines[order[k]]), int(rows.lines[order[k + 1]])
+        message = "the same job, slot and machine as line"
+        raise InputError(f"{rows.source}, line {line}: {message} {first}; expected one row for each")
