@@ -49,7 +49,7 @@ def assert_sound(b: book.Book, taken: np.ndarray) -> None:
                 assert b.bucket[row, g] == bucket
                 assert b.earlier[row, g] == (groups[place - 1] if place else book.NONE)
                 machines = chain(b.first[row, g], b.after[row])
-                assert len(machines) == b.count[row, g] > 0
+                assert len(machines) == b.members[row, g] > 0
                 for k, h in enumerate(machines):
                     assert b.group[row, h] == g
                     assert b.kind[h] == b.type[row, g]
@@ -64,7 +64,7 @@ def assert_sound(b: book.Book, taken: np.ndarray) -> None:
                 listed.append(g)
                 members += machines
         assert sorted(members) == list(range(len(b.kind)))
-        assert b.count[row, listed].sum() == len(b.kind)
+        assert b.members[row, listed].sum() == len(b.kind)
         kinds = {(int(b.type[row, g]), *b.used[row, g].tolist()) for g in listed}
         assert len(kinds) == len(listed), "two groups of machines used alike"
         spare = b.spare[row, : b.spares[row]].tolist()

@@ -7,7 +7,6 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from pytest import approx
 
 from equipoise.errors import InputError
 from equipoise.place import policies, prices
@@ -69,17 +68,21 @@ def test_the_head_of_the_line_blocks():
 
 
 def test_fifo_stays_where_it_started_though_a_better_place_frees():
-    """Three beside two holes of two: the wide job starts spread at half speed, and never gathers on the freed machine."""
-    slow = {"gradient": 1.0, "between": 2 * 3 / 4 * 1.0}  # 4 workers apart: 4 / (4/4 + (2 * 3/4) g / b) = 2 a slot
-    jobs = [job("a", 2, 2), job("b", 4, 2), job("c", 12, 4, **slow)]
+    """Two holes of one: the last job starts apart, 1 sample a slot instead of 2, and never gathers when a machine frees."""
+    last = job("c", 4, 2, gradient=1.0, between=1.0)  # apart 2 / (1 + g/b) a slot
+    jobs = [job("a", 3, 3), job("b", 9, 3), last]
     result = run(gpus(4, 4), jobs, policies.FIFO())
-    placed = [by[2] for by in seats(result).values() if 2 in by]
-    assert result.finish.tolist() == [0, 1, 2]  # a and b share a machine, so c has the other to itself: 4 a slot
-    assert len(set(placed)) == 1
-    jobs = [job("a", 2, 2), job("b", 6, 3), job("c", 12, 4, **slow)]
-    result = run(gpus(4, 4), jobs, policies.FIFO())
-    placed = [by[2] for by in seats(result).values() if 2 in by]
-    assert placed == [frozenset({(0, 2, 0), (1, 1, 0)})] * 0 or len(set(placed)) == 1
+    assert result.finish.tolist() == [0, 2, 3]
+    assert [by[2] for by in seats(result).values()] == [frozenset({(0, 1, 0), (1, 1, 0)})] * 4
+
+
+def test_moving_is_free_without_a_restart_time_so_a_spread_job_gathers():
+    """Twice three beside it, both due first: apart in slot 0 (1 sample), together from slot 1 on (2 a slot)."""
+    slow = job("c", 7, 2, gradient=1.0, between=1.0)
+    jobs = [job("a", 3, 3), job("b", 9, 3), slow]
+    assert run(gpus(4, 4), jobs, policies.SRTF()).finish.tolist() == [0, 2, 3]
+    stays = run(gpus(4, 4), [*jobs[:2], slow.but(restart=0.001)], policies.SRTF())
+    assert [by[2] for by in seats(stays).values()] == [frozenset({(0, 1, 0), (1, 1, 0)})] * 8
 
 
 # SRTF
@@ -90,7 +93,7 @@ def test_srtf_beats_fifo_in_mean_completion():
     jobs = [job("a", 4, 2), job("b", 4, 4), job("c", 1, 1)]
     srtf, fifo = run(gpus(4), jobs, policies.SRTF()), run(gpus(4), jobs, policies.FIFO())
     assert srtf.finish.tolist() == [2, 0, 1]
-    assert (srtf.completion.mean(), fifo.completion.mean()) == (approx(2.0), approx(3.0))
+    assert (srtf.completion.mean(), fifo.completion.mean()) == (pytest.approx(2.0), pytest.approx(3.0))
 
 
 def test_srtf_preempts():
@@ -168,7 +171,7 @@ def test_drf_gives_what_its_authors_work_out():
         job("a", 100, 50, worker={"cpu": 1, "memory": 4}),
         job("b", 100, 50, worker={"cpu": 3, "memory": 1}),
     ]
-    assert widths(run(cluster, jobs, policies.DRF(), slots=20), 0) == {0: 3, 1: 2}
+    assert widths(run(cluster, jobs, policies.DRF()), 0) == {0: 3, 1: 2}
 
 
 def test_identical_jobs_have_equal_dominant_shares_within_one_worker():
@@ -185,11 +188,35 @@ def test_drf_seats_together_what_it_can():
     assert seats(result)[0] == {0: frozenset({(0, 4, 0)}), 1: frozenset({(1, 4, 0)})}
 
 
+def test_drf_gathers_what_filling_scattered():
+    """Filled in turns, the widest of three would sit two and two on both machines; seated first it has one to itself."""
+    jobs = [job("a", 40, 4), job("b", 40, 2), job("c", 40, 2)]
+    got = seats(run(gpus(4, 4), jobs, policies.DRF()))[0]
+    assert got == {0: frozenset({(0, 4, 0)}), 1: frozenset({(1, 2, 0)}), 2: frozenset({(1, 2, 0)})}
+
+
+def test_drf_sits_where_filling_put_it_when_the_wide_first_leave_no_room():
+    """Best fit would put the wide job on the only machine with what the other needs: both CPUs beside a GPU."""
+    cluster = Cluster(
+        (Machine({"gpu": 1, "cpu": 2}), Machine({"gpu": 0, "cpu": 9}), Machine({"gpu": 99, "cpu": 0})),
+    )
+    jobs = [job("narrow", 9, 1, worker={"gpu": 1, "cpu": 2}), job("wide", 18, 2, worker={"cpu": 1})]
+    got = seats(run(cluster, jobs, policies.DRF()))[0]
+    assert got == {0: frozenset({(0, 1, 0)}), 1: frozenset({(1, 2, 0)})}
+
+
 def test_drf_counts_a_server_when_one_is_due():
     """Six CPUs, one each for workers and servers, two workers a server: four workers and two servers fit, not five."""
     cluster = Cluster((Machine({"cpu": 6}),))
     one = job("a", 40, 6, worker={"cpu": 1}, server={"cpu": 1}, workers_per_server=2)
     assert seats(run(cluster, [one], policies.DRF()))[0] == {0: frozenset({(0, 4, 2)})}
+
+
+def test_drf_leaves_the_scarce_machine_to_the_worker():
+    """The one machine with a GPU has the most CPUs free too, but not enough for both: the server goes to the other."""
+    cluster = Cluster((Machine({"gpu": 1, "cpu": 3}), Machine({"gpu": 0, "cpu": 2})))
+    one = job("a", 4, 1, worker={"gpu": 1, "cpu": 2}, server={"cpu": 2}, workers_per_server=4)
+    assert seats(run(cluster, [one], policies.DRF()))[0] == {0: frozenset({(0, 1, 0), (1, 0, 1)})}
 
 
 # Dorm-style
@@ -228,7 +255,7 @@ def test_oasis_plans_as_if_apart_and_is_done_early_if_together():
     one = job("a", 16, 4, server={"cpu": 1}, workers_per_server=4, gradient=1.0, between=2.0)  # sigma_e = 1 + 2g/b
     oasis = run(cluster, [one], policies.OASiS(prices=prices.Fixed()))
     pdors = run(cluster, [one], policies.PDORS(prices=prices.Fixed()))
-    assert (oasis.decisions[0][0].worth, pdors.decisions[0][0].worth) == (approx(99.3), approx(99.7))
+    assert (oasis.decisions[0][0].worth, pdors.decisions[0][0].worth) == (pytest.approx(99.3), pytest.approx(99.7))
     assert (oasis.finish.tolist(), pdors.finish.tolist()) == ([3], [3])
     assert len(oasis.schedule) == 4  # and holds nothing afterwards
 
@@ -326,6 +353,16 @@ def test_what_can_never_run_is_refused_and_blocks_nobody(policy: Policy):
     assert result.decisions[3][0].reason == "waiting"
 
 
+@pytest.mark.parametrize("policy", SLOTWISE, ids=lambda p: p.label)
+def test_a_job_whose_server_leaves_no_room_for_a_worker_is_refused(policy: Policy):
+    """One CPU: a worker fits it, a server fits it, the two do not. The job behind runs."""
+    cluster = Cluster((Machine({"cpu": 1}),))
+    pair = job("pair", 1, 1, worker={"cpu": 1}, server={"cpu": 1})
+    result = run(cluster, [pair, job("one", 1, 1, worker={"cpu": 1})], policy)
+    assert result.decisions[0][-1].reason == "infeasible_alone"
+    assert result.finish.tolist() == [-1, 0]
+
+
 def test_a_width_the_cluster_cannot_hold_is_cut_to_what_it_can():
     """Ten workers want a server each; six CPUs hold three pairs. FIFO runs it three wide rather than wait for ever."""
     cluster = Cluster((Machine({"cpu": 2}, 3),))
@@ -336,9 +373,10 @@ def test_a_width_the_cluster_cannot_hold_is_cut_to_what_it_can():
 
 
 def test_without_a_requested_width_a_job_has_what_one_machine_holds():
-    """At most eight workers, machines of three: three; and one no machine could hold runs nowhere but is refused."""
+    """At most eight workers, machines of three: three. With machines of three and eight: eight."""
     one = job("a", 6, 8).but(requested=None)
     assert widths(run(gpus(3, 3, 3), [one], policies.FIFO()), 0) == {0: 3}
+    assert widths(run(gpus(3, 8), [one], policies.FIFO()), 0) == {0: 8}
 
 
 @pytest.mark.parametrize("name", ["FIFO", "fifo", "Dorm-style", "dorm", "srtf", "LAS", "drf", "pdors"])
@@ -346,6 +384,11 @@ def test_named_finds_a_policy_by_label_or_class(name: str):
     """Upper and lower case are the same."""
     found = policies.named(name)
     assert name.lower() in (found.label.lower(), type(found).__name__.lower())
+
+
+def test_oasis_has_recalled_prices_unless_told():
+    pytest.importorskip("equipoise.place.prices.recalled")
+    assert policies.named("oasis").prices.name == "recalled"  # type: ignore[attr-defined]
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():

@@ -4,10 +4,11 @@ from equipoise.place import policies, prices, traces
 from equipoise.place.bound import Bound, bound
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Job, Workload
-from equipoise.place.simulate import Result, simulate
+from equipoise.place.simulate import Policy, Result, Session, simulate
 from equipoise.place.utility import Deadline, Linear, Sigmoid
+from equipoise.place.verify import verify
 
 __all__ = [
-    "Bound", "Cluster", "Deadline", "Job", "Linear", "Machine", "Result", "Sigmoid", "Workload", "bound", "policies",
-    "prices", "simulate", "traces",
+    "Bound", "Cluster", "Deadline", "Job", "Linear", "Machine", "Policy", "Result", "Session", "Sigmoid", "Workload", "bound",
+    "policies", "prices", "simulate", "traces", "verify",
 ]  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -45,6 +46,9 @@ class Machine:
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "name", str(name))
 
+    def __hash__(self) -> int:
+        return hash((tuple(self.capacity.items()), self.count, self.name))
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -53,7 +57,6 @@ class Cluster:
     machines: tuple[Machine, ...]
     inside: float = 2.5e9  # 20 Gbps: what a job without its own numbers has inside a machine
     between: float = 1.25e8  # 1 Gbps: and between machines
-    _names: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         machines = self.machines
@@ -96,11 +99,23 @@ class Cluster:
         return np.array([float(sum(m.count * m.capacity.get(r, 0) for m in self.machines)) for r in self.resources])
 
     @cached_property
+    def counts(self) -> Ints:
+        """How many machines of each type."""
+        return np.array([m.count for m in self.machines], dtype=np.int64)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        """A name for every machine id: the type's own, with a number where there are several."""
-        if self._names:
-            return self._names
-        return tuple(f"{m.name}-{k}" if m.count > 1 else m.name for m in self.machines for k in range(m.count))
+        """A name for every machine id: the type's own, with a number where several have it."""
+        often: Counter[str] = Counter()
+        for m in self.machines:
+            often[m.name] += m.count
+        given: Counter[str] = Counter()
+        names = []
+        for m in self.machines:
+            for _ in range(m.count):
+                names.append(f"{m.name}-{given[m.name]}" if often[m.name] > 1 else m.name)
+                given[m.name] += 1
+        return tuple(names)
 
     def demand(self, wants: Mapping[str, int], who: str) -> Ints:
         """A demand in milli-units as a row in the cluster's order of resources; a resource nobody has is refused."""

@@ -67,17 +67,19 @@ def carry_out(cells: Int32s, first: int, shape: Shape, left: float) -> tuple[int
 
 
 @kernel
-def fastest(capacity: Ints, shape: Shape) -> float:
+def fastest(capacity: Ints, counts: Ints, shape: Shape) -> float:
     """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
     widest = shape.together.shape[0] - 1
     best = 0.0
     for k in range(capacity.shape[0]):
         for w in range(1, fits_together(capacity[k], shape.worker, shape.server, shape.per_server, widest) + 1):
             best = max(best, shape.together[w])
-    server_fits = shape.per_server == 0
+    apart = shape.per_server == 0
     for k in range(capacity.shape[0]):
-        server_fits = server_fits or bool(np.all(capacity[k] >= shape.server))
-    if server_fits:
+        for other in range(capacity.shape[0]):
+            if (k != other or counts[k] > 1) and np.all(capacity[k] >= shape.worker):
+                apart = apart or bool(np.all(capacity[other] >= shape.server))
+    if apart:
         for w in range(1 if shape.per_server > 0 else 2, widest + 1):
             best = max(best, shape.apart[w])
     return best
@@ -89,16 +91,19 @@ class Desk:
     def __init__(self, cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None) -> None:
         if slots is None and horizon is None:
             raise InputError("say how far ahead is planned: slots=T (a fixed end) or horizon=N (rolling)")
-        self.cluster, self.jobs = cluster, jobs
+        for name, value in (("slots", slots), ("horizon", horizon)):
+            if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
+                raise InputError(f"{name} is {value!r}; expected a whole number of slots, 1 or more")
+        self.cluster, self.jobs, self.slots = cluster, jobs, slots
         latest = max((job.arrival for job in jobs), default=0)
-        self.end = slots if slots is not None else latest + int(horizon or 0)
-        self.horizon = min(horizon or self.end, self.end)
+        self.end = int(slots) if slots is not None else latest + int(horizon or 0)
+        self.horizon = min(int(horizon or self.end), self.end)
         self.now = 0
         n = len(jobs)
         self.shapes = [shape_of(job, cluster) for job in jobs]
         self.arrival = np.array([job.arrival for job in jobs], dtype=np.int64)
         self.work = np.array([job.work for job in jobs], dtype=float)
-        self.fastest = np.array([fastest(cluster.capacity, shape) for shape in self.shapes])
+        self.fastest = np.array([fastest(cluster.capacity, cluster.counts, shape) for shape in self.shapes])
         self.worth_kind = np.array([job.utility.kind for job in jobs], dtype=np.int64)
         self.worth_parameters = np.array([job.utility.parameters for job in jobs], dtype=float).reshape(n, 3)
         self.done = np.zeros(n)  # samples carried out

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.errors import unknown_name
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner import book as books
+from equipoise.place.planner.dynamic import UNITS, fill_by_units
 from equipoise.place.planner.hull import hull_fill, new_choice, new_hull, new_pool
 from equipoise.place.planner.options import new_options
 from equipoise.place.planner.seat import SLOT, seat, seat_width, take
@@ -19,6 +21,7 @@ Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 PATIENCE = 48  # slots without a better schedule after which a flat utility is looked at no further
+METHODS = ("hull", "dynamic")  # ways to choose a schedule from the slots' options
 NO_CELLS = np.empty((0, 4), np.int32)
 HOPEFUL = 0.25  # of its slots a job with a restart time is first thought to change in; else in all of them
 
@@ -42,9 +45,13 @@ class Planner:
     """State of the slots now..now+window-1. Prices: base[t, r] exp(growth_r used / capacity), base by the slot's row."""
 
     def __init__(
-        self, cluster: Cluster, window: int, growth: Floats, base: Floats, *, patience: int = PATIENCE
-    ) -> None:
+        self, cluster: Cluster, window: int, growth: Floats, base: Floats, *, patience: int = PATIENCE,
+        method: str = "hull", units: int = UNITS,
+    ) -> None:  # fmt: skip
+        if method not in METHODS:
+            raise unknown_name("method", str(method), METHODS)
         self.cluster, self.window, self.patience = cluster, window, patience
+        self.method, self.units = method, units
         rows = np.broadcast_to(base, (window, len(cluster.resources)))
         self.book = books.new_book(cluster, window, growth, rows)
         self.now = 0
@@ -75,10 +82,7 @@ class Planner:
         covered = False
         for share in (HOPEFUL, 1.0) if shape.restart > 0.0 else (1.0,):
             keep = 1.0 - min(1.0, shape.restart) * share
-            covered, _, cost, last = hull_fill(
-                self.book, shape, keep, work, start, end, value, floor, self.patience,
-                self._options, self._hull, self._pool, self._choice,
-            )  # fmt: skip
+            covered, cost, last = self._fill(shape, keep, work, start, end, value, floor)
             if last < 0:
                 return covered, None
             cells, missing = self._seat(shape, work, start, last, before)
@@ -86,6 +90,21 @@ class Planner:
                 worth = float(value[cells[-1, SLOT] - start])
                 return True, Plan(cells, worth - cost, cost, worth)
         return covered, None
+
+    def _fill(
+        self, shape: Shape, keep: float, work: float, start: int, end: int, value: Floats, floor: float
+    ) -> tuple[bool, float, int]:
+        """The best choice of options by the method: whether there is any, its cost and last slot (-1: none pays)."""
+        if self.method == "dynamic":
+            covered, _, cost, last = fill_by_units(
+                self.book, shape, keep, work, start, end, value, floor, self.units, self._options, self._choice
+            )
+        else:
+            covered, _, cost, last = hull_fill(
+                self.book, shape, keep, work, start, end, value, floor, self.patience,
+                self._options, self._hull, self._pool, self._choice,
+            )  # fmt: skip
+        return covered, cost, last
 
     def _seat(self, shape: Shape, work: float, start: int, last: int, before: Int32s) -> tuple[Int32s, float]:
         slots = int(np.count_nonzero(self._choice.width[: last + 1 - start]))

@@ -19,7 +19,8 @@ Floats = NDArray[np.float64]
 ENOUGH = 64  # candidate machines after which a scan may stop, once they hold twice the width
 MOST = 512  # candidate machines a slot at most, and twice the width
 AS_THEY_COME, SERVERS_AFTER, SERVERS_APART, SERVERS_TIGHT = 0, 1, 2, 3  # orders in which a width is filled
-ORDERS = 4
+PARTS = (0.75, 0.5)  # of the width reached where room is short: servers are also set apart for so many workers only
+ORDERS = 4 + len(PARTS)
 DEARER = 1.5  # a worker pushed off a machine is thought to cost this much of the dearest worker that is needed,
 BEYOND_PRICE = 1e6  # or, where room is short, so much of it that only room counts
 LOOK_AHEAD = 8  # servers are put on a machine in the number that is cheapest each, at the loss of so many more workers
@@ -81,10 +82,10 @@ def slot_options(book: Book, row: int, shape: Shape, out: Options) -> int:
             workers, room = limit, most_servers
             for r in range(resources):
                 out.free[n, r] = book.capacity[kind, r] - book.used[row, g, r]
-                if worker[r] > 0:
-                    workers = min(workers, out.free[n, r] // worker[r])
-                if server[r] > 0:
-                    room = min(room, out.free[n, r] // server[r])
+                if out.free[n, r] < workers * worker[r]:
+                    workers = _quotient(out.free[n, r], worker[r])
+                if out.free[n, r] < room * server[r]:
+                    room = _quotient(out.free[n, r], server[r])
             if workers > 0 or room > 0:
                 price_worker, price_server = 0.0, 0.0
                 for r in range(resources):
@@ -92,8 +93,11 @@ def slot_options(book: Book, row: int, shape: Shape, out: Options) -> int:
                     price_worker += worker[r] * price
                     price_server += server[r] * price
                 here = fits_together(out.free[n], worker, server, per_server, limit) if workers > 0 else 0
+                servers = 0
                 for w in range(1, here + 1):
-                    cost = w * price_worker + servers_for(w, per_server) * price_server
+                    if servers * per_server < w and per_server > 0:
+                        servers += 1
+                    cost = w * price_worker + servers * price_server
                     if cost < out.together[w]:
                         out.together[w] = cost
                         out.holder[w] = n
@@ -139,15 +143,9 @@ def _spread(shape: Shape, limit: int, n: int, out: Options) -> None:
     _in_turn(shape, limit, n, by_worker, by_server, SERVERS_AFTER, out)
     reached = _reserved(shape, limit, n, by_worker, by_server, DEARER, SERVERS_APART, out)
     if reached < limit:
-        _reserved(shape, limit, n, by_worker, by_server, BEYOND_PRICE, SERVERS_TIGHT, out)
-
-
-@kernel
-def _fits(free: Ints, amount: Ints) -> bool:
-    for r in range(amount.shape[0]):
-        if free[r] < amount[r]:
-            return False
-    return True
+        reached = max(reached, _reserved(shape, limit, n, by_worker, by_server, BEYOND_PRICE, SERVERS_TIGHT, out))
+        for k in range(len(PARTS)):
+            _reserved(shape, int(PARTS[k] * reached), n, by_worker, by_server, DEARER, SERVERS_TIGHT + 1 + k, out)
 
 
 @kernel
@@ -162,29 +160,24 @@ def _quotient(a: int, b: int) -> int:
 
 
 @kernel
-def _times(free: Ints, amount: Ints, most: int) -> int:
-    """How often an amount fits, at most `most`."""
+def _times(free: Ints, c: int, amount: Ints, most: int) -> int:
+    """How often an amount fits into free[c], at most `most`."""
     for r in range(amount.shape[0]):
-        if free[r] < most * amount[r]:
-            most = _quotient(free[r], amount[r])
+        if free[c, r] < most * amount[r]:
+            most = _quotient(free[c, r], amount[r])
     return most
-
-
-@kernel
-def _offer(out: Options, w: int, cost: float, order: int) -> None:
-    if cost < out.spread[w]:
-        out.spread[w] = cost
-        out.order[w] = order
 
 
 @kernel
 def _in_turn(shape: Shape, limit: int, n: int, by_worker: Ints, by_server: Ints, order: int, out: Options) -> None:
     """Each worker on the machine that is cheapest for it; each server likewise, before the workers it serves or after."""
-    resources = shape.worker.shape[0]
+    worker, server, per_server, free = shape.worker, shape.server, shape.per_server, out.work
+    price_worker, price_server, spread, chosen = out.price_worker, out.price_server, out.spread, out.order
+    path_worker, path_server = out.path_worker[order], out.path_server[order]
     for c in range(n):
-        for r in range(resources):
-            out.work[c, r] = out.free[c, r]
-    per_server, spent = shape.per_server, 0.0
+        for r in range(worker.shape[0]):
+            free[c, r] = out.free[c, r]
+    spent = 0.0
     i, j, w, s = 0, 0, 0, 0
     while w < limit:
         block, found = limit if per_server == 0 else min(per_server, limit - w), 0
@@ -192,30 +185,31 @@ def _in_turn(shape: Shape, limit: int, n: int, by_worker: Ints, by_server: Ints,
             if (turn == 0) == (order == AS_THEY_COME):
                 if per_server == 0:
                     continue
-                while j < n and not _fits(out.work[by_server[j]], shape.server):
+                while j < n and _times(free, by_server[j], server, 1) == 0:
                     j += 1
                 if j == n:
                     return
                 c = by_server[j]
-                for r in range(resources):
-                    out.work[c, r] -= shape.server[r]
-                out.path_server[order, s] = c
-                spent += out.price_server[c]
+                for r in range(server.shape[0]):
+                    free[c, r] -= server[r]
+                path_server[s] = c
+                spent += price_server[c]
                 s += 1
                 continue
             while found < block and i < n:
                 c = by_worker[i]
-                more = _times(out.work[c], shape.worker, block - found)
-                for r in range(resources):
-                    out.work[c, r] -= more * shape.worker[r]
+                more = _times(free, c, worker, block - found)
+                for r in range(worker.shape[0]):
+                    free[c, r] -= more * worker[r]
                 for k in range(w + found, w + found + more):
-                    out.path_worker[order, k] = c
+                    path_worker[k] = c
                 found += more
                 if found < block:
                     i += 1
         for k in range(w, w + found):
-            spent += out.price_worker[out.path_worker[order, k]]
-            _offer(out, k + 1, spent, order)
+            spent += price_worker[path_worker[k]]
+            if spent < spread[k + 1]:
+                spread[k + 1], chosen[k + 1] = spent, order
         w += found
         if found < block:
             return
@@ -229,80 +223,90 @@ def _reserved(
 
     A smaller width takes the cheapest of these workers and servers: a part of what fits, fits.
     """
-    per_server = shape.per_server
+    worker, server, per_server, free = shape.worker, shape.server, shape.per_server, out.work
+    price_worker, price_server, spread, chosen = out.price_worker, out.price_server, out.spread, out.order
+    path_worker, path_server = out.path_worker[order], out.path_server[order]
+    key, batch, hosts, holds = out.key, out.batch, out.hosts, out.holds
     needed, total, marginal = servers_for(limit, per_server), 0, 0.0
     for k in range(n):
         c = by_worker[k]
-        for r in range(shape.worker.shape[0]):
-            out.work[c, r] = out.free[c, r]
-        out.hosts[c] = 0
-        out.holds[c] = _times(out.free[c], shape.worker, limit)
-        if out.holds[c] > 0 and total < limit:
-            marginal = out.price_worker[c]
-        total += out.holds[c]
+        for r in range(worker.shape[0]):
+            free[c, r] = out.free[c, r]
+        hosts[c], holds[c] = 0, _times(free, c, worker, limit)
+        if holds[c] > 0 and total < limit:
+            marginal = price_worker[c]
+        total += holds[c]
+    replaced = dearer * marginal
     for c in range(n):
-        _price_batch(shape, c, needed, dearer * marginal, out)
+        key[c], batch[c] = _batch(
+            free, c, worker, server, holds[c], needed, price_server[c], replaced - price_worker[c]
+        )
     servers = 0
     while servers * per_server < min(limit, total):
         needed = servers_for(min(limit, total), per_server) - servers
-        c = np.argmin(out.key[:n])
-        if out.key[c] == math.inf:
+        c, least = 0, math.inf
+        for k in range(n):
+            if key[k] < least:
+                c, least = k, key[k]
+        if least == math.inf:
             break
-        if out.batch[c] > needed:
-            _price_batch(shape, c, needed, dearer * marginal, out)
-            continue
-        for r in range(shape.server.shape[0]):
-            out.work[c, r] -= out.batch[c] * shape.server[r]
-        out.hosts[c] += out.batch[c]
-        servers += out.batch[c]
-        total -= out.holds[c]
-        out.holds[c] = _times(out.work[c], shape.worker, limit)
-        total += out.holds[c]
-        _price_batch(shape, c, needed, dearer * marginal, out)
+        if batch[c] <= needed:
+            for r in range(server.shape[0]):
+                free[c, r] -= batch[c] * server[r]
+            hosts[c] += batch[c]
+            servers += batch[c]
+            total -= holds[c]
+            holds[c] = _times(free, c, worker, limit)
+            total += holds[c]
+        key[c], batch[c] = _batch(
+            free, c, worker, server, holds[c], needed, price_server[c], replaced - price_worker[c]
+        )
     s = 0
     for k in range(n):
-        for _ in range(out.hosts[by_server[k]]):
-            out.path_server[order, s] = by_server[k]
+        for _ in range(hosts[by_server[k]]):
+            path_server[s] = by_server[k]
             s += 1
     w, s, spent = 0, 0, 0.0
     for k in range(n):
         c = by_worker[k]
-        for _ in range(out.holds[c]):
-            if s * per_server <= w:
-                if s == servers or w == limit:
-                    return w
-                spent += out.price_server[out.path_server[order, s]]
-                s += 1
+        for _ in range(holds[c]):
             if w == limit:
                 return w
-            out.path_worker[order, w] = c
-            spent += out.price_worker[c]
+            if s * per_server <= w:
+                if s == servers:
+                    return w
+                spent += price_server[path_server[s]]
+                s += 1
+            path_worker[w] = c
+            spent += price_worker[c]
             w += 1
-            _offer(out, w, spent, order)
+            if spent < spread[w]:
+                spread[w], chosen[w] = spent, order
     return w
 
 
 @kernel
-def _price_batch(shape: Shape, c: int, needed: int, replaced: float, out: Options) -> None:
-    """Servers on a candidate at the least cost each, their price and that of the workers they push to dearer machines."""
-    worker, server = shape.worker, shape.server
-    out.key[c], out.batch[c] = math.inf, 0
-    if not _fits(out.work[c], server):
-        return
-    holds, extra = out.holds[c], max(0.0, replaced - out.price_worker[c])
+def _batch(
+    free: Ints, c: int, worker: Ints, server: Ints, holds: int, needed: int, price: float, extra: float
+) -> tuple[float, int]:  # fmt: skip
+    """Servers on a candidate at the least cost each: their price, and `extra` for every worker they push away."""
+    best, batch = math.inf, 0
     kept = holds  # beside one server
     for r in range(worker.shape[0]):
-        left = out.work[c, r] - server[r]
+        left = free[c, r] - server[r]
+        if left < 0:
+            return best, batch
         if left < kept * worker[r]:
             kept = _quotient(left, worker[r])
     for lost in range(holds - kept, min(holds, holds - kept + LOOK_AHEAD) + 1):
-        batch = needed
+        fit = needed
         for r in range(worker.shape[0]):
-            left = out.work[c, r] - (holds - lost) * worker[r]
-            if left < batch * server[r]:
-                batch = _quotient(left, server[r])
-        cost = out.price_server[c] + lost / batch * extra
-        if cost < out.key[c]:
-            out.key[c], out.batch[c] = cost, batch
-        if batch == needed or extra == 0.0:
-            return
+            left = free[c, r] - (holds - lost) * worker[r]
+            if left < fit * server[r]:
+                fit = _quotient(left, server[r])
+        cost = price + lost / fit * max(0.0, extra)
+        if cost < best:
+            best, batch = cost, fit
+        if fit == needed or extra <= 0.0:
+            break
+    return best, batch

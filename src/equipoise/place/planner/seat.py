@@ -171,3 +171,15 @@ def take(book: Book, shape: Shape, cells: Int32s, sign: int) -> None:
     for k in range(cells.shape[0]):
         amount = sign * (cells[k, WORKERS] * shape.worker + cells[k, SERVERS] * shape.server)
         move(book, cells[k, SLOT] % book.base.shape[0], cells[k, MACHINE], amount)
+
+
+@kernel
+def toll(book: Book, shape: Shape, cells: Int32s, level: float) -> float:
+    """What cells cost if every machine were used to `level` (0 to 1): the worth of the room they keep from others."""
+    total = 0.0
+    for r in range(shape.worker.shape[0]):
+        factor = np.exp(book.growth[r] * level)
+        for k in range(cells.shape[0]):
+            amount = cells[k, WORKERS] * shape.worker[r] + cells[k, SERVERS] * shape.server[r]
+            total += amount * factor * book.base[cells[k, SLOT] % book.base.shape[0], r]
+    return total

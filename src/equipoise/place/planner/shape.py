@@ -36,9 +36,8 @@ def shape_of(job: Job, cluster: Cluster) -> Shape:
     who = f"job {job.id!r}"
     worker = cluster.demand(job.worker, who)
     server = cluster.demand(job.server or {}, who)
-    counts = np.array([m.count for m in cluster.machines])
     asked = worker > 0
-    held = int((counts * (cluster.capacity[:, asked] // worker[asked]).min(axis=1)).sum())
+    held = int((cluster.counts * (cluster.capacity[:, asked] // worker[asked]).min(axis=1)).sum())
     widest = min(job.widest, held, WIDEST)
     per_server = 0 if job.server is None else job.workers_per_server
     return Shape(worker, server, per_server, rates(job, widest, True), rates(job, widest, False), float(job.restart))

@@ -52,6 +52,10 @@ def widest_within(jobs: Jobs, j: int, share: float) -> int:
 
 
 class Session(Slotwise):
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self.target = np.zeros_like(self.width)  # what a job is being resized to
+
     def seats(self, queue: Ints) -> Int32s:
         free = self.capacity.copy()
         sits = {int(j): self.held(j) for j in queue if self.last[j] > 0}
@@ -102,8 +106,8 @@ class Session(Slotwise):
         """Seat a job anew at a width, or the widest below it that fits; whether its width is another now."""
         old = sits[j]
         take(free, self.jobs, j, old, -1)
-        widths = np.full_like(self.width, width)
-        rows = self.in_order(np.array([j]), widths=widths, free=free, narrower=True)
+        self.target[j] = width
+        rows = self.in_order(np.array([j]), widths=self.target, free=free, narrower=True)
         shrinks = width < _width(old)
         if len(rows) and (shrinks or _width(rows) > _width(old)):
             sits[j] = rows

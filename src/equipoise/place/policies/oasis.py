@@ -1,4 +1,4 @@
-"""OASiS (after Bao et al.): prices and promises as PDORS', but workers and servers never meet on one machine.
+"""OASiS (after Bao et al.): prices and promises as PDORS', as if workers and servers never met on one machine.
 
 The original hosts them on disjoint sets of machines. Here they share the machines, and a parameter-server job is planned
 at the between-machines rate wherever it sits, which keeps the original's loss without leaving half the GPUs among
@@ -23,13 +23,13 @@ def _recalled() -> Prices:
 
 
 @dataclass(frozen=True)
-class OASiS:
+class OASiS(PDORS):
     prices: Prices = field(default_factory=_recalled)
     label: str = "OASiS"
     colour: ClassVar[str] = "#0891b2"
 
     def start(self, desk: Desk, seed: int) -> Session:
-        return Session(PDORS(prices=self.prices, label=self.label), cast(Desk, Apart(desk)), seed)
+        return Session(self, cast(Desk, Apart(desk)), seed)
 
 
 class Apart:

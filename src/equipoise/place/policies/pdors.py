@@ -31,6 +31,7 @@ class PDORS:
     backfill: bool = False
     label: str = "PDORS"
     colour: ClassVar[str] = "#2563eb"
+    promises: ClassVar[bool] = True
 
     def start(self, desk: Desk, seed: int) -> Session:
         return Session(self, desk, seed)
@@ -39,7 +40,7 @@ class PDORS:
 class Session:
     def __init__(self, policy: PDORS, desk: Desk, seed: int) -> None:
         self.policy, self.desk = policy, desk
-        self.posted = policy.prices.post(desk)
+        self.posted = policy.prices.post(desk, policy)
         self.window = desk.horizon
         self.planner = Planner(desk.cluster, self.window, self.posted.growth, self.posted.rows(0, self.window))
         self.random = np.random.default_rng([seed, 7])
@@ -51,7 +52,8 @@ class Session:
                 for job, shape in zip(desk.jobs, desk.shapes, strict=True)
             ]
         )
-        self.demand = np.array([shape.worker for shape in desk.shapes], dtype=np.int64).reshape(len(desk.jobs), -1)
+        workers = [shape.worker for shape in desk.shapes]
+        self.demand = np.array(workers, dtype=np.int64).reshape(len(workers), len(desk.cluster.resources))
         self.speed = np.array([_speed(desk, j, int(w)) for j, w in enumerate(self.width)])
         self.share = np.array([_share(desk, j, int(w)) for j, w in enumerate(self.width)])
         self.detail: dict[str, Any] = {"prices": self.posted.note}
@@ -60,10 +62,9 @@ class Session:
         """Bring the planner's ring to this slot."""
         now, planner = self.desk.now, self.planner
         if planner.now < now:
-            fresh = self.posted.rows(planner.now + self.window, now - planner.now)
-            rows = np.arange(planner.now, now) % self.window
             planner.advance(now)
-            planner.book.base[rows] = fresh
+            if len(self.posted.base) > 1 or len(self.posted.lead) > 1:
+                planner.book.base[np.arange(now, now + self.window) % self.window] = self.posted.rows(now, self.window)
 
     def arrive(self, job: int) -> None:
         self._tick()
@@ -86,13 +87,13 @@ class Session:
         self.admit(job, plan)
         return ""
 
-    def best(self, job: int, *, floor: float = 0.0, work: float | None = None) -> tuple[bool, Plan | None]:
+    def best(self, job: int, *, floor: float = 0.0) -> tuple[bool, Plan | None]:
         """The best schedule of a job from now on that pays more than `floor`."""
         desk = self.desk
         start, end = desk.now, desk.deadline(job)
         if end <= start:
             return False, None
-        work = desk.left(job) if work is None else work
+        work = desk.left(job) or OVERTIME * float(desk.work[job])
         value = desk.value(job, start, end)
         return self.planner.plan(desk.shapes[job], value, work, start, end, floor=floor, before=desk.before(job))
 
@@ -137,7 +138,7 @@ class Session:
         self._tick()
         if job not in self.promised:
             return
-        _, plan = self.best(job, floor=-math.inf, work=max(self.desk.left(job), OVERTIME * self.desk.work[job]))
+        _, plan = self.best(job, floor=-math.inf)
         if plan is not None:
             self.admit(job, plan)
         else:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from equipoise.place.desk import Int32s
 from equipoise.place.planner import Plan
+from equipoise.place.planner.seat import toll
 
 if TYPE_CHECKING:
     from equipoise.place.policies.pdors import Session
 
 MOVED = 4  # promised schedules given up and planned again in one try, at most
 BETTER = 1e-9  # utility
+LEVEL = float(__import__("os").environ.get("LEVEL", "0.5"))
 
 
 def search(session: Session, tries: int) -> None:
@@ -43,13 +45,13 @@ def _try(session: Session, moved: list[int], joins: list[int]) -> None:
     if len(moved) > 1 or session.random.random() < 0.5:
         order = [order[k] for k in session.random.permutation(len(order))]
     new: dict[int, Plan] = {}
-    gain = -sum(session.promised[job].worth for job in moved)
+    gain = -sum(session.promised[job].worth - _toll(session, job, old[job]) for job in moved)
     for job in order:
         _, plan = session.best(job, floor=0.0 if job in joins else -math.inf)
         if plan is not None:
             planner.take(shapes[job], plan.cells)
             new[job] = plan
-            gain += plan.worth
+            gain += plan.worth - _toll(session, job, plan.cells)
         elif job not in joins:
             gain = -math.inf
             break
@@ -61,3 +63,8 @@ def _try(session: Session, moved: list[int], joins: list[int]) -> None:
         planner.release(shapes[job], plan.cells)
     for job in moved:
         planner.take(shapes[job], old[job])
+
+
+def _toll(session: Session, job: int, cells: Int32s) -> float:
+    """What the room a schedule takes is worth to those who may come."""
+    return float(toll(session.planner.book, session.desk.shapes[job], cells, LEVEL))

@@ -56,12 +56,16 @@ def holds(free: Ints | Floats, jobs: Jobs, j: int, workers: int, servers: int) -
 
 
 @kernel
+def _hand(free: Ints, jobs: Jobs, j: int, machine: int, workers: int, servers: int) -> None:
+    for r in range(free.shape[1]):
+        free[machine, r] -= workers * jobs.worker[j, r] + servers * jobs.server[j, r]
+
+
+@kernel
 def take(free: Ints, jobs: Jobs, j: int, seats: Int32s, sign: int) -> None:
     """Take the seats of job j (sign 1), or give them back (-1)."""
     for k in range(seats.shape[0]):
-        w, s = sign * seats[k, WORKERS], sign * seats[k, SERVERS]
-        for r in range(free.shape[1]):
-            free[seats[k, MACHINE], r] -= w * jobs.worker[j, r] + s * jobs.server[j, r]
+        _hand(free, jobs, j, seats[k, MACHINE], sign * seats[k, WORKERS], sign * seats[k, SERVERS])
 
 
 @kernel
@@ -87,30 +91,34 @@ def tightest(free: Ints, jobs: Jobs, j: int, width: int) -> int:
 
 
 @kernel
+def _copy(rows: Int32s, count: int, out: Int32s) -> int:
+    for k in range(count):
+        for column in range(rows.shape[1]):
+            out[k, column] = rows[k, column]
+    return count
+
+
+@kernel
 def seat(free: Ints, jobs: Jobs, j: int, width: int, was: Int32s, stay: bool, out: Int32s) -> int:
     """Take seats for exactly `width` workers with their servers, and write them; returns how many rows (0: no room).
 
     `was` are its seats in the slot before. `stay`: keep them though it could sit together elsewhere.
     """
-    again = was.shape[0] > 0 and was[:, WORKERS].sum() == width
+    kept, again = 0, was.shape[0] > 0
     for k in range(was.shape[0]):
+        kept += was[k, WORKERS]
         again = again and holds(free[was[k, MACHINE]], jobs, j, was[k, WORKERS], was[k, SERVERS])
-    n = 0
-    if again and (stay or was.shape[0] == 1):
-        n = was.shape[0]
-        out[:n] = was
+    again = again and kept == width
+    alone = -1 if again and (stay or was.shape[0] == 1) else tightest(free, jobs, j, width)
+    if alone >= 0:
+        n = 1
+        out[0, MACHINE], out[0, WORKERS], out[0, SERVERS] = alone, width, servers_for(width, jobs.per_server[j])
+    elif again:
+        n = _copy(was, was.shape[0], out)
     else:
-        h = tightest(free, jobs, j, width)
-        if h >= 0:
-            n = 1
-            out[0, MACHINE], out[0, WORKERS], out[0, SERVERS] = h, width, servers_for(width, jobs.per_server[j])
-        elif again:
-            n = was.shape[0]
-            out[:n] = was
-        else:
-            n = _spread(free, jobs, j, width, out)
-            if n == 0 and jobs.per_server[j] > 0:
-                n = _servers_first(free, jobs, j, width, out)
+        n = _spread(free, jobs, j, width, out)
+        if n == 0 and jobs.per_server[j] > 0:
+            n = _servers_first(free, jobs, j, width, out)
     for k in range(n):
         out[k, JOB] = j
     take(free, jobs, j, out[:n], 1)
@@ -182,9 +190,9 @@ def seat_in_order(
     stale = True
     for j in order:
         if stale:  # the most that is free on one machine; and in all, where 64 bits might not hold it
-            most[:], left[:] = 0, 0.0
-            for h in range(machines):
-                for r in range(resources):
+            for r in range(resources):
+                most[r], left[r] = 0, 0.0
+                for h in range(machines):
                     most[r] = max(most[r], free[h, r])
                     left[r] += free[h, r] * (1.0 + ROUNDING)
             stale = False
@@ -193,7 +201,7 @@ def seat_in_order(
             if holds(left, jobs, j, width, servers_for(width, jobs.per_server[j])):
                 if n + machines > out.shape[0]:
                     longer = np.empty((2 * out.shape[0], 4), np.int32)
-                    longer[:n] = out[:n]
+                    _copy(out, n, longer)
                     out = longer
                 got = seat(free, jobs, j, width, was[first[j] : last[j]], fixed or jobs.restart[j] > 0.0, out[n:])
             if not narrower:
@@ -220,7 +228,9 @@ def fill(queue: Ints, jobs: Jobs, free: Ints) -> tuple[Ints, Int32s]:
     most = np.empty(free.shape[1], np.int64)
     while True:
         for r in range(most.shape[0]):
-            most[r] = free[:, r].max()
+            most[r] = 0
+            for h in range(machines):
+                most[r] = max(most[r], free[h, r])
         while unfed < count and not holds(most, jobs, queue[unfed], 1, 0):
             unfed += 1  # what is free only shrinks
         best = -1
@@ -236,20 +246,15 @@ def fill(queue: Ints, jobs: Jobs, free: Ints) -> tuple[Ints, Int32s]:
         due = servers_for(width[best] + 1, jobs.per_server[j]) - servers_for(width[best], jobs.per_server[j])
         at = _pick(free, jobs, j, 1, due, workers[best])
         beside = at
-        if at < 0 and due > 0:  # the two apart
-            beside = _pick(free, jobs, j, 0, due, workers[best])
-            if beside >= 0:
-                free[beside] -= jobs.server[j]
-                at = _pick(free, jobs, j, 1, 0, workers[best])
-                free[beside] += jobs.server[j]
+        if at < 0 and due > 0:
+            at, beside = _pick_apart(free, jobs, j, workers[best])
         if at < 0:  # it can have no more
             eaters = _drop(fed, eaters, best)
             continue
-        free[at] -= jobs.worker[j]
+        _hand(free, jobs, j, at, 1, 0)
+        _hand(free, jobs, j, beside, 0, due)
         workers[best, at] += 1
-        if due > 0:
-            free[beside] -= jobs.server[j]
-            servers[best, beside] += 1
+        servers[best, beside] += due
         width[best] += 1
         share[best] = dominant(jobs, j, width[best])
         if width[best] == jobs.widest[j]:
@@ -257,7 +262,11 @@ def fill(queue: Ints, jobs: Jobs, free: Ints) -> tuple[Ints, Int32s]:
         elif width[best] == 1:
             fed[eaters] = best
             eaters += 1
-    rows, n = np.empty((np.count_nonzero(workers + servers), 4), np.int32), 0
+    n = 0
+    for k in range(count):
+        for h in range(machines):
+            n += int(workers[k, h] + servers[k, h] > 0)
+    rows, n = np.empty((n, 4), np.int32), 0
     for k in range(count):
         for h in range(machines):
             if workers[k, h] + servers[k, h] > 0:
@@ -289,6 +298,19 @@ def _pick(free: Ints, jobs: Jobs, j: int, workers: int, servers: int, sits: Int3
     return best
 
 
+@kernel
+def _pick_apart(free: Ints, jobs: Jobs, j: int, sits: Int32s) -> tuple[int, int]:
+    """Machines for a worker and for a server that find no room on one."""
+    for at in range(free.shape[0]):
+        if holds(free[at], jobs, j, 1, 0):
+            _hand(free, jobs, j, at, 1, 0)
+            beside = _pick(free, jobs, j, 0, 1, sits)
+            _hand(free, jobs, j, at, -1, 0)
+            if beside >= 0:
+                return at, beside
+    return -1, -1
+
+
 class Slotwise:
     """A policy at work that decides about one slot at a time: `seats` says who sits where in it."""
 
@@ -308,13 +330,13 @@ class Slotwise:
         )
         self.width = np.zeros(count, dtype=np.int64)  # at which it runs when it has the width it asked for
         self.speed = np.ones(count)  # samples per slot at that width
-        for j in range(count):
-            self._size(j)
         self.queue = np.empty(0, dtype=np.int64)  # unfinished jobs that are here, in order of arrival
         self.was = NO_SEATS  # seats of the slot before
         self.first, self.last = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self._new: list[int] = []
         self._begun: set[int] = set()
+        for j in range(count):
+            self._size(j)
 
     def _size(self, j: int) -> None:
         """The width asked for, or what one machine holds, or the widest; no more than fits an empty cluster."""
@@ -325,10 +347,7 @@ class Slotwise:
         asked = min(job.requested or one or shape.widest, shape.widest)
         if asked > one:  # it does not fit one machine: what fits all of them?
             self.width[j] = asked
-            none = np.zeros(len(self.width), dtype=np.int64)
-            alone = np.array([j])
-            rows = seat_in_order(alone, self.width, self.jobs, self.capacity.copy(), NO_SEATS, none, none, False, True)
-            asked = int(rows[:, WORKERS].sum())
+            asked = int(self.in_order(np.array([j]), narrower=True)[:, WORKERS].sum())
         self.width[j] = asked
         if asked:
             self.speed[j] = shape.together[asked] if asked <= one else shape.apart[asked]

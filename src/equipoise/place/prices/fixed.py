@@ -33,7 +33,7 @@ class Fixed:
             if not 0.0 <= price < math.inf:
                 raise InputError(f"Fixed: the price of {name} is {price!r}; expected zero or more")
 
-    def post(self, desk: Desk) -> Posted:
+    def post(self, desk: Desk, policy: object = None) -> Posted:
         resources = desk.cluster.resources
         for name in self.base:
             if name not in resources:
@@ -48,9 +48,11 @@ class Level:
 
     level: float
     ratio: float
+    lead: float = 0.0  # slots over which the price of a slot rises as it is further ahead; 0: none
     name: ClassVar[str] = "level"
 
-    def post(self, desk: Desk) -> Posted:
+    def post(self, desk: Desk, policy: object = None) -> Posted:
         total = np.maximum(desk.cluster.total, 1)
-        note = {"kind": "level", "level": self.level, "ratio": self.ratio}
-        return Posted((self.level / total)[None, :], np.full(len(total), math.log(self.ratio)), note)
+        note = {"kind": "level", "level": self.level, "ratio": self.ratio, "lead": self.lead}
+        lead = 1.0 - np.exp(-(np.arange(1.0, 6.0 * self.lead + 1.0)) / self.lead) if self.lead > 0 else np.ones(1)
+        return Posted((self.level / total)[None, :], np.full(len(total), math.log(self.ratio)), note, lead)

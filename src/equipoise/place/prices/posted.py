@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.desk import Desk
 from equipoise.place.job import Workload
-from equipoise.place.planner.shape import shape_of
 
 Floats = NDArray[np.float64]
+History = Workload | Sequence[Workload]
 
 
 @dataclass(frozen=True)
 class Posted:
-    """`base` has a row a slot, or one row for all; both in the cluster's order of resources."""
+    """`base` has a row a slot, or one row for all; columns in the cluster's order of resources.
+
+    `lead[k]` scales the price of the slot k ahead of now: few can still come who would want a slot that is near.
+    """
 
     base: Floats
     growth: Floats
     note: dict[str, Any]
+    lead: Floats = field(default_factory=lambda: np.ones(1))
 
-    def rows(self, first: int, count: int) -> Floats:
-        """The base prices of `count` slots from `first`; the last row holds for ever."""
-        return self.base[np.minimum(np.arange(first, first + count), len(self.base) - 1)]
+    def rows(self, now: int, count: int) -> Floats:
+        """The base prices of `count` slots from `now`, as seen now; the last row and the last lead hold for ever."""
+        ahead = np.arange(count)
+        lead = self.lead[np.minimum(ahead, len(self.lead) - 1)]
+        return np.asarray(self.base[np.minimum(now + ahead, len(self.base) - 1)] * lead[:, None])
 
 
 class Prices(Protocol):
@@ -35,22 +44,46 @@ class Prices(Protocol):
     @property
     def name(self) -> str: ...
 
-    def post(self, desk: Desk) -> Posted: ...
+    def post(self, desk: Desk, policy: Any = None) -> Posted:
+        """The prices for this desk; `policy` is who asks, so that history can be replayed with it."""
 
 
-def densities(cluster: Cluster, jobs: Workload, horizon: int) -> Floats:
-    """What each job would pay for all of the cluster in one slot: u / (worker-slots x dominant share of a worker).
+def history_of(history: History | None, name: str) -> list[Workload]:
+    """Past workloads, one or several; none is refused: prices never come from the jobs being scored."""
+    pasts = [history] if isinstance(history, Workload) else list(history or ())
+    if not pasts or not all(isinstance(past, Workload) and len(past) for past in pasts):
+        raise InputError(f"{name} prices need history: past jobs, as prices.{name.capitalize()}(history)")
+    return pasts
 
-    The worth is that of the fastest finish. Jobs that cannot run here are left out.
+
+def densities(cluster: Cluster, jobs: Workload, horizon: int) -> tuple[Floats, Floats]:
+    """For each job: what it would pay for all of the cluster in one slot, and how much of that it needs.
+
+    The need is in cluster-slots: worker-slots times a worker's dominant share, with its part of a server. The worth is that
+    of the fastest finish. Jobs that cannot run here, or not in the horizon, are left out.
     """
     desk = Desk(cluster, jobs, None, horizon)
-    out = []
+    density, need = [], []
+    total = np.where(cluster.total > 0, cluster.total, np.inf)
     for j, (job, shape) in enumerate(zip(jobs, desk.shapes, strict=True)):
-        if desk.fastest[j] <= 0.0:
+        slots = math.ceil(job.work / desk.fastest[j]) if desk.fastest[j] > 0.0 else horizon + 1
+        if slots <= horizon:
+            amount = shape.worker + (shape.server / shape.per_server if shape.per_server else 0.0)
+            need.append(job.work / job.rate(1, together=True) * float(np.max(amount / total)))
+            density.append(job.utility(max(0, slots - 1)) / need[-1])
+    return np.array(density), np.array(need)
+
+
+def clearing(desk: Desk, pasts: Sequence[Workload]) -> float:
+    """The price of the whole cluster for a slot at which the past jobs that would pay it just fill it; the lowest
+    density when all of them fit. A scale to search around."""
+    prices = []
+    for past in pasts:
+        density, need = densities(desk.cluster, past, desk.horizon)
+        if not len(density):
             continue
-        need = shape.worker + (shape.server / shape.per_server if shape.per_server else 0.0)
-        share = float(np.max(need[cluster.total > 0] / cluster.total[cluster.total > 0]))
-        slots = int(np.ceil(job.work / desk.fastest[j]))
-        workers = job.work / shape_of(job.but(most=1), cluster).together[-1]
-        out.append(job.utility(max(0, slots - 1)) / (workers * share))
-    return np.array(out)
+        span = desk.slots or max(job.arrival for job in past) + 1
+        order = np.argsort(-density)
+        filled = int(np.searchsorted(np.cumsum(need[order]), span))
+        prices.append(density[order][min(filled, len(order) - 1)])
+    return float(np.median(prices)) if prices else 1.0

@@ -1,0 +1,30 @@
+"""Replay prices or bid prices, whichever earned more on history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from equipoise.place.desk import Desk
+from equipoise.place.prices.bid import Bid
+from equipoise.place.prices.posted import History, Posted
+from equipoise.place.prices.replay import Replay
+from equipoise.place.prices.trial import Trial
+
+
+@dataclass(frozen=True)
+class Best:
+    """Both kinds calibrated on the same history; the kind is chosen by their scores in it."""
+
+    history: History | None = None
+    name: ClassVar[str] = "best"
+    _kinds: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._kinds.extend((Replay(self.history), Bid(self.history)))
+
+    def trials(self, desk: Desk, policy: Any) -> list[Trial]:
+        return [trial for kind in self._kinds for trial in kind.trials(desk, policy)]
+
+    def post(self, desk: Desk, policy: Any = None) -> Posted:
+        return max(self.trials(desk, policy), key=lambda trial: trial.utility).prices.post(desk)

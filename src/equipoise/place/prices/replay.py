@@ -1,0 +1,62 @@
+"""Prices found by replaying history: a level, how steeply it rises with use, and how it falls as a slot comes near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from equipoise.place.desk import Desk
+from equipoise.place.prices.fixed import Level
+from equipoise.place.prices.posted import History, Posted, clearing, history_of
+from equipoise.place.prices.trial import Trial, trials
+
+STEPS = (0.0, 0.1, 0.2, 0.3, 0.45, 0.65, 1.0, 1.5, 2.2, 3.3, 5.0, 8.0)  # of the clearing density
+FINE = (0.8, 1.25)
+RATIOS = (3.0, 10.0, 30.0, 300.0)
+LEADS = (0.0, 2.0, 5.0, 12.0, 30.0)  # slots
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Calibrated on `history` (a workload, or several) with the policy that asks; the jobs being scored are never seen."""
+
+    history: History | None = None
+    name: ClassVar[str] = "replay"
+    _found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def post(self, desk: Desk, policy: Any = None) -> Posted:
+        table = self.trials(desk, policy)
+        best = max(table, key=lambda trial: trial.utility)
+        posted = best.prices.post(desk)
+        return Posted(posted.base, posted.growth, {**posted.note, "kind": self.name, "trials": len(table)}, posted.lead)
+
+    def trials(self, desk: Desk, policy: Any) -> list[Trial]:
+        """Every candidate and its score, in the order tried; made once for a cluster and a horizon."""
+        key = (desk.cluster, desk.slots, desk.horizon, policy.backfill)
+        if key not in self._found:
+            self._found[key] = list(self._search(desk, policy))
+        return list(self._found[key])
+
+    def _search(self, desk: Desk, policy: Any) -> Iterator[Trial]:
+        """One setting at a time: the level, the lead with the level, the rise with use, the level again."""
+        pasts = history_of(self.history, self.name)
+        anchor = clearing(desk, pasts)
+        score = trials(desk, policy, pasts)
+        level, ratio, lead = 1.0, 10.0, 0.0
+        seen: dict[tuple[float, float, float], Trial] = {}
+
+        def best_of(options: list[tuple[float, float, float]]) -> tuple[float, float, float]:
+            for option in options:
+                if option not in seen:
+                    seen[option] = score(Level(option[0] * anchor, option[1], option[2]))
+            return max(options, key=lambda option: seen[option].utility)
+
+        level, ratio, lead = best_of([(step, ratio, lead) for step in STEPS])
+        if level > 0.0:
+            level, ratio, lead = best_of(
+                [(level * up, ratio, k) for k in LEADS if k < desk.horizon for up in ((1.0,) if k == 0 else (1.0, 1.5))]
+            )
+            level, ratio, lead = best_of([(level, r, lead) for r in (ratio, *RATIOS)])
+            best_of([(level, ratio, lead), *((level * f, ratio, lead) for f in FINE)])
+        return iter(seen.values())
