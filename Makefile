@@ -1,11 +1,12 @@
 # make train   set everything up and run the main job
 # make share   set everything up and compare policies on a crowded site
+# make place   set everything up and compare policies that place jobs on a cluster
 # make test    set everything up and run all checks
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help train share test lint check unit format clean constraints
+.PHONY: help train share place test lint check unit format clean constraints
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -25,6 +26,9 @@ train: $(BIN)/.user
 
 share: $(BIN)/.user
 	$(BIN)/equipoise share
+
+place: $(BIN)/.user
+	$(BIN)/equipoise place
 
 test: lint unit
 

@@ -1,7 +1,7 @@
 """How good is the greedy placement of one slot, and how fast? Against the exact integer program and its relaxation.
 
     .venv/bin/pip install -e '.[dev]'
-    .venv/bin/python benchmarks/place/slot_problem.py                # 200 slots and 1000, about a minute
+    .venv/bin/python benchmarks/place/slot_problem.py                # 200 slots and 1000, a few minutes
     .venv/bin/python benchmarks/place/slot_problem.py --slots 5000
 
 A slot is a cluster of 10 to 20 machines, each used at random by about half, at prices that rise with use; a job of the
@@ -17,22 +17,23 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.optimize import LinearConstraint, milp
 
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner.book import Book, move, new_book
 from equipoise.place.planner.options import Options, new_options, slot_options
+from equipoise.place.planner.rounding import Relaxation
 from equipoise.place.planner.shape import Shape, shape_of
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
 
 Floats = NDArray[np.float64]
 MACHINES = (10, 20)
 RATIO = (3.0, 1e4)  # price of a full machine over an empty one
-WIDEST = 200
+WIDEST, REPEATS = 200, 20
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,6 @@ def slots(count: int, seed: int) -> Iterator[Slot]:
 
 def loaded(cluster: Cluster, shape: Shape, rng: np.random.Generator) -> Slot:
     """Machines used by half on average, each resource a little differently; prices by use."""
-    growth = np.full(len(cluster.resources), np.log(rng.uniform(*np.log(RATIO))))
     growth = np.full(len(cluster.resources), rng.uniform(*np.log(RATIO)))
     base = rng.uniform(0.5, 2.0, (1, len(cluster.resources))) / cluster.total
     book = new_book(cluster, 1, growth, base)
@@ -75,15 +75,18 @@ def loaded(cluster: Cluster, shape: Shape, rng: np.random.Generator) -> Slot:
 
 def exact(slot: Slot, width: int, *, whole: bool = True) -> float:
     """The cheapest placement of a width by integer programming (or its relaxation); inf when there is none."""
-    machines, resources = slot.free.shape
+    machines = len(slot.free)
     worker, server = slot.shape.worker.astype(float), slot.shape.server.astype(float)
-    rows = np.concatenate([np.kron(np.eye(machines), worker[:, None]), np.kron(np.eye(machines), server[:, None])], 1)
+    rows = sparse.hstack([sparse.kron(sparse.eye(machines), amount[:, None] / 1000.0) for amount in (worker, server)])
     sums = np.kron(np.eye(2), np.ones(machines))
     scale = float(np.median(slot.price_worker))
     need = np.array([width, slot.servers(width)])
     result = milp(
         np.concatenate([slot.price_worker, slot.price_server]) / scale,
-        constraints=[LinearConstraint(rows / 1000.0, -np.inf, slot.free.ravel() / 1000.0), LinearConstraint(sums, need, need)],
+        constraints=[
+            LinearConstraint(rows.tocsc(), -np.inf, slot.free.ravel() / 1000.0),
+            LinearConstraint(sums, need, need),
+        ],
         integrality=np.full(2 * machines, int(whole)),
         options={"mip_rel_gap": 0.0},
     )
@@ -106,27 +109,71 @@ def greedy(slot: Slot, options: Options) -> Floats:
     return options.spread[: slot.shape.widest + 1].copy()
 
 
-def compare(count: int, seed: int, *, hardest: bool = False) -> tuple[Floats, int]:
-    """Greedy's cost over the exact one in `count` slots in which the width fits, and how many it missed."""
+def compare(count: int, seed: int) -> dict[str, tuple[Floats, int]]:
+    """Greedy's cost over the exact one in slots in which the width fits, and how many it missed; by kind of width."""
     rng = np.random.default_rng([seed, 1])
     options = new_options(WIDEST, 4)
-    ratios, missed = [], 0
+    ratios: dict[str, list[float]] = {"random": [], "widest": []}
     for slot in slots(count, seed):
         most = widest(slot)
         if most == 0:
             continue
-        width = most if hardest else int(rng.integers(1, most + 1))
-        cost = greedy(slot, options)[width]
-        if not np.isfinite(cost):
-            missed += 1
-        else:
-            ratios.append(cost / exact(slot, width))
-    return np.array(ratios), missed
+        costs = greedy(slot, options)
+        for name, width in (("random", int(rng.integers(1, most + 1))), ("widest", most)):
+            ratios[name].append(costs[width] / exact(slot, width))
+    found = {name: np.array(all_of) for name, all_of in ratios.items()}
+    return {name: (r[np.isfinite(r)], int(np.isinf(r).sum())) for name, r in found.items()}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def times(machines: int, count: int, seed: int) -> tuple[float, float, float]:
+    """Median seconds a slot: greedy's whole curve, one warm relaxation, one integer program."""
+    rng = np.random.default_rng([seed, machines])
+    cluster, options = synthetic_cluster(machines), new_options(WIDEST, 4)
+    relaxation, rows = Relaxation(machines, 4), []
+    for k, job in enumerate(synthetic(count + 1, seed=seed, slots=200)):
+        slot = loaded(cluster, shape_of(job, cluster), rng)
+        width = max(1, slot.shape.widest // 2)
+
+        def curves(slot: Slot = slot) -> None:
+            for _ in range(REPEATS):
+                slot_options(slot.book, 0, slot.shape, options)
+
+        def relaxed(slot: Slot = slot, width: int = width) -> None:
+            relaxation.slot(slot.shape, slot.free, slot.price_worker, slot.price_server)
+            relaxation.solve(width)
+
+        curves(), relaxed(), relaxed()  # compiled; the job's matrix passed
+        relaxation.solve(slot.shape.widest)  # the warm start is another width's
+        row = (seconds(curves) / REPEATS, seconds(relaxed), seconds(lambda s=slot, w=width: exact(s, w)))
+        if k:
+            rows.append(row)
+    return tuple(np.median(rows, axis=0))  # type: ignore[return-value]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--slots", type=int, nargs="+", default=[200, 1000])
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    print(f"{'slots':>6}  {'width':<8}{'mean':>8}{'worst':>8}{'missed':>8}")
+    for count in asked.slots:
+        for name, (ratios, missed) in compare(count, asked.seed).items():
+            print(f"{count:>6}  {name:<8}{ratios.mean():>8.4f}{ratios.max():>8.3f}{missed:>8}", flush=True)
+    print(f"\n{'machines':>8}{'greedy, all widths':>20}{'LP, one width':>16}{'ILP, one width':>16}")
+    for machines in (20, 100, 1000):
+        greedy_time, relaxed, whole = times(machines, 20 if machines < 1000 else 8, asked.seed)
+        print(
+            f"{machines:>8}{1e6 * greedy_time:>17.1f} us{1e3 * relaxed:>13.2f} ms{1e3 * whole:>13.2f} ms"
+            f"   LP / greedy {relaxed / greedy_time:,.0f}, ILP / greedy {whole / greedy_time:,.0f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
-    import sys
-    for hardest in (False, True):
-        t = time.time()
-        ratios, missed = compare(int(sys.argv[1]), int(sys.argv[2]), hardest=hardest)
-        print(hardest, len(ratios), ratios.mean(), ratios.max(), ratios.min(), missed, time.time() - t)
+    main()

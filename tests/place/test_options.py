@@ -93,15 +93,10 @@ def test_every_width_offered_is_a_placement_at_its_cost(seed):
 
 
 def by_candidate(planner: Planner, options: Options) -> np.ndarray:
-    """The machine of every candidate: the nth of its group."""
+    """The machine of every candidate, the nth of its group; -1 in rows that are not used."""
     groups = [np.flatnonzero(planner.book.group[0] == g) for g in range(planner.book.groups[0])]
-    count = int(sum(len(g) > 0 for g in groups)) if not len(options.of) else len(options.of)
-    out = np.full(count, -1)
-    for c in range(count):
-        g, k = int(options.of[c]), int(options.nth[c])
-        if 0 <= g < len(groups) and 0 <= k < len(groups[g]):
-            out[c] = groups[g][k]
-    return out
+    pairs = zip(options.of.tolist(), options.nth.tolist(), strict=True)
+    return np.array([groups[g][k] if 0 <= g < len(groups) and 0 <= k < len(groups[g]) else -1 for g, k in pairs])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -155,3 +150,13 @@ def test_the_curve_does_not_depend_on_how_machines_are_numbered():
         curves.append((options.together[: shape.widest + 1].copy(), options.spread[: shape.widest + 1].copy()))
     assert curves[0][0] == approx(curves[1][0], rel=1e-12)
     assert curves[0][1] == approx(curves[1][1], rel=1e-12)
+
+
+def test_demands_too_large_to_multiply_are_not_taken_to_fit():
+    """4,096 servers of 10 TB overflow 64 bits in milli-bytes: one fits a machine of 12 TB, and two machines hold two."""
+    cluster = Cluster((Machine({"cpu": 8192, "memory": "12T"}, 2),))
+    planner = Planner(cluster, 1, np.zeros(2), np.full(2, 1e-18))
+    job = Job("a", 0, 1.0, 4096, 1.0, {"cpu": 1}, Deadline(1.0, 1.0), server={"memory": "10T"}, workers_per_server=1)
+    options = offered(planner, shape_of(job, cluster))
+    assert np.isfinite(options.spread[2]) and np.isinf(options.spread[3:]).all()
+    assert np.isfinite(options.together[1]) and np.isinf(options.together[2:]).all()

@@ -11,6 +11,7 @@ from equipoise import __version__
 VERBS = {
     "train": "Centres train one model together and negotiate a CPU budget, over quantised messages.",
     "share": "Tasks with learning curves and deadlines crowd one site: compare policies that divide it.",
+    "place": "Jobs arrive at a cluster: compare policies that admit, size, place and time them.",
 }
 
 app = typer.Typer(

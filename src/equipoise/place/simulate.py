@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]  # slots passed, slots in all
+Watch = Callable[[Desk, "Session", int], None]  # sees the desk and the policy at work just before a job arrives
 
 
 class Session(Protocol):
@@ -156,6 +157,7 @@ def simulate(
     horizon: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Result:
     """Let the policy decide, arrival by arrival and slot by slot; carry out what it decides.
 
@@ -170,6 +172,8 @@ def simulate(
         desk.now = now
         began = time.perf_counter()
         while next_job < len(workload) and desk.arrival[next_job] <= now:
+            if watch is not None:
+                watch(desk, session, next_job)
             session.arrive(next_job)
             next_job += 1
         session.slot()

@@ -84,8 +84,8 @@ def slot_options(book: Book, row: int, shape: Shape, out: Options) -> int:
                 out.free[n, r] = book.capacity[kind, r] - book.used[row, g, r]
                 if out.free[n, r] < workers * worker[r]:
                     workers = _quotient(out.free[n, r], worker[r])
-                if out.free[n, r] < room * server[r]:
-                    room = _quotient(out.free[n, r], server[r])
+                if server[r] > 0:
+                    room = min(room, _quotient(out.free[n, r], server[r]))
             if workers > 0 or room > 0:
                 price_worker, price_server = 0.0, 0.0
                 for r in range(resources):
@@ -161,7 +161,7 @@ def _quotient(a: int, b: int) -> int:
 
 @kernel
 def _times(free: Ints, c: int, amount: Ints, most: int) -> int:
-    """How often an amount fits into free[c], at most `most`."""
+    """How often an amount fits into free[c], at most `most`, which times the amount is at most the cluster."""
     for r in range(amount.shape[0]):
         if free[c, r] < most * amount[r]:
             most = _quotient(free[c, r], amount[r])
@@ -302,8 +302,8 @@ def _batch(
         fit = needed
         for r in range(worker.shape[0]):
             left = free[c, r] - (holds - lost) * worker[r]
-            if left < fit * server[r]:
-                fit = _quotient(left, server[r])
+            if server[r] > 0:
+                fit = min(fit, _quotient(left, server[r]))
         cost = price + lost / fit * max(0.0, extra)
         if cost < best:
             best, batch = cost, fit

@@ -44,15 +44,23 @@ def lend(session: Session) -> None:
     order = jobs[np.argsort(-worths / session.share[jobs], kind="stable")]
     for job in order[desk.done[order] > 0.0][:OFFERS]:
         session.offer(int(job))
-    free = session.planner.roomiest(desk.now)
-    fits = np.all(session.demand[order] <= free, axis=1)
-    for k in np.flatnonzero(fits):
-        job = int(order[k])
-        if job not in session.waiting or np.any(session.demand[job] > free):
-            continue
-        cells = session.planner.seat_now(desk.shapes[job], session.width[job], desk.now, desk.before(job))
-        if len(cells):
-            session.planner.take(desk.shapes[job], cells)
-            desk.assign(job, cells)
-            desk.decide(job, LENT)
-            free = session.planner.roomiest(desk.now)
+    rest = np.array([job for job in order if int(job) in session.waiting], dtype=np.int64)
+    while len(rest):
+        free = session.planner.roomiest(desk.now)
+        fits = np.flatnonzero(np.all(session.demand[rest] <= free, axis=1))
+        taken = next((k for k in fits if _lend_to(session, int(rest[k]))), None)
+        if taken is None:
+            return
+        rest = rest[taken + 1 :]
+
+
+def _lend_to(session: Session, job: int) -> bool:
+    """Give the job this slot at the width it asked for, if idle machines hold it."""
+    desk, planner = session.desk, session.planner
+    cells = planner.seat_now(desk.shapes[job], int(session.width[job]), desk.now, desk.before(job))
+    if not len(cells):
+        return False
+    planner.take(desk.shapes[job], cells)
+    desk.assign(job, cells)
+    desk.decide(job, LENT)
+    return True

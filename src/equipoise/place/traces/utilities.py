@@ -18,6 +18,8 @@ STEEP_RANGE = (4.0, 6.0)
 VALUE_RANGE = (1.0, 100.0)  # th1
 MIDDLE_RANGE = (1.0, 15.0)  # th3
 LARGEST = 30.0  # the most by which size multiplies a value
+import os
+UNIT = float(os.environ.get("UNIT", "600"))
 DRAWS = 4  # uniform numbers a utility takes: value, class, steepness, middle
 
 
@@ -53,11 +55,11 @@ class UtilityModel:
     def __call__(self, seconds: float, gpu_hours: float, draws: Floats) -> Sigmoid:
         """The utility of a job that runs so long, from DRAWS uniform numbers."""
         value, which, steep, middle = (float(u) for u in draws)
-        hours = seconds / 3600.0 + between(MIDDLE_RANGE, middle)
+        hours = (seconds + UNIT * between(MIDDLE_RANGE, middle)) / 3600.0
         size = min(LARGEST, (gpu_hours / self.median) ** 0.5) if self.sized else 1.0
         return Sigmoid(
             value=between(VALUE_RANGE, value) * size,
-            steepness=steepness(which, steep) * self.slot / 3600.0,
+            steepness=steepness(which, steep) * self.slot / UNIT,
             middle=hours * 3600.0 / self.slot,
         )
 

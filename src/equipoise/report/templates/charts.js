@@ -62,8 +62,20 @@
     const shape = { x: x1, y: middle + tall * (0.5 - top), width: x2 - x1, height: tall * (top - bottom) };
     return { type: "rect", shape, style: { fill: api.visual("color") } };
   };
+  // Of a bar lying beside its policy's name; of stacked ones; of lines over hours and over slots; of a trial of prices.
+  const exact = (v) => (Math.abs(v) >= 1000 ? Math.round(v).toLocaleString("en") : short(v));
+  const barValue = (p) => exact(p.value);
+  const barTip = (p) => `${safe(p.name)}: ${exact(p.value)} ${safe(p.seriesName)}`;
+  const stackAt = (points) => {
+    const there = points.filter((p) => p.value).map((p) => `${p.marker}${safe(p.seriesName)}: ${short(p.value)}`);
+    return [safe(points[0].name), ...(there.length ? there : ["none"])].join("<br>");
+  };
+  const withinHours = listed((x) => `% of all jobs done within ${short(x)} h`);
+  const useAt = listed((x) => `slot ${x}, % in use`);
+  const trial = (p) => `${safe(p.seriesName)}<br>level ${short(p.value[0])}: utility ${short(p.value[1])}, ${p.value[2]} completed`;
   const formatters = {
-    power, short, bits, bitsPointer, percent, bands, valueOf, againstLoad, againstStep, siteAt, whisker, span,
+    power, short, bits, bitsPointer, percent, bands, valueOf, againstLoad, againstStep, siteAt, whisker, span, barValue,
+    barTip, stackAt, withinHours, useAt, trial,
   };
 
   // "@name" in the data is a formatter above or a colour of the style sheet, which knows light from dark; "@#…|#…" is a

@@ -1,0 +1,254 @@
+"""What `equipoise place` can be told: each field is a command-line option and a key of config.yaml."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+
+from equipoise.cli.options import setting
+from equipoise.cli.policy_file import whole_reference
+from equipoise.errors import InputError, unknown_name
+
+FORMATS = ("auto", "own", "alibaba", "gavel", "philly", "slurm", "swf", "tiresias")
+PRICES = ("best", "replay", "bid", "recalled", "fixed")
+PLACERS = ("greedy", "rounding")
+POLICIES = ("PDORS", "OASiS", "FIFO", "DRF", "Dorm", "SRTF", "LAS")
+EVERY = "all"
+PLAIN = "plain"  # pdors:plain: neither re-planning nor lending
+PATHS = ("jobs", "cluster")
+COUNT_MOST = 2**31  # of slots, machines, seeds and such
+WIDEST = 1000.0  # times the width asked for
+
+
+class Scene(BaseModel):
+    """Jobs, the cluster they run on, and how far ahead is planned."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=True, ser_json_inf_nan="strings")
+
+    jobs: str | None = setting(None, "Jobs: our own format, or a trace.", "Jobs", "FILE", only_in_file=True)
+    cluster: str | None = setting(
+        None, "The machines: YAML, JSON or CSV; also Alibaba's node list or Tiresias' cluster table.", "Jobs", "FILE"
+    )
+    machines: int | None = setting(None, "So many equal GPU machines, instead of --cluster.", "Jobs", "COUNT")
+    gpus_per_machine: int | None = setting(
+        None, "GPUs of each; also what fitted one machine in the trace. (default: 8)", "Jobs"
+    )
+    format: str = setting("auto", f"How JOBS is written: {', '.join(FORMATS)}.", "Jobs", "NAME")
+    slot: str | None = setting(None, "Length of a slot. (default: the file's own, 10m for traces)", "Jobs", "10m")
+    elasticity: float | None = setting(
+        None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1)", "Jobs"
+    )
+    sized_utility: bool = setting(True, "Synthesised utilities grow with the job's GPU time.", "Jobs")
+    window: str | None = setting(
+        None, "Score only jobs that arrive in these slots; history is as long a stretch before them.", "Jobs", "FROM:TO"
+    )
+    restart: str | None = setting(None, "Lost whenever a job starts, moves or is resized.", "Jobs", "30s")
+    wrong: float = setting(0.0, "Durations are wrong by up to this part: 0.5 is by up to 50 %.", "Jobs", "PART")
+    draw: int | None = setting(None, "Without JOBS: so many synthetic jobs are drawn. (default: 60)", "Jobs", "COUNT")
+    horizon: int | None = setting(
+        None, "Plan each job within so many slots of its arrival, rolling. (default: 48 hours)", "Time", "SLOTS"
+    )
+    slots: int | None = setting(None, "Or: everything ends at this slot.", "Time", "SLOTS")
+    seed: int = setting(0, "Draws utilities, synthetic jobs, wrong durations; re-planning.", "Time", "SEED")
+
+    @field_validator("jobs", "cluster")
+    @classmethod
+    def _whole_path(cls, value: str | None) -> str | None:
+        return None if value is None else str(Path(value).absolute())
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, value: str) -> str:
+        if value not in FORMATS:
+            raise unknown_name("format", value, FORMATS)
+        return value
+
+    @field_validator("machines", "gpus_per_machine", "draw", "horizon", "slots", "seed")
+    @classmethod
+    def _count(cls, value: int | None, info: ValidationInfo) -> int | None:
+        least = 0 if info.field_name == "seed" else 1
+        if value is not None and not least <= value <= COUNT_MOST:
+            raise InputError(f"{value} is no count; expected a whole number from {least} to {COUNT_MOST:,}")
+        return value
+
+    @field_validator("elasticity")
+    @classmethod
+    def _wider(cls, value: float | None) -> float | None:
+        if value is not None and not 1.0 <= value <= WIDEST:
+            raise InputError(f"{value} times; expected a number from 1 to {WIDEST:g}")
+        return value
+
+    @field_validator("wrong")
+    @classmethod
+    def _part(cls, value: float) -> float:
+        if not 0.0 <= value < 1.0:
+            raise InputError(f"{value} is no part; expected a number from 0 to below 1, such as 0.5")
+        return value
+
+    @field_validator("slot", "restart")
+    @classmethod
+    def _time(cls, value: str | None, info: ValidationInfo) -> str | None:
+        from equipoise.place.quantity import seconds
+
+        if value is not None and seconds(value, str(info.field_name)) <= 0 and info.field_name == "slot":
+            raise InputError(f"slot is {value!r}; expected a length such as 10m")
+        return value
+
+    @field_validator("window")
+    @classmethod
+    def _window(cls, value: str | None) -> str | None:
+        if value is not None:
+            first, colon, last = value.partition(":")
+            if not (colon and first.isdigit() and last.isdigit() and int(first) < int(last)):
+                raise InputError(f"{value!r} is no window; expected slots FROM:TO, such as 1008:2016")
+        return value
+
+    def span(self) -> tuple[int, int] | None:
+        """The slots in which scored jobs arrive."""
+        if self.window is None:
+            return None
+        first, _, last = self.window.partition(":")
+        return int(first), int(last)
+
+
+class Priced(Scene):
+    """A scene with history to calibrate prices on, and how PDORS uses them."""
+
+    history: list[str] | None = setting(
+        None, "Past jobs that prices are calibrated on; several with commas between.", "Prices", "FILES"
+    )
+    history_format: str | None = setting(None, "How they are written. (default: as JOBS)", "Prices", "NAME")
+    history_share: float = setting(
+        0.25, "Without --history: this first part of the jobs is history, and is not scored.", "Prices", "PART"
+    )
+    prices: str = setting("best", f"{', '.join(PRICES)}, or a file of `place calibrate`.", "Prices", "KIND")
+    fixed_prices: dict[str, float] | None = setting(
+        None, "With --prices fixed: utility per unit and slot on an empty machine.", "Prices", "gpu=2,cpu=.1"
+    )
+    fixed_ratio: float = setting(
+        10.0, "With --prices fixed: a full machine costs so many times an empty one.", "Prices"
+    )
+    replan: int = setting(80, "Steps of re-planning in every slot.", "Policies", "STEPS")
+    backfill: bool = setting(True, "Lend idle machines to waiting jobs, without promise.", "Policies")
+    placer: str = setting("greedy", "greedy, or rounding (the paper's).", "Policies", "NAME")
+
+    @field_validator("history", mode="before")
+    @classmethod
+    def _files(cls, value: Any) -> Any:
+        return None if value is None else [str(Path(name).absolute()) for name in words(value, "past.yaml")]
+
+    @field_validator("history_format")
+    @classmethod
+    def _known_history_format(cls, value: str | None) -> str | None:
+        if value is not None and value not in FORMATS:
+            raise unknown_name("format", value, FORMATS)
+        return value
+
+    @field_validator("history_share")
+    @classmethod
+    def _some(cls, value: float) -> float:
+        if not 0.0 < value < 1.0:
+            raise InputError(f"{value} is no part; expected a number between 0 and 1, such as 0.25")
+        return value
+
+    @field_validator("prices")
+    @classmethod
+    def _known_prices(cls, value: str) -> str:
+        if Path(value).suffix in (".yaml", ".yml"):
+            return str(Path(value).absolute())
+        if value not in PRICES:
+            raise unknown_name("prices", value, PRICES)
+        return value
+
+    @field_validator("fixed_prices", mode="before")
+    @classmethod
+    def _pairs(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        found = {}
+        for pair in words(value, "gpu=2,cpu=.1"):
+            name, equals, number = pair.partition("=")
+            try:
+                found[name.strip()] = float(number)
+            except ValueError:
+                equals = ""
+            if not equals or not name.strip() or not math.isfinite(found[name.strip()]):
+                raise InputError(f"{pair!r} is no price; expected RESOURCE=NUMBER, such as gpu=2,cpu=.1")
+        return found
+
+    @field_validator("replan")
+    @classmethod
+    def _steps(cls, value: int) -> int:
+        if not 0 <= value <= COUNT_MOST:
+            raise InputError(f"{value} steps; expected 0 (no re-planning) or more")
+        return value
+
+    @field_validator("placer")
+    @classmethod
+    def _known_placer(cls, value: str) -> str:
+        if value not in PLACERS:
+            raise unknown_name("placer", value, PLACERS)
+        return value
+
+
+class PlaceConfig(Priced):
+    """Policies side by side."""
+
+    policy: list[str] = setting(
+        EVERY,
+        f"Commas between: {', '.join(POLICIES)}, all, your own FILE.py:CLASS; pdors:recalled and other kinds of prices, "
+        "pdors:plain (no re-planning, no lending).",
+        "Policies",
+        "NAMES",
+    )
+    baseline: str | None = setting(None, "Gains are told against this policy. (default: FIFO)", "Policies", "NAME")
+    bound: bool = setting(True, "The upper bound that no schedule can pass (an LP).", "Policies")
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> list[str]:
+        found: list[str] = []
+        for name in words(value, "pdors,drf"):
+            if name.lower() == EVERY:
+                found += [known.lower() for known in POLICIES]
+            elif ".py" in name:
+                found.append(whole_reference(name))
+            else:
+                found.append(known_policy(name))
+        return list(dict.fromkeys(found))
+
+
+class BoundConfig(Scene):
+    """The bound alone."""
+
+    exact: bool = setting(False, "The optimum itself, for a handful of jobs.", "Bound")
+    coarsen: int | None = setting(
+        None, "Merge so many slots into one: looser, faster. (default: as few as fit)", "Bound", "SLOTS"
+    )
+    time_limit: float | None = setting(None, "Stop after so many seconds; then it may not repeat.", "Bound", "SECONDS")
+
+
+def known_policy(name: str) -> str:
+    """`pdors`, `pdors:recalled`: in small letters, or an error that names the nearest."""
+    plain, colon, kind = name.lower().partition(":")
+    if plain.removesuffix("-style") not in [known.lower() for known in POLICIES]:
+        raise unknown_name("policy", name, [*POLICIES, EVERY])
+    if colon and plain != "pdors":
+        raise InputError(f"{name!r}: only pdors comes in kinds, such as pdors:recalled")
+    if colon and kind not in (*PRICES, PLAIN):
+        raise unknown_name("kind of pdors", kind, (*PRICES, PLAIN))
+    return plain.removesuffix("-style") + colon + kind
+
+
+def words(value: Any, example: str) -> list[str]:
+    """Text with commas between, or a list; at least one word."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise InputError(f"{value!r}; expected names with commas between, such as {example}")
+    found = [part.strip() for part in parts if part.strip()]
+    if not found:
+        raise InputError(f"{value!r} is empty; expected names with commas between, such as {example}")
+    return found

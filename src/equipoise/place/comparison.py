@@ -1,0 +1,265 @@
+"""Policies side by side on one workload: their runs, the bound over all of them, one certificate, and who gained or lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.certificate import Certificate, Check
+from equipoise.errors import InputError
+from equipoise.place.bound import Bound, bound
+from equipoise.place.cluster import Cluster
+from equipoise.place.desk import BEYOND_HORIZON, INFEASIBLE_ALONE, Desk
+from equipoise.place.job import Job, Workload
+from equipoise.place.planner.shape import fits_together
+from equipoise.place.simulate import Policy, Result, simulate
+
+Floats = NDArray[np.float64]
+Row = dict[str, Any]
+Progress = Callable[[int, int, str], None]  # slots passed over all policies, slots in all, what is being done
+
+AUTO_JOBS = 6000  # beyond this many the LP is coarse and slow: "auto" leaves it out
+TIMES = ("seconds_per_decision",)  # of a row: they do not repeat
+SAME = 1e-9  # relative: utilities this close are equal
+BASELINE = "FIFO"
+CALIBRATING = "calibrating prices on history"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of it. Results are in the order the policies were given; all of them met the same jobs."""
+
+    cluster: Cluster
+    jobs: Workload
+    results: tuple[Result, ...]
+    bound: Bound | None
+    slots: int | None
+    horizon: int | None
+    seed: int
+    note: str
+    calibration: list[Row]  # trials: policy, kind, level, ratio, lead, utility, completed, chosen
+    certificate: Certificate
+    explanations: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # by job id: `explain(...).as_dict()` of the first policy
+
+    def __getitem__(self, label: str) -> Result:
+        """The run of a policy, by its label; upper and lower case are the same."""
+        for result in self.results:
+            if result.policy.label.lower() == label.lower():
+                return result
+        raise InputError(f"no policy {label!r} was compared; there are {', '.join(self.labels)}")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(result.policy.label for result in self.results)
+
+    @property
+    def baseline(self) -> str:
+        """FIFO where it takes part, else the first."""
+        return BASELINE if BASELINE in self.labels else self.labels[0]
+
+    @cached_property
+    def table(self) -> list[Row]:
+        """A row a policy: `Result.row` without what does not repeat, and the part of the bound it reached."""
+        rows = []
+        for result in self.results:
+            row = {name: value for name, value in result.row.items() if name not in TIMES}
+            row["share_of_bound"] = result.utility / self.bound.utility if self.bound and self.bound.utility else None
+            rows.append(row)
+        return rows
+
+    def gains(self, baseline: str | None = None) -> list[Row]:
+        """For every other policy: utility gained over the baseline, and the jobs that gained and that lost, most first.
+
+        A job: id, arrival, utility before (under the baseline) and after, finish before and after (None: not finished),
+        and what the policy told it last: state and reason.
+        """
+        base = self[baseline or self.baseline]
+        rows = []
+        for result in self.results:
+            if result is base:
+                continue
+            change = result.utilities - base.utilities
+            real = np.abs(change) > SAME * np.maximum(1.0, np.maximum(base.utilities, result.utilities))
+            order = np.argsort(-np.abs(change), kind="stable")
+            gained = [self._moved(base, result, int(j)) for j in order if real[j] and change[j] > 0]
+            lost = [self._moved(base, result, int(j)) for j in order if real[j] and change[j] < 0]
+            gain = result.utility - base.utility
+            rows.append(
+                {
+                    "policy": result.policy.label, "baseline": base.policy.label, "utility": gain,
+                    "relative": gain / base.utility if base.utility > 0 else None,
+                    "completed": result.completed - base.completed,
+                    "gained": gained, "lost": lost, "same": len(self.jobs) - len(gained) - len(lost),
+                }
+            )  # fmt: skip
+        return rows
+
+    def _moved(self, base: Result, result: Result, j: int) -> Row:
+        job, log = self.jobs[j], result.decisions[j]
+        before, after = int(base.finish[j]), int(result.finish[j])
+        return {
+            "id": job.id, "arrival": job.arrival,
+            "utility_before": float(base.utilities[j]), "utility_after": float(result.utilities[j]),
+            "finish_before": None if before < 0 else before, "finish_after": None if after < 0 else after,
+            "state": result.states[j],
+            "reason": "" if after >= 0 else next((d.reason for d in reversed(log) if d.reason), "unfinished"),
+        }  # fmt: skip
+
+    @cached_property
+    def hopeless(self) -> dict[str, Row]:
+        """Jobs that could not finish even alone, by reason: how many, and their share of each resource's time.
+
+        The time is what a job would hold at the width it asked for, on one machine if that fits.
+        """
+        desk = Desk(self.cluster, self.jobs, self.slots, self.horizon)
+        reasons = []
+        for j in range(len(self.jobs)):
+            desk.now = int(desk.arrival[j])
+            reasons.append(BEYOND_HORIZON if desk.now >= desk.end else desk.hopeless(j))
+        demand = [_resource_slots(self.cluster, desk, j) for j in range(len(self.jobs))]
+        held = np.array(demand).reshape(len(self.jobs), len(self.cluster.resources))
+        total, out = held.sum(axis=0), {}
+        for reason in (INFEASIBLE_ALONE, BEYOND_HORIZON):
+            which = [k for k, given in enumerate(reasons) if given == reason]
+            part = held[which].sum(axis=0) / np.where(total > 0, total, 1.0)
+            shares = {r: float(p) for r, p, t in zip(self.cluster.resources, part, total, strict=True) if t > 0}
+            out[reason] = {"jobs": len(which), "share": len(which) / max(1, len(self.jobs)), "resource_time": shares}
+        return out
+
+
+def _resource_slots(cluster: Cluster, desk: Desk, j: int) -> Floats:
+    """Unit-slots of each resource that a job holds from start to end at the width it asked for."""
+    job, shape = desk.jobs[j], desk.shapes[j]
+    width = min(job.requested or job.widest, job.widest)
+    room = max(
+        fits_together(row, shape.worker, shape.server, shape.per_server, max(shape.widest, 0))
+        for row in cluster.capacity
+    )
+    slots = job.work / job.rate(width, together=width <= room)
+    held = {r: width * a for r, a in job.worker.items()}
+    for r, a in (job.server or {}).items():
+        held[r] = held.get(r, 0) + job.servers(width) * a
+    return np.array([held.get(r, 0) / 1000.0 * slots for r in cluster.resources])
+
+
+def utilisation(result: Result) -> Floats:
+    """The part of each resource in use, a row a slot, a column a resource of the cluster."""
+    cluster, rows = result.cluster, result.schedule
+    out = np.zeros((result.end, len(cluster.resources)))
+    for r, name in enumerate(cluster.resources):
+        worker = np.array([job.worker.get(name, 0) for job in result.jobs], dtype=float)
+        server = np.array([(job.server or {}).get(name, 0) for job in result.jobs], dtype=float)
+        if len(rows) and cluster.total[r] > 0:
+            held = worker[rows[:, 0]] * rows[:, 3] + server[rows[:, 0]] * rows[:, 4]
+            out[:, r] = np.bincount(rows[:, 1], held, result.end)[: result.end] / cluster.total[r]
+    return out
+
+
+def compare(
+    cluster: Cluster,
+    jobs: Iterable[Job],
+    policies: Sequence[Policy],
+    *,
+    slots: int | None = None,
+    horizon: int | None = None,
+    seed: int = 0,
+    bound: bool | str = "auto",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run every policy over the same arrivals; certify them all, with the bound where it was computed.
+
+    `bound`: True, False, or "auto", which leaves it out for more than a few thousand jobs.
+    """
+    workload = Workload.of(jobs)
+    if not policies:
+        raise InputError("no policies to compare; expected one or more")
+    labels = [policy.label for policy in policies]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise InputError(f"two policies are called {twice[0]!r}; give one of them another label")
+    tell = progress or (lambda done, total, doing: None)
+    results: list[Result] = []
+    calibration: list[Row] = []
+    end = Desk(cluster, workload, slots, horizon).end
+    for k, policy in enumerate(policies):
+        if hasattr(getattr(policy, "prices", None), "trials"):
+            tell(k * end, len(policies) * end, f"{policy.label}: {CALIBRATING}")
+            calibration += trial_rows(cluster, workload, policy, slots=slots, horizon=horizon)
+
+        def step(done: int, total: int, k: int = k, label: str = policy.label) -> None:
+            tell(k * end + done, len(policies) * end, label)
+
+        results.append(simulate(cluster, workload, policy, slots=slots, horizon=horizon, seed=seed, progress=step))
+    tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
+    limit, notes = _bound(cluster, workload, end, bound)
+    if limit is not None:
+        results = [replace(result, detail={**result.detail, "bound": limit.utility}) for result in results]
+    certificate = merged({result.policy.label: result.certificate() for result in results})
+    note = "; ".join(part for part in (workload.note, *notes) if part)
+    return Comparison(cluster, workload, tuple(results), limit, slots, horizon, seed, note, calibration, certificate)
+
+
+def _bound(cluster: Cluster, jobs: Workload, end: int, wanted: bool | str) -> tuple[Bound | None, list[str]]:
+    """The LP bound to the end of the runs (a lent job may finish past its arrival and horizon), or why there is none."""
+    if not wanted:
+        return None, []
+    if wanted == "auto" and len(jobs) > AUTO_JOBS:
+        return None, [f"no bound: {len(jobs):,} jobs are many for it (over {AUTO_JOBS:,})"]
+    try:
+        found = bound(cluster, jobs, slots=end)
+    except InputError as error:
+        return None, [f"no bound: {str(error).removeprefix('bound: ')}"]
+    return found, [f"bound: {found.note}"] if found.note else []
+
+
+def trial_rows(
+    cluster: Cluster, jobs: Workload, policy: Any, *, slots: int | None = None, horizon: int | None = None
+) -> list[Row]:
+    """Every price a policy tried on history, in the order tried. A bid price's level multiplies its LP's duals."""
+    desk = Desk(cluster, jobs, slots, horizon)
+    found = policy.prices.trials(desk, policy)
+    best = max(range(len(found)), key=lambda k: found[k].utility) if found else -1
+    rows = []
+    for k, trial in enumerate(found):
+        prices = trial.prices
+        scaled = hasattr(prices, "scale")
+        rows.append(
+            {
+                "policy": policy.label, "kind": "bid" if scaled else "replay",
+                "level": float(prices.scale if scaled else prices.level),
+                "ratio": math.exp(prices.growth) if scaled else float(prices.ratio),
+                "lead": 0.0 if scaled else float(prices.lead),
+                "utility": float(trial.utility), "completed": int(trial.completed), "chosen": k == best,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def merged(certificates: Mapping[str, Certificate]) -> Certificate:
+    """One certificate for all: of each check the worst, and whose it is; every policy that fails is named."""
+    names = list(dict.fromkeys(check.name for certificate in certificates.values() for check in certificate))
+    checks = []
+    for name in names:
+        found = {label: certificate[name] for label, certificate in certificates.items() if name in certificate}
+        worst = max(found, key=lambda label: _badness(found[label]))
+        failing = [label for label, check in found.items() if check.passed is not True]
+        many = f"{len(found)} policies" if len(found) > 1 else worst
+        whose = f"fails for {', '.join(failing)}; shown: {worst}" if failing else f"{many}, shown: {worst}"
+        check = found[worst]
+        meaning = check.meaning if len(certificates) == 1 else f"{check.meaning} ({whose})"
+        checks.append(Check(name, check.value, check.limit, check.passed, meaning))
+    order = ("capacity", "ratio", "work", "arrival", "locality", "utility", "promise", "bound")
+    checks.sort(key=lambda check: order.index(check.name) if check.name in order else len(order))
+    return Certificate(tuple(checks))
+
+
+def _badness(check: Check) -> tuple[int, float]:
+    state = {True: 0, None: 1, False: 2}[check.passed]
+    return state, math.inf if check.value is None else check.value

@@ -1,0 +1,356 @@
+"""Why a job was treated as it was: the run is replayed to its arrival, and the policy's own planner is asked.
+
+Prices met, the best schedule at them though it was refused, the earliest start and finish that had room, and the least
+change with which it would have been promised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError, unknown_name
+from equipoise.place import explain_words as words
+from equipoise.place.cluster import Cluster
+from equipoise.place.desk import ADMITTED, REASONS, REFUSED, Decision, Desk, Int32s, fastest
+from equipoise.place.explain_smaller import Missing, Smaller, by_promise, by_refusal, least_change, missing
+from equipoise.place.planner import Plan, Planner
+from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
+from equipoise.place.planner.shape import Shape, shape_of
+from equipoise.place.policies.pdors import Session as Promising
+from equipoise.place.quantity import MILLI
+from equipoise.place.simulate import Result, Session, simulate
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+JOB = 0  # column of a schedule; those of a cell follow
+
+
+@dataclass(frozen=True)
+class Price:
+    """A resource as the job met it: utility per unit and slot, what it would cost in all, how full the cluster was."""
+
+    resource: str
+    price: float
+    cost: float
+    full: float  # of the whole cluster, 0 to 1, in the slots of the best schedule, or of its window when there is none
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Slots first..last (included) with the same workers and servers on the same machines."""
+
+    first: int
+    last: int
+    workers: int
+    servers: int
+    machines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The best schedule at the prices of the moment, whether it paid or not."""
+
+    first: int
+    last: int
+    slots: int  # in which it runs
+    worth: float
+    cost: float
+    payoff: float
+    stretches: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One job of one run. Slots are counted from 0; None where there is nothing to say."""
+
+    job: str
+    policy: str
+    arrival: int
+    told: tuple[Decision, ...]
+    reason: str  # why it was not promised on arrival: one of desk.REASONS, or ""
+    finish: int | None
+    utility: float
+    # What happened, from the schedule.
+    first_run: int | None
+    waited: int  # slots from its arrival to its first, or to the end
+    ran: int  # slots
+    pauses: int  # times it was put aside: ran in a slot, not in the next, and was not done
+    ahead: int  # unfinished jobs that were here before it
+    running: int  # of them, those that ran in the slot of its arrival
+    overtook: int  # jobs that came later and ran while it waited
+    taken: Mapping[str, float]  # share of the cluster held while it waited, or in its first slot when it did not
+    held_promised: int  # by so many promised jobs
+    held_others: int  # and so many without promise
+    # What could have been.
+    alone: int | None  # slots it needs on an empty cluster; None: it does not fit
+    window: int  # slots it had
+    missing: tuple[Missing, ...]
+    earliest_start: int | None  # the first slot with room for a worker (and its server)
+    earliest_finish: int | None  # as fast as the room allowed on arrival, prices aside; promising policies only
+    prices: tuple[Price, ...]
+    best: Schedule | None
+    smaller: Smaller | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as JSON has them."""
+        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    def text(self) -> str:
+        """A few lines for the terminal."""
+        return words.text(self)
+
+
+def explain(result: Result, job_id: str) -> Explanation:
+    """Why this job of this run was admitted, lent to, kept waiting or refused, and what would have helped."""
+    index = {job.id: j for j, job in enumerate(result.jobs)}
+    if str(job_id) not in index:
+        raise _unknown(str(job_id), index)
+    j = index[str(job_id)]
+    job, log = result.jobs[j], result.decisions[j]
+    shape = shape_of(job, result.cluster)
+    speed = float(fastest(result.cluster.capacity, result.cluster.counts, shape))
+    seen = _replay(result, j)
+    reason = log[0].reason if log and log[0].reason in REASONS else ""
+    finish = int(result.finish[j])
+    start = seen.earliest_start if seen.promises else _hindsight(result, j, shape)
+    return Explanation(
+        job=job.id, policy=result.policy.label, arrival=job.arrival, told=tuple(log), reason=reason,
+        finish=finish if finish >= 0 else None, utility=float(result.utilities[j]),
+        **_happened(result, j),
+        alone=math.ceil(job.work / speed * (1 - 1e-9)) if speed > 0.0 else None, window=seen.window,
+        missing=missing(job, result.cluster) if speed <= 0.0 else (),
+        earliest_start=start, earliest_finish=seen.earliest_finish,
+        prices=seen.prices, best=seen.best, smaller=seen.smaller,
+    )  # fmt: skip
+
+
+def _unknown(given: str, index: Mapping[str, int]) -> InputError:
+    """The nearest ids, not all of them: a trace has tens of thousands."""
+    near = difflib.get_close_matches(given, index, n=5, cutoff=0.5) if len(index) < 100_000 else []
+    return unknown_name("job", given, near or list(index)[:5])
+
+
+# The replay.
+
+
+class _Stop(Exception):
+    """All is seen."""
+
+
+@dataclass
+class _Seen:
+    window: int = 0
+    promises: bool = False
+    earliest_start: int | None = None
+    earliest_finish: int | None = None
+    prices: tuple[Price, ...] = ()
+    best: Schedule | None = None
+    smaller: Smaller | None = None
+
+
+def _replay(result: Result, j: int) -> _Seen:
+    """The run again, up to the moment just before job j arrived."""
+    seen = _Seen()
+
+    def watch(desk: Desk, session: Session, arriving: int) -> None:
+        if arriving == j:
+            _same_run(result, desk, j)
+            _look(seen, result, desk, session, j)
+            raise _Stop
+
+    if result.jobs[j].arrival < result.end:
+        with contextlib.suppress(_Stop):
+            simulate(
+                result.cluster, result.jobs, result.policy,
+                slots=result.slots, horizon=result.horizon, seed=result.seed, watch=watch,
+            )  # fmt: skip
+    return seen
+
+
+def _same_run(result: Result, desk: Desk, j: int) -> None:
+    for i in range(j):
+        log = desk.decisions[i]
+        if tuple(log) != result.decisions[i][: len(log)]:
+            raise InputError(
+                f"this run does not repeat: job {result.jobs[i].id!r} is told something else. explain needs a policy that "
+                "decides the same from the same seed"
+            )
+
+
+def _look(seen: _Seen, result: Result, desk: Desk, session: Session, j: int) -> None:
+    start, end = desk.now, desk.deadline(j)
+    seen.window = end - start
+    job, told = result.jobs[j], result.decisions[j][0].state if result.decisions[j] else ""
+    if not isinstance(session, Promising):
+        seen.smaller = least_change(job, desk.cluster, by_refusal(result)) if told == REFUSED else None
+        return
+    seen.promises = True
+    session._tick()
+    planner, shape = session.planner, session.desk.shapes[j]
+    seen.earliest_start = next((t for t in range(start, end) if _fits_one(planner, t, shape)), None)
+    quickest = _quickest(planner, shape, float(desk.work[j]), start, end)
+    seen.earliest_finish = quickest.last if quickest is not None else None
+    _, plan = session.best(j, floor=-math.inf)
+    seen.best = _schedule(plan, desk.cluster) if plan is not None else None
+    seen.prices = _prices(planner, shape, plan, start, end)
+    if told != ADMITTED:
+        seen.smaller = least_change(job, desk.cluster, by_promise(desk, session, j))
+
+
+def _fits_one(planner: Planner, t: int, shape: Shape) -> bool:
+    cluster = planner.cluster
+    return _room_for_one(cluster.capacity[cluster.type_of] - planner.used(t), shape)
+
+
+def _room_for_one(free: Ints, shape: Shape) -> bool:
+    """Whether one worker, with a server if it needs one, finds room: on one machine or on two."""
+    if shape.widest == 0:
+        return False
+    worker = np.all(free >= shape.worker, axis=1)
+    if not shape.per_server:
+        return bool(worker.any())
+    if np.all(free >= shape.worker + shape.server, axis=1).any():
+        return True
+    server = np.all(free >= shape.server, axis=1)
+    return bool(worker.any() and server.any() and (worker | server).sum() > 1)
+
+
+def _quickest(planner: Planner, shape: Shape, work: float, start: int, end: int) -> Plan | None:
+    """The schedule that ends first with all room for the taking."""
+    if end <= start or shape.widest == 0:
+        return None
+    free = copy.copy(planner)
+    free.book = planner.book._replace(base=np.zeros_like(planner.book.base))
+    sooner = np.arange(end - start, 0, -1, dtype=float)
+    return free.plan(shape, sooner, work, start, end, floor=-math.inf)[1]
+
+
+def _schedule(plan: Plan, cluster: Cluster) -> Schedule:
+    cells = plan.cells
+    slots = np.unique(cells[:, SLOT])
+    stretches: list[Stretch] = []
+    for t in slots.tolist():
+        here = cells[cells[:, SLOT] == t]
+        machines = tuple(cluster.names[h] for h in sorted(here[:, MACHINE].tolist()))
+        one = Stretch(t, t, int(here[:, WORKERS].sum()), int(here[:, SERVERS].sum()), machines)
+        if stretches and dataclasses.replace(stretches[-1], first=t, last=t) == one and stretches[-1].last == t - 1:
+            stretches[-1] = dataclasses.replace(stretches[-1], last=t)
+        else:
+            stretches.append(one)
+    return Schedule(
+        int(slots[0]), plan.last, len(slots), float(plan.worth), float(plan.cost), float(plan.payoff), tuple(stretches)
+    )
+
+
+def _prices(planner: Planner, shape: Shape, plan: Plan | None, start: int, end: int) -> tuple[Price, ...]:
+    """Over the cells of the schedule, by amount; without one, over all machines and slots of the window."""
+    cluster, book = planner.cluster, planner.book
+    capacity = cluster.capacity[cluster.type_of]
+    slots = np.unique(plan.cells[:, SLOT]).tolist() if plan is not None else list(range(start, end))
+    count = len(cluster.resources)
+    full, paid, amount = np.zeros(count), np.zeros(count), np.zeros(count)
+    total = np.where(cluster.total > 0, cluster.total, 1.0)
+    for t in slots:
+        used = planner.used(t)
+        full += used.sum(axis=0) / total / len(slots)
+        share = np.divide(used, capacity, out=np.zeros(capacity.shape), where=capacity > 0)
+        price = book.base[t % planner.window] * np.exp(book.growth * share)
+        if plan is None:
+            paid += np.where(capacity > 0, price * capacity, 0.0).sum(axis=0)
+            amount += cluster.total
+            continue
+        for _, h, w, s in plan.cells[plan.cells[:, SLOT] == t].tolist():
+            need = w * shape.worker + s * shape.server
+            paid += need * price[h]
+            amount += need
+    asked = shape.worker + shape.server > 0
+    return tuple(
+        Price(name, float(paid[r] / amount[r] * MILLI), float(paid[r]) if plan is not None else 0.0, float(full[r]))
+        for r, name in enumerate(cluster.resources)
+        if asked[r] and amount[r] > 0
+    )
+
+
+# What happened, from the schedule alone.
+
+
+def _happened(result: Result, j: int) -> dict[str, Any]:
+    job, rows = result.jobs[j], result.schedule
+    slots = np.unique(rows[rows[:, JOB] == j, 1 + SLOT])
+    first = int(slots[0]) if len(slots) else None
+    refused = bool(result.decisions[j]) and result.states[j] == REFUSED
+    until = first if first is not None else (job.arrival if refused else result.end)
+    finish = int(result.finish[j])
+    pauses = int((np.diff(slots) > 1).sum()) + int(len(slots) > 0 and finish < 0 and slots[-1] < result.end - 1)
+    here = [
+        i for i in range(j)
+        if not (result.decisions[i] and result.decisions[i][0].state == REFUSED)
+        and (result.finish[i] < 0 or result.finish[i] >= job.arrival)
+    ]  # fmt: skip
+    at_arrival = set(rows[rows[:, 1 + SLOT] == job.arrival, JOB].tolist())
+    last = max(until, job.arrival + 1)  # the slot of arrival where there was no wait
+    meanwhile = rows[(rows[:, 1 + SLOT] >= job.arrival) & (rows[:, 1 + SLOT] < last) & (rows[:, JOB] != j)]
+    holders = sorted(set(meanwhile[:, JOB].tolist()))
+    promised = sum(any(d.state == ADMITTED and d.slot < last for d in result.decisions[i]) for i in holders)
+    return {
+        "first_run": first,
+        "waited": max(0, until - job.arrival),
+        "ran": len(slots),
+        "pauses": pauses,
+        "ahead": len(here),
+        "running": len(at_arrival & set(here)),
+        "overtook": sum(i > j for i in holders) if until > job.arrival else 0,
+        "taken": _taken(result, meanwhile, last - job.arrival),
+        "held_promised": promised,
+        "held_others": len(holders) - promised,
+    }
+
+
+def _held(result: Result, rows: Int32s) -> Ints:
+    """[row, r] milli-units that rows of a schedule hold."""
+    owners, of = np.unique(rows[:, JOB], return_inverse=True)
+    cluster, jobs = result.cluster, [result.jobs[i] for i in owners.tolist()]
+    count = len(cluster.resources)
+    worker = np.array([cluster.demand(job.worker, job.id) for job in jobs], dtype=np.int64).reshape(-1, count)
+    server = np.array([cluster.demand(job.server or {}, job.id) for job in jobs], dtype=np.int64).reshape(-1, count)
+    return np.asarray(worker[of] * rows[:, [1 + WORKERS]] + server[of] * rows[:, [1 + SERVERS]])
+
+
+def _taken(result: Result, rows: Int32s, slots: int) -> dict[str, float]:
+    """The mean share of every resource that some rows hold."""
+    held, total = _held(result, rows).sum(axis=0, dtype=float), result.cluster.total
+    share = np.divide(held, total * slots, out=np.zeros(len(total)), where=total > 0)
+    return dict(zip(result.cluster.resources, share.tolist(), strict=True))
+
+
+def _hindsight(result: Result, j: int, shape: Shape) -> int | None:
+    """The first slot from its arrival in which what the others really held left room for one worker."""
+    cluster, arrival = result.cluster, result.jobs[j].arrival
+    rows = result.schedule[(result.schedule[:, 1 + SLOT] >= arrival) & (result.schedule[:, JOB] != j)]
+    rows = rows[np.argsort(rows[:, 1 + SLOT], kind="stable")]
+    bounds = np.searchsorted(rows[:, 1 + SLOT], np.arange(arrival, result.end + 1)).tolist()
+    for k in range(result.end - arrival if shape.widest else 0):
+        here = rows[bounds[k] : bounds[k + 1]]
+        free = cluster.capacity[cluster.type_of]
+        np.subtract.at(free, here[:, 1 + MACHINE], _held(result, here))
+        if _room_for_one(free, shape):
+            return arrival + k
+    return None
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value

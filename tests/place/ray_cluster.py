@@ -1,0 +1,58 @@
+"""Run by test_ray_groups in a process of its own: start the nodes, make the groups slot by slot, say where they landed.
+
+Reads {"nodes": [...], "slots": [[group, ...], ...]} on stdin; writes for every group the machine (the node's label) of every
+bundle by Ray's table, and of an actor that sits in the first and in the last bundle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+LABEL = "equipoise.io/machine"
+
+
+def main() -> None:
+    import ray
+    from ray.cluster_utils import Cluster
+    from ray.util import placement_group, placement_group_table, remove_placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    given = json.load(sys.stdin)
+    cluster = Cluster()
+    try:
+        for node in given["nodes"]:
+            cluster.add_node(object_store_memory=80 * 2**20, include_dashboard=False, **node)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        machine = {node["NodeID"]: node["Labels"][LABEL] for node in ray.nodes()}
+
+        @ray.remote(num_cpus=0)
+        class Sitter:
+            def where(self) -> str:
+                return str(ray.get_runtime_context().get_node_id())
+
+        def landed(group) -> dict[str, object]:
+            if not group.wait(timeout_seconds=30):
+                return {"ready": False}
+            table, count = placement_group_table(group)["bundles_to_node_id"], len(group.bundle_specs)
+            seats = [PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=k) for k in (0, count - 1)]
+            sitters = [Sitter.options(scheduling_strategy=seat).remote() for seat in seats]
+            sat = ray.get([sitter.where.remote() for sitter in sitters], timeout=60)
+            return {"ready": True, "table": [machine[table[k]] for k in range(count)], "sat": [machine[n] for n in sat]}
+
+        out = []
+        for slot in given["slots"]:
+            groups = [placement_group(**arguments) for arguments in slot]
+            out.append([landed(group) for group in groups])
+            for group in groups:
+                remove_placement_group(group)
+        print(json.dumps(out))
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,434 @@
+"""The page of policies on a cluster: what is drawn is what the results say, and odd comparisons make a page too."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pages import COLOURS, NEEDS_A_BROWSER, visit
+
+from equipoise.certificate import Certificate, Check
+from equipoise.place import Cluster, Job, Linear, Machine, Result, Workload, policies, prices, traces
+from equipoise.place.comparison import Comparison, compare, utilisation
+from equipoise.place.desk import Decision
+from equipoise.place.job import Skipped
+from equipoise.place.simulate import Session
+from equipoise.report import place_gantt
+from equipoise.report.place import headline, page
+from equipoise.report.place_gantt import FULL, Floor, lines_of, posted, stacked
+
+LEVEL = prices.Level(8.5, 10, 5.0)
+PLAYERS = (
+    policies.PDORS(prices=LEVEL, replan=2, backfill=True),
+    policies.PDORS(prices=LEVEL, label="plain </script><img src=x onerror=alert(1)>"),
+    policies.SRTF(),
+    policies.FIFO(),
+)
+CHARTS = {"utility", "completed", "gantt", "heat", "use", "completion", "reasons"}
+
+
+def overloaded(players: Any = PLAYERS, **how: Any) -> Comparison:
+    cluster, jobs, slots = traces.regime("20x100-small", 1)
+    return compare(cluster, jobs, list(players), slots=slots, **how)
+
+
+@pytest.fixture(scope="module")
+def usual() -> Comparison:
+    return overloaded()
+
+
+@pytest.fixture(scope="module")
+def html(usual: Comparison) -> str:
+    return page(usual, "20 machines")
+
+
+def embedded(text: str, key: str) -> Any:
+    (found,) = re.findall(rf'<script type="application/json" id="{key}">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found)
+
+
+def words(text: str) -> str:
+    """What is read on the page."""
+    import html as entities
+
+    inside = re.sub(r"<script.*?</script>|<style.*?</style>", "", text, flags=re.DOTALL)
+    return entities.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", inside)))
+
+
+def test_the_rows_in_the_page_are_the_results(usual: Comparison, html: str) -> None:
+    """Every number of every policy to the last digit, and the bars draw them."""
+    rows = embedded(html, "rows")
+    assert [row["policy"] for row in rows] == list(usual.labels)
+    for row, result in zip(rows, usual.results, strict=True):
+        expected = {k: v for k, v in result.row.items() if k != "seconds_per_decision"}
+        assert {k: row[k] for k in expected} == expected
+        assert usual.bound is not None
+        assert row["share_of_bound"] == result.utility / usual.bound.utility
+    options = embedded(html, "chart-data")
+    for key in ("utility", "completed"):
+        assert [bar["value"] for bar in options[key]["series"][0]["data"]] == [row[key] for row in rows]
+
+
+def test_the_bound_is_a_line_across_the_bars(usual: Comparison, html: str) -> None:
+    assert usual.bound is not None
+    (mark,) = embedded(html, "chart-data")["utility"]["series"][0]["markLine"]["data"]
+    assert mark == {"xAxis": usual.bound.utility}
+
+
+def test_the_headline_says_who_earned_most_and_how_near_the_bound(usual: Comparison, html: str) -> None:
+    best = max(usual.table, key=lambda row: row["utility"])
+    told = f"{best['policy']} earned most of 4 policies, {100 * best['share_of_bound']:.1f} % of the bound"
+    assert headline(usual) == f"{told}: certificate passed"
+    assert f"20 machines: {headline(usual)}" in words(html)
+
+
+def test_a_failed_certificate_is_in_the_headline(usual: Comparison) -> None:
+    failed = Check("capacity", 1.0, 0.0, False, "Over capacity.")
+    other = replace(usual, certificate=Certificate((failed,)))
+    assert headline(other).endswith("certificate FAILED")
+    assert "✗ FAILED" in page(other, "x")
+
+
+def test_bars_cover_exactly_the_cells_of_the_schedule(usual: Comparison, html: str) -> None:
+    """Every (job, slot, machine) of a schedule is in one bar, with its workers and servers, and nothing else is."""
+    floor = embedded(html, "floor")
+    names = list(usual.cluster.names)
+    ids = [job.id for job in usual.jobs]
+    for one, result in zip(floor["policies"], usual.results, strict=True):
+        drawn = Counter(
+            (ids.index(floor["jobs"][job]), slot, names.index(floor["machines"][row]), workers, servers)
+            for job, row, first, last, workers, servers, *_ in one["bars"]
+            for slot in range(first, last)
+        )
+        assert drawn == Counter(map(tuple, result.schedule.tolist()))
+        unfinished = {floor["jobs"][job] for job in one["unfinished"]}
+        ran = {ids[j] for j in result.schedule[:, 0].tolist()}
+        assert unfinished & ran == {ids[j] for j in np.flatnonzero(result.finish < 0)} & ran
+
+
+def test_bars_say_whether_a_job_is_spread_and_never_overlap(usual: Comparison, html: str) -> None:
+    """By hand from the schedule: how many machines a job has in a slot; and heights within a row stay in it."""
+    floor = embedded(html, "floor")
+    ids = [job.id for job in usual.jobs]
+    for one, result in zip(floor["policies"], usual.results, strict=True):
+        machines = Counter(map(tuple, result.schedule[:, :2].tolist()))
+        taken: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for job, row, first, last, _, _, spread, bottom, height in one["bars"]:
+            for slot in range(first, last):
+                assert (machines[(ids.index(floor["jobs"][job]), slot)] > 1) == bool(spread)
+                taken.setdefault((row, slot), []).append((bottom, height))
+        for places in taken.values():
+            ends = [bottom + height for bottom, height in sorted(places)]
+            starts = [bottom for bottom, _ in sorted(places)]
+            assert all(end <= start for end, start in zip(ends, starts[1:], strict=False))
+            assert starts[0] >= 0 and ends[-1] <= FULL + len(places)
+
+
+def test_bars_run_on_where_nothing_changes(usual: Comparison, html: str) -> None:
+    bars = [bar for one in embedded(html, "floor")["policies"] for bar in one["bars"]]
+    assert len(bars) < sum(len(result.schedule) for result in usual.results)
+    assert max(last - first for _, _, first, last, *_ in bars) > 1
+
+
+def test_who_is_there_stays_while_others_come_and_go() -> None:
+    """500 at the bottom leaves; 300 above stays where it was, and a 400 fits below it."""
+    assert stacked({1: (0, 500), 2: (500, 300)}, {2: 300, 3: 400}) == {2: (500, 300), 3: (0, 400)}
+
+
+def test_a_row_in_pieces_is_stacked_anew() -> None:
+    """Free: 300 below and 300 above, together enough for 600."""
+    places = stacked({1: (300, 400)}, {1: 400, 2: 600})
+    assert sorted(places.values()) == [(0, 400), (400, 600)]
+
+
+def test_dominant_shares_that_add_to_more_than_a_machine_are_scaled() -> None:
+    """One job takes 800 of the memory, one 700 of the GPUs: 8/15 and 7/15 of the row."""
+    assert stacked({}, {1: 800, 2: 700}) == {1: (0, 533), 2: (533, 466)}
+
+
+def test_the_price_of_a_machine_is_its_resources_at_their_prices() -> None:
+    """Level 20 on two machines: 10 of each resource for an empty one, x 10 when full, x sqrt(10) when half."""
+    cluster = Cluster((Machine({"gpu": 4, "cpu": 8}, count=2),))
+    result = by_hand(policies.PDORS(prices=LEVEL), cluster, [[0, 0, 0, 2, 0], [1, 1, 1, 4, 0]], [0, 1])
+    result = replace(result, detail={"prices": {"kind": "level", "level": 20.0, "ratio": 10.0, "lead": 0.0}})
+    floor = Floor([result])
+    kind, heat = floor.heat(0, floor.window)
+    gpu, cpu = [10.0 * 10 ** np.array([used, 0.0]) for used in (0.5, 0.25)], 10.0  # gpu: half on machine 0 in slot 0
+    assert kind == "price"
+    assert heat[1, 0] == pytest.approx(20.0)
+    assert heat[0, 0] == pytest.approx(gpu[0][0] + cpu)
+    assert heat[1, 1] == pytest.approx(100.0 + cpu)
+
+
+def test_posted_prices_are_taken_as_told_slot_by_slot() -> None:
+    cluster = Cluster((Machine({"gpu": 4, "cpu": 8}),))
+    result = by_hand(policies.PDORS(prices=LEVEL), cluster, [[0, 0, 0, 2, 0], [1, 1, 0, 4, 0]], [0, 1])
+    told = {"base": [[1e-3, 0.0], [2e-3, 0.0]], "growth": [0.0, 0.0]}
+    floor = Floor([replace(result, detail={"posted": told})])
+    _, heat = floor.heat(0, floor.window)
+    assert heat.tolist() == [[4.0, 8.0]]
+
+
+def test_without_prices_the_heat_is_the_use_of_the_fullest_resource() -> None:
+    cluster = Cluster((Machine({"gpu": 4, "cpu": 8}, count=2),))
+    result = by_hand(policies.FIFO(), cluster, [[0, 0, 0, 2, 0], [1, 1, 1, 4, 0]], [0, 1])
+    floor = Floor([result])
+    kind, heat = floor.heat(0, floor.window)
+    assert posted(result) is None
+    assert (kind, heat.tolist()) == ("use", [[0.5, 0.0], [0.0, 1.0]])
+
+
+def test_use_is_that_of_the_schedule(usual: Comparison, html: str) -> None:
+    for one, result in zip(embedded(html, "floor")["policies"], usual.results, strict=True):
+        expected = 100.0 * utilisation(result)
+        np.testing.assert_allclose(np.array(one["use"]).T, expected, atol=0.051)
+
+
+def test_many_slots_become_means_over_spans() -> None:
+    times, use = lines_of(np.arange(1300.0)[:, None])
+    assert len(times) <= place_gantt.MOST_TIMES
+    assert times[:3].tolist() == [0, 2, 4]
+    assert use[:3, 0].tolist() == [0.5, 2.5, 4.5]
+
+
+def test_completion_curves_end_at_the_part_of_all_jobs_completed(usual: Comparison, html: str) -> None:
+    """And rise where the completed jobs finish: half of the completed ones by the median hour."""
+    series = embedded(html, "chart-data")["completion"]["series"]
+    for line, result in zip(series, usual.results, strict=True):
+        assert line["data"][-1][1] == pytest.approx(100 * result.completed / len(usual.jobs), abs=1e-3)
+        for hours, done in line["data"][1:-1]:
+            assert done == pytest.approx(
+                100 * float((result.completion <= hours + 1e-9).sum()) / len(usual.jobs), abs=1e-3
+            )
+
+
+def test_reasons_are_counted_as_told(usual: Comparison, html: str) -> None:
+    series = embedded(html, "chart-data")["reasons"]["series"]
+    for k, result in enumerate(usual.results):
+        drawn = [entry["data"][k] for entry in series if entry["data"][k]]
+        assert sorted(drawn) == sorted(result.reasons.values())
+        assert sum(drawn) == len(usual.jobs) - result.completed
+
+
+@dataclass(frozen=True)
+class Named:
+    """A policy in name only: its result is made by hand."""
+
+    label: str
+    colour: str = "#2563eb"
+
+    def start(self, desk: Any, seed: int) -> Session:
+        raise NotImplementedError
+
+
+def by_hand(policy: Any, cluster: Cluster, schedule: list[list[int]], finish: list[int]) -> Result:
+    """Jobs worth 100 and 60 at once, less by a tenth each slot; a worker takes a GPU."""
+    jobs = Workload(
+        tuple(
+            Job(f"job-{k}", 0, 1.0, 8, 1.0, {"gpu": 1}, Linear(worth, 10)) for k, worth in enumerate((100.0, 60.0))
+        ),
+        skipped=(Skipped(12, "no duration"),),
+    )  # fmt: skip
+    told = tuple((Decision(0, "admitted"),) if f >= 0 else (Decision(0, "refused", "priced_out"),) for f in finish)
+    rows = np.array(schedule, dtype=np.int32).reshape(-1, 5)
+    return Result(policy, cluster, jobs, 6, None, 0, 6, rows, np.array(finish), told, 0.0)
+
+
+def hand_made(*results: Result) -> Comparison:
+    one = results[0]
+    passed = Certificate((Check("capacity", 0.0, 0.0, True, "Nothing over capacity."),))
+    return Comparison(one.cluster, one.jobs, tuple(results), None, 6, None, 0, "utilities made up", [], passed)
+
+
+def test_gains_and_losses_of_two_jobs() -> None:
+    """FIFO finishes both, in slots 0 and 2: 100 + 48. Other gives the second slot 0 and refuses the first: 60."""
+    cluster = Cluster((Machine({"gpu": 1}),))
+    fifo = by_hand(Named("FIFO"), cluster, [[0, 0, 0, 1, 0], [1, 2, 0, 1, 0]], [0, 2])
+    other = by_hand(Named("Other"), cluster, [[1, 0, 0, 1, 0]], [-1, 0])
+    text = page(hand_made(other, fifo), "two jobs")
+    read = words(text)
+    assert "What you would have gained over FIFO, and which jobs lost" in read
+    assert "Other −88 −59.5 % −1 1 1 0" in read
+    assert "Other instead of FIFO: utility −88; 1 job gained, 1 lost" in read
+    lost, gained = read.split("Jobs that lost most")[1].split("Jobs that gained most")
+    assert "job-0 0 100 0 0 not refused: priced out" in lost
+    assert "job-1 0 48 60 2 0 admitted" in gained
+    assert "1 row of the trace could not be mapped to a job and was left out" in read
+    assert "line 12: no duration" in read
+    assert "utilities made up" in read
+
+
+def test_another_baseline_can_be_asked_for() -> None:
+    cluster = Cluster((Machine({"gpu": 1}),))
+    fifo = by_hand(Named("FIFO"), cluster, [[0, 0, 0, 1, 0], [1, 2, 0, 1, 0]], [0, 2])
+    other = by_hand(Named("Other"), cluster, [[1, 0, 0, 1, 0]], [-1, 0])
+    assert "FIFO +88 +146.7 % +1 1 1 0" in words(page(hand_made(other, fifo), "x", baseline="Other"))
+
+
+def test_policies_of_one_colour_are_told_apart(html: str) -> None:
+    """Two PDORS have one colour of their own; in the page no two bars have."""
+    bars = embedded(html, "chart-data")["utility"]["series"][0]["data"]
+    assert len({bar["itemStyle"]["color"] for bar in bars}) == len(PLAYERS)
+
+
+def test_a_wide_cluster_is_cut_to_its_busiest_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 3 machines and 6 slots, 2 and 2: machine 1 is idle, and slots 3 and 4 are the fullest."""
+    monkeypatch.setattr(place_gantt, "MOST_MACHINES", 2)
+    monkeypatch.setattr(place_gantt, "MOST_SLOTS", 2)
+    cluster = Cluster((Machine({"gpu": 4}, count=3),))
+    cells = [[0, 0, 0, 1, 0], [0, 3, 0, 4, 0], [0, 4, 0, 4, 0], [1, 3, 2, 2, 0]]
+    result = by_hand(Named("A"), cluster, cells, [4, 3])
+    floor = Floor([result])
+    window = floor.window
+    assert (window.machines.tolist(), window.first, window.last) == ([0, 2], 3, 5)
+    assert [(b.job, b.machine, b.first, b.last) for b in floor.bars(0, window)] == [(0, 0, 3, 5), (1, 2, 3, 4)]
+    read = words(page(hand_made(result), "x"))
+    assert "Shown are the 2 busiest of 3 machines and the busiest 2 slots in a row (3 to 4) of 6" in read
+
+
+def test_too_many_bars_narrow_the_window(monkeypatch: pytest.MonkeyPatch, usual: Comparison) -> None:
+    whole = Floor(usual.results).window.slots
+    monkeypatch.setattr(place_gantt, "MOST_BARS", 100)
+    assert Floor(usual.results).window.slots < whole
+
+
+def test_candidates_of_a_calibration_are_drawn_and_the_chosen_one_is_ringed(usual: Comparison) -> None:
+    trial = {"policy": "PDORS", "kind": "replay", "ratio": 10.0, "lead": 0.0, "completed": 3, "chosen": False}
+    trials = [trial | {"level": level, "utility": 10.0 * level} for level in (1.0, 2.0, 4.0)]
+    trials += [trial | {"level": 2.0, "ratio": 30.0, "utility": 50.0, "chosen": True}]
+    text = page(replace(usual, calibration=trials), "x")
+    series = embedded(text, "chart-data")["calibration-0"]["series"]
+    assert [(one["name"], one["data"]) for one in series] == [
+        ("ratio 10", [[1.0, 10.0, 3], [2.0, 20.0, 3], [4.0, 40.0, 3]]),
+        ("ratio 30", [[2.0, 50.0, 3]]),
+        ("chosen", [[2.0, 50.0]]),
+    ]
+    assert text.index('id="gains"') < text.index('data-chart="calibration-0"') < text.index('id="facts"')
+
+
+def test_a_hostile_name_stays_a_name(html: str) -> None:
+    assert "<img src=x" not in html
+    assert "&lt;img src=x" in html
+
+
+def write(path: Path, comparison: Comparison) -> Path:
+    path.write_text(page(comparison, "In a browser"), encoding="utf-8")
+    return path
+
+
+def odd(kind: str, usual: Comparison) -> Comparison:
+    """Comparisons with little in them."""
+    if kind == "one policy":
+        return overloaded([policies.SRTF()])
+    if kind == "no bound":
+        return overloaded([policies.SRTF(), policies.FIFO()], bound=False)
+    if kind == "nothing completed":
+        cluster = Cluster((Machine({"cpu": 1, "gpu": 4}, name="</script><b>"),))
+        return hand_made(*(by_hand(Named(name), cluster, [[0, 0, 0, 1, 0]], [-1, -1]) for name in "AB"))
+    if kind == "nothing scheduled":
+        return hand_made(by_hand(Named("A"), Cluster((Machine({"gpu": 1}),)), [], [-1, -1]))
+    return usual
+
+
+ODD = ["usual", "one policy", "no bound", "nothing completed", "nothing scheduled"]
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_comparisons_make_a_page(kind: str, usual: Comparison) -> None:
+    comparison = odd(kind, usual)
+    read = words(page(comparison, "Odd"))
+    assert all(label in read for label in comparison.labels)
+    assert ("of the bound" in read) == (comparison.bound is not None)
+    assert ("What you would have gained" in read) == (len(comparison.results) > 1)
+
+
+@NEEDS_A_BROWSER
+@pytest.mark.parametrize(("screen", "scheme"), [("desktop", "light"), ("phone", "dark")])
+@pytest.mark.parametrize("kind", ODD)
+def test_every_chart_is_drawn_and_the_page_asks_for_nothing(
+    browser: Any, tmp_path: Path, usual: Comparison, screen: str, scheme: str, kind: str
+) -> None:
+    """Something in every chart, a silent console, no request but the file, nothing wider than the screen."""
+    comparison = odd(kind, usual)
+    path = write(tmp_path / "report.html", comparison)
+    opened, complaints, asked = visit(browser, path, screen, scheme)
+    places = opened.query_selector_all("[data-chart]")
+    drawn = {place.get_attribute("data-chart"): place.evaluate(COLOURS) for place in places}
+    some = any(result.completed for result in comparison.results)
+    assert set(drawn) == (CHARTS if some else CHARTS - {"completion"})
+    assert min(drawn.values()) > 5
+    assert complaints == []
+    assert asked == [path.as_uri()]
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.close()
+
+
+def drawn_now(opened: Any, key: str) -> Any:
+    return opened.evaluate(
+        f"""() => {{
+          const chart = echarts.getInstanceByDom(document.querySelector('[data-chart="{key}"]'));
+          return chart.getOption().series.map(({{ name, data }}) => ({{ name, data }}));
+        }}"""
+    )
+
+
+@NEEDS_A_BROWSER
+def test_choosing_a_policy_redraws_its_schedule(browser: Any, tmp_path: Path, usual: Comparison, html: str) -> None:
+    """Bars, prices or use, lines and words are those of the policy chosen, and stay when light turns to dark."""
+    opened, complaints, _ = visit(browser, write(tmp_path / "report.html", usual))
+    floor = embedded(html, "floor")
+    for k in (2, 0):
+        opened.select_option("#shown-policy", str(k))
+        one = floor["policies"][k]
+        assert drawn_now(opened, "gantt")[0]["data"] == one["bars"]
+        heat = drawn_now(opened, "heat")[0]["data"]
+        for first, last, row, _, value in heat:
+            assert one["cells"][row][first - floor["first"] : last - floor["first"]] == [value] * (last - first)
+        assert sum(last - first for first, last, *_ in heat) == sum(map(len, one["cells"]))
+        use = drawn_now(opened, "use")
+        assert [[v for _, v in line["data"][:-1]] for line in use] == one["use"]
+        assert opened.inner_text(".story").startswith(one["policy"])
+    colour = "() => echarts.getInstanceByDom(document.querySelector('[data-chart]')).getOption().textStyle.color"
+    light = opened.evaluate(colour)
+    opened.select_option("#shown-policy", "2")
+    opened.emulate_media(color_scheme="dark")
+    opened.wait_for_function(f"() => ({colour})() !== {light!r}")
+    assert drawn_now(opened, "gantt")[0]["data"] == floor["policies"][2]["bars"]
+    assert complaints == []
+    opened.close()
+
+
+@NEEDS_A_BROWSER
+def test_tooltips_say_what_is_there(browser: Any, tmp_path: Path, usual: Comparison, html: str) -> None:
+    opened, complaints, _ = visit(browser, write(tmp_path / "report.html", usual))
+    opened.select_option("#shown-policy", "1")
+    shown = {}
+    for key in sorted(CHARTS):
+        opened.evaluate(f"""() => {{
+          const chart = echarts.getInstanceByDom(document.querySelector('[data-chart="{key}"]'));
+          chart.dispatchAction({{ type: "showTip", seriesIndex: 0, dataIndex: 1 }});
+        }}""")
+        opened.wait_for_timeout(60)
+        shown[key] = opened.inner_text(f'[data-chart="{key}"]')
+    floor = embedded(html, "floor")
+    job, row, first, last, workers, _, spread, *_ = floor["policies"][1]["bars"][1]
+    lines = shown["gantt"].split("\n")
+    slots = f"slot {first}" if last - first == 1 else f"slots {first} to {last - 1}"
+    assert lines[0] == f"job {floor['jobs'][job]}"
+    assert lines[1] == f"on {floor['machines'][row]}, {slots}"
+    assert lines[2].startswith(f"{workers} worker")
+    assert lines[3] == ("spread over several machines" if spread else "together on one machine")
+    assert lines[4].endswith(usual.labels[1])
+    assert shown["heat"].endswith(" a slot for all of it")
+    assert shown["use"].startswith("slot 1, % in use")
+    assert shown["completion"].startswith("% of all jobs done within ")
+    assert shown["utility"].startswith(usual.labels[1])
+    assert opened.query_selector('[data-chart] img, [src="x"]') is None
+    assert complaints == []
+    opened.close()
