@@ -159,11 +159,10 @@ def test_the_price_of_a_machine_is_its_resources_at_their_prices() -> None:
     result = replace(result, detail={"prices": {"kind": "level", "level": 20.0, "ratio": 10.0, "lead": 0.0}})
     floor = Floor([result])
     kind, heat = floor.heat(0, floor.window)
-    gpu, cpu = [10.0 * 10 ** np.array([used, 0.0]) for used in (0.5, 0.25)], 10.0  # gpu: half on machine 0 in slot 0
     assert kind == "price"
     assert heat[1, 0] == pytest.approx(20.0)
-    assert heat[0, 0] == pytest.approx(gpu[0][0] + cpu)
-    assert heat[1, 1] == pytest.approx(100.0 + cpu)
+    assert heat[0, 0] == pytest.approx(10.0 * 10**0.5 + 10.0)
+    assert heat[1, 1] == pytest.approx(10.0 * 10 + 10.0)
 
 
 def test_posted_prices_are_taken_as_told_slot_by_slot() -> None:

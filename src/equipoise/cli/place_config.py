@@ -235,7 +235,7 @@ def known_policy(name: str) -> str:
     """`pdors`, `pdors:recalled`: in small letters, or an error that names the nearest."""
     plain, colon, kind = name.lower().partition(":")
     if plain.removesuffix("-style") not in [known.lower() for known in POLICIES]:
-        raise unknown_name("policy", name, [*POLICIES, EVERY])
+        raise unknown_name("policy", name.lower(), [*(known.lower() for known in POLICIES), EVERY])
     if colon and plain != "pdors":
         raise InputError(f"{name!r}: only pdors comes in kinds, such as pdors:recalled")
     if colon and kind not in (*PRICES, PLAIN):

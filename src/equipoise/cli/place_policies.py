@@ -17,6 +17,8 @@ from equipoise.place.cluster import Cluster
 from equipoise.place.prices.bid import Scaled
 from equipoise.place.prices.posted import Prices
 from equipoise.place.prices.trial import Trial
+from equipoise.place.read import jobs as read_jobs
+from equipoise.place.read import write_jobs
 
 FREE = ("fixed",)  # kinds of prices that need no history
 OWN_COLOURS = ("#9333ea", "#be185d", "#0f766e", "#a16207")
@@ -125,6 +127,10 @@ def write_prices(path: Path, trial: Trial, cluster: Cluster, said: dict[str, Any
         }  # fmt: skip
     else:
         values = {"kind": "level", **{name: float(getattr(chosen, name)) for name in ("level", "ratio", "lead")}}
+        if chosen.follow is not None:  # prices that follow the load start from the history's own
+            past = path.with_name(f"{path.stem}-history.json")
+            write_jobs(chosen.follow[1], past)
+            values |= {"clearing": float(chosen.follow[0]), "history": past.name}
     try:
         path.write_text(yaml.safe_dump(values | {"calibrated": said}, sort_keys=False))
     except OSError as error:
@@ -140,7 +146,11 @@ def read_prices(path: Path, cluster: Cluster) -> Prices:
     if kind not in ("level", "bid"):
         raise InputError(f"{path}: kind is {kind!r}; expected level or bid, as `place calibrate` writes")
     if kind == "level":
-        return prices.Level(*(_number(path, values, name) for name in ("level", "ratio", "lead")))
+        follow = None
+        if values.get("history") is not None:
+            follow = _number(path, values, "clearing"), read_jobs(path.with_name(str(values["history"])), cluster)
+        level, ratio, lead = (_number(path, values, name) for name in ("level", "ratio", "lead"))
+        return prices.Level(level, ratio, lead, follow)
     try:
         base = np.array(values["base"], dtype=float)
     except (KeyError, TypeError, ValueError):

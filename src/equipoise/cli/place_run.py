@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,7 @@ from equipoise.cli.place_config import PlaceConfig
 from equipoise.cli.place_policies import baseline_of, needs_history, players
 from equipoise.cli.place_scene import Ready, ready
 from equipoise.cli.policy_file import fault_in
-from equipoise.cli.progress import Meter, metered
+from equipoise.cli.progress import LINE_SECONDS, Meter, metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.errors import InputError
 from equipoise.place.comparison import CALIBRATING, Comparison, Progress, compare, utilisation
@@ -84,17 +86,18 @@ def play(config: PlaceConfig, scene: Ready, policies: Sequence[Any], *, quiet: b
 
 def _shown(meter: Meter) -> Progress:
     """Slots of all policies; what takes no slots, such as calibrating, is named and not counted."""
-    last = 0
+    last, said = 0, -math.inf
 
     def show(done: int, total: int, doing: str) -> None:
-        nonlocal last
+        nonlocal last, said
         if done > last:
             last = done
             meter.show(done, total, doing=doing, note="" if meter.silent else doing)
-        else:
-            meter.bar.update(meter.task, total=total, description=doing)
-            if not meter.silent and CALIBRATING in doing:
-                print(doing, file=sys.stderr, flush=True)
+            return
+        meter.bar.update(meter.task, total=total, description=doing)
+        if not meter.silent and CALIBRATING in doing and time.monotonic() - said >= LINE_SECONDS:
+            said = time.monotonic()
+            print(doing, file=sys.stderr, flush=True)
 
     return show
 

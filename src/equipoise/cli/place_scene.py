@@ -6,6 +6,7 @@ import inspect
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,15 @@ class Ready:
 
 def ready(config: Scene, *, history: bool) -> Ready:
     """Read all files; `history` says whether past jobs are needed."""
+    scene = _read(config, history=history)
+    names = scene.cluster.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two machines have the name {twice!r}; give the machine types of the cluster different names")
+    return scene
+
+
+def _read(config: Scene, *, history: bool) -> Ready:
     if config.slots is not None and config.horizon is not None:
         raise InputError(
             f"--slots {config.slots} and --horizon {config.horizon} are both given; keep one: a fixed end, or rolling"
@@ -65,7 +75,11 @@ def ready(config: Scene, *, history: bool) -> Ready:
         if slots is None and horizon is None:
             horizon = max(1, round(PLANNED_AHEAD / jobs.slot))
         pasts = _pasts(config, kind, cluster, notes) if history and isinstance(config, Priced) else ()
-        jobs, pasts = _split(config, jobs, pasts, slots is not None, history, notes)
+        jobs, pasts, moved = _split(config, jobs, pasts, history, notes)
+        if slots is not None:
+            slots -= moved
+            if slots < 1:
+                raise InputError(f"--slots {config.slots}: nothing is left to score, which starts in slot {moved}")
     jobs = _disturbed(config, jobs, 0)
     if config.wrong:
         notes.append(f"durations are wrong by up to ±{100 * config.wrong:g} %, seed {config.seed}")
@@ -113,34 +127,45 @@ def _pasts(config: Priced, kind: str, cluster: Cluster, notes: list[str]) -> tup
 
 
 def _split(
-    config: Scene, jobs: Workload, pasts: tuple[Workload, ...], fixed: bool, history: bool, notes: list[str]
-) -> tuple[Workload, tuple[Workload, ...]]:
-    """The jobs that are scored, and history: given, or the jobs before them."""
-    span = config.span()
+    config: Scene, jobs: Workload, pasts: tuple[Workload, ...], history: bool, notes: list[str]
+) -> tuple[Workload, tuple[Workload, ...], int]:
+    """The jobs that are scored, history (given, or the jobs before them), and the slot of the file that is now 0.
+
+    The run follows on history without a gap, so that its load can be seen to rise or fall.
+    """
+    span, last = config.span(), max(job.arrival for job in jobs) + 1
     if span is not None:
-        chosen = [job for job in jobs if span[0] <= job.arrival < span[1]]
-        if not chosen:
-            last = max(job.arrival for job in jobs)
-            raise InputError(f"--window {config.window}: no job arrives in it; arrivals are in slots 0 to {last}")
-        notes.append(f"scored: the {len(chosen):,} jobs that arrive in slots {span[0]} to {span[1] - 1}")
-        cut, first = span[0], max(0, 2 * span[0] - span[1])
+        cut, first, last = span[0], max(0, 2 * span[0] - span[1]), span[1]
     elif history and not pasts and isinstance(config, Priced):
-        cut, first = _cut(config, jobs), 0
-        chosen = [job for job in jobs if job.arrival >= cut]
+        cut, first = _cut(config, jobs), jobs[0].arrival
     else:
-        return jobs, pasts
+        return jobs, pasts, 0
+    chosen = _stretch(jobs, cut, last)
+    if not len(chosen):
+        known = f"{jobs[0].arrival} to {jobs[-1].arrival}"
+        raise InputError(f"--window {config.window}: no job arrives in it; arrivals are in slots {known}")
     if history and not pasts:
-        # with a fixed end prices are by slot: history then starts where the scored jobs do
-        shift = cut - first if fixed else -first
-        past = [job.but(arrival=job.arrival + shift) for job in jobs if first <= job.arrival < cut]
-        if not past:
+        past = _stretch(jobs, first, cut)
+        if not len(past):
             raise InputError(f"--window {config.window}: no job arrives before it to calibrate on; give --history FILE")
-        pasts = (replace(jobs, jobs=tuple(past)),)
+        pasts = (past,)
+        when = f"slot {first}" if cut == first + 1 else f"slots {first} to {cut - 1}"
         notes.append(
-            f"no --history: prices come from the {len(past):,} jobs that arrive in slots {first} to {cut - 1}, which are "
-            f"not scored; the {len(chosen):,} from slot {cut} on are"
+            f"no --history: prices come from the {len(past):,} jobs that arrive in {when}, which are not scored"
         )
-    return replace(jobs, jobs=tuple(chosen)), pasts
+    moved = f"; slot 0 is slot {cut} of the file" if cut else ""
+    notes.append(f"scored: the {len(chosen):,} jobs that arrive in slots {cut} to {last - 1}{moved}")
+    return chosen, pasts, cut
+
+
+def _stretch(jobs: Workload, first: int, last: int) -> Workload:
+    """Jobs of some slots with the first of them as slot 0, its calendar time told where the file's start is a date."""
+    found = replace(jobs, start="").between(first, last)
+    try:
+        start = datetime.fromisoformat(jobs.start) + timedelta(seconds=first * jobs.slot)
+    except (ValueError, OverflowError):
+        return found
+    return replace(found, start=start.isoformat())
 
 
 def _cut(config: Priced, jobs: Workload) -> int:

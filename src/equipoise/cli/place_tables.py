@@ -64,7 +64,7 @@ def _best(text: str, best: bool) -> str:
 
 
 def hours(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
+    return "-" if value is None else f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}"
 
 
 def policy_table(found: Comparison) -> Group:
@@ -80,7 +80,7 @@ def policy_table(found: Comparison) -> Group:
         "median\nhours",
         "p99\nhours",
     ]
-    heads += ["GPU\nhours", "decisions\n/ s"]
+    heads += ["GPU\nhours", "decided\n/ s"]
     shown = [k for k, head in enumerate(heads) if (bounded or k != 2) and (gpus or k != 8)]
     table = table_of([heads[k] for k in shown])
     best = {name: max(row[name] for row in found.table) for name in ("utility", "completed")}

@@ -20,7 +20,7 @@ from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, to_json
 from equipoise.errors import InputError
 from equipoise.place.bound import bound
-from equipoise.place.comparison import trial_rows
+from equipoise.place.comparison import CALIBRATING, trial_rows
 from equipoise.place.desk import Desk
 from equipoise.place.read import write_cluster, write_jobs
 from equipoise.report.terminal import key_numbers
@@ -114,8 +114,11 @@ def run_calibrate(config: Priced, out: Path, *, quiet: bool) -> None:
         raise InputError(f"cannot write {out}: {out.absolute().parent} is not a folder")
     scene = _history_scene(config)
     policy = pdors(config, scene)
-    with metered("calibrating prices on history", "policy", 1, quiet=quiet):
-        rows = trial_rows(scene.cluster, scene.jobs, policy, **scene.window)
+    with metered(CALIBRATING, "replay", None, quiet=quiet) as meter:
+        rows = trial_rows(
+            scene.cluster, scene.jobs, policy, **scene.window,
+            replayed=lambda count: meter.bar.update(meter.task, completed=count),
+        )  # fmt: skip
         trials = policy.prices.trials(Desk(scene.cluster, scene.jobs, scene.slots, scene.horizon), policy)
     chosen = next(k for k, row in enumerate(rows) if row["chosen"])
     pasts = [past.source for past in scene.pasts]

@@ -3,12 +3,14 @@
 from equipoise.place import policies, prices, traces
 from equipoise.place.bound import Bound, bound
 from equipoise.place.cluster import Cluster, Machine
+from equipoise.place.comparison import Comparison, compare
+from equipoise.place.explain import Explanation, explain
 from equipoise.place.job import Job, Workload
 from equipoise.place.simulate import Policy, Result, Session, simulate
 from equipoise.place.utility import Deadline, Linear, Sigmoid
 from equipoise.place.verify import verify
 
 __all__ = [
-    "Bound", "Cluster", "Deadline", "Job", "Linear", "Machine", "Policy", "Result", "Session", "Sigmoid", "Workload", "bound",
-    "policies", "prices", "simulate", "traces", "verify",
+    "Bound", "Cluster", "Comparison", "Deadline", "Explanation", "Job", "Linear", "Machine", "Policy", "Result", "Session",
+    "Sigmoid", "Workload", "bound", "compare", "explain", "policies", "prices", "simulate", "traces", "verify",
 ]  # fmt: skip

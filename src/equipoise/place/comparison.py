@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -190,8 +190,11 @@ def compare(
     end = Desk(cluster, workload, slots, horizon).end
     for k, policy in enumerate(policies):
         if hasattr(getattr(policy, "prices", None), "trials"):
-            tell(k * end, len(policies) * end, f"{policy.label}: {CALIBRATING}")
-            calibration += trial_rows(cluster, workload, policy, slots=slots, horizon=horizon)
+
+            def replayed(count: int, done: int = k * end, label: str = policy.label) -> None:
+                tell(done, len(policies) * end, f"{label}: {CALIBRATING}, replay {count}")
+
+            calibration += trial_rows(cluster, workload, policy, slots=slots, horizon=horizon, replayed=replayed)
 
         def step(done: int, total: int, k: int = k, label: str = policy.label) -> None:
             tell(k * end + done, len(policies) * end, label)
@@ -220,11 +223,20 @@ def _bound(cluster: Cluster, jobs: Workload, end: int, wanted: bool | str) -> tu
 
 
 def trial_rows(
-    cluster: Cluster, jobs: Workload, policy: Any, *, slots: int | None = None, horizon: int | None = None
+    cluster: Cluster,
+    jobs: Workload,
+    policy: Any,
+    *,
+    slots: int | None = None,
+    horizon: int | None = None,
+    replayed: Callable[[int], None] | None = None,
 ) -> list[Row]:
-    """Every price a policy tried on history, in the order tried. A bid price's level multiplies its LP's duals."""
+    """Every price a policy tried on history, in the order tried. A bid price's level multiplies its LP's duals.
+
+    `replayed` is told the number of each replay as it starts; how many there will be is not known before.
+    """
     desk = Desk(cluster, jobs, slots, horizon)
-    found = policy.prices.trials(desk, policy)
+    found = policy.prices.trials(desk, policy if replayed is None else _counted(policy, replayed))
     best = max(range(len(found)), key=lambda k: found[k].utility) if found else -1
     rows = []
     for k, trial in enumerate(found):
@@ -242,6 +254,20 @@ def trial_rows(
     return rows
 
 
+def _counted(policy: Any, replayed: Callable[[int], None]) -> Any:
+    """The same policy, which says so whenever it starts anew."""
+    count = 0
+
+    class Counted(type(policy)):  # type: ignore[misc]
+        def start(self, desk: Desk, seed: int) -> Any:
+            nonlocal count
+            count += 1
+            replayed(count)
+            return super().start(desk, seed)
+
+    return Counted(**{given.name: getattr(policy, given.name) for given in fields(policy)})
+
+
 def merged(certificates: Mapping[str, Certificate]) -> Certificate:
     """One certificate for all: of each check the worst, and whose it is; every policy that fails is named."""
     names = list(dict.fromkeys(check.name for certificate in certificates.values() for check in certificate))
@@ -250,8 +276,8 @@ def merged(certificates: Mapping[str, Certificate]) -> Certificate:
         found = {label: certificate[name] for label, certificate in certificates.items() if name in certificate}
         worst = max(found, key=lambda label: _badness(found[label]))
         failing = [label for label, check in found.items() if check.passed is not True]
-        many = f"{len(found)} policies" if len(found) > 1 else worst
-        whose = f"fails for {', '.join(failing)}; shown: {worst}" if failing else f"{many}, shown: {worst}"
+        shown = f"{len(found)} policies, shown: {worst}" if len(found) > 1 else worst
+        whose = f"fails for {', '.join(failing)}; shown: {worst}" if failing else shown
         check = found[worst]
         meaning = check.meaning if len(certificates) == 1 else f"{check.meaning} ({whose})"
         checks.append(Check(name, check.value, check.limit, check.passed, meaning))

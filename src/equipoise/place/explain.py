@@ -163,6 +163,9 @@ def _replay(result: Result, j: int) -> _Seen:
     seen = _Seen()
 
     def watch(desk: Desk, session: Session, arriving: int) -> None:
+        if not isinstance(session, Promising):  # plans nothing: there is nothing to come to
+            _look(seen, result, desk, session, j)
+            raise _Stop
         if arriving == j:
             _same_run(result, desk, j)
             _look(seen, result, desk, session, j)
@@ -188,7 +191,7 @@ def _same_run(result: Result, desk: Desk, j: int) -> None:
 
 
 def _look(seen: _Seen, result: Result, desk: Desk, session: Session, j: int) -> None:
-    start, end = desk.now, desk.deadline(j)
+    start, end = result.jobs[j].arrival, desk.deadline(j)
     seen.window = end - start
     job, told = result.jobs[j], result.decisions[j][0].state if result.decisions[j] else ""
     if not isinstance(session, Promising):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from equipoise.place.desk import ADMITTED, BEYOND_HORIZON, INFEASIBLE_ALONE, LENT, NO_CAPACITY, REFUSED
+from equipoise.place.desk import ADMITTED, BEYOND_HORIZON, INFEASIBLE_ALONE, LENT, NO_CAPACITY, PRICED_OUT, REFUSED
 from equipoise.place.quantity import MILLI, show
 
 if TYPE_CHECKING:
@@ -94,6 +94,10 @@ def _at_these_prices(e: Explanation) -> list[str]:
     full = ", ".join(f"{p.resource} {_percent(p.full)}" for p in e.prices)
     if e.reason in (INFEASIBLE_ALONE, BEYOND_HORIZON):
         return []
+    if e.best is None and e.reason == PRICED_OUT:
+        return [
+            "Planned with a restart in every slot its work has no room; planned with few, it costs more than its worth."
+        ]
     if e.best is None:
         return [f"No room for all of its work within its {_slots(e.window)}: taken are {full}."] if e.prices else []
     b = e.best
@@ -109,6 +113,8 @@ def _at_these_prices(e: Explanation) -> list[str]:
     ]
     if e.reason == NO_CAPACITY and b.worth <= 0.0:
         lines.append("There is room for its work only when finishing it is worth nothing any more.")
+    elif e.reason and b.payoff > 0.0:
+        lines.append("Planned with a restart in every slot it does not pay: that is how it was judged.")
     return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, overload
 
 import numpy as np
@@ -169,4 +170,7 @@ class Workload(Sequence[Job]):
     def between(self, first: int, last: int) -> Workload:
         """Jobs that arrive in slots first..last-1, with slot 0 moved to `first`."""
         chosen = (job.but(arrival=job.arrival - first) for job in self.jobs if first <= job.arrival < last)
-        return replace(self, jobs=tuple(chosen))
+        start = self.start
+        if start:
+            start = (datetime.fromisoformat(start) + timedelta(seconds=first * self.slot)).isoformat()
+        return replace(self, jobs=tuple(chosen), start=start)

@@ -21,6 +21,7 @@ Row = dict[str, Any]
 MOST_JOBS = 15  # that gained, and that lost, per policy
 MOST_SKIPPED = 20
 FOLD, MOST_FOLD = 9, 1000  # relative gains from which they are told as a factor, and only as a large one
+PROGRAMS = {"lp": "linear program", "milp": "integer program", "trivial": "looking: no job can finish"}
 BOUNDS = {"lp": "LP", "milp": "exact", "trivial": "trivial"}
 
 
@@ -187,7 +188,7 @@ def _facts(comparison: Comparison) -> list[dict[str, str]]:
     if comparison.horizon is not None:
         ends.append(f"each job is planned within {count(comparison.horizon, 'slot')} of its arrival")
     facts = [
-        ("machines", f"{cluster.size:,}: {types}"),
+        ("machines", types if len(cluster.machines) == 1 else f"{cluster.size:,}: {types}"),
         ("jobs", f"{len(jobs):,} from {jobs.source}, {span}"),
         ("slot", duration(jobs.slot)),
         ("planning", "; ".join(ends)),
@@ -207,7 +208,7 @@ def _facts(comparison: Comparison) -> list[dict[str, str]]:
     limit = comparison.bound
     if limit is not None:
         loose = "" if limit.status == "optimal" else f", {limit.status.replace('_', ' ')}: not the tightest of its kind"
-        facts.append(("bound", f"{number(limit.utility)} by {BOUNDS.get(limit.kind, limit.kind)} program{loose}"))
+        facts.append(("bound", f"{number(limit.utility)} by {PROGRAMS.get(limit.kind, limit.kind)}{loose}"))
     else:
         facts.append(("bound", "not computed"))
     for result in comparison.results:

@@ -13,7 +13,7 @@ from equipoise.place.planner import book as books
 from equipoise.place.planner.dynamic import UNITS, fill_by_units
 from equipoise.place.planner.hull import hull_fill, new_choice, new_hull, new_pool
 from equipoise.place.planner.options import new_options
-from equipoise.place.planner.seat import SLOT, seat, seat_width, take
+from equipoise.place.planner.seat import SLOT, cost_of, seat, seat_width, take
 from equipoise.place.planner.shape import Shape
 
 Ints = NDArray[np.int64]
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 PATIENCE = 48  # slots without a better schedule after which a flat utility is looked at no further
 METHODS = ("hull", "dynamic")  # ways to choose a schedule from the slots' options
 NO_CELLS = np.empty((0, 4), np.int32)
-HOPEFUL = 0.25  # of its slots a job with a restart time is first thought to change in; else in all of them
+HOPEFUL = 0.25, 0.6  # of its slots a job with a restart time is first thought to change in; else in all of them
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Planner:
         if shape.widest > self._widest:
             self._room(2 * shape.widest)
         covered = False
-        for share in (HOPEFUL, 1.0) if shape.restart > 0.0 else (1.0,):
+        for share in (*HOPEFUL, 1.0) if shape.restart > 0.0 else (1.0,):
             keep = 1.0 - min(1.0, shape.restart) * share
             covered, cost, last = self._fill(shape, keep, work, start, end, value, floor)
             if last < 0:
@@ -88,6 +88,8 @@ class Planner:
             cells, missing = self._seat(shape, work, start, last, before)
             if missing == 0.0:
                 worth = float(value[cells[-1, SLOT] - start])
+                if shape.restart > 0.0:
+                    cost = cost_of(self.book, shape, cells)  # kept machines may have saved some of what was planned
                 return True, Plan(cells, worth - cost, cost, worth)
         return covered, None
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.place.planner.book import Book
-from equipoise.place.planner.options import Options, slot_options
+from equipoise.place.planner.options import Options, scan, slot_options, spread
 from equipoise.place.planner.shape import Shape
 
 Int32s = NDArray[np.int32]
@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 TOGETHER, SPREAD = 0, 1
 SEGMENTS = 16384  # most segments kept; the dearest are dropped beyond
+SLIGHT = 1e-3  # of the worth: a smaller gain does not renew patience
 ROUNDING = 1e-9  # of the work: sums of rates are not exact
 
 
@@ -136,6 +137,20 @@ def cheapest(options: Options, shape: Shape, keep: float, rate: float) -> tuple[
 
 
 @kernel
+def _least(shape: Shape, candidates: int, options: Options) -> float:
+    """No spread option of the slot costs less per sample: the cheapest worker, its part of a server, the best rate."""
+    cheapest_worker, cheapest_server, rate = math.inf, math.inf, 0.0
+    for c in range(candidates):
+        cheapest_worker = min(cheapest_worker, options.price_worker[c])
+        cheapest_server = min(cheapest_server, options.price_server[c])
+    for w in range(1, shape.apart.shape[0]):
+        rate = max(rate, shape.apart[w] / w)
+    if shape.per_server > 0:
+        cheapest_worker += cheapest_server / shape.per_server
+    return cheapest_worker / rate if rate > 0.0 else math.inf
+
+
+@kernel
 def hull_fill(
     book: Book, shape: Shape, keep: float, work: float, start: int, end: int, value: Floats, floor: float,
     patience: int, options: Options, hull: Hull, pool: Pool, choice: Choice,
@@ -155,7 +170,9 @@ def hull_fill(
             break
         row = t % window
         if fresh < 0 or book.touched[row] > 0 or not np.all(book.base[row] == book.base[fresh]):
-            slot_options(book, row, shape, options)
+            candidates = scan(book, row, shape, options)
+            if not covered or _least(shape, candidates, options) < pool.slope[n - 1] * keep:
+                spread(shape, candidates, options, False)
             points = lower_hull(options, shape, keep, hull)
             fresh = row if book.touched[row] == 0 else -1
         for k in range(1, points):
@@ -193,7 +210,9 @@ def hull_fill(
         cost, kind, width = cheapest(options, shape, keep, rate - over - ROUNDING * work)
         payoff = value[last - start] - (spent - paid + cost)
         if payoff > best:
-            best, best_cost, best_last, improved = payoff, spent - paid + cost, last, t
+            if payoff > best + SLIGHT * value[last - start]:
+                improved = t
+            best, best_cost, best_last = payoff, spent - paid + cost, last
             choice.width[: end - start] = 0
             for k in range(n):
                 choice.kind[pool.slot[k] - start] = pool.kind[k]

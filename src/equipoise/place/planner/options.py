@@ -67,6 +67,14 @@ def new_options(widest: int, resources: int) -> Options:
 @kernel
 def slot_options(book: Book, row: int, shape: Shape, out: Options) -> int:
     """Fill `out` for every width; returns how many candidate machines were looked at."""
+    n = scan(book, row, shape, out)
+    spread(shape, n, out, True)
+    return n
+
+
+@kernel
+def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
+    """Find candidate machines, the least used first, and what every width costs together; returns how many."""
     limit = shape.together.shape[0] - 1
     worker, server, per_server = shape.worker, shape.server, shape.per_server
     resources = worker.shape[0]
@@ -118,21 +126,20 @@ def slot_options(book: Book, row: int, shape: Shape, out: Options) -> int:
                 held += copies * workers
                 blocks += copies * here
                 if (n >= ENOUGH and held >= 2 * limit and blocks >= limit) or n >= out.of.shape[0] - 1:
-                    _spread(shape, limit, n, out)
                     return n
             g = book.later[row, g]
-    if n > 0:
-        _spread(shape, limit, n, out)
     return n
 
 
 @kernel
-def _spread(shape: Shape, limit: int, n: int, out: Options) -> None:
+def spread(shape: Shape, n: int, out: Options, thorough: bool) -> None:
     """The whole cost curve of spreading over machines: width by width, the cheapest of some greedy orders.
 
-    Given the servers, workers are placed best by price; the orders differ in where servers go.
+    Given the servers, workers are placed best by price; the orders differ in where servers go. Unless `thorough` only
+    the quick orders are tried while they reach every width.
     """
-    if limit < 2 and shape.per_server == 0:
+    limit = shape.together.shape[0] - 1
+    if n == 0 or (limit < 2 and shape.per_server == 0):
         return  # one worker is never spread
     by_worker = np.argsort(out.price_worker[:n], kind="mergesort")
     if shape.per_server == 0:
@@ -141,6 +148,8 @@ def _spread(shape: Shape, limit: int, n: int, out: Options) -> None:
     by_server = np.argsort(out.price_server[:n], kind="mergesort")
     _in_turn(shape, limit, n, by_worker, by_server, AS_THEY_COME, out)
     _in_turn(shape, limit, n, by_worker, by_server, SERVERS_AFTER, out)
+    if not thorough and out.spread[limit] < math.inf:
+        return
     reached = _reserved(shape, limit, n, by_worker, by_server, DEARER, SERVERS_APART, out)
     if reached < limit:
         reached = max(reached, _reserved(shape, limit, n, by_worker, by_server, BEYOND_PRICE, SERVERS_TIGHT, out))

@@ -183,3 +183,16 @@ def toll(book: Book, shape: Shape, cells: Int32s, level: float) -> float:
             amount = cells[k, WORKERS] * shape.worker[r] + cells[k, SERVERS] * shape.server[r]
             total += amount * factor * book.base[cells[k, SLOT] % book.base.shape[0], r]
     return total
+
+
+@kernel
+def cost_of(book: Book, shape: Shape, cells: Int32s) -> float:
+    """What cells not yet taken cost at the prices posted now."""
+    total = 0.0
+    for k in range(cells.shape[0]):
+        row = cells[k, SLOT] % book.base.shape[0]
+        g = book.group[row, cells[k, MACHINE]]
+        for r in range(shape.worker.shape[0]):
+            amount = cells[k, WORKERS] * shape.worker[r] + cells[k, SERVERS] * shape.server[r]
+            total += amount * book.base[row, r] * book.factor[row, g, r]
+    return total

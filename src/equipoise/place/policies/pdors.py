@@ -12,26 +12,44 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equipoise.place.desk import ADMITTED, NO_CAPACITY, NO_CELLS, PENDING, PRICED_OUT, REFUSED, Desk, Int32s
+from equipoise.errors import InputError, unknown_name
+from equipoise.place.desk import ADMITTED, NO_CAPACITY, NO_CELLS, PENDING, PRICED_OUT, REFUSED, Desk, Floats, Int32s
 from equipoise.place.planner import Plan, Planner
 from equipoise.place.planner.seat import SLOT
 from equipoise.place.planner.shape import fits_together, servers_for
 from equipoise.place.policies.lending import lend
 from equipoise.place.policies.replanning import search
 from equipoise.place.prices import Fixed, Prices
+from equipoise.place.prices.tide import EVERY
 
+PLACERS, METHODS = ("greedy", "rounding"), ("hull", "dynamic")
+MOST_TRIES = 1_000_000
 OVERTIME = 0.1  # of its stated work: what a job that should be done is thought to need yet
 
 
 @dataclass(frozen=True)
 class PDORS:
     prices: Prices = field(default_factory=Fixed)
-    placer: str = "greedy"
-    replan: int = 0
-    backfill: bool = False
+    placer: str = "greedy"  # or "rounding", the paper's
+    replan: int = 0  # tries each slot
+    backfill: bool = True
     label: str = "PDORS"
+    method: str = "hull"  # or "dynamic", the paper's
     colour: ClassVar[str] = "#2563eb"
     promises: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for what, given, known in (("placer", self.placer, PLACERS), ("method", self.method, METHODS)):
+            if given not in known:
+                raise unknown_name(what, str(given), known)
+        if isinstance(self.replan, bool) or not isinstance(self.replan, int) or not 0 <= self.replan <= MOST_TRIES:
+            raise InputError(
+                f"PDORS: replan is {self.replan!r}; expected a whole number of tries a slot, up to {MOST_TRIES:,}"
+            )
+        if not hasattr(self.prices, "post"):
+            raise InputError(
+                f"PDORS: prices is {self.prices!r}; expected prices.Replay(history), prices.Fixed(...) or the like"
+            )
 
     def start(self, desk: Desk, seed: int) -> Session:
         return Session(self, desk, seed)
@@ -42,7 +60,8 @@ class Session:
         self.policy, self.desk = policy, desk
         self.posted = policy.prices.post(desk, policy)
         self.window = desk.horizon
-        self.planner = Planner(desk.cluster, self.window, self.posted.growth, self.posted.rows(0, self.window))
+        self.planner = _planner(policy, desk, seed, self.posted.growth, self.posted.rows(0, self.window))
+        self.level, self.looked = 1.0, -EVERY  # of prices that follow the load, and when they last did
         self.random = np.random.default_rng([seed, 7])
         self.promised: dict[int, Plan] = {}  # unfinished, with their schedules
         self.waiting: dict[int, None] = {}  # in order of arrival
@@ -56,15 +75,22 @@ class Session:
         self.demand = np.array(workers, dtype=np.int64).reshape(len(workers), len(desk.cluster.resources))
         self.speed = np.array([_speed(desk, j, int(w)) for j, w in enumerate(self.width)])
         self.share = np.array([_share(desk, j, int(w)) for j, w in enumerate(self.width)])
-        self.detail: dict[str, Any] = {"prices": self.posted.note}
+        self.detail: dict[str, Any] = {
+            "prices": self.posted.note,
+            "posted": {"base": self.posted.base.tolist(), "growth": self.posted.growth.tolist()},
+        }
 
     def _tick(self) -> None:
         """Bring the planner's ring to this slot."""
         now, planner = self.desk.now, self.planner
         if planner.now < now:
             planner.advance(now)
+            if self.posted.tide is not None and now - self.looked >= EVERY:
+                self.level, self.looked = self.posted.tide.at(now), now
+                planner.book.base[:] = self.level * self.posted.rows(now, self.window)
             if len(self.posted.base) > 1 or len(self.posted.lead) > 1:
-                planner.book.base[np.arange(now, now + self.window) % self.window] = self.posted.rows(now, self.window)
+                rows = self.level * self.posted.rows(now, self.window)
+                planner.book.base[np.arange(now, now + self.window) % self.window] = rows
 
     def arrive(self, job: int) -> None:
         self._tick()
@@ -145,6 +171,15 @@ class Session:
             del self.promised[job]
             self.desk.decide(job, PENDING, NO_CAPACITY)
             self.waiting[job] = None
+
+
+def _planner(policy: PDORS, desk: Desk, seed: int, growth: Floats, base: Floats) -> Planner:
+    """The planner with the policy's way of placing."""
+    if policy.placer == "rounding":
+        from equipoise.place.planner.rounding import RoundingPlanner
+
+        return RoundingPlanner(desk.cluster, desk.horizon, growth, base, seed=seed)
+    return Planner(desk.cluster, desk.horizon, growth, base, method=policy.method)
 
 
 def _speed(desk: Desk, j: int, width: int) -> float:

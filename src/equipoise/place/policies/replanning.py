@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOVED = 4  # promised schedules given up and planned again in one try, at most
 BETTER = 1e-9  # utility
-LEVEL = float(__import__("os").environ.get("LEVEL", "0.5"))
+LEVEL = 0.5  # how used a machine is thought to be when the room on it is valued
 
 
 def search(session: Session, tries: int) -> None:

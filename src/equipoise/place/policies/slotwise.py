@@ -321,8 +321,8 @@ class Slotwise:
         shapes, count = desk.shapes, len(desk.jobs)
         self.capacity: Ints = cluster.capacity[cluster.type_of]
         self.jobs = Jobs(
-            np.array([shape.worker for shape in shapes], dtype=np.int64).reshape(count, -1),
-            np.array([shape.server for shape in shapes], dtype=np.int64).reshape(count, -1),
+            np.array([shape.worker for shape in shapes], dtype=np.int64).reshape(count, len(cluster.resources)),
+            np.array([shape.server for shape in shapes], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([shape.per_server for shape in shapes], dtype=np.int64),
             np.array([shape.widest for shape in shapes], dtype=np.int64),
             np.array([shape.restart for shape in shapes], dtype=float),

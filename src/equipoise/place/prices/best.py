@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from equipoise.place.desk import Desk
 from equipoise.place.prices.bid import Bid
@@ -27,4 +27,5 @@ class Best:
         return [trial for kind in self._kinds for trial in kind.trials(desk, policy)]
 
     def post(self, desk: Desk, policy: Any = None) -> Posted:
-        return max(self.trials(desk, policy), key=lambda trial: trial.utility).prices.post(desk)
+        best = [(max(trial.utility for trial in kind.trials(desk, policy)), kind) for kind in self._kinds]
+        return cast(Posted, max(best, key=lambda scored: scored[0])[1].post(desk, policy))

@@ -48,7 +48,7 @@ class Bid:
 
     def trials(self, desk: Desk, policy: Any) -> list[Trial]:
         """Every candidate and its score; made once for a cluster and a horizon."""
-        key = (desk.cluster, desk.slots, desk.horizon, policy.backfill)
+        key = (type(policy), desk.cluster, desk.slots, desk.horizon, policy.backfill)
         if key not in self._found:
             pasts = history_of(self.history, self.name)
             pooled = pasts[: max(1, LARGEST // len(pasts[0]))]

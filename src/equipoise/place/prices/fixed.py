@@ -11,6 +11,7 @@ import numpy as np
 
 from equipoise.errors import InputError, refuse_words
 from equipoise.place.desk import Desk
+from equipoise.place.job import Workload
 from equipoise.place.prices.posted import Posted
 from equipoise.place.quantity import MILLI
 
@@ -49,10 +50,16 @@ class Level:
     level: float
     ratio: float
     lead: float = 0.0  # slots over which the price of a slot rises as it is further ahead; 0: none
+    follow: tuple[float, Workload] | None = None  # the clearing price of a history: prices follow the load from there
     name: ClassVar[str] = "level"
 
     def post(self, desk: Desk, policy: object = None) -> Posted:
         total = np.maximum(desk.cluster.total, 1)
         note = {"kind": "level", "level": self.level, "ratio": self.ratio, "lead": self.lead}
         lead = 1.0 - np.exp(-(np.arange(1.0, 6.0 * self.lead + 1.0)) / self.lead) if self.lead > 0 else np.ones(1)
-        return Posted((self.level / total)[None, :], np.full(len(total), math.log(self.ratio)), note, lead)
+        tide = None
+        if self.follow is not None and self.level > 0.0:
+            from equipoise.place.prices.tide import Tide
+
+            tide = Tide(desk, self.follow[1], self.follow[0], desk.horizon)
+        return Posted((self.level / total)[None, :], np.full(len(total), math.log(self.ratio)), note, lead, tide)

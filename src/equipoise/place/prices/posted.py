@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ class Posted:
     growth: Floats
     note: dict[str, Any]
     lead: Floats = field(default_factory=lambda: np.ones(1))
+    tide: Any = None  # a `Tide`: prices follow the load
 
     def rows(self, now: int, count: int) -> Floats:
         """The base prices of `count` slots from `now`, as seen now; the last row and the last lead hold for ever."""
@@ -56,34 +57,44 @@ def history_of(history: History | None, name: str) -> list[Workload]:
     return pasts
 
 
-def densities(cluster: Cluster, jobs: Workload, horizon: int) -> tuple[Floats, Floats]:
-    """For each job: what it would pay for all of the cluster in one slot, and how much of that it needs.
+class Densities(NamedTuple):
+    """Jobs that can run: arrival, what each would pay for all of the cluster in a slot, and how many such slots it needs."""
 
-    The need is in cluster-slots: worker-slots times a worker's dominant share, with its part of a server. The worth is that
-    of the fastest finish. Jobs that cannot run here, or not in the horizon, are left out.
-    """
+    arrival: Floats
+    density: Floats
+    need: Floats
+
+
+def densities(cluster: Cluster, jobs: Workload, horizon: int) -> Densities:
+    """The need is in cluster-slots: worker-slots times a worker's dominant share, with its part of a server. The worth is
+    that of the fastest finish. Jobs that cannot run here, or not in the horizon, are left out."""
     desk = Desk(cluster, jobs, None, horizon)
-    density, need = [], []
+    rows = []
     total = np.where(cluster.total > 0, cluster.total, np.inf)
     for j, (job, shape) in enumerate(zip(jobs, desk.shapes, strict=True)):
         slots = math.ceil(job.work / desk.fastest[j]) if desk.fastest[j] > 0.0 else horizon + 1
         if slots <= horizon:
             amount = shape.worker + (shape.server / shape.per_server if shape.per_server else 0.0)
-            need.append(job.work / job.rate(1, together=True) * float(np.max(amount / total)))
-            density.append(job.utility(max(0, slots - 1)) / need[-1])
-    return np.array(density), np.array(need)
+            need = job.work / job.rate(1, together=True) * float(np.max(amount / total))
+            rows.append((float(job.arrival), job.utility(max(0, slots - 1)) / need, need))
+    table = np.array(rows).reshape(len(rows), 3)
+    return Densities(table[:, 0], table[:, 1], table[:, 2])
+
+
+def cut(density: Floats, need: Floats, slots: int) -> float:
+    """The price at which the jobs that would pay it just fill so many slots; the lowest when all of them fit."""
+    if not len(density):
+        return 0.0
+    order = np.argsort(-density)
+    filled = int(np.searchsorted(np.cumsum(need[order]), slots))
+    return float(density[order][min(filled, len(order) - 1)])
 
 
 def clearing(desk: Desk, pasts: Sequence[Workload]) -> float:
-    """The price of the whole cluster for a slot at which the past jobs that would pay it just fill it; the lowest
-    density when all of them fit. A scale to search around."""
+    """The clearing price of past jobs: of the whole cluster for one slot. A scale to search around."""
     prices = []
     for past in pasts:
-        density, need = densities(desk.cluster, past, desk.horizon)
-        if not len(density):
-            continue
-        span = desk.slots or max(job.arrival for job in past) + 1
-        order = np.argsort(-density)
-        filled = int(np.searchsorted(np.cumsum(need[order]), span))
-        prices.append(density[order][min(filled, len(order) - 1)])
+        found = densities(desk.cluster, past, desk.horizon)
+        if len(found.need):
+            prices.append(cut(found.density, found.need, desk.slots or max(job.arrival for job in past) + 1))
     return float(np.median(prices)) if prices else 1.0

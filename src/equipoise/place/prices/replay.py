@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from equipoise.place.desk import Desk
@@ -29,11 +29,11 @@ class Replay:
         table = self.trials(desk, policy)
         best = max(table, key=lambda trial: trial.utility)
         posted = best.prices.post(desk)
-        return Posted(posted.base, posted.growth, {**posted.note, "kind": self.name, "trials": len(table)}, posted.lead)
+        return replace(posted, note={**posted.note, "kind": self.name, "trials": len(table)})
 
     def trials(self, desk: Desk, policy: Any) -> list[Trial]:
         """Every candidate and its score, in the order tried; made once for a cluster and a horizon."""
-        key = (desk.cluster, desk.slots, desk.horizon, policy.backfill)
+        key = (type(policy), desk.cluster, desk.slots, desk.horizon, policy.backfill)
         if key not in self._found:
             self._found[key] = list(self._search(desk, policy))
         return list(self._found[key])
@@ -44,12 +44,13 @@ class Replay:
         anchor = clearing(desk, pasts)
         score = trials(desk, policy, pasts)
         level, ratio, lead = 1.0, 10.0, 0.0
+        follow = None if desk.slots is not None else (anchor, pasts[-1])  # of iid days with an end there is no tide
         seen: dict[tuple[float, float, float], Trial] = {}
 
         def best_of(options: list[tuple[float, float, float]]) -> tuple[float, float, float]:
             for option in options:
                 if option not in seen:
-                    seen[option] = score(Level(option[0] * anchor, option[1], option[2]))
+                    seen[option] = score(Level(option[0] * anchor, option[1], option[2], follow))
             return max(options, key=lambda option: seen[option].utility)
 
         level, ratio, lead = best_of([(step, ratio, lead) for step in STEPS])

@@ -18,8 +18,7 @@ STEEP_RANGE = (4.0, 6.0)
 VALUE_RANGE = (1.0, 100.0)  # th1
 MIDDLE_RANGE = (1.0, 15.0)  # th3
 LARGEST = 30.0  # the most by which size multiplies a value
-import os
-UNIT = float(os.environ.get("UNIT", "600"))
+UNIT = 600.0  # seconds: the spec's slot, for a trace
 DRAWS = 4  # uniform numbers a utility takes: value, class, steepness, middle
 
 
@@ -37,10 +36,10 @@ def steepness(which: float, u: float) -> float:
 
 @dataclass(frozen=True)
 class UtilityModel:
-    """Sigmoids for jobs of a trace, with the spec's ranges read in hours from the job's own duration on.
+    """Sigmoids for jobs of a trace, with the spec's ranges read in units of ten minutes from the job's own duration on.
 
     th1 = U(1, 100), and when `sized` times sqrt(GPU-hours / the median job's), at most 30 times;
-    th2 = 0, U(.01, 1) or U(4, 6) an hour (10, 55, 35%); th3 = duration + U(1, 15) hours.
+    th2 = 0, U(.01, 1) or U(4, 6) a unit (10, 55, 35%); th3 = duration + U(1, 15) units.
     A job that starts at once is worth nearly th1; the sqrt lets a long job be worth more, yet less per GPU-hour.
     """
 
@@ -55,17 +54,14 @@ class UtilityModel:
     def __call__(self, seconds: float, gpu_hours: float, draws: Floats) -> Sigmoid:
         """The utility of a job that runs so long, from DRAWS uniform numbers."""
         value, which, steep, middle = (float(u) for u in draws)
-        hours = (seconds + UNIT * between(MIDDLE_RANGE, middle)) / 3600.0
         size = min(LARGEST, (gpu_hours / self.median) ** 0.5) if self.sized else 1.0
         return Sigmoid(
             value=between(VALUE_RANGE, value) * size,
             steepness=steepness(which, steep) * self.slot / UNIT,
-            middle=hours * 3600.0 / self.slot,
+            middle=(seconds + UNIT * between(MIDDLE_RANGE, middle)) / self.slot,
         )
 
     def describe(self, seed: int) -> str:
         """One line for the workload's note."""
         size = " x sqrt(GPU-hours / median), at most 30 times" if self.sized else ", whatever the job's size"
-        return (
-            f"utilities synthesised, seed {seed}: sigmoid, U(1, 100){size}; half worth 1 to 15 hours after the duration"
-        )
+        return f"utilities synthesised, seed {seed}: sigmoid, U(1, 100){size}; half worth 10-150 min past the duration"
