@@ -11,9 +11,9 @@ from equipoise.errors import unknown_name
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner import book as books
 from equipoise.place.planner.dynamic import UNITS, fill_by_units
-from equipoise.place.planner.hull import hull_fill, new_choice, new_hull, new_pool
-from equipoise.place.planner.options import new_options
-from equipoise.place.planner.seat import SLOT, cost_of, seat, seat_width, take
+from equipoise.place.planner.hull import SPREAD, TOGETHER, hull_fill, new_choice, new_hull, new_pool
+from equipoise.place.planner.options import new_options, slot_options
+from equipoise.place.planner.seat import SLOT, cost_of, seat, seat_slot, take
 from equipoise.place.planner.shape import Shape
 
 Ints = NDArray[np.int64]
@@ -123,7 +123,12 @@ class Planner:
         most = min(self.cluster.size, 2 * shape.widest)
         cells = np.empty((len(before) + most, 4), np.int32)
         cells[: len(before)] = before
-        n = seat_width(self.book, slot, shape, width, cells, len(before), self._options)
+        options, n = self._options, len(before)
+        slot_options(self.book, slot % self.window, shape, options)
+        for kind, cost in ((TOGETHER, options.together[width]), (SPREAD, options.spread[width])):
+            if cost < np.inf:
+                n = seat_slot(self.book, slot, shape, kind, width, cells, 0, len(before), options)
+                break
         return cells[len(before) : n].copy()
 
     def roomiest(self, slot: int) -> Ints:

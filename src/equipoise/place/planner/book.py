@@ -70,7 +70,8 @@ def new_book(cluster: Cluster, window: int, growth: Floats, base: Floats) -> Boo
 @kernel
 def clear(book: Book, row: int) -> None:
     """Give everything in a slot back: one group a type."""
-    book.top[row, :] = NONE
+    for b in range(BUCKETS):
+        book.top[row, b] = NONE
     book.spares[row] = 0
     book.groups[row] = book.capacity.shape[0]
     book.touched[row] = 0
@@ -78,8 +79,9 @@ def clear(book: Book, row: int) -> None:
         book.type[row, g] = g
         book.members[row, g] = 0
         book.first[row, g] = NONE
-        book.used[row, g, :] = 0
-        book.factor[row, g, :] = 1.0
+        for r in range(book.capacity.shape[1]):
+            book.used[row, g, r] = 0
+            book.factor[row, g, r] = 1.0
         _chain(book, row, g, 0)
     for h in range(book.kind.shape[0] - 1, -1, -1):
         _join(book, row, h, book.kind[h])
@@ -133,46 +135,50 @@ def _leave(book: Book, row: int, h: int) -> None:
 
 
 @kernel
-def _bucket(capacity: Ints, used: Ints) -> int:
-    """Which bucket: by mean use over the resources the machine has."""
-    share, having = 0.0, 0
-    for r in range(capacity.shape[0]):
-        if capacity[r] > 0:
-            share += used[r] / capacity[r]
-            having += 1
-    return min(BUCKETS - 1, int(BUCKETS * share / max(1, having)))
+def _alike(book: Book, row: int, a: int, b: int) -> bool:
+    """Whether two groups are machines of one type used alike."""
+    differ = int(book.type[row, a] != book.type[row, b])
+    for r in range(book.capacity.shape[1]):
+        differ += book.used[row, a, r] != book.used[row, b, r]
+    return differ == 0
 
 
 @kernel
 def move(book: Book, row: int, h: int, amount: Ints) -> None:
     """Take `amount` (milli-units; negative gives back) on machine h: it joins the group of machines used like it now."""
-    if np.all(amount == 0):
-        return
     old = book.group[row, h]
     kind = book.type[row, old]
-    used = book.used[row, old] + amount
-    b = _bucket(book.capacity[kind], used)
-    g = book.top[row, b]
-    while g != NONE:
-        if book.type[row, g] == kind and np.all(book.used[row, g] == used):
-            break
-        g = book.later[row, g]
-    if g == NONE:
+    resources = book.capacity.shape[1]
+    spares = book.spares[row]
+    g = book.spare[row, spares - 1] if spares > 0 else book.groups[row]  # a new group, kept when no other is like it
+    was, now, moved, share, having = False, False, False, 0.0, 0
+    for r in range(resources):
+        used, full = book.used[row, old, r] + amount[r], book.capacity[kind, r]
+        book.used[row, g, r] = used
+        was, now, moved = was or book.used[row, old, r] > 0, now or used > 0, moved or amount[r] != 0
+        if full > 0:
+            share += used / full
+            having += 1
+    if not moved:
+        return
+    book.type[row, g] = kind
+    b = min(BUCKETS - 1, int(BUCKETS * share / max(1, having)))  # by mean use over the resources the machine has
+    other = book.top[row, b]
+    while other != NONE and not _alike(book, row, other, g):
+        other = book.later[row, other]
+    if other != NONE:
+        g = other
+    else:
         if book.spares[row] > 0:
             book.spares[row] -= 1
-            g = book.spare[row, book.spares[row]]
         else:
-            g = book.groups[row]
             book.groups[row] += 1
-        book.type[row, g] = kind
         book.members[row, g] = 0
         book.first[row, g] = NONE
-        for r in range(used.shape[0]):
-            book.used[row, g, r] = used[r]
+        for r in range(resources):
             full = book.capacity[kind, r]
-            book.factor[row, g, r] = math.exp(book.growth[r] * used[r] / full) if full > 0 else 1.0
+            book.factor[row, g, r] = math.exp(book.growth[r] * book.used[row, g, r] / full) if full > 0 else 1.0
         _chain(book, row, g, b)
-    was, now = np.any(book.used[row, old] > 0), np.any(used > 0)
     book.touched[row] += int(now) - int(was)
     _leave(book, row, h)
     if book.members[row, old] == 0:
@@ -187,7 +193,8 @@ def use(book: Book, row: int) -> Ints:
     """[machine, r] milli-units taken in a slot."""
     out = np.empty((book.kind.shape[0], book.capacity.shape[1]), np.int64)
     for h in range(out.shape[0]):
-        out[h] = book.used[row, book.group[row, h]]
+        for r in range(out.shape[1]):
+            out[h, r] = book.used[row, book.group[row, h], r]
     return out
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.place.planner.book import Book
-from equipoise.place.planner.options import Options, scan, slot_options, spread
+from equipoise.place.planner.options import Options, scan, spread
 from equipoise.place.planner.shape import Shape
 
 Int32s = NDArray[np.int32]
@@ -112,7 +112,13 @@ def lower_hull(options: Options, shape: Shape, keep: float, hull: Hull) -> int:
 @kernel
 def _insert(pool: Pool, n: int, slope: float, gain: float, cost: float, slot: int, kind: int, width: int) -> int:
     """Keep the pool in order of slope, earlier slots first among equals; returns the new size."""
-    k = np.searchsorted(pool.slope[:n], slope, side="right")
+    k, high = 0, n  # the first of larger slope
+    while k < high:
+        middle = (k + high) // 2
+        if pool.slope[middle] <= slope:
+            k = middle + 1
+        else:
+            high = middle
     if k >= SEGMENTS:
         return n
     n = min(n + 1, SEGMENTS)
@@ -134,6 +140,15 @@ def cheapest(options: Options, shape: Shape, keep: float, rate: float) -> tuple[
         if shape.apart[w] * keep >= rate and options.spread[w] < best:
             best, kind, width = options.spread[w], SPREAD, w
     return best, kind, width
+
+
+@kernel
+def _priced_alike(book: Book, a: int, b: int) -> bool:
+    """Whether two slots have the same prices when empty."""
+    differ = 0
+    for r in range(book.base.shape[1]):
+        differ += book.base[a, r] != book.base[b, r]
+    return differ == 0
 
 
 @kernel
@@ -169,7 +184,7 @@ def hull_fill(
         if value[t - start] <= best or (covered and t - improved > patience):
             break
         row = t % window
-        if fresh < 0 or book.touched[row] > 0 or not np.all(book.base[row] == book.base[fresh]):
+        if fresh < 0 or book.touched[row] > 0 or not _priced_alike(book, row, fresh):
             candidates = scan(book, row, shape, options)
             if not covered or _least(shape, candidates, options) < pool.slope[n - 1] * keep:
                 spread(shape, candidates, options, False)
@@ -205,7 +220,7 @@ def hull_fill(
             if pool.slot[k] == slot:
                 rate += pool.gain[k]
                 paid += pool.cost[k]
-        slot_options(book, slot % window, shape, options)
+        spread(shape, scan(book, slot % window, shape, options), options, True)
         fresh = -1
         cost, kind, width = cheapest(options, shape, keep, rate - over - ROUNDING * work)
         payoff = value[last - start] - (spent - paid + cost)
@@ -213,7 +228,8 @@ def hull_fill(
             if payoff > best + SLIGHT * value[last - start]:
                 improved = t
             best, best_cost, best_last = payoff, spent - paid + cost, last
-            choice.width[: end - start] = 0
+            for k in range(end - start):
+                choice.width[k] = 0
             for k in range(n):
                 choice.kind[pool.slot[k] - start] = pool.kind[k]
                 choice.width[pool.slot[k] - start] = pool.width[k]

@@ -49,6 +49,8 @@ class Options(NamedTuple):
     batch: Int32s  # [candidate] scratch: how many servers at that cost
     hosts: Int32s  # [candidate] scratch: servers put there
     holds: Int32s  # [candidate] scratch: workers that still fit
+    by_worker: Int32s  # [candidate] scratch: candidates by the price of a worker
+    by_server: Int32s
 
 
 def new_options(widest: int, resources: int) -> Options:
@@ -61,6 +63,7 @@ def new_options(widest: int, resources: int) -> Options:
         np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most), np.empty(most),
         np.empty((most, resources), np.int64), np.empty((most, resources), np.int64),
         np.empty(most), np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32),
+        np.empty(most, np.int32), np.empty(most, np.int32),
     )  # fmt: skip
 
 
@@ -78,8 +81,8 @@ def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
     limit = shape.together.shape[0] - 1
     worker, server, per_server = shape.worker, shape.server, shape.per_server
     resources = worker.shape[0]
-    out.together[: limit + 1] = math.inf
-    out.spread[: limit + 1] = math.inf
+    for w in range(limit + 1):
+        out.together[w] = out.spread[w] = math.inf
     out.together[0] = out.spread[0] = 0.0
     most_servers = servers_for(limit, per_server)
     n, held, blocks = 0, 0, 0
@@ -121,7 +124,8 @@ def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
                     out.price_worker[n] = price_worker
                     out.price_server[n] = price_server
                     if k > 0:
-                        out.free[n] = out.free[n - 1]
+                        for r in range(resources):
+                            out.free[n, r] = out.free[n - 1, r]
                     n += 1
                 held += copies * workers
                 blocks += copies * here
@@ -141,20 +145,35 @@ def spread(shape: Shape, n: int, out: Options, thorough: bool) -> None:
     limit = shape.together.shape[0] - 1
     if n == 0 or (limit < 2 and shape.per_server == 0):
         return  # one worker is never spread
-    by_worker = np.argsort(out.price_worker[:n], kind="mergesort")
-    if shape.per_server == 0:
-        _in_turn(shape, limit, n, by_worker, by_worker, AS_THEY_COME, out)
-        return
-    by_server = np.argsort(out.price_server[:n], kind="mergesort")
-    _in_turn(shape, limit, n, by_worker, by_server, AS_THEY_COME, out)
-    _in_turn(shape, limit, n, by_worker, by_server, SERVERS_AFTER, out)
-    if not thorough and out.spread[limit] < math.inf:
-        return
-    reached = _reserved(shape, limit, n, by_worker, by_server, DEARER, SERVERS_APART, out)
-    if reached < limit:
-        reached = max(reached, _reserved(shape, limit, n, by_worker, by_server, BEYOND_PRICE, SERVERS_TIGHT, out))
-        for k in range(len(PARTS)):
-            _reserved(shape, int(PARTS[k] * reached), n, by_worker, by_server, DEARER, SERVERS_TIGHT + 1 + k, out)
+    _sort(out.price_worker, n, out.by_worker)
+    if shape.per_server > 0:
+        _sort(out.price_server, n, out.by_server)
+    reached = 0
+    for order in range(ORDERS if shape.per_server > 0 else 1):
+        if order <= SERVERS_AFTER:
+            _in_turn(shape, limit, n, order, out)
+            continue
+        if order == SERVERS_APART and not thorough and out.spread[limit] < math.inf:
+            return
+        if order == SERVERS_TIGHT and reached == limit:
+            return
+        part = PARTS[order - SERVERS_TIGHT - 1] if order > SERVERS_TIGHT else 1.0
+        width = limit if order <= SERVERS_TIGHT else int(part * reached)
+        dearer = BEYOND_PRICE if order == SERVERS_TIGHT else DEARER
+        got = _reserved(shape, width, n, dearer, order, out)
+        if order <= SERVERS_TIGHT:
+            reached = max(reached, got)
+
+
+@kernel
+def _sort(price: Floats, n: int, order: Int32s) -> None:
+    """Candidates by price, equal ones as they came. They come nearly in order, the least used first."""
+    for k in range(n):
+        m = k
+        while m > 0 and price[order[m - 1]] > price[k]:
+            order[m] = order[m - 1]
+            m -= 1
+        order[m] = k
 
 
 @kernel
@@ -178,9 +197,10 @@ def _times(free: Ints, c: int, amount: Ints, most: int) -> int:
 
 
 @kernel
-def _in_turn(shape: Shape, limit: int, n: int, by_worker: Ints, by_server: Ints, order: int, out: Options) -> None:
+def _in_turn(shape: Shape, limit: int, n: int, order: int, out: Options) -> None:
     """Each worker on the machine that is cheapest for it; each server likewise, before the workers it serves or after."""
     worker, server, per_server, free = shape.worker, shape.server, shape.per_server, out.work
+    by_worker, by_server = out.by_worker, out.by_server
     price_worker, price_server, spread, chosen = out.price_worker, out.price_server, out.spread, out.order
     path_worker, path_server = out.path_worker[order], out.path_server[order]
     for c in range(n):
@@ -225,14 +245,13 @@ def _in_turn(shape: Shape, limit: int, n: int, by_worker: Ints, by_server: Ints,
 
 
 @kernel
-def _reserved(
-    shape: Shape, limit: int, n: int, by_worker: Ints, by_server: Ints, dearer: float, order: int, out: Options
-) -> int:  # fmt: skip
+def _reserved(shape: Shape, limit: int, n: int, dearer: float, order: int, out: Options) -> int:
     """All servers first, where they and the workers they push away cost least; then workers by price. The width reached.
 
     A smaller width takes the cheapest of these workers and servers: a part of what fits, fits.
     """
     worker, server, per_server, free = shape.worker, shape.server, shape.per_server, out.work
+    by_worker, by_server = out.by_worker, out.by_server
     price_worker, price_server, spread, chosen = out.price_worker, out.price_server, out.spread, out.order
     path_worker, path_server = out.path_worker[order], out.path_server[order]
     key, batch, hosts, holds = out.key, out.batch, out.hosts, out.holds

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.place.planner.book import NONE, Book, move
-from equipoise.place.planner.hull import SPREAD, TOGETHER, Choice
+from equipoise.place.planner.hull import TOGETHER, Choice
 from equipoise.place.planner.options import Options, slot_options
 from equipoise.place.planner.shape import Shape, servers_for
 
@@ -35,8 +35,11 @@ def same(cells: Int32s, a: int, b: int, c: int, d: int) -> bool:
     for i in range(a, b):
         found = False
         for j in range(c, d):
-            if np.all(cells[i, MACHINE:] == cells[j, MACHINE:]):
-                found = True
+            found = found or (
+                cells[i, MACHINE] == cells[j, MACHINE]
+                and cells[i, WORKERS] == cells[j, WORKERS]
+                and cells[i, SERVERS] == cells[j, SERVERS]
+            )
         if not found:
             return False
     return True
@@ -79,7 +82,7 @@ def seat_slot(
 ) -> int:
     """Write one slot's cells after cells[before:n], the slot before (or nothing); returns the new end. Takes nothing.
 
-    A job with a restart time keeps its machines when they still have room for it.
+    `options` are those of the slot. A job with a restart time keeps its machines when they still have room for it.
     """
     row = t % book.base.shape[0]
     if shape.restart > 0.0 and before < n:
@@ -91,45 +94,30 @@ def seat_slot(
             stays = stays and _holds(book, row, cells[k, MACHINE], shape, cells[k, WORKERS], cells[k, SERVERS])
         if stays:
             for k in range(before, n):
-                cells[n + k - before] = cells[k]
                 cells[n + k - before, SLOT] = t
+                for column in range(MACHINE, SERVERS + 1):
+                    cells[n + k - before, column] = cells[k, column]
             return n + (n - before)
-    slot_options(book, row, shape, options)
     servers = servers_for(width, shape.per_server)
+    order = 0 if kind == TOGETHER else options.order[width]
+    holder = options.holder[width]
+    seats = options.hosts  # scratch: the cell of a candidate
     end = n
-    if kind == TOGETHER:
-        cells[end, SLOT], cells[end, WORKERS], cells[end, SERVERS] = t, width, servers
-        cells[end, MACHINE] = _pick(book, row, options.of[options.holder[width]], cells, before, n, end)
-        return end + 1
-    order = options.order[width]
-    seats = options.work[:, 0]  # scratch: the cell of a candidate
-    for k in range(width):
-        seats[options.path_worker[order, k]] = NONE
-    for k in range(servers):
-        seats[options.path_server[order, k]] = NONE
-    for k in range(width + servers):
-        c = options.path_worker[order, k] if k < width else options.path_server[order, k - width]
-        if seats[c] == NONE:
-            machine = _pick(book, row, options.of[c], cells, before, n, end)
-            cells[end, SLOT], cells[end, MACHINE], cells[end, WORKERS], cells[end, SERVERS] = t, machine, 0, 0
-            seats[c] = end
-            end += 1
-        if k < width:
-            cells[seats[c], WORKERS] += 1
-        else:
-            cells[seats[c], SERVERS] += 1
+    for turn in range(2):
+        for k in range(width + servers):
+            c = options.path_worker[order, k] if k < width else options.path_server[order, k - width]
+            if kind == TOGETHER:
+                c = holder
+            if turn == 0:
+                seats[c] = NONE
+                continue
+            if seats[c] == NONE:
+                cells[end, SLOT], cells[end, WORKERS], cells[end, SERVERS] = t, 0, 0
+                cells[end, MACHINE] = _pick(book, row, options.of[c], cells, before, n, end)
+                seats[c] = end
+                end += 1
+            cells[seats[c], WORKERS if k < width else SERVERS] += 1
     return end
-
-
-@kernel
-def seat_width(book: Book, t: int, shape: Shape, width: int, cells: Int32s, n: int, options: Options) -> int:
-    """Cells for a given width in one slot, together if that can be, else spread; returns n when neither can."""
-    slot_options(book, t % book.base.shape[0], shape, options)
-    if options.together[width] < np.inf:
-        return seat_slot(book, t, shape, TOGETHER, width, cells, 0, n, options)
-    if options.spread[width] < np.inf:
-        return seat_slot(book, t, shape, SPREAD, width, cells, 0, n, options)
-    return n
 
 
 @kernel
@@ -154,6 +142,7 @@ def seat(
         if choice.width[t - start] == 0:
             before = n
             continue
+        slot_options(book, t % book.base.shape[0], shape, options)
         end = seat_slot(book, t, shape, choice.kind[t - start], choice.width[t - start], cells, before, n, options)
         gain = works(cells, n, end, shape)
         if shape.restart > 0.0 and not same(cells, before, n, n, end):
@@ -168,8 +157,10 @@ def seat(
 @kernel
 def take(book: Book, shape: Shape, cells: Int32s, sign: int) -> None:
     """Take what the cells need (sign 1), or give it back (-1)."""
+    amount = np.empty(shape.worker.shape[0], np.int64)
     for k in range(cells.shape[0]):
-        amount = sign * (cells[k, WORKERS] * shape.worker + cells[k, SERVERS] * shape.server)
+        for r in range(amount.shape[0]):
+            amount[r] = sign * (cells[k, WORKERS] * shape.worker[r] + cells[k, SERVERS] * shape.server[r])
         move(book, cells[k, SLOT] % book.base.shape[0], cells[k, MACHINE], amount)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from equipoise.compiled import kernel
 from equipoise.place.desk import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Desk
 from equipoise.place.planner.seat import ROUNDING
-from equipoise.place.planner.shape import fits_together, servers_for
+from equipoise.place.planner.shape import Shape, fits_together, servers_for
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -311,6 +311,13 @@ def _pick_apart(free: Ints, jobs: Jobs, j: int, sits: Int32s) -> tuple[int, int]
     return -1, -1
 
 
+def useful(shape: Shape, capacity: Ints) -> int:
+    """The width at which a job is fastest on an empty cluster: beyond, more workers only wait for each other."""
+    one = max(fits_together(row, shape.worker, shape.server, shape.per_server, shape.widest) for row in capacity)
+    rates = np.where(np.arange(shape.widest + 1) <= one, shape.together, shape.apart)
+    return int(np.argmax(rates))
+
+
 class Slotwise:
     """A policy at work that decides about one slot at a time: `seats` says who sits where in it."""
 
@@ -324,7 +331,7 @@ class Slotwise:
             np.array([shape.worker for shape in shapes], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([shape.server for shape in shapes], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([shape.per_server for shape in shapes], dtype=np.int64),
-            np.array([shape.widest for shape in shapes], dtype=np.int64),
+            np.array([useful(shape, cluster.capacity) for shape in shapes], dtype=np.int64),
             np.array([shape.restart for shape in shapes], dtype=float),
             cluster.total,
         )
