@@ -66,6 +66,12 @@ def test_the_total_is_the_sum_over_machines(types):
     assert len(set(cluster.names)) == cluster.size == len(cluster.type_of)
 
 
+def test_machines_that_share_a_name_are_numbered():
+    """Two types of one name: every machine has a name of its own."""
+    cluster = Cluster((Machine({"gpu": 1}), Machine({"gpu": 4}, 2), Machine({"gpu": 2}, name="big")))
+    assert cluster.names == ("machine-0", "machine-1", "machine-2", "big")
+
+
 def test_a_total_may_pass_64_bits():
     """10,000 machines of 1Ti are 1.1e19 milli-bytes, and 64 bits hold 9.2e18: totals are floats, machines are exact."""
     cluster = Cluster((Machine({"memory": "1Ti"}, 10_000),))

@@ -191,7 +191,7 @@ def test_a_ring_of_slots_plans_as_an_endless_row_does(seed: int) -> None:
         for k, a in enumerate(arrivals)
     ]  # fmt: skip
     cluster = Cluster((Machine({"gpu": 3}, 3, "m"), Machine({"gpu": 5}, 1, "n")))
-    policy = policies.PDORS(prices=prices.Level(3.0, 20.0))
+    policy = policies.PDORS(prices=prices.Level(3.0, 20.0), backfill=False)
     rolling = simulate(cluster, jobs, policy, horizon=n)
     fixed = simulate(cluster, jobs, policy, slots=rolling.end)
     assert rolling.completed > 0

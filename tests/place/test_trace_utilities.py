@@ -1,4 +1,4 @@
-"""Utilities of traced jobs: drawn, in hours from the job's own duration, growing with its size or not."""
+"""Utilities of traced jobs: drawn, in units of ten minutes from the job's own duration, growing with its size or not."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ unit = st.floats(0, 1, exclude_max=True)
 def test_a_utility_by_hand():
     """All draws one half, two hours, four times the median's GPU-hours, slots of ten minutes.
 
-    th1 = 50.5 x 2; th2 is gentle, .505 an hour, a sixth a slot; th3 = 2 + 8 hours = 60 slots.
+    th1 = 50.5 x 2; th2 is gentle, .505 in ten minutes, which is a slot; th3 = 12 + 8 slots.
     """
     u = UtilityModel(slot=600, median=0.5)(7200, 2.0, HALVES)
-    assert (u.value, u.steepness, u.middle) == pytest.approx((101, 0.505 / 6, 60))
+    assert (u.value, u.steepness, u.middle) == pytest.approx((101, 0.505, 20))
 
 
 def test_without_size_only_the_draw_counts():

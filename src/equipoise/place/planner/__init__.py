@@ -82,14 +82,13 @@ class Planner:
         covered = False
         for share in (*HOPEFUL, 1.0) if shape.restart > 0.0 else (1.0,):
             keep = 1.0 - min(1.0, shape.restart) * share
-            covered, cost, last = self._fill(shape, keep, work, start, end, value, floor)
+            covered, _, last = self._fill(shape, keep, work, start, end, value, floor)
             if last < 0:
                 return covered, None
             cells, missing = self._seat(shape, work, start, last, before)
             if missing == 0.0:
                 worth = float(value[cells[-1, SLOT] - start])
-                if shape.restart > 0.0:
-                    cost = cost_of(self.book, shape, cells)  # kept machines may have saved some of what was planned
+                cost = cost_of(self.book, shape, cells)  # seating looks longer than planning, and may keep machines
                 return True, Plan(cells, worth - cost, cost, worth)
         return covered, None
 

@@ -25,6 +25,7 @@ def _recalled() -> Prices:
 @dataclass(frozen=True)
 class OASiS(PDORS):
     prices: Prices = field(default_factory=_recalled)
+    backfill: bool = False
     label: str = "OASiS"
     colour: ClassVar[str] = "#0891b2"
 

@@ -11,10 +11,10 @@ from equipoise.place.prices.fixed import Level
 from equipoise.place.prices.posted import History, Posted, clearing, history_of
 from equipoise.place.prices.trial import Trial, trials
 
-STEPS = (0.0, 0.1, 0.2, 0.3, 0.45, 0.65, 1.0, 1.5, 2.2, 3.3, 5.0, 8.0)  # of the clearing density
+STEPS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0)  # of the clearing density
 FINE = (0.8, 1.25)
-RATIOS = (3.0, 10.0, 30.0, 300.0)
-LEADS = (0.0, 2.0, 5.0, 12.0, 30.0)  # slots
+RATIOS = (3.0, 30.0)
+LEADS = (0.0, 2.0, 5.0, 12.0)  # slots
 
 
 @dataclass(frozen=True)
