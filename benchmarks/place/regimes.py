@@ -30,6 +30,11 @@ def changed(jobs: Workload, seed: int, restart: float, wrong: float) -> Workload
     )
 
 
+def error(values: list[float]) -> float:
+    """Of the mean."""
+    return float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="500-507")
@@ -78,7 +83,7 @@ def main() -> None:
         print(f"\n{name}, seeds {given.seeds}, prices {', '.join(kinds)}; {time.perf_counter() - began:.0f} s")
         for label in shown:
             print(
-                f"  {label:20s} {np.mean(share[label]):.3f} of the bound (+-{np.std(share[label]) / len(share[label]) ** 0.5:.3f});"
+                f"  {label:20s} {np.mean(share[label]):.3f} (+-{error(share[label]):.3f}) of the bound;"
                 f" utility {np.mean(utility[label]):7.0f}; done {np.mean(done[label]):5.1f};"
                 f" the default earns {np.sum(utility['default']) / max(1e-9, np.sum(utility[label])):.2f}x",
                 flush=True,

@@ -131,7 +131,7 @@ class Priced(Scene):
     fixed_ratio: float = setting(
         10.0, "With --prices fixed: a full machine costs so many times an empty one.", "Prices"
     )
-    replan: int = setting(80, "Steps of re-planning in every slot.", "Policies", "STEPS")
+    replan: int = setting(40, "Steps of re-planning in every slot.", "Policies", "STEPS")
     backfill: bool = setting(True, "Lend idle machines to waiting jobs, without promise.", "Policies")
     placer: str = setting("greedy", "greedy, or rounding (the paper's).", "Policies", "NAME")
 

@@ -65,7 +65,7 @@ def pdors(config: Priced, scene: Ready, kind: str = "") -> Any:
     asked = kind if kind in PRICES else config.prices
     label = f"PDORS {kind}" if kind else "PDORS"
     if kind == PLAIN:
-        return policies.PDORS(price(config, scene, asked), config.placer, label=label)
+        return policies.PDORS(price(config, scene, asked), config.placer, backfill=False, label=label)
     return policies.PDORS(price(config, scene, asked), config.placer, config.replan, config.backfill, label)
 
 

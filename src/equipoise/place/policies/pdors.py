@@ -119,9 +119,10 @@ class Session:
         start, end = desk.now, desk.deadline(job)
         if end <= start:
             return False, None
+        before = desk.before(job)  # counts what was carried out: first, or more would be planned than is left
         work = desk.left(job) or OVERTIME * float(desk.work[job])
         value = desk.value(job, start, end)
-        return self.planner.plan(desk.shapes[job], value, work, start, end, floor=floor, before=desk.before(job))
+        return self.planner.plan(desk.shapes[job], value, work, start, end, floor=floor, before=before)
 
     def worth_trying(self, job: int) -> bool:
         """Whether a waiting job could still finish in time by plan."""

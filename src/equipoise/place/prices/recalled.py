@@ -30,7 +30,7 @@ class Recalled:
         worker_slots: list[tuple[float, float, float, float]] = []  # u(last), ceil(V sigma_e), ceil(V sigma_i), shares
         for past in history_of(self.history, self.name):
             for best, last, apart, together, shares in _jobs(desk, past):
-                with np.errstate(divide="ignore"):
+                with np.errstate(divide="ignore", invalid="ignore"):
                     high = np.maximum(high, np.where(shares > 0, best / shares, 0.0))
                 worker_slots.append((last, apart, together, float(shares.sum())))
         horizon, resources = desk.horizon, len(high)

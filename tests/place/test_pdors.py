@@ -1,0 +1,349 @@
+"""PDORS: decided at once, at the prices of that moment; nothing that comes later is seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from loaded import prices as dense_prices
+
+from equipoise.errors import InputError
+from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Workload, policies, prices, simulate
+from equipoise.place.desk import Desk
+from equipoise.place.planner import Plan
+from equipoise.place.policies import pdors
+from equipoise.place.simulate import Result
+from equipoise.place.traces.synthetic import regime, synthetic
+
+ONE = Cluster((Machine({"gpu": 1}),))
+TWO = Cluster((Machine({"gpu": 2}, 2),))
+
+
+def job(id: str = "a", arrival: int = 0, work: float = 1.0, worth: float = 10.0, **changes: Any) -> Job:
+    """One worker of one gpu at a time, a sample a slot; worth the same whenever it is done."""
+    plain: dict[str, Any] = {
+        "id": id, "arrival": arrival, "work": work, "batch": 1, "time_per_sample": 1.0, "worker": {"gpu": 1},
+        "utility": Deadline(worth, 99),
+    }  # fmt: skip
+    return Job(**(plain | changes))
+
+
+def told(result: Result, j: int) -> list[tuple[int, str, str]]:
+    return [(d.slot, d.state, d.reason) for d in result.decisions[j]]
+
+
+# The rule.
+
+
+@pytest.mark.parametrize(
+    ("worth", "told_at_once"), [(20.01, "admitted"), (20.0, "refused"), (19.99, "refused")], ids=str
+)
+def test_a_job_is_admitted_when_it_is_worth_more_than_it_costs(worth: float, told_at_once: str):
+    """Two gpu-slots at 10: worth more than 20, or not at all."""
+    policy = policies.PDORS(prices=prices.Fixed({"gpu": 10.0}), backfill=False)
+    result = simulate(ONE, [job(arrival=1, work=2.0, worth=worth)], policy, slots=5)
+    assert told(result, 0) == [(1, told_at_once, "" if told_at_once == "admitted" else "priced_out")]
+    assert result.completed == (told_at_once == "admitted")
+
+
+def test_every_decision_is_the_best_there_is_at_its_moment():
+    """Jobs of one worker: the best finish in slot t costs the cheapest slots up to t. Recomputed before every arrival."""
+    rng = np.random.default_rng(4)
+    jobs = Workload(
+        tuple(
+            job(
+                str(k), int(rng.integers(0, 14)), float(rng.integers(1, 6)),
+                utility=Linear(float(rng.uniform(1, 20)), float(rng.uniform(5, 20))),
+            )
+            for k in range(40)
+        )
+    )  # fmt: skip
+    best: list[float] = []
+
+    def watch(desk: Desk, session: Any, j: int) -> None:
+        session._tick()
+        one, planner = jobs[j], session.planner
+        costs = []
+        for t in range(one.arrival, desk.end):
+            full = planner.used(t)[:, 0] >= 2000
+            costs.append(np.where(full, np.inf, 1000 * dense_prices(planner, t)[:, 0]).min())
+        need = int(one.work)
+        payoffs = [one.utility(d) - sum(sorted(costs[: d + 1])[:need]) for d in range(need - 1, len(costs))]
+        best.append(max(payoffs, default=-np.inf))
+
+    policy = policies.PDORS(prices=prices.Level(4.0, 30.0), backfill=False)
+    result = simulate(TWO, jobs, policy, slots=18, watch=watch)
+    assert 5 < result.admitted < 35
+    for j, (log, payoff) in enumerate(zip(result.decisions, best, strict=True)):
+        assert [d.slot for d in log] == [jobs[j].arrival]
+        assert (log[0].state == "admitted") == (payoff > 0)
+        if log[0].state == "admitted":
+            assert log[0].worth - log[0].cost == pytest.approx(payoff, rel=1e-9)
+
+
+def test_a_promise_costs_its_cells_at_the_prices_before_it(monkeypatch: pytest.MonkeyPatch):
+    """Each admission of a regime: the sum over its cells of demand times the posted price, from use alone."""
+    cluster, jobs, slots = regime("20x40", 1)
+    seen: dict[int, float] = {}
+    admit = pdors.Session.admit
+
+    def spy(self: pdors.Session, j: int, plan: Plan) -> None:
+        shape = self.desk.shapes[j]
+        slot_prices = {int(t): dense_prices(self.planner, int(t)) for t in plan.cells[:, 0]}
+        seen[j] = sum(
+            float((w * shape.worker + s * shape.server) @ slot_prices[t][h]) for t, h, w, s in plan.cells.tolist()
+        )
+        admit(self, j, plan)
+
+    monkeypatch.setattr(pdors.Session, "admit", spy)
+    result = simulate(cluster, jobs, policies.PDORS(prices=prices.Level(25.0, 30.0), backfill=False), slots=slots)
+    assert len(seen) == result.admitted > 5
+    for j, cost in seen.items():
+        decision = result.decisions[j][0]
+        assert decision.cost == pytest.approx(cost, rel=1e-6)
+        assert decision.worth > decision.cost > 0
+        assert decision.worth == jobs[j].utility(result.finish[j] - jobs[j].arrival)  # durations are exact: kept
+
+
+@pytest.mark.parametrize("settings", [{"backfill": False}, {"backfill": True}, {"replan": 5}], ids=str)
+def test_everybody_is_told_something_in_the_slot_of_arrival(settings: dict[str, Any]):
+    """Admitted or refused at once; pending only where a later chance exists."""
+    cluster, jobs, slots = regime("20x100-small", 2)
+    result = simulate(cluster, jobs, policies.PDORS(prices=prices.Level(60.0, 30.0), **settings), slots=slots)
+    firsts = [log[0] for log in result.decisions]
+    assert [d.slot for d in firsts] == [one.arrival for one in jobs]
+    other = "refused" if settings == {"backfill": False} else "pending"
+    assert {d.state for d in firsts} - {"refused"} == {"admitted", other} - {"refused"}
+    assert all((d.reason == "") == (d.state == "admitted") for d in firsts)
+
+
+def test_reasons_tell_a_full_cluster_from_a_high_price():
+    """The gpu is promised for all three slots: no capacity. It is free and dear: priced out."""
+    policy = policies.PDORS(prices=prices.Fixed({"gpu": 1.0}))
+    result = simulate(ONE, [job("a", work=3.0), job("b")], policy, slots=3)
+    assert told(result, 1) == [(0, "pending", "no_capacity")]
+    assert told(simulate(ONE, [job(worth=0.5)], policy, slots=3), 0)[0] == (0, "pending", "priced_out")
+
+
+def test_a_promise_raises_the_price_for_the_next():
+    """Two gpus, ratio 9: the first pays 1, the second sqrt(9) = 3; without a rise both pay 1."""
+    cluster = Cluster((Machine({"gpu": 2}),))
+    jobs = [job("a", utility=Deadline(10.0, 0)), job("b", utility=Deadline(10.0, 0))]
+    steep = simulate(cluster, jobs, policies.PDORS(prices=prices.Fixed({"gpu": 1.0}, ratio=9.0)), slots=1)
+    assert [log[0].cost for log in steep.decisions] == pytest.approx([1.0, 3.0])
+    flat = simulate(cluster, jobs, policies.PDORS(prices=prices.Fixed({"gpu": 1.0})), slots=1)
+    assert [log[0].cost for log in flat.decisions] == pytest.approx([1.0, 1.0])
+
+
+# Causality.
+
+CLUSTER = regime("20x100-small", 0)[0]
+PASTS = [synthetic(50, seed=900, slots=20, small=True), synthetic(50, seed=901, slots=20, small=True)]
+KINDS = {
+    "fixed": prices.Level(80.0, 30.0, lead=3.0),
+    "recalled": prices.Recalled(PASTS),
+    "replay": prices.Replay(PASTS),
+    "bid": prices.Bid(PASTS),
+    "best": prices.Best(PASTS),
+}
+
+
+@pytest.mark.parametrize("times", [{"slots": 24}, {"horizon": 9}], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_later_changes_nothing_before(kind: str, times: dict[str, int]):
+    """The same jobs with and without those that arrive from slot 8 on: equal decisions, cells and finishes until then."""
+    jobs = synthetic(60, seed=5, slots=20, small=True)
+    known = jobs[: sum(one.arrival < 8 for one in jobs)]
+    policy = policies.PDORS(prices=KINDS[kind], replan=6)
+    whole, part = (simulate(CLUSTER, given, policy, seed=3, **times) for given in (jobs, known))
+    n = len(known)
+    assert 0 < n < len(jobs)
+
+    def until(result: Result) -> Any:
+        rows = result.schedule[(result.schedule[:, 1] < 8) & (result.schedule[:, 0] < n)]
+        finish = np.where(result.finish[:n] < 8, result.finish[:n], -1)
+        log = [[d for d in result.decisions[j] if d.slot < 8] for j in range(n)]
+        return rows.tolist(), finish.tolist(), log
+
+    assert until(whole) == until(part)
+    assert len(until(whole)[0]) > 20
+    assert whole.schedule[whole.schedule[:, 0] < n].tolist() != part.schedule.tolist()  # and later it does matter
+
+
+# Placers and methods.
+
+
+@pytest.mark.parametrize("settings", [{"placer": "rounding"}, {"method": "dynamic"}], ids=str)
+def test_the_papers_ways_make_sound_schedules(settings: dict[str, Any]):
+    """The paper's rounding and its dynamic program on an overloaded regime: certified, and near the default's utility."""
+    cluster, jobs, slots = regime("20x40", 1)
+    posted = prices.Level(25.0, 30.0)
+    paper = simulate(cluster, jobs[:16], policies.PDORS(prices=posted, backfill=False, **settings), slots=slots)
+    ours = simulate(cluster, jobs[:16], policies.PDORS(prices=posted, backfill=False), slots=slots)
+    assert paper.certificate().passed, paper.certificate()
+    assert paper.utility > 0.7 * ours.utility > 0
+    assert paper.schedule.tolist() != ours.schedule.tolist()  # it is another way indeed
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"placer": "gredy"}, r"unknown placer 'gredy'; did you mean 'greedy'\?"),
+        ({"method": "hul"}, r"unknown method 'hul'; did you mean 'hull'\?"),
+        ({"placer": None}, "unknown placer 'None'"),
+        ({"replan": -1}, "replan is -1; expected a whole number"),
+        ({"replan": 1.5}, "replan is 1.5; expected a whole number"),
+        ({"replan": True}, "replan is True; expected a whole number"),
+        ({"replan": 10**9}, "up to 1,000,000"),
+        ({"prices": 3.0}, r"prices is 3.0; expected prices.Replay\(history\)"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str):
+    with pytest.raises(InputError, match=message):
+        policies.PDORS(**settings)
+
+
+# Restart.
+
+
+@pytest.mark.parametrize(("work", "finish"), [(0.75, 0), (2.75, 2), (2.76, 3), (5.75, 5)])
+def test_a_restart_is_lost_once_when_nothing_changes(work: float, finish: int):
+    """A quarter of the first slot, none of the others: .75, 1.75, 2.75, ... on four free machines to wander over."""
+    cluster = Cluster((Machine({"gpu": 1}, 4),))
+    result = simulate(cluster, [job(work=work, restart=0.25)], policies.PDORS(), slots=9)
+    assert result.finish.tolist() == [finish]
+    assert len(set(result.schedule[:, 2].tolist())) == 1
+    assert result.decisions[0][0].worth > 0
+
+
+def test_a_job_that_pays_for_restarts_stays_when_a_better_machine_is_free():
+    """Machine 0 is taken in slots 0 and 1 and cheaper after: the job with a restart time stays where it began."""
+    first = job("first", work=2.0, batch=1, utility=Deadline(10.0, 1))
+    stays, wide = job("stays", work=3.9, restart=0.1), Cluster((Machine({"gpu": 1}, 2),))
+    result = simulate(wide, [first, stays], policies.PDORS(prices=prices.Fixed({"gpu": 0.1}, ratio=5.0)), slots=6)
+    (home,) = set(result.schedule[result.schedule[:, 0] == 0, 2].tolist())
+    assert set(result.schedule[result.schedule[:, 0] == 1, 2].tolist()) == {1 - home}
+    assert result.finish.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_restarts_are_certified_and_avoided(seed: int):
+    """A tenth of a slot for each change: job-slots whose placement is that of the slot before become far more."""
+
+    def kept(result: Result) -> float:
+        cells: dict[tuple[int, int], list[list[int]]] = {}
+        for j, t, *cell in result.schedule.tolist():
+            cells.setdefault((j, t), []).append(cell)
+        pairs = [cells[j, t] == cells[j, t + 1] for j, t in cells if (j, t + 1) in cells]
+        return float(np.mean(pairs))
+
+    cluster, jobs, slots = regime("20x100-small", seed)
+    policy = policies.PDORS(prices=prices.Level(60.0, 30.0), replan=5)
+    slow = [one.but(restart=0.1) for one in jobs]
+    with_restart, without = simulate(cluster, slow, policy, slots=slots), simulate(cluster, jobs, policy, slots=slots)
+    assert with_restart.certificate().passed, with_restart.certificate()
+    assert kept(with_restart) > kept(without) + 0.1
+
+
+# Durations that are wrong.
+
+
+def test_a_late_job_is_planned_on_around_what_was_promised_since():
+    """First says 2 and needs 3; second was promised slots 2 and 3 meanwhile: first gets slot 4, and both finish."""
+    jobs = [job("first", work=2.0, actual=1.5), job("second", 1, 2.0)]
+    result = simulate(ONE, jobs, policies.PDORS(backfill=False), slots=8)
+    assert result.finish.tolist() == [4, 3]
+
+
+def test_a_late_job_that_finds_no_room_is_told():
+    """No slot is left by its end: no longer promised, pending for lack of capacity."""
+    result = simulate(ONE, [job(work=3.0, actual=1.5)], policies.PDORS(), slots=3)
+    assert told(result, 0) == [(0, "admitted", "")]
+    tight = simulate(ONE, [job("a", work=2.0, actual=1.5), job("b", 1, 2.0)], policies.PDORS(), slots=4)
+    assert told(tight, 0) == [(0, "admitted", ""), (2, "pending", "no_capacity")]
+    assert tight.finish.tolist() == [-1, 3]
+
+
+@pytest.mark.parametrize("actual", [0.5, 1.5])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_wrong_durations_leave_sound_schedules(seed: int, actual: float):
+    """Everybody off by half: certified; those who end early leave room in which more is earned, late ones the reverse."""
+    cluster, jobs, slots = regime("20x100-small", seed)
+    policy = policies.PDORS(prices=prices.Level(60.0, 30.0), replan=5)
+    right = simulate(cluster, jobs, policy, slots=slots)
+    wrong = simulate(cluster, [one.but(actual=actual) for one in jobs], policy, slots=slots)
+    assert wrong.certificate().passed, wrong.certificate()
+    assert (wrong.utility > right.utility) == (actual < 1)
+    assert (wrong.completed > right.completed) == (actual < 1)
+
+
+def test_early_finishes_open_slots_that_were_promised():
+    """Two say four slots of six on one gpu; the first needs two: the second, come at 1, is promised and done by 5."""
+    jobs = [job("first", work=4.0, actual=0.5), job("second", 1, 4.0)]
+    result = simulate(ONE, jobs, policies.PDORS(prices=prices.Fixed({"gpu": 0.1})), slots=6)
+    assert told(result, 1) == [(1, "pending", "no_capacity"), (2, "lent", ""), (3, "admitted", "")]
+    assert result.finish.tolist() == [1, 5]
+
+
+# OASiS.
+
+
+def served(**changes: Any) -> Job:
+    """Eight workers and two servers: sigma 1.5 together and 3 apart, so 16/3 or 8/3 samples a slot."""
+    return job(
+        work=8.0, batch=8, gradient=2.0, inside=4.0, between=1.0, server={"cpu": 1}, workers_per_server=4,
+        utility=Linear(10.0, 10.0), **changes,
+    )  # fmt: skip
+
+
+ROOMY = Cluster((Machine({"gpu": 8, "cpu": 8}, 2),))
+
+
+def test_oasis_plans_as_if_machines_never_held_both():
+    """On one machine two slots would do and PDORS says so; OASiS promises three, u = 8, and lands early by luck only."""
+    ours = simulate(ROOMY, [served()], policies.PDORS(), slots=9)
+    other = simulate(ROOMY, [served()], policies.OASiS(prices=prices.Fixed()), slots=9)
+    assert ours.decisions[0][0].worth == ours.utility == 9.0
+    assert other.decisions[0][0].worth == 8.0
+    assert other.certificate().passed
+
+
+def test_oasis_refuses_what_needs_the_inside_rate():
+    """Two slots, 8 samples: 32/3 together, 16/3 apart."""
+    policy = policies.OASiS(prices=prices.Fixed(), backfill=False)
+    assert simulate(ROOMY, [served()], policies.PDORS(backfill=False), slots=2).finish.tolist() == [1]
+    result = simulate(ROOMY, [served()], policy, slots=2)
+    assert result.finish.tolist() == [-1]
+    assert result.states == ("refused",)
+
+
+def test_oasis_never_counts_on_the_inside_rate():
+    """A whole regime: the worth it promised each job is that of the between-machines rate over the cells, or less."""
+    cluster, jobs, slots = regime("20x40", 2)
+    plans: dict[int, Plan] = {}
+    admit = pdors.Session.admit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pdors.Session, "admit", lambda self, j, plan: (plans.update({j: plan}), admit(self, j, plan))[1])
+        simulate(cluster, jobs, policies.OASiS(prices=prices.Level(10.0, 30.0), backfill=False), slots=slots)
+    assert len(plans) > 3
+    for j, plan in plans.items():
+        done = sum(
+            jobs[j].rate(int(plan.cells[plan.cells[:, 0] == t, 2].sum()), together=False)
+            for t in np.unique(plan.cells[:, 0])
+        )
+        assert done >= jobs[j].work * (1 - 1e-8)
+
+
+def test_oasis_and_pdors_agree_on_all_reduce_jobs():
+    """No servers, nothing to keep apart."""
+    jobs = [
+        job(str(k), k % 4, 4.0, batch=4, gradient=1.0, inside=9.0, between=2.0, utility=Linear(9.0, 9.0))
+        for k in range(9)
+    ]
+    one, two = (
+        simulate(TWO, jobs, kind(prices=prices.Fixed({"gpu": 0.5}, ratio=4.0)), slots=9)
+        for kind in (policies.PDORS, policies.OASiS)
+    )
+    assert one.schedule.tolist() == two.schedule.tolist()
