@@ -33,18 +33,21 @@ def densities(
     return out
 
 
-def lend(session: Session) -> None:
-    """The densest waiting jobs first: a promise to those begun, if one pays by now; then idle machines to all."""
+def densest(session: Session) -> list[int]:
+    """Waiting jobs, those first that are worth most for the part of the cluster and the slots they still need."""
     desk = session.desk
-    if not session.waiting:
-        return
     jobs = np.fromiter(session.waiting, dtype=np.int64, count=len(session.waiting))
     left = np.maximum(desk.work[jobs] - desk.done[jobs], 0.0)
     worths = densities(jobs, desk.now, desk.arrival, desk.worth_kind, desk.worth_parameters, left, session.speed)
-    order = jobs[np.argsort(-worths / session.share[jobs], kind="stable")]
-    for job in order[desk.done[order] > 0.0][:OFFERS]:
-        session.offer(int(job))
-    rest = np.array([job for job in order if int(job) in session.waiting], dtype=np.int64)
+    return [int(job) for job in jobs[np.argsort(-worths / session.share[jobs], kind="stable")]]
+
+
+def lend(session: Session) -> None:
+    """The densest waiting jobs first: a promise to those begun, if one pays by now; then idle machines to all."""
+    desk, order = session.desk, densest(session)
+    for job in [job for job in order if desk.done[job] > 0.0][:OFFERS]:
+        session.offer(job)
+    rest = np.array([job for job in order if job in session.waiting], dtype=np.int64)
     while len(rest):
         free = session.planner.roomiest(desk.now)
         fits = np.flatnonzero(np.all(session.demand[rest] <= free, axis=1))

@@ -12,25 +12,30 @@ from typing import TYPE_CHECKING
 from equipoise.place.desk import Int32s
 from equipoise.place.planner import Plan
 from equipoise.place.planner.seat import toll
+from equipoise.place.policies.lending import densest
 
 if TYPE_CHECKING:
     from equipoise.place.policies.pdors import Session
 
 MOVED = 4  # promised schedules given up and planned again in one try, at most
 BETTER = 1e-9  # utility
+EAGER = 2.0  # how much rather a dense waiting job is tried than another; 1: no rather
+    __import__("os").environ.get("EAGER", "2")
+)  # how much rather a dense waiting job is tried than another; 1: no rather
 LEVEL = 0.5  # how used a machine is thought to be when the room on it is valued
 
 
 def search(session: Session, tries: int) -> None:
     """Try to plan a few promised jobs, and a waiting one before or among them, better than they are now."""
+    waiting = [job for job in densest(session) if session.worth_trying(job)]
     for _ in range(tries):
         promised = list(session.promised)
-        waiting = [job for job in session.waiting if session.worth_trying(job)]
+        waiting = [job for job in waiting if job in session.waiting]
         if not promised and not waiting:
             return
         count = min(len(promised), int(session.random.integers(1, MOVED + 1)))
         moved = [promised[k] for k in session.random.choice(len(promised), count, replace=False)] if promised else []
-        joins = [waiting[int(session.random.integers(len(waiting)))]] if waiting else []
+        joins = [waiting[int(len(waiting) * session.random.random() ** EAGER)]] if waiting else []
         if len(moved) + len(joins) > 1 or joins:
             _try(session, moved, joins)
 
