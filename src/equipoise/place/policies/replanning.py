@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 MOVED = 4  # promised schedules given up and planned again in one try, at most
 BETTER = 1e-9  # utility
 EAGER = 2.0  # how much rather a dense waiting job is tried than another; 1: no rather
-    __import__("os").environ.get("EAGER", "2")
-)  # how much rather a dense waiting job is tried than another; 1: no rather
 LEVEL = 0.5  # how used a machine is thought to be when the room on it is valued
 
 
