@@ -67,6 +67,15 @@ def test_one_begun_on_lent_slots_is_promised_the_rest_when_that_pays():
     assert result.finish.tolist() == [3]
 
 
+def test_a_promise_on_the_rest_goes_on_where_the_job_runs():
+    """Restart .25: two lent slots did 1.75 of 3.75; on the same gpu the rest is two slots at 1, begun anew three."""
+    jobs = [job(work=3.75, worth=3.5, restart=0.25)]
+    result = simulate(ONE, jobs, policies.PDORS(prices=prices.Fixed({"gpu": 1.0})), slots=9)
+    assert told(result, 0)[-1] == (2, "admitted", "")
+    assert result.decisions[0][-1].cost == pytest.approx(2.0)
+    assert result.finish.tolist() == [3]
+
+
 def test_a_promise_on_the_rest_cannot_be_displaced():
     """The same job against a rich one at 3 that wants slot 3: promised since 2, it keeps it; the rich one waits for 4."""
     jobs = [job(work=4.0, worth=3.0), job("rich", 3, 1.0, 100.0)]

@@ -28,6 +28,7 @@ class OASiS(PDORS):
     backfill: bool = False
     label: str = "OASiS"
     colour: ClassVar[str] = "#0891b2"
+    family: ClassVar[str] = "oasis"
 
     def start(self, desk: Desk, seed: int) -> Session:
         return Session(self, cast(Desk, Apart(desk)), seed)

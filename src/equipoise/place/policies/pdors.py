@@ -37,6 +37,7 @@ class PDORS:
     method: str = "hull"  # or "dynamic", the paper's
     colour: ClassVar[str] = "#2563eb"
     promises: ClassVar[bool] = True
+    family: ClassVar[str] = "pdors"
 
     def __post_init__(self) -> None:
         for what, given, known in (("placer", self.placer, PLACERS), ("method", self.method, METHODS)):

@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.place.desk import Desk
 from equipoise.place.duals import duals
 from equipoise.place.prices.posted import History, Posted, history_of
-from equipoise.place.prices.trial import Trial, trials
+from equipoise.place.prices.trial import Trial, replay_key, trials
 
 FLOOR = 0.02  # of the mean price: what a slot without shortage costs
 SCALES = (0.7, 1.0, 1.4, 2.0)
@@ -48,7 +48,7 @@ class Bid:
 
     def trials(self, desk: Desk, policy: Any) -> list[Trial]:
         """Every candidate and its score; made once for a cluster and a horizon."""
-        key = (type(policy), desk.cluster, desk.slots, desk.horizon, policy.backfill)
+        key = (replay_key(policy), desk.cluster, desk.slots, desk.horizon)
         if key not in self._found:
             pasts = history_of(self.history, self.name)
             pooled = pasts[: max(1, LARGEST // len(pasts[0]))]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from equipoise.place.desk import Desk
 from equipoise.place.prices.fixed import Level
 from equipoise.place.prices.posted import History, Posted, clearing, history_of
-from equipoise.place.prices.trial import Trial, trials
+from equipoise.place.prices.trial import Trial, replay_key, trials
 
 STEPS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0)  # of the clearing density
 FINE = (0.8, 1.25)
@@ -33,7 +33,7 @@ class Replay:
 
     def trials(self, desk: Desk, policy: Any) -> list[Trial]:
         """Every candidate and its score, in the order tried; made once for a cluster and a horizon."""
-        key = (type(policy), desk.cluster, desk.slots, desk.horizon, policy.backfill)
+        key = (replay_key(policy), desk.cluster, desk.slots, desk.horizon)
         if key not in self._found:
             self._found[key] = list(self._search(desk, policy))
         return list(self._found[key])

@@ -20,6 +20,11 @@ class Trial:
     completed: int
 
 
+def replay_key(policy: Any) -> tuple[object, ...]:
+    """What of a policy changes how history replays."""
+    return policy.family, policy.placer, policy.method, policy.backfill
+
+
 def trials(desk: Desk, policy: Any, pasts: Sequence[Workload]) -> Callable[[Prices], Trial]:
     """A function that replays candidates as `policy` would use them, without re-planning (it only refines)."""
     from equipoise.place.simulate import simulate
