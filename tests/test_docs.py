@@ -1,4 +1,4 @@
-"""The pages of docs/ about share run as they stand: every block, what it prints, and every command's options.
+"""The pages of docs/ about share and place run as they stand: every block, what it prints, and every command's options.
 
 python tests/test_docs.py    writes what the blocks print now into the pages
 """
@@ -15,7 +15,9 @@ import pytest
 import typer
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("docs/share.md", "docs/write-a-policy.md", "docs/choose-a-policy.md", "README.md")
+PAGES = (
+    "docs/share.md", "docs/write-a-policy.md", "docs/place.md", "docs/replay-your-cluster.md", "docs/write-a-placer.md",
+)  # fmt: skip
 TOLD = ("README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))))
 BLOCK = re.compile(r"```(python|py|text)\n(.*?)```", re.S)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -29,7 +31,7 @@ def played(page, namespace=None):
         if kind == "text":
             yield printed, body
             continue
-        with contextlib.redirect_stdout(io.StringIO()) as out:
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(ROOT):
             exec(compile(body, page, "exec"), names)
         printed = out.getvalue()
 
@@ -50,7 +52,7 @@ def test_alike_tells_a_wrong_output_from_a_rounded_one():
     assert not alike("True", "False")
 
 
-@pytest.mark.parametrize("page", ["docs/share.md", "docs/write-a-policy.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_block_runs_and_prints_what_the_page_says(page):
     """Copied from top to bottom, a page does what it says."""
     found = list(played(page))
@@ -83,15 +85,18 @@ def commands():
 def options_of(words):
     """The options that the command these words name does know."""
     command = typer.main.get_command(importlib.import_module(f"equipoise.cli.{words[1]}").app)
-    if len(words) > 2 and words[2] in getattr(command, "commands", {}):
-        command = command.commands[words[2]]
+    inner = getattr(command, "commands", {})
+    if len(words) > 2 and words[2] in inner:
+        command = inner[words[2]]
+    elif "compare" in inner:  # `place JOBS` is `place compare JOBS`
+        command = inner["compare"]
     return {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
 
 
 def test_every_command_names_options_that_exist():
     """No option in the README or the docs that --help would not show."""
     shown = list(commands())
-    assert {words[1] for _, words in shown} >= {"train", "share"}
+    assert {words[1] for _, words in shown} >= {"train", "share", "place"}
     for page, words in shown:
         unknown = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)} - options_of(words)
         assert not unknown, f"{page}: {' '.join(words)}: no {', '.join(unknown)}"
@@ -129,5 +134,5 @@ def rewrite(page):
 
 
 if __name__ == "__main__":
-    for page in sys.argv[1:] or PAGES[:2]:
+    for page in sys.argv[1:] or PAGES:
         rewrite(page)

@@ -268,7 +268,7 @@ def test_the_jobs_being_scored_do_not_move_the_prices(kind: Any, times: dict[str
     assert one.note != posted(5, crowd(2)).note or not np.array_equal(one.base, posted(5, crowd(2)).base)
 
 
-@pytest.mark.parametrize("nothing", [None, [], Workload(()), [Workload(())], [job()]], ids=repr)
+@pytest.mark.parametrize("nothing", [None, [], Workload(()), [Workload(())], [3]], ids=repr)
 @pytest.mark.parametrize("kind", FROM_HISTORY)
 def test_without_history_there_are_no_prices(kind: Any, nothing: Any):
     """One line that says how to give it."""

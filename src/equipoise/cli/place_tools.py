@@ -110,6 +110,8 @@ def run_calibrate(config: Priced, out: Path, *, quiet: bool) -> None:
         raise InputError(f"--prices {config.prices}: nothing to calibrate; expected best, replay or bid")
     if out.suffix not in (".yaml", ".yml"):
         raise InputError(f"--out {out}: expected a file that ends in .yaml")
+    if out.exists():
+        raise InputError(f"--out {out}: there is such a file already; name another, or remove it")
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: {out.absolute().parent} is not a folder")
     scene = _history_scene(config)

@@ -75,10 +75,6 @@ def optimum(
 
 def _refuse(job: Job) -> None:
     """What the integer program does not model."""
-    if job.restart > 0:
-        raise InputError(
-            f"bound: job {job.id!r} loses {job.restart:g} slots at a restart; exact=True knows none. Use exact=False"
-        )
     if job.inside < job.between:
         raise InputError(
             f"bound: job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False"

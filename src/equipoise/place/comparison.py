@@ -201,7 +201,7 @@ def compare(
 
         results.append(simulate(cluster, workload, policy, slots=slots, horizon=horizon, seed=seed, progress=step))
     tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
-    limit, notes = _bound(cluster, workload, end, bound)
+    limit, notes = _bound(cluster, workload, _able(cluster, workload, slots, horizon, results), end, bound)
     if limit is not None:
         results = [replace(result, detail={**result.detail, "bound": limit.utility}) for result in results]
     certificate = merged({result.policy.label: result.certificate() for result in results})
@@ -209,14 +209,27 @@ def compare(
     return Comparison(cluster, workload, tuple(results), limit, slots, horizon, seed, note, calibration, certificate)
 
 
-def _bound(cluster: Cluster, jobs: Workload, end: int, wanted: bool | str) -> tuple[Bound | None, list[str]]:
+def _able(cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, results: list[Result]) -> list[int]:
+    """Jobs that can finish within their horizon alone, and those that did anyway: the others are refused by the model."""
+    desk = Desk(cluster, jobs, slots, horizon)
+    able = []
+    for j in range(len(jobs)):
+        desk.now = int(desk.arrival[j])
+        if any(result.finish[j] >= 0 for result in results) or (desk.now < desk.end and not desk.hopeless(j)):
+            able.append(j)
+    return able
+
+
+def _bound(
+    cluster: Cluster, jobs: Workload, able: list[int], end: int, wanted: bool | str
+) -> tuple[Bound | None, list[str]]:
     """The LP bound to the end of the runs (a lent job may finish past its arrival and horizon), or why there is none."""
     if not wanted:
         return None, []
     if wanted == "auto" and len(jobs) > AUTO_JOBS:
         return None, [f"no bound: {len(jobs):,} jobs are many for it (over {AUTO_JOBS:,})"]
     try:
-        found = bound(cluster, jobs, slots=end)
+        found = bound(cluster, replace(jobs, jobs=tuple(jobs[j] for j in able)), slots=end)
     except InputError as error:
         return None, [f"no bound: {str(error).removeprefix('bound: ')}"]
     return found, [f"bound: {found.note}"] if found.note else []

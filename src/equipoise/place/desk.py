@@ -7,17 +7,16 @@ it alone says when a job finishes, or that its cells ran out before it did.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
-from equipoise.errors import InputError
+from equipoise.errors import InputError, unknown_name
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload
-from equipoise.place.planner.seat import MACHINE, ROUNDING, SLOT, WORKERS, same, works
+from equipoise.place.planner.seat import MACHINE, ROUNDING, SLOT, same, works
 from equipoise.place.planner.shape import Shape, fits_together, shape_of
 from equipoise.place.utility import worth_over
 
@@ -30,6 +29,9 @@ PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"
 INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT = (
     "infeasible_alone", "beyond_horizon", "no_capacity", "priced_out",
 )  # fmt: skip
+STATES = (PENDING, ADMITTED, LENT, REFUSED)
+MOST_SLOTS = 10_000_000
+MOST_AHEAD = 200_000_000  # slots times machines in view: several GB of book
 REASONS = (INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT)
 
 
@@ -45,11 +47,10 @@ class Decision:
 
 
 @kernel
-def carry_out(cells: Int32s, first: int, shape: Shape, left: float) -> tuple[int, float, int]:
-    """Work through cells[first:]; cells[:first] are the slot before. Returns the slot of finish (-1: not), the work
-    still left, and the end of the last slot's cells that were needed."""
+def carry_out(cells: Int32s, first: int, shape: Shape, left: float, enough: float) -> tuple[int, float]:
+    """Work through cells[first:]; cells[:first] are the slot before. Returns the slot of finish (-1: not), and the work
+    still left, which is none when it is at most `enough`."""
     before, n = 0, first
-    enough = ROUNDING * left
     while n < cells.shape[0]:
         end = n + 1
         while end < cells.shape[0] and cells[end, SLOT] == cells[n, SLOT]:
@@ -61,9 +62,9 @@ def carry_out(cells: Int32s, first: int, shape: Shape, left: float) -> tuple[int
                 gain *= max(0.0, 1.0 - shape.restart)
         left -= gain
         if left <= enough:
-            return cells[n, SLOT], 0.0, end
+            return cells[n, SLOT], 0.0
         before, n = n, end
-    return -1, left, n
+    return -1, left
 
 
 @kernel
@@ -92,12 +93,20 @@ class Desk:
         if slots is None and horizon is None:
             raise InputError("say how far ahead is planned: slots=T (a fixed end) or horizon=N (rolling)")
         for name, value in (("slots", slots), ("horizon", horizon)):
-            if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
-                raise InputError(f"{name} is {value!r}; expected a whole number of slots, 1 or more")
+            whole = value is None or (isinstance(value, int | np.integer) and not isinstance(value, bool))
+            if not whole or (value is not None and not 1 <= value <= MOST_SLOTS):
+                raise InputError(f"{name} is {value!r}; expected a whole number of slots, 1 to {MOST_SLOTS:,}")
         self.cluster, self.jobs, self.slots = cluster, jobs, slots
         latest = max((job.arrival for job in jobs), default=0)
         self.end = int(slots) if slots is not None else latest + int(horizon or 0)
         self.horizon = min(int(horizon or self.end), self.end)
+        if self.end > MOST_SLOTS:
+            raise InputError(f"the last job arrives in slot {latest:,}; expected arrivals before slot {MOST_SLOTS:,}")
+        if self.horizon * cluster.size > MOST_AHEAD:
+            raise InputError(
+                f"{self.horizon:,} slots ahead on {cluster.size:,} machines are too many to plan;"
+                f" expected at most {MOST_AHEAD:,} slots times machines: a shorter horizon, or longer slots"
+            )
         self.now = 0
         n = len(jobs)
         self.shapes = [shape_of(job, cluster) for job in jobs]
@@ -147,7 +156,8 @@ class Desk:
     # What a policy may do.
 
     def assign(self, j: int, cells: Int32s) -> None:
-        """Replace whatever job j had from now on."""
+        """Replace whatever job j had from now on: rows of slot, machine, workers and servers, in order of slots."""
+        self._check(j, cells)
         self._settle(j)
         self.cells[j] = cells
         self._version[j] += 1
@@ -155,12 +165,30 @@ class Desk:
             return
         before = self.before(j)
         both = np.concatenate((before, cells)) if len(before) else cells
-        finish, _, _ = carry_out(both, len(before), self.shapes[j], float(self._true[j] - self.done[j]))
+        left, enough = float(self._true[j] - self.done[j]), ROUNDING * float(self._true[j])
+        finish, _ = carry_out(both, len(before), self.shapes[j], left, enough)
         slot = finish if finish >= 0 else int(cells[-1, SLOT])
         heapq.heappush(self._events, (slot, j, int(self._version[j])))
 
+    def _check(self, j: int, cells: Int32s) -> None:
+        """Refuse what cannot be carried out; what a machine cannot hold is for the certificate to find."""
+        who = f"slot {self.now}: assign to job {self.jobs[j].id!r}"
+        if not isinstance(cells, np.ndarray) or cells.ndim != 2 or cells.shape[1] != 4 or cells.dtype != np.int32:
+            given = f"{cells.dtype} of shape {cells.shape}" if isinstance(cells, np.ndarray) else type(cells).__name__
+            raise InputError(
+                f"{who}: cells are {given}; expected an int32 array, a row of slot, machine, workers, servers"
+            )
+        if len(cells):
+            slots = cells[:, SLOT]
+            if slots[0] < self.now or slots[-1] >= self.end or (slots[1:] < slots[:-1]).any():
+                raise InputError(
+                    f"{who}: slots {slots[0]} to {slots[-1]}; expected them in order, {self.now} to {self.end - 1}"
+                )
+
     def decide(self, j: int, state: str, reason: str = "", worth: float = 0.0, cost: float = 0.0) -> None:
         """Write a decision down, unless it says what the last one said."""
+        if state not in STATES:
+            raise unknown_name("state of a job", str(state), STATES)
         log = self.decisions[j]
         if not log or (log[-1].state, log[-1].reason) != (state, reason) or state == ADMITTED:
             log.append(Decision(self.now, state, reason, worth, cost))
@@ -180,7 +208,7 @@ class Desk:
             self.now += 1
             self._settle(j)
             self.now -= 1
-            if self.done[j] >= self._true[j] * (1 - 1e-8):
+            if self.done[j] >= self._true[j]:
                 self.finish[j] = slot
                 finished.append(j)
             else:
@@ -198,21 +226,17 @@ class Desk:
         before = last if len(last) and last[0, SLOT] == past[0, SLOT] - 1 else NO_CELLS
         both = np.concatenate((before, past)) if len(before) else past
         missing = float(self._true[j] - self.done[j])
-        _, left, _ = carry_out(both, len(before), self.shapes[j], missing)
+        _, left = carry_out(both, len(before), self.shapes[j], missing, ROUNDING * float(self._true[j]))
         self.done[j] = self._true[j] if left <= 0.0 else self.done[j] + (missing - left)
         self._archive.append((j, past))
         self._last[j] = past[past[:, SLOT] == past[-1, SLOT]]
+
+    def over(self) -> bool:
+        """Whether nobody is left who could still run."""
+        return all(self.finish[j] >= 0 or self.state(j) == REFUSED for j in range(len(self.jobs)))
 
     def schedule(self) -> Int32s:
         """All that was carried out: job, slot, machine, workers, servers; in order of job and slot."""
         rows = [np.column_stack((np.full(len(cells), j, np.int32), cells)) for j, cells in self._archive]
         table = np.concatenate(rows) if rows else np.empty((0, 5), np.int32)
         return table[np.lexsort((table[:, 1 + MACHINE], table[:, 1 + SLOT], table[:, 0]))]
-
-    def unfinished(self, jobs: Iterable[int]) -> list[int]:
-        return [j for j in jobs if self.finish[j] < 0]
-
-
-def widths(cells: Int32s) -> int:
-    """Workers in the first slot of some cells."""
-    return int(cells[cells[:, SLOT] == cells[0, SLOT], WORKERS].sum()) if len(cells) else 0

@@ -152,7 +152,12 @@ class Workload(Sequence[Job]):
     @classmethod
     def of(cls, jobs: Iterable[Job]) -> Workload:
         """The same workload, or a list of jobs as one with slots of an hour."""
-        return jobs if isinstance(jobs, Workload) else cls(tuple(jobs))
+        if isinstance(jobs, Workload):
+            return jobs
+        given = tuple(jobs) if isinstance(jobs, Iterable) else ()
+        if not isinstance(jobs, Iterable) or not all(isinstance(job, Job) for job in given):
+            raise InputError(f"jobs are {type(jobs).__name__}; expected a list of Job, or a Workload")
+        return cls(given)
 
     @overload
     def __getitem__(self, index: int) -> Job: ...

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate
+from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED, Decision, Desk
 from equipoise.place.job import Job, Workload
@@ -112,8 +113,8 @@ class Result:
         """Unit-hours of a resource that the schedule held."""
         if resource not in self.cluster.resources:
             return 0.0
-        worker = np.array([job.worker.get(resource, 0) for job in self.jobs])
-        server = np.array([(job.server or {}).get(resource, 0) for job in self.jobs])
+        worker = np.array([job.worker.get(resource, 0) for job in self.jobs], dtype=float)
+        server = np.array([(job.server or {}).get(resource, 0) for job in self.jobs], dtype=float)
         j = self.schedule[:, 0]
         held = worker[j] * self.schedule[:, 3] + server[j] * self.schedule[:, 4]
         return float(held.sum() / 1000.0 * self.jobs.slot / 3600.0)
@@ -164,9 +165,21 @@ def simulate(
     `slots` is a fixed end; `horizon` rolls: a job is planned within so many slots of its arrival, and the run ends so
     many slots after the last arrival.
     """
+    if not isinstance(cluster, Cluster):
+        raise InputError(f"simulate: cluster is {type(cluster).__name__}; expected simulate(cluster, jobs, policy)")
+    if isinstance(policy, type) or not callable(getattr(policy, "start", None)):
+        name = policy.__name__ if isinstance(policy, type) else repr(policy)
+        raise InputError(f"simulate: policy is {name}; expected a policy object, as policies.SRTF()")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"simulate: seed is {seed!r}; expected a whole number of 0 or more")
     workload = Workload.of(jobs)
     desk = Desk(cluster, workload, slots, horizon)
     session = policy.start(desk, seed)
+    for method in ("arrive", "slot", "finished", "stranded"):
+        if not callable(getattr(session, method, None)):
+            raise InputError(
+                f"{type(policy).__name__}.start gave {type(session).__name__}, which has no method {method}"
+            )
     next_job, spent = 0, 0.0
     for now in range(desk.end):
         desk.now = now
@@ -186,6 +199,9 @@ def simulate(
             session.stranded(job)
         if progress is not None:
             progress(now + 1, desk.end)
+        if finished and next_job == len(workload) and desk.over():
+            break
+    desk.now = desk.end
     for job in range(next_job, len(workload)):
         desk.decide(job, REFUSED, "beyond_horizon")
     for job in range(len(workload)):

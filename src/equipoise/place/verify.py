@@ -54,8 +54,8 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
         _capacity(seen), _ratio(seen), _work(seen, claimed), _arrival(seen), _locality(seen, claimed),
         _utility(utility, float(result.utility), finish),
     ]  # fmt: skip
-    if getattr(result.policy, "promises", False) and all(job.actual <= 1.0 for job in result.jobs):
-        promised = [any(d.state == PROMISED for d in log) for log in result.decisions]
+    promised = [any(d.state == PROMISED for d in log) for log in result.decisions]
+    if any(promised) and all(job.actual <= 1.0 for job in result.jobs):
         checks.append(_promise(np.array(promised, dtype=bool), finish))
     known = result.bound if bound is None else bound
     if known is not None:
@@ -204,7 +204,8 @@ def _earned(jobs: Workload, finish: Ints) -> float:
     kind = np.array([job.utility.kind for job in jobs])[done]
     value, rate, when = np.array([job.utility.parameters for job in jobs], dtype=float)[done].T
     late = (finish - np.array([job.arrival for job in jobs], dtype=np.int64))[done].astype(float)
-    sigmoid = value / (1.0 + np.exp(np.minimum(rate * (late - when), 700.0)))
+    exponent = rate * (late - when)
+    sigmoid = np.where(exponent < 700.0, value / (1.0 + np.exp(np.minimum(exponent, 700.0))), 0.0)
     step = np.where(late <= when, value, 0.0)
     line = value * np.maximum(0.0, 1.0 - late / np.where(when > 0, when, 1.0))
     return float(np.where(kind == SIGMOID, sigmoid, np.where(kind == DEADLINE, step, line)).sum())

@@ -29,8 +29,10 @@ ROUNDING = 1e-9  # of a unit
 @kernel
 def quantum_of(shape: Shape, keep: float, work: float, units: int) -> float:
     """Samples to a unit: the work is at least `units` of them, and a slot at full width a whole number."""
-    full = shape.apart[-1] * keep
-    return full / math.ceil(units * full / work - ROUNDING) if full > 0.0 else work / units
+    full = float(shape.apart[-1] * keep)
+    if full * units < work:  # a slot does less than a unit: there is no use in aligning with it
+        return work / units
+    return full / math.ceil(units * full / work - ROUNDING)
 
 
 @kernel

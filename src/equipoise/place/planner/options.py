@@ -93,8 +93,8 @@ def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
             workers, room = limit, most_servers
             for r in range(resources):
                 out.free[n, r] = book.capacity[kind, r] - book.used[row, g, r]
-                if out.free[n, r] < workers * worker[r]:
-                    workers = _quotient(out.free[n, r], worker[r])
+                if worker[r] > 0:
+                    workers = min(workers, _quotient(out.free[n, r], worker[r]))
                 if server[r] > 0:
                     room = min(room, _quotient(out.free[n, r], server[r]))
             if workers > 0 or room > 0:
@@ -109,7 +109,7 @@ def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
                     if servers * per_server < w and per_server > 0:
                         servers += 1
                     cost = w * price_worker + servers * price_server
-                    if cost < out.together[w]:
+                    if cost <= out.together[w]:  # of equal machines the fuller, which leaves room for the wide
                         out.together[w] = cost
                         out.holder[w] = n
                 copies = 0

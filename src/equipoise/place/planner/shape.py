@@ -13,7 +13,8 @@ from equipoise.place.job import Job
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-WIDEST = 4096  # workers at once that a plan considers; more would only lengthen its tables
+WIDEST = 65_536  # workers at once that a plan considers; more would only lengthen its tables
+COUNTED = 2**60  # milli-units that a width may need in all: what 64 bits add up
 
 
 class Shape(NamedTuple):
@@ -38,8 +39,9 @@ def shape_of(job: Job, cluster: Cluster) -> Shape:
     server = cluster.demand(job.server or {}, who)
     asked = worker > 0
     held = int((cluster.counts * (cluster.capacity[:, asked] // worker[asked]).min(axis=1)).sum())
-    widest = min(job.widest, held, WIDEST)
-    per_server = 0 if job.server is None else job.workers_per_server
+    largest = max(1, int(worker.max(initial=0)), int(server.max(initial=0)))
+    widest = min(job.widest, held, WIDEST, COUNTED // largest)
+    per_server = 0 if job.server is None else min(job.workers_per_server, max(1, widest))
     return Shape(worker, server, per_server, rates(job, widest, True), rates(job, widest, False), float(job.restart))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from equipoise.place.desk import ADMITTED, Desk
+from equipoise.place.desk import Desk
 from equipoise.place.policies.slotwise import Int32s, Ints, Slotwise
 
 
@@ -22,7 +22,5 @@ class FIFO:
 
 
 class Session(Slotwise):
-    state = ADMITTED  # who starts holds its machines to the end
-
     def seats(self, queue: Ints) -> Int32s:
         return self.in_order(queue, fixed=True)  # those that run are the head of the queue

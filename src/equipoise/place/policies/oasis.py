@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
+import numpy as np
+
 from equipoise.place.desk import Desk
 from equipoise.place.policies.pdors import PDORS, Session
 from equipoise.place.prices import Prices
@@ -39,7 +41,10 @@ class Apart:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self.shapes = [shape._replace(together=shape.apart) if shape.per_server else shape for shape in desk.shapes]
+        self.shapes = [
+            shape._replace(together=np.minimum(shape.apart, shape.together)) if shape.per_server else shape
+            for shape in desk.shapes
+        ]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._desk, name)

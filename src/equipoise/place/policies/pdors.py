@@ -16,7 +16,7 @@ from equipoise.errors import InputError, unknown_name
 from equipoise.place.desk import ADMITTED, NO_CAPACITY, NO_CELLS, PENDING, PRICED_OUT, REFUSED, Desk, Floats, Int32s
 from equipoise.place.planner import Plan, Planner
 from equipoise.place.planner.seat import SLOT
-from equipoise.place.planner.shape import fits_together, servers_for
+from equipoise.place.planner.shape import Shape, fits_together, servers_for
 from equipoise.place.policies.lending import lend
 from equipoise.place.policies.replanning import search
 from equipoise.place.prices import Fixed, Prices
@@ -61,8 +61,11 @@ class Session:
         self.policy, self.desk = policy, desk
         self.posted = policy.prices.post(desk, policy)
         self.window = desk.horizon
-        self.planner = _planner(policy, desk, seed, self.posted.growth, self.posted.rows(0, self.window))
-        self.level, self.looked = 1.0, -EVERY  # of prices that follow the load, and when they last did
+        self.level, self.looked = 1.0, 0  # of prices that follow the load, and when they last did
+        if self.posted.tide is not None:
+            self.level = self.posted.tide.at(0)
+        base = self.level * self.posted.rows(0, self.window)
+        self.planner = _planner(policy, desk, seed, self.posted.growth, base)
         self.random = np.random.default_rng([seed, 7])
         self.promised: dict[int, Plan] = {}  # unfinished, with their schedules
         self.waiting: dict[int, None] = {}  # in order of arrival
@@ -184,15 +187,18 @@ def _planner(policy: PDORS, desk: Desk, seed: int, growth: Floats, base: Floats)
     return Planner(desk.cluster, desk.horizon, growth, base, method=policy.method)
 
 
+def _one(desk: Desk, shape: Shape) -> int:
+    """The most workers that one empty machine holds, with their servers."""
+    rows = desk.cluster.capacity
+    return max(fits_together(row, shape.worker, shape.server, shape.per_server, shape.widest) for row in rows)
+
+
 def _speed(desk: Desk, j: int, width: int) -> float:
     """Samples per slot at a width, on one machine if it can be."""
     shape = desk.shapes[j]
     if width == 0:
         return 1e-300
-    fits = max(
-        fits_together(row, shape.worker, shape.server, shape.per_server, shape.widest) for row in desk.cluster.capacity
-    )
-    return float(shape.together[width] if width <= fits else shape.apart[width])
+    return float(shape.together[width] if width <= _one(desk, shape) else shape.apart[width])
 
 
 def _share(desk: Desk, j: int, width: int) -> float:

@@ -18,7 +18,7 @@ class Best:
 
     history: History | None = None
     name: ClassVar[str] = "best"
-    _kinds: list[Any] = field(default_factory=list, repr=False, compare=False)
+    _kinds: list[Any] = field(init=False, default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._kinds.extend((Replay(self.history), Bid(self.history)))

@@ -41,7 +41,7 @@ class Bid:
 
     history: History | None = None
     name: ClassVar[str] = "bid"
-    _found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[Any, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def post(self, desk: Desk, policy: Any = None) -> Posted:
         return max(self.trials(desk, policy), key=lambda trial: trial.utility).prices.post(desk)

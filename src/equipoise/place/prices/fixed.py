@@ -25,7 +25,11 @@ class Fixed:
     name: ClassVar[str] = "fixed"
 
     def __post_init__(self) -> None:
-        refuse_words("Fixed", ratio=self.ratio, **self.base)
+        if not isinstance(self.base, Mapping):
+            raise InputError(f"Fixed: base is {self.base!r}; expected prices by resource, as {{'gpu': 2.0}}")
+        refuse_words("Fixed", ratio=self.ratio)
+        for name, price in self.base.items():
+            refuse_words("Fixed: the price", **{str(name): price})
         if not 1.0 <= self.ratio <= 1e300:
             raise InputError(
                 f"Fixed: ratio is {self.ratio!r}; expected 1 or more: a full machine's price over an empty one's"

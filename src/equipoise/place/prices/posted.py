@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.desk import Desk
-from equipoise.place.job import Workload
+from equipoise.place.job import Job, Workload
 
 Floats = NDArray[np.float64]
 History = Workload | Sequence[Workload]
@@ -51,7 +51,10 @@ class Prices(Protocol):
 
 def history_of(history: History | None, name: str) -> list[Workload]:
     """Past workloads, one or several; none is refused: prices never come from the jobs being scored."""
-    pasts = [history] if isinstance(history, Workload) else list(history or ())
+    given: Any = history
+    if isinstance(given, Sequence) and given and all(isinstance(job, Job) for job in given):
+        given = Workload.of(given)
+    pasts = [given] if isinstance(given, Workload) else list(given) if isinstance(given, Sequence) else []
     if not pasts or not all(isinstance(past, Workload) and len(past) for past in pasts):
         raise InputError(f"{name} prices need history: past jobs, as prices.{name.capitalize()}(history)")
     return pasts

@@ -14,7 +14,20 @@ from equipoise.place.prices.trial import Trial, replay_key, trials
 STEPS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0)  # of the clearing density
 FINE = (0.8, 1.25)
 RATIOS = (3.0, 30.0)
+SLIGHT = 1e-3  # of the utility: candidates this near the best are as good
 LEADS = (0.0, 2.0, 5.0, 12.0)  # slots
+
+
+def _level(trial: Trial) -> float:
+    return trial.prices.level if isinstance(trial.prices, Level) else 0.0
+
+
+def gentlest(table: list[Trial]) -> Trial:
+    """The lowest level among the candidates that earned as good as the most: a price nobody needs only delays."""
+    enough = max(trial.utility for trial in table) * (1.0 - SLIGHT)
+    return min(
+        (trial for trial in table if trial.utility >= enough), key=lambda trial: (_level(trial), -trial.utility)
+    )
 
 
 @dataclass(frozen=True)
@@ -23,11 +36,11 @@ class Replay:
 
     history: History | None = None
     name: ClassVar[str] = "replay"
-    _found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[Any, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def post(self, desk: Desk, policy: Any = None) -> Posted:
         table = self.trials(desk, policy)
-        best = max(table, key=lambda trial: trial.utility)
+        best = gentlest(table)
         posted = best.prices.post(desk)
         return replace(posted, note={**posted.note, "kind": self.name, "trials": len(table)})
 

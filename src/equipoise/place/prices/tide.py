@@ -26,7 +26,7 @@ class Tide:
         self.need = np.concatenate((before.need, now.need))
 
     def at(self, slot: int) -> float:
-        """The factor on all prices in a slot; only jobs that have arrived by then count."""
-        first, last = np.searchsorted(self.arrival, (slot - self.window + 1, slot + 1))
+        """The factor on all prices in a slot; only jobs of the slots before it count."""
+        first, last = np.searchsorted(self.arrival, (slot - self.window, slot))
         price = cut(self.density[first:last], self.need[first:last], self.window)
         return float(np.clip(price / self.anchor, LEAST, MOST))

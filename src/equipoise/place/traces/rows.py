@@ -26,6 +26,7 @@ WIDEST = 1_000_000  # workers: more than this in one row is a slip
 LONGEST = 20 * 365 * 86400.0  # seconds
 YEARS = (1990, 2200)
 EPOCH = datetime(1970, 1, 1)
+PROFILED = "; batch, gradient and bandwidths are of measured models, drawn by that seed"
 
 
 class Unmappable(Exception):
@@ -92,7 +93,7 @@ class Mapped:
             u = draws[row.line]
             jobs.append(self._job(row, int((row.submit - origin) // self.slot), model, u))
         start = datetime.fromtimestamp(origin, UTC).replace(tzinfo=None).isoformat() if calendar else ""
-        return Workload(tuple(jobs), self.slot, source, model.describe(self.seed), tuple(skipped), start)
+        return Workload(tuple(jobs), self.slot, source, model.describe(self.seed) + PROFILED, tuple(skipped), start)
 
     def _job(self, row: Row, arrival: int, model: UtilityModel, u: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Job:
         """Its work is what it does at the width it asked for in the time it took: then it takes exactly that time."""
