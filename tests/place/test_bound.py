@@ -376,7 +376,6 @@ def test_equal_bounds_do_not_compare_their_clocks() -> None:
         ({"horizon": 2.5}, "horizon is 2.5"),
         ({"slots": 5, "coarsen": 0}, "coarsen is 0"),
         ({"slots": 5, "coarsen": 2, "exact": True}, "exact=True"),
-        ({"slots": 5, "restart": 0.1, "exact": True}, "restart"),
         ({"slots": 5, "inside": 1.0, "exact": True}, "faster between"),
         ({"slots": 3000, "exact": True, "work": 6000.0, "utility": Linear(1.0, 1e4)}, "whole numbers"),
     ],

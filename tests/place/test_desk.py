@@ -320,3 +320,48 @@ def test_a_flat_utility_earns_half_its_value_whenever_it_finishes() -> None:
     for first in (0, 5):
         script = Script({0: [(first + t, 0, 2, 0) for t in range(2)]})
         assert simulate(TWO, [job(utility=flat)], script, slots=9).utility == 40.0
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ([[0, 0, 1, 0]], "cells are list"),
+        (np.array([[0.0, 0, 1, 0]]), "float64 of shape"),
+        (np.array([[0, 0, 1]], np.int32), "of shape"),
+        (np.array([[99, 0, 1, 0]], np.int32), "slots 99 to 99"),
+        (np.array([[2, 0, 1, 0], [1, 0, 1, 0]], np.int32), "in order"),
+    ],
+)
+def test_cells_that_cannot_be_carried_out_are_refused(cells: object, words: str) -> None:
+    desk = Desk(Cluster((Machine({"gpu": 1}),)), Workload((job("a"),)), 5, None)
+    with pytest.raises(InputError, match=words):
+        desk.assign(0, cells)  # type: ignore[arg-type]
+
+
+def test_a_state_nobody_knows_is_refused() -> None:
+    desk = Desk(Cluster((Machine({"gpu": 1}),)), Workload((job("a"),)), 5, None)
+    with pytest.raises(InputError, match="admited"):
+        desk.decide(0, "admited")
+
+
+@pytest.mark.parametrize("limits", [{"horizon": 10**9}, {"slots": 10**8}, {"slots": float("nan")}, {"horizon": 10**6}])
+def test_slips_of_magnitude_are_refused_at_once(limits: dict[str, int]) -> None:
+    """Before any memory is taken: a billion slots ahead, or a million on a thousand machines."""
+    with pytest.raises(InputError):
+        simulate(Cluster((Machine({"gpu": 1}, 1000),)), [job("a")], FREE, **limits)
+
+
+def test_widths_of_terabytes_do_not_wrap() -> None:
+    """3,000 machines of 8Ti and a worker of 8Ti: a machine holds one, though 3,000 of them pass 64 bits."""
+    one = Job("a", 0, 200.0, 5000, 1.0, {"memory": "8Ti"}, Deadline(10.0, 50))
+    result = simulate(Cluster((Machine({"memory": "8Ti"}, 3000),)), [one], FREE, slots=60)
+    assert result.certificate().passed and result.completed == 1
+
+
+def test_a_run_ends_when_nobody_is_left() -> None:
+    """One job of one slot and a horizon of a hundred: the policy is asked once, and the end stays where it was."""
+    asked = []
+    result = simulate(
+        Cluster((Machine({"gpu": 1}),)), [job("a")], FREE, slots=100, progress=lambda now, _: asked.append(now)
+    )
+    assert asked == [1] and result.end == 100 and result.completed == 1

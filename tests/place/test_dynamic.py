@@ -17,7 +17,7 @@ from equipoise.place.planner.hull import SPREAD, TOGETHER, new_choice
 from equipoise.place.planner.options import new_options, slot_options
 from equipoise.place.planner.shape import Shape, shape_of
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
-from equipoise.place.utility import Linear
+from equipoise.place.utility import Deadline, Linear
 
 approx = pytest.approx
 
@@ -89,6 +89,13 @@ def test_the_full_width_loses_nothing_to_the_floor():
         quantum = quantum_of(shape, 1.0, job.work, units)
         assert gain_of(shape, 1.0, quantum, SPREAD, shape.widest) * quantum == approx(shape.apart[-1], rel=1e-9)
         assert job.work / quantum >= units - 1e-6
+
+
+def test_a_rate_that_is_nearly_nothing_does_not_make_millions_of_units():
+    """Four workers apart do a ten-millionth of the work in a slot: the work is cut into the units asked for."""
+    job = Job("a", 0, 40.0, 4, 1.0, {"gpu": 1}, Deadline(1.0, 9), server={}, gradient=1e6, between=1e-3)
+    shape = shape_of(job, Cluster((Machine({"gpu": 4}, 2),)))
+    assert quantum_of(shape, 1.0, job.work, 50) == approx(40.0 / 50)
 
 
 def test_hull_fill_is_within_one_percent_of_the_finest_program():

@@ -108,18 +108,19 @@ PAST = Workload((job("x", 0, worth=5.0), job("y", 1, worth=3.0)))
 
 
 def test_the_tide_is_the_clearing_price_of_those_who_came_lately():
-    """Two slots of one gpu over an anchor of 4. Slot 0 sees the 3 of history and its own 8: both fit, the lowest is 3."""
+    """Two slots of one gpu over an anchor of 4. Slot 0 sees the 5 and the 3 of history: both fit, the lowest is 3."""
     jobs = Workload((job("a", 0, worth=8.0), job("b", 2, worth=6.0), job("c", 2, worth=2.0), job("d", 2, worth=5.0)))
     tide = Tide(Desk(ONE, jobs, None, 2), PAST, 4.0, 2)
     assert tide.at(0) == 3 / 4
-    assert tide.at(1) == 8 / 4
-    assert tide.at(2) == 5 / 4  # 6 and 5 fill the two slots, 2 is out
+    assert tide.at(1) == 3 / 4
+    assert tide.at(2) == 8 / 4
+    assert tide.at(3) == 5 / 4  # 6 and 5 fill the two slots, 2 is out
     assert tide.at(9) == LEAST  # nobody came
 
 
 def test_the_tide_stays_within_bounds():
     jobs = Workload((job("a", 0, worth=9e6),))
-    assert Tide(Desk(ONE, jobs, None, 1), PAST, 1.0, 1).at(0) == MOST
+    assert Tide(Desk(ONE, jobs, None, 1), PAST, 1.0, 1).at(1) == MOST
 
 
 def test_prices_rise_when_the_load_does():

@@ -97,11 +97,34 @@ def test_the_order_of_the_rows_does_not_matter(restarting: Result) -> None:
     assert verify(mixed) == verify(restarting)
 
 
-def test_a_check_nobody_asked_for_is_left_out(right: Result) -> None:
-    """Neither a bound computed nor a promise made: neither is in the certificate, and neither passes by default."""
-    certificate = verify(replace(right, policy=Promising(promises=False)))
+def test_a_check_that_does_not_apply_is_left_out(right: Result) -> None:
+    """No bound computed, nobody told it is admitted: neither is in the certificate, and neither passes by default."""
+    untold = replace(right, decisions=tuple(() for _ in right.jobs))
+    certificate = verify(untold)
     assert "bound" not in certificate and "promise" not in certificate
     assert "bound" in verify(replace(right, detail={"bound": 1e9}))
+
+
+def test_any_policy_that_says_admitted_is_held_to_it() -> None:
+    """One that admits everybody and does nothing fails by its own word."""
+
+    class Talker:
+        label, colour = "Talker", "#000000"
+
+        def start(self, desk, seed):  # type: ignore[no-untyped-def]
+            self.desk = desk
+            return self
+
+        def arrive(self, job: int) -> None:
+            self.desk.decide(job, "admitted")
+
+        def slot(self) -> None: ...
+        def finished(self, job: int) -> None: ...
+        def stranded(self, job: int) -> None: ...
+
+    cluster, jobs, _ = regime("20x40", 1)
+    certificate = verify(simulate(cluster, jobs[:3], Talker(), slots=20))
+    assert failed(certificate) == {"promise"} and certificate["promise"].value == 3
 
 
 def test_an_empty_schedule_passes() -> None:

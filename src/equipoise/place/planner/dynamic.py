@@ -23,6 +23,7 @@ Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 UNITS = 400  # of a job's work at least; the time of a plan grows with it
+MOST_UNITS = 20_000
 ROUNDING = 1e-9  # of a unit
 
 
@@ -30,7 +31,7 @@ ROUNDING = 1e-9  # of a unit
 def quantum_of(shape: Shape, keep: float, work: float, units: int) -> float:
     """Samples to a unit: the work is at least `units` of them, and a slot at full width a whole number."""
     full = float(shape.apart[-1] * keep)
-    if full * units < work:  # a slot does less than a unit: there is no use in aligning with it
+    if full * MOST_UNITS < work:  # a slot does so little that aligning with it would make millions of units
         return work / units
     return full / math.ceil(units * full / work - ROUNDING)
 

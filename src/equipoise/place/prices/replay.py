@@ -25,9 +25,7 @@ def _level(trial: Trial) -> float:
 def gentlest(table: list[Trial]) -> Trial:
     """The lowest level among the candidates that earned as good as the most: a price nobody needs only delays."""
     enough = max(trial.utility for trial in table) * (1.0 - SLIGHT)
-    return min(
-        (trial for trial in table if trial.utility >= enough), key=lambda trial: (_level(trial), -trial.utility)
-    )
+    return min((trial for trial in table if trial.utility >= enough), key=lambda trial: (_level(trial), -trial.utility))
 
 
 @dataclass(frozen=True)
