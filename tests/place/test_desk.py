@@ -360,8 +360,7 @@ def test_widths_of_terabytes_do_not_wrap() -> None:
 
 def test_a_run_ends_when_nobody_is_left() -> None:
     """One job of one slot and a horizon of a hundred: the policy is asked once, and the end stays where it was."""
-    asked = []
-    result = simulate(
-        Cluster((Machine({"gpu": 1}),)), [job("a")], FREE, slots=100, progress=lambda now, _: asked.append(now)
-    )
+    asked: list[int] = []
+    one = Cluster((Machine({"gpu": 1}),))
+    result = simulate(one, [job("a", work=1.0)], FREE, slots=100, progress=lambda now, _: asked.append(now))
     assert asked == [1] and result.end == 100 and result.completed == 1
