@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-ENOUGH = 64  # candidate machines after which a scan may stop, once they hold twice the width
+ENOUGH = 32  # candidate machines after which a scan may stop, once they hold twice the width
 MOST = 512  # candidate machines a slot at most, and twice the width
 AS_THEY_COME, SERVERS_AFTER, SERVERS_APART, SERVERS_TIGHT = 0, 1, 2, 3  # orders in which a width is filled
 PARTS = (0.75, 0.5)  # of the width reached where room is short: servers are also set apart for so many workers only
