@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--restart", type=float, default=0.0)
     parser.add_argument("--wrong", type=float, default=0.0)
     parser.add_argument("--replan", type=int, default=40)
+    parser.add_argument("--caution", type=float, default=1.0, help="times the stated work that the default plans for")
     parser.add_argument("--few", action="store_true", help="only the default policy, Recalled and DRF")
     given = parser.parse_args()
     first, last = (int(seed) for seed in given.seeds.split("-"))
@@ -52,7 +53,7 @@ def main() -> None:
         best = prices.Best(past)
         recalled = prices.Recalled(past)
         shown = {
-            "default": policies.PDORS(prices=best, replan=given.replan),
+            "default": policies.PDORS(prices=best, replan=given.replan, caution=given.caution),
             "without re-planning": policies.PDORS(prices=best),
             "Recalled": policies.PDORS(prices=recalled, backfill=False),
             "DRF": policies.DRF(),

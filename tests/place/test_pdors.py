@@ -347,3 +347,22 @@ def test_oasis_and_pdors_agree_on_all_reduce_jobs():
         for kind in (policies.PDORS, policies.OASiS)
     )
     assert one.schedule.tolist() == two.schedule.tolist()
+
+
+def test_caution_plans_for_more_than_a_job_states():
+    """It says two slots and takes two and a half: planned for 1.25 times, it has the third slot before another comes."""
+    cluster = Cluster((Machine({"gpu": 1}),))
+    late = Job("late", 0, 2.0, 1, 1.0, {"gpu": 1}, Deadline(10.0, 2), actual=1.25)
+    next_one = Job("next", 1, 1.0, 1, 1.0, {"gpu": 1}, Deadline(5.0, 1))
+    trusting, cautious = (
+        simulate(cluster, [late, next_one], policies.PDORS(prices=prices.Fixed(), backfill=False, caution=c), slots=8)
+        for c in (1.0, 1.25)
+    )
+    assert trusting.utility == 5.0 and trusting.finish.tolist() == [3, 2]
+    assert cautious.utility == 10.0 and cautious.finish[0] == 2
+
+
+@pytest.mark.parametrize("caution", [0.0, 11.0, "much"])
+def test_a_caution_that_cannot_be_is_refused(caution: object):
+    with pytest.raises(InputError, match="caution"):
+        policies.PDORS(prices=prices.Fixed(), caution=caution)  # type: ignore[arg-type]

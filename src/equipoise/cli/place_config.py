@@ -132,6 +132,9 @@ class Priced(Scene):
         10.0, "With --prices fixed: a full machine costs so many times an empty one.", "Prices"
     )
     replan: int = setting(40, "Steps of re-planning in every slot.", "Policies", "STEPS")
+    caution: float = setting(
+        1.0, "Plan for so many times the work jobs state; 1.25 where they often overrun.", "Policies", "TIMES"
+    )
     backfill: bool = setting(True, "Lend idle machines to waiting jobs, without promise.", "Policies")
     placer: str = setting("greedy", "greedy, or rounding (the paper's).", "Policies", "NAME")
 

@@ -66,7 +66,9 @@ def pdors(config: Priced, scene: Ready, kind: str = "") -> Any:
     label = f"PDORS {kind}" if kind else "PDORS"
     if kind == PLAIN:
         return policies.PDORS(price(config, scene, asked), config.placer, backfill=False, label=label)
-    return policies.PDORS(price(config, scene, asked), config.placer, config.replan, config.backfill, label)
+    return policies.PDORS(
+        price(config, scene, asked), config.placer, config.replan, config.backfill, label, caution=config.caution
+    )
 
 
 def price(config: Priced, scene: Ready, kind: str) -> Prices:

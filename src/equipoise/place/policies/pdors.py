@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError, refuse_words, unknown_name
 from equipoise.place.desk import ADMITTED, NO_CAPACITY, NO_CELLS, PENDING, PRICED_OUT, REFUSED, Desk, Floats, Int32s
 from equipoise.place.planner import Plan, Planner
 from equipoise.place.planner.seat import SLOT
@@ -35,6 +35,7 @@ class PDORS:
     backfill: bool = True
     label: str = "PDORS"
     method: str = "hull"  # or "dynamic", the paper's
+    caution: float = 1.0  # plan for so many times the stated work: for jobs that often take longer than they say
     colour: ClassVar[str] = "#2563eb"
     promises: ClassVar[bool] = True
     family: ClassVar[str] = "pdors"
@@ -47,6 +48,9 @@ class PDORS:
             raise InputError(
                 f"PDORS: replan is {self.replan!r}; expected a whole number of tries a slot, up to {MOST_TRIES:,}"
             )
+        refuse_words("PDORS", caution=self.caution)
+        if not 0.1 <= self.caution <= 10.0:
+            raise InputError(f"PDORS: caution is {self.caution!r}; expected times the stated work, 0.1 to 10")
         if not hasattr(self.prices, "post"):
             raise InputError(
                 f"PDORS: prices is {self.prices!r}; expected prices.Replay(history), prices.Fixed(...) or the like"
@@ -124,7 +128,10 @@ class Session:
         if end <= start:
             return False, None
         before = desk.before(job)  # counts what was carried out: first, or more would be planned than is left
-        work = desk.left(job) or OVERTIME * float(desk.work[job])
+        stated = float(desk.work[job])
+        work = self.policy.caution * stated - float(desk.done[job])
+        if work <= 0.0:
+            work = OVERTIME * stated
         value = desk.value(job, start, end)
         return self.planner.plan(desk.shapes[job], value, work, start, end, floor=floor, before=before)
 

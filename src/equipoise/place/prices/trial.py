@@ -22,7 +22,7 @@ class Trial:
 
 def replay_key(policy: Any) -> tuple[object, ...]:
     """What of a policy changes how history replays."""
-    return policy.family, policy.placer, policy.method, policy.backfill
+    return policy.family, policy.placer, policy.method, policy.backfill, policy.caution
 
 
 def trials(desk: Desk, policy: Any, pasts: Sequence[Workload]) -> Callable[[Prices], Trial]:
