@@ -19,5 +19,7 @@ def shared_data() -> Path:
     """The folder of real data: EQUIPOISE_DATA, or ../shared/data beside the repository; the test skips without it."""
     folder = Path(os.environ.get("EQUIPOISE_DATA") or REPOSITORY.parent / "shared" / "data")
     if not folder.is_dir():
-        pytest.skip(f"no real data: {folder} is not a folder; set EQUIPOISE_DATA to the one that holds mnist/")
+        pytest.skip(
+            f"no real data: {folder} is not a folder; set EQUIPOISE_DATA to the one that holds mnist/ and traces/"
+        )
     return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -114,7 +113,6 @@ def test_what_ray_cannot_take_is_refused():
             nodes(Cluster((Machine({"cpu": 1}, name=name),)))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed (extra: ray)")
 def test_bundles_land_on_the_planned_machines():
     """Two real Ray nodes, slot after slot: every group is ready, on the nodes whose labels the schedule names.
 

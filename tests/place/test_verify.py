@@ -28,8 +28,9 @@ from equipoise.place import (
     prices,
     simulate,
 )
+from equipoise.place.schedule_file import read_schedule, verify_files, write_schedule
 from equipoise.place.traces.synthetic import regime
-from equipoise.place.verify import read_schedule, verify, verify_files, write_schedule
+from equipoise.place.verify import verify
 
 approx = pytest.approx
 JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)

@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from equipoise.errors import InputError
+from equipoise.highs import run, solver_of
 from equipoise.place.bound_modes import Floats, Ints, Window, demands, fits
 from equipoise.place.cluster import Cluster
 
 if TYPE_CHECKING:
-    import highspy
+    pass
 
 LEVEL = 1e-6  # of a job's utility: completions this close are one, worth the earlier, at the time of the later
 MOST_ENTRIES = 3_000_000  # non-zeros: many minutes and some GB beyond
@@ -245,25 +246,3 @@ def _capacity(cluster: Cluster, windows: Sequence[Window], pools: Sequence[NDArr
             np.divide(amount, capacity, out=np.zeros_like(amount), where=capacity > 0).reshape(len(w.share), -1)
         )
     return capacity, np.concatenate(taken)
-
-
-def solver_of(model: highspy.HighsLp, **options: Any) -> highspy.Highs:
-    """HiGHS on one thread, without a word."""
-    import highspy
-
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]
-    solver.silent()
-    for name, value in ({"threads": 1} | options).items():
-        solver.setOptionValue(name, value)
-    solver.passModel(model)
-    return solver
-
-
-def run(solver: highspy.Highs) -> None:
-    """Solve; if this thread's HiGHS was started with more workers by someone else, on as many as it has."""
-    import highspy
-
-    if solver.run() == highspy.HighsStatus.kError:
-        solver.setOptionValue("threads", 0)
-        if solver.run() == highspy.HighsStatus.kError:
-            raise RuntimeError(f"HiGHS could not solve the bound's program: {solver.getModelStatus()}")

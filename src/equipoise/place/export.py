@@ -10,7 +10,8 @@ import numpy as np
 
 from equipoise.place.ray_groups import PlacementGroup as PlacementGroup
 from equipoise.place.ray_groups import placement_groups as placement_groups
-from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, Int32s, _by_name
+from equipoise.place.schedule_file import by_name
+from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, Int32s
 
 if TYPE_CHECKING:
     from equipoise.place.simulate import Result
@@ -24,7 +25,7 @@ BLOCK = 65536  # rows written at once
 def allocations_csv(result: Result, path: str | Path) -> None:
     """A row for every job, slot and machine: who sits where, and from which hour after slot 0 began."""
     names, ids, hours = result.cluster.names, [job.id for job in result.jobs], result.jobs.slot / 3600.0
-    _by_name(names)
+    by_name(names)
     with Path(path).open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -36,7 +37,7 @@ def allocations_csv(result: Result, path: str | Path) -> None:
 def to_json(result: Result) -> dict[str, Any]:
     """Plain values: every job with what became of it, and the schedule as runs of equal slots (`last` included)."""
     names, ids = result.cluster.names, [job.id for job in result.jobs]
-    _by_name(names)
+    by_name(names)
     jobs = [
         {
             "job": job.id,

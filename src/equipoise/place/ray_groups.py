@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.quantity import MILLI
-from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, _by_name
+from equipoise.place.schedule_file import by_name
+from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
 
 if TYPE_CHECKING:
     from equipoise.place.simulate import Result
@@ -95,7 +96,7 @@ def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, Any]]
         if "memory" in has:
             node["memory"] = has.pop("memory")
         out.append({**node, "resources": has, "labels": {LABEL: _label(name)}})
-    _by_name(cluster.names)
+    by_name(cluster.names)
     return out
 
 
@@ -104,7 +105,7 @@ def placement_groups(result: Result, slot: int, *, memory_unit: float = 1.0) -> 
     if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < result.end:
         raise InputError(f"slot is {slot!r}; expected a whole number from 0 to {result.end - 1}, the run's last slot")
     names = result.cluster.names
-    _by_name(names)
+    by_name(names)
     rows = result.schedule[result.schedule[:, SLOT] == slot]
     groups = []
     for j in dict.fromkeys(rows[:, JOB].tolist()):

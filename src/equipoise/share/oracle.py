@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.errors import InputError
+from equipoise.highs import run, solver_of
 from equipoise.share.engine import DUST, SLACK
 from equipoise.share.site import Site
 from equipoise.share.workload import Batch, Workload
@@ -352,25 +353,3 @@ class Program:
         profit = self.value - price[self.slot] - price[slots + self.task] - sending
         rooms = price[:n] @ self.room + per_interval[per_interval > 0] @ self.uplink.room[per_interval > 0]
         return float(rooms + np.maximum(profit, 0.0) @ self.most)
-
-
-def solver_of(model: highspy.HighsLp, **options: Any) -> highspy.Highs:
-    """HiGHS on one thread, without a word."""
-    import highspy
-
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]
-    solver.silent()
-    for name, value in ({"threads": 1} | options).items():
-        solver.setOptionValue(name, value)
-    solver.passModel(model)
-    return solver
-
-
-def run(solver: highspy.Highs) -> None:
-    """Solve; if this thread's HiGHS was started with more workers by someone else, on as many as it has."""
-    import highspy
-
-    if solver.run() == highspy.HighsStatus.kError:
-        solver.setOptionValue("threads", 0)
-        if solver.run() == highspy.HighsStatus.kError:
-            raise RuntimeError(f"HiGHS could not solve the oracle's program: {solver.getModelStatus()}")

@@ -1,0 +1,337 @@
+"""A YAML, JSON or CSV file as settings and entries, each entry with the place it stands in; and back.
+
+Every mistake is one line that names file and line. What the entries mean is for `read` to say.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from equipoise.errors import InputError, unknown_name
+
+GROUPS = ("worker", "server", "utility", "tags")  # fields with fields of their own: worker.gpu
+DEEPEST = 20  # levels of a YAML file; ours need four
+LONGEST = 400  # characters of a message: one line that a terminal can show
+YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge")
+
+Scalar = str | int | float
+Values = dict[str, Any]  # a Scalar, a dict of them, or None: left out
+
+
+def refuse_unknown(kind: str, values: Iterable[str], known: Iterable[str]) -> None:
+    for name in values:
+        if name not in known:
+            raise unknown_name(kind, name, known)
+
+
+@dataclass
+class EntryFile:
+    """What a file says: settings that hold for all, and the entries, each with where it stands."""
+
+    path: Path
+    where: str
+    settings: Values
+    defaults: Values
+    entries: list[tuple[str, Values]]
+
+
+def one_line(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 120]} ... {line[-110:]}"
+
+
+@contextmanager
+def at(path: Path, where: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise InputError(one_line(f"{path}, {where}: {error}")) from None
+
+
+@contextmanager
+def said_of(who: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{who}: {error}") from None
+
+
+def _ending(path: Path) -> str:
+    ending = path.suffix.lower().replace(".yml", ".yaml")
+    if ending not in (".yaml", ".json", ".csv"):
+        raise InputError(one_line(f"{path}: the name ends in {path.suffix!r}; expected .yaml, .json or .csv"))
+    return ending
+
+
+def opened(path: Path, many: str, fields: tuple[str, ...] = ()) -> EntryFile:
+    """Read a file of entries called `many`; a column of a CSV must be one of `fields`, or lie in a group."""
+    ending = _ending(path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(one_line(f"{path}: no such file; check the path (from {Path.cwd()})")) from None
+    except OSError as error:
+        raise InputError(one_line(f"{path}: cannot be read ({error.strerror}); expected a file")) from None
+    except UnicodeDecodeError as error:
+        raise InputError(one_line(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8 text")) from None
+    try:
+        file = (
+            _from_csv(path, text, many, fields)
+            if ending == ".csv"
+            else (_from_yaml(path, text, many) if ending == ".yaml" else _from_json(path, text, many))
+        )
+    except RecursionError:
+        raise InputError(one_line(f"{path}: nested too deeply; expected a list of {many}")) from None
+    if not file.entries:
+        raise InputError(one_line(f"{path}: no {many}; expected at least one"))
+    return file
+
+
+def _document(
+    path: Path, many: str, top: Values, entries: list[tuple[str, object]], where: str = "line 1"
+) -> EntryFile:
+    """Check the top of a YAML or JSON file, and that every field is one value or a mapping of values."""
+    with at(path, where):
+        refuse_unknown(
+            "field", top, (many, "slot", "defaults", "note", "start") if many == "jobs" else (many, "bandwidth")
+        )
+        settings = _fields({k: v for k, v in top.items() if k != many and v is not None})
+        defaults = settings.pop("defaults", {})
+        if not isinstance(defaults, dict):
+            raise InputError(f"defaults is {defaults!r}; expected a mapping of fields")
+        if many not in top:
+            raise InputError(f"no {many}; expected a list under `{many}:`")
+    checked = []
+    for spot, values in entries:
+        with at(path, spot):
+            if not isinstance(values, dict):
+                raise InputError(f"{_named(values)} in {many}; expected a mapping of fields")
+            name = values.get("id" if many == "jobs" else "name")
+            with said_of(f"{many[:-1]} {name!r}" if isinstance(name, Scalar) else f"a {many[:-1]}"):
+                checked.append((spot, _fields(values)))
+    return EntryFile(path, where, settings, defaults, checked)
+
+
+def _fields(values: dict[str, Any], depth: int = 2) -> Values:
+    for name, value in values.items():
+        if isinstance(value, dict) and depth:
+            with said_of(name):
+                _fields(value, depth - 1 if name == "defaults" else 0)
+        elif isinstance(value, bool | list | dict):
+            raise InputError(f"{name} is {_named(value)}; expected one value")
+    return values
+
+
+def _named(value: object) -> str:
+    return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else repr(value)
+
+
+def _pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping in which no key comes twice."""
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out:
+            whose = f" by {out['id']!r}" if "id" in out else ""
+            raise InputError(f"{key!r} is given twice{whose}; keep one")
+        out[key] = value
+    return out
+
+
+def _from_json(path: Path, text: str, many: str) -> EntryFile:
+    try:
+        top = json.loads(text, object_pairs_hook=_pairs)
+    except json.JSONDecodeError as error:
+        raise InputError(one_line(f"{path}, line {error.lineno}: not JSON ({error.msg}); correct it there")) from None
+    except ValueError as error:  # a key twice, or a number of thousands of digits
+        raise InputError(one_line(f"{path}: {error}")) from None
+    if not isinstance(top, dict):
+        raise InputError(one_line(f"{path}: {_named(top)}; expected a mapping with `{many}`"))
+    found = top.get(many, [])
+    if not isinstance(found, list):
+        raise InputError(one_line(f"{path}: {many} is {_named(found)}; expected a list"))
+    entries = [(f"entry {k} of {many}", values) for k, values in enumerate(found, 1)]
+    return _document(path, many, top, entries, "top")
+
+
+def _from_yaml(path: Path, text: str, many: str) -> EntryFile:
+    """Only composed, never constructed: a tag cannot run anything, and every node knows its line."""
+    import yaml
+
+    class Shallow(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """libyaml's composer recurses in C, and thousands of brackets would end the process: count them."""
+
+        depth = 0
+
+        def descend_resolver(self, parent: object, index: object) -> None:
+            self.depth += 1
+            if self.depth > DEEPEST:
+                raise RecursionError
+
+        def ascend_resolver(self) -> None:
+            self.depth -= 1
+
+    try:
+        root = yaml.compose(text, Loader=Shallow)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        since = f", {error.context} from line {error.context_mark.line + 1}" if error.context_mark else ""
+        raise InputError(one_line(f"{path}{line}: not YAML ({error.problem}{since}); correct it there")) from None
+    except yaml.YAMLError as error:
+        raise InputError(one_line(f"{path}: not YAML ({error}); correct it")) from None
+    if root is None:
+        raise InputError(one_line(f"{path}: empty; expected a list under `{many}:`"))
+
+    def spot(node: yaml.Node) -> str:
+        return f"line {node.start_mark.line + 1}"
+
+    def refuse(node: yaml.Node, message: str) -> NoReturn:
+        raise InputError(one_line(f"{path}, {spot(node)}: {message}"))
+
+    def lower(node: yaml.Node, depth: int) -> Any:
+        """Scalars stay text; a list, or what lies too deep, is only named."""
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        if kind not in YAML_KINDS:
+            refuse(node, f"the tag {node.tag!r} is not read; expected plain values")
+        if isinstance(node, yaml.ScalarNode):
+            if kind == "bool":
+                return node.value.lower() in ("yes", "true", "on")
+            return None if kind == "null" else str(node.value)
+        out: dict[str, Any] = {}
+        if not isinstance(node, yaml.MappingNode):
+            return []
+        for name, value in node.value if depth else ():
+            if not isinstance(name, yaml.ScalarNode):
+                refuse(name, "a name is a list or a mapping; expected a word")
+            if name.tag.endswith(":merge"):
+                refuse(name, "`<<` is not read; put what jobs share under `defaults:`")
+            if name.value in out:
+                refuse(name, f"{name.value!r} is given twice; keep one")
+            out[str(name.value)] = lower(value, depth - 1)
+        return out
+
+    top = lower(root, 3)
+    if not isinstance(top, dict):
+        raise InputError(one_line(f"{path}, line 1: {_named(top)}; expected a list under `{many}:`"))
+    entries: list[tuple[str, object]] = []
+    for name, node in root.value:
+        if name.value == many:
+            if not isinstance(node, yaml.SequenceNode):
+                refuse(node, f"{many} is {_named(top[many])}; expected a list")
+            entries = [(spot(one), lower(one, 2)) for one in node.value]
+    return _document(path, many, top, entries)
+
+
+def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...]) -> EntryFile:
+    """A row an entry. Lines `# name: value` before the header are settings, where the name is one; else comments."""
+    stream = io.StringIO(text, newline="")
+    settings: dict[str, Any] = {}
+    above, start = 0, 0
+    while (line := stream.readline()).startswith("#"):
+        above, start = above + 1, stream.tell()
+        name, _, value = line.lstrip("# ").partition(":")
+        if many == "jobs" and name.strip() in ("slot", "note", "start"):
+            settings[name.strip()] = value.strip()
+        elif many == "machines" and name.strip() in ("inside", "between"):
+            settings.setdefault("bandwidth", {})[name.strip()] = value.strip()
+    stream.seek(start)
+    rows = csv.reader(stream, strict=True)
+    columns: list[str] = []
+    places: list[tuple[str, str]] = []  # group ("" for none) and name of every column
+    entries: list[tuple[str, Values]] = []
+    first = above + 1
+    try:
+        for row in rows:
+            where, first = f"line {first}", above + rows.line_num + 1
+            if not any(cell.strip() for cell in row):
+                continue
+            if not columns:
+                columns = [cell.strip() for cell in row]
+                with at(path, where):
+                    places = _columns(columns, many, fields)
+            elif len(row) != len(columns):
+                message = (
+                    f"{len(row)} cells under {len(columns)} columns; expected as many, empty where nothing is said"
+                )
+                raise InputError(one_line(f"{path}, {where}: {message}"))
+            else:
+                values: Values = {}
+                for (group, name), cell in zip(places, row, strict=True):
+                    if cell and not cell.isspace():
+                        (values.setdefault(group, {}) if group else values)[name] = cell
+                entries.append((where, values))
+    except csv.Error as error:
+        raise InputError(one_line(f"{path}, line {first}: not CSV ({error}); correct it there")) from None
+    return EntryFile(path, "line 1", settings, {}, entries)
+
+
+def _columns(columns: list[str], many: str, fields: tuple[str, ...]) -> list[tuple[str, str]]:
+    _pairs((name, None) for name in columns)
+    if many == "machines":
+        return [("", name) if name in ("name", "count") else ("capacity", name) for name in columns]
+    places = []
+    for column in columns:
+        group, dot, name = column.partition(".")
+        if group in GROUPS and not name:
+            raise InputError(f"the column {column!r} is a group; expected one column each, as 'worker.gpu'")
+        if not (dot and group in GROUPS):
+            refuse_unknown("column", [column], fields)
+        places.append((group, name) if group in GROUPS else ("", column))
+    return places
+
+
+def save(path: Path, many: str, settings: Values, entries: list[Values]) -> None:
+    ending = _ending(path)
+    try:
+        path.write_bytes(_text(path, ending, many, settings, entries).encode("utf-8"))
+    except OSError as error:
+        raise InputError(one_line(f"{path}: cannot be written ({error.strerror}); check the folder")) from None
+    except UnicodeEncodeError as error:
+        raise InputError(one_line(f"{path}: {error.object!r} cannot be written as UTF-8; rename it")) from None
+
+
+def _text(path: Path, ending: str, many: str, settings: Values, entries: list[Values]) -> str:
+    if ending == ".csv":
+        return _to_csv(path, settings, entries)
+    if ending == ".json":
+        lines = [f"  {json.dumps(name)}: {json.dumps(value)},\n" for name, value in settings.items()]
+        listed = ",\n    ".join(json.dumps(entry, allow_nan=False) for entry in entries)
+        return f'{{\n{"".join(lines)}  "{many}": [\n    {listed}\n  ]\n}}\n'
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    told: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 120, "default_flow_style": None}
+    return str(yaml.dump(settings | {many: entries}, Dumper=dumper, **told))
+
+
+def _tellable(column: str, cell: str) -> bool:
+    """Whether CSV keeps it: no blank cell, no stray carriage return, no column name with spaces around it."""
+    bare = column.strip()
+    return bool(cell.strip()) and "\r" not in column + cell and column == bare and not bare.endswith(".")
+
+
+def _to_csv(path: Path, settings: Values, entries: list[Values]) -> str:
+    flat = []
+    for entry in entries:
+        row: Values = {}
+        for name, value in entry.items():
+            prefix = "" if name == "capacity" else f"{name}."
+            inner = {prefix + k: v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+            if not inner or not all(_tellable(k, str(v)) for k, v in inner.items()):
+                raise InputError(one_line(f"{path}: {name} {value!r} cannot be told in CSV; write .yaml or .json"))
+            row |= inner
+        flat.append(row)
+    out = io.StringIO(newline="")
+    for name, value in settings.items():
+        for inside, said in value.items() if isinstance(value, dict) else [(name, value)]:
+            out.write(f"# {inside}: {one_line(str(said))}\n")
+    writer = csv.DictWriter(out, list(dict.fromkeys(name for row in flat for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return out.getvalue()
