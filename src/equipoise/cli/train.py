@@ -14,28 +14,37 @@ from equipoise.cli.train_config import TrainConfig
 from equipoise.errors import InputError
 
 app = typer.Typer(
-    pretty_exceptions_enable=False, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]}
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="[COMMAND]",
 )
+File = Annotated[Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")]
+Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 @with_options(TrainConfig)
 def train(
+    context: typer.Context,
     chosen: dict[str, Any],
-    config: Annotated[
-        Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")
-    ] = None,
+    config: File = None,
     budget_at: Annotated[
         list[str] | None, typer.Option(help="Change the budget before a round; repeatable.", metavar="ROUND:CPUS")
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run, from its folder.")] = None,
-    out: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
-    json: Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")] = False,
+    out: Out = Path("runs"),
+    json: Json = False,
 ) -> None:
     """Centres train one model together and negotiate a CPU budget, over quantised messages.
 
     With no options: softmax on scikit-learn's digits, 20 centres, a switching network, 9-bit messages, 500 CPUs.
     """
+    if context.invoked_subcommand is not None:
+        if chosen or config is not None or budget_at or resume is not None or json or out != Path("runs"):
+            raise InputError(f"options stand after the command: equipoise train {context.invoked_subcommand} [OPTIONS]")
+        return
     if budget_at:
         changes = [_budget_change(text) for text in budget_at]
         chosen["budgets"] = dict(changes)
