@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from equipoise.cli.options import read_config, with_options
+from equipoise.cli.train_compare import CompareConfig
 from equipoise.cli.train_config import TrainConfig
 from equipoise.errors import InputError
 
@@ -60,6 +61,38 @@ def train(
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
         passed = run_train(settings, out, resume, quiet=json)
+    raise typer.Exit(0 if passed else 1)
+
+
+@app.command("analyse")
+@with_options(TrainConfig)
+def analyse(
+    chosen: dict[str, Any],
+    config: File = None,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Also the eigenvalues over alpha, to past where they cross.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """What theory says of a run before it is made: spectra, limits, chosen steps, bits and predicted rounds."""
+    settings = read_config(TrainConfig, config, chosen)
+    from equipoise.cli.train_analyse import run_analyse
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+        run_analyse(settings, quiet=json, swept=sweep)
+
+
+@app.command("compare")
+@with_options(CompareConfig)
+def compare(chosen: dict[str, Any], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
+    """Our method beside its rivals: at equal rounds, at equal bits, and to a target; or one knob at a time (--study)."""
+    settings = read_config(CompareConfig, config, chosen)
+    from equipoise.cli.train_compare_run import run_compare
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+        passed = run_compare(settings, out, quiet=json)
     raise typer.Exit(0 if passed else 1)
 
 

@@ -1,6 +1,8 @@
 """Centres train one model by consensus and gradient tracking and negotiate a CPU budget in the same loop."""
 
 from equipoise.errors import InputError
+from equipoise.train import baselines
+from equipoise.train.comparison import compare
 from equipoise.train.costs import Latency, Quadratic, check_cost
 from equipoise.train.method import Method
 from equipoise.train.models import LeastSquares, Model, SmoothSVM, Softmax, check_model
@@ -28,7 +30,9 @@ __all__ = [
     "Softmax",
     "StepWarning",
     "UniformQuantizer",
+    "baselines",
     "check_cost",
     "check_model",
+    "compare",
     "solve",
 ]

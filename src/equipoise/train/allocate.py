@@ -5,28 +5,17 @@ What leaves one node enters another in whole grid units, so the sum of shares ca
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import Channel, lengthened, quantise_counted
 from equipoise.train.grid import NO_BOUND
+from equipoise.train.limiter import AMOUNT_BITS, BIGGEST_FLOW, FACTOR_BITS, FULL, factor, scaled
 from equipoise.train.links import Round
 from equipoise.train.method import Method
 from equipoise.train.problem import Market
 from equipoise.train.quantize import Coder
-
-# Limiter factors in 8 bits: code 255 is 1, each code below an eighth of an octave less, 0 is nothing. Even steps of 1/256
-# would round a small factor to 0 and lock a narrow node that much CPU wants to pass.
-FACTOR_BITS, FULL, EIGHTHS = 8, 255, 8
-AMOUNT_BITS = 64
-FACTOR_SHIFT = 31
-FACTOR_MASK = 2**FACTOR_SHIFT - 1
-FACTORS = np.floor(2.0 ** (FACTOR_SHIFT - (FULL - np.arange(FULL + 1)) / EIGHTHS)).astype(np.int64)
-FACTORS[0] = 0
-BIGGEST_FLOW = 2.0**52  # units; a larger one means the run has diverged
 
 
 class Allocation:
@@ -65,7 +54,7 @@ class Allocation:
         market, grid = self.market, self.market.grid
         x = grid.floats(self.shares)
         self.prices[:, 0] = market.price(x, self.method) + self.excess
-        self.channel.exchange(self.prices, round)
+        self.channel.exchange(self.prices, round, number)
         wanted = np.empty(len(round.pair), dtype=np.int64)
         limited = self.method.limits_boxes and market.boxed
         weights, edge_coder = round.weights(self.method.cpu_weights, self.curvature), self.channel.edge_coder
@@ -89,20 +78,6 @@ class Allocation:
         else:
             _apply(wanted, wanted, tails, heads, self.shares)
         return True
-
-    def shift(self, amount: int, order: Ints) -> None:
-        """The budget grows or shrinks by `amount` units: nodes take it in this order, each up to its box."""
-        for node in order:
-            if amount == 0:
-                break
-            room = (
-                self.market.high[node] - self.shares[node] if amount > 0 else self.market.low[node] - self.shares[node]
-            )
-            part = min(amount, int(room)) if amount > 0 else max(amount, int(room))
-            self.shares[node] += part
-            amount -= part
-        if amount:
-            raise ArithmeticError(f"{amount} units of budget found no room: the budget was not checked")
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
@@ -218,13 +193,13 @@ def _limit(
         taken[takers[e]] += push[e]
     can_give, can_take = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     for i in range(nodes):
-        can_give[i] = _factor((shares[i] - low[i]) // 2, given[i])
-        can_take[i] = _factor((high[i] - shares[i]) // 2, taken[i])
+        can_give[i] = factor((shares[i] - low[i]) // 2, given[i])
+        can_take[i] = factor((high[i] - shares[i]) // 2, taken[i])
         node_bits[i] = 1 + (2 * FACTOR_BITS if min(can_give[i], can_take[i]) < FULL else 0)
     pushed, pulled = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
     for e in range(edges):
-        push[e] = _scaled(push[e], can_take[takers[e]])
-        pull[e] = _scaled(pull[e], can_give[givers[e]])
+        push[e] = scaled(push[e], can_take[takers[e]])
+        pull[e] = scaled(pull[e], can_give[givers[e]])
         pushed[givers[e]] += push[e]
         pulled[takers[e]] += pull[e]
     push_limit, pull_limit = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
@@ -260,28 +235,6 @@ def _cut(amounts: Ints, owners: Ints, totals: Ints, limits: Ints) -> None:
         extra = min(amounts[e] - kept[e], left[owners[e]])
         left[owners[e]] -= extra
         amounts[e] = kept[e] + extra
-
-
-@kernel
-def _factor(room: int, flow: int) -> int:
-    """The code of the largest factor at which a flow fits into the room: 0 is none, FULL is all of it."""
-    if flow <= room:
-        return FULL
-    if room <= 0:
-        return 0
-    code = FULL - max(1, math.ceil(EIGHTHS * math.log2(flow / room)))
-    while code > 0 and _scaled(flow, code) > room:
-        code -= 1
-    return max(code, 0)
-
-
-@kernel
-def _scaled(amount: int, code: int) -> int:
-    """amount x factor, rounded towards 0, in whole numbers below 2^63: a sum of parts never exceeds the part of the sum."""
-    if code == FULL:
-        return amount
-    factor = FACTORS[code]
-    return int((amount >> FACTOR_SHIFT) * factor + ((amount & FACTOR_MASK) * factor >> FACTOR_SHIFT))
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,9 @@ from equipoise.train.quantize import EXACT, FLOAT_BITS, Coder, Quantizer, decode
 # A code beyond the range makes the link's unit this much larger from the next message on; both ends see the code.
 ZOOM = 64.0
 
+CLEAR = 2.3  # e-folds: after a silence a message is right to a tenth of what one without it would say
 INNOVATION, NODE = 0, 1
+ONCE: Ints = np.ones(1, dtype=np.int64)
 SATURATED, UNDERFLOWED, NUMBERS = 0, 1, 2
 
 
@@ -25,10 +28,13 @@ class Channel:
     their own (y and z).
     """
 
-    def __init__(self, quantizer: Quantizer, width: int, parts: int, slots: int, ratio: float = 1.0) -> None:
+    def __init__(
+        self, quantizer: Quantizer, width: int, parts: int, slots: int, ratio: float = 1.0, pace: float = 0.2
+    ) -> None:
         self.width, self.parts = width, parts
         self.ratio = ratio  # of a first step of y to z: the scale of models that begin at 0
         self.bits = quantizer.bits
+        self.pace = pace  # e-folds a round in which values settle: news after a silence is so much larger than before
         self.coder = quantizer.coder()
         # Edge mode quantises differences where the flow is made (allocate, learn): its messages pass as they are.
         self.edge_coder = self.coder if quantizer.mode == "edge" else None
@@ -38,6 +44,10 @@ class Channel:
         self.heard = np.zeros((slots, width))
         self.unit = np.ones((slots, parts))
         self.met = np.zeros(slots, dtype=np.bool_)
+        self.last = np.full(slots, -1, dtype=np.int32)  # round of the last message
+        # What a code leaves of its news, in e-folds: after a silence news is large and takes more of them.
+        error = math.expm1(quantizer.rho / 2)
+        self.sharpness = -math.log(max(error, 1e-9)) if error < 0.9 else 0.0
         self.bits_sent = np.zeros(
             slots, dtype=np.int64
         )  # per slot: on a static network every link of a node carries them
@@ -47,19 +57,22 @@ class Channel:
         """Room for pairs that have just met."""
         if slots > len(self.met):
             room = max(slots, 2 * len(self.met))
-            for name in ("heard", "unit", "met", "bits_sent"):
+            for name in ("heard", "unit", "met", "last", "bits_sent"):
                 setattr(self, name, lengthened(getattr(self, name), room))
 
-    def exchange(self, values: Floats, round: Round) -> None:
-        """Every sender of this round sends; every receiver updates what it believes."""
+    def exchange(self, values: Floats, round: Round, number: int, repeats: Ints = ONCE) -> None:
+        """Every sender of this round sends; every receiver updates what it believes.
+
+        `repeats`: how many codes each sender spends on a number, each of what the last one left; 0 is the number itself.
+        """
         _exchange(
-            self.coder, self.behaviour, self.bits, self.ratio, values, round.slots, round.senders,
-            self.heard, self.unit, self.met, self.bits_sent, self.tally,
+            self.coder, self.behaviour, self.bits, self.ratio, values, round.slots, round.senders, repeats,
+            self.sharpness, self.pace, number, self.heard, self.unit, self.met, self.last, self.bits_sent, self.tally,
         )  # fmt: skip
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
-        return {name: getattr(self, name) for name in ("heard", "unit", "met", "bits_sent", "tally")}
+        return {name: getattr(self, name) for name in ("heard", "unit", "met", "last", "bits_sent", "tally")}
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         for name, array in memory.items():
@@ -82,9 +95,14 @@ def _exchange(
     values: Floats,
     slots: Ints,
     senders: Ints,
+    repeats: Ints,
+    sharpness: float,
+    pace: float,
+    number: int,
     heard: Floats,
     unit: Floats,
     met: AnyArray,
+    last: AnyArray,
     bits_sent: Ints,
     tally: Ints,
 ) -> None:
@@ -96,6 +114,15 @@ def _exchange(
         if coder.kind == EXACT:
             heard[slot] = values[sender]
             bits_sent[slot] += bits * width
+            continue
+        times = repeats[sender] if len(repeats) > 1 else repeats[0]
+        if last[slot] < number - 1 and times > 0:
+            times = max(times, math.ceil((CLEAR + pace * (number - last[slot])) / sharpness)) if sharpness > 0.0 else 0
+            times = times if times * bits <= FLOAT_BITS else 0
+        last[slot] = number
+        if behaviour == INNOVATION and met[slot] and times == 0:
+            heard[slot] = values[sender]
+            bits_sent[slot] += FLOAT_BITS * width
             continue
         if behaviour == INNOVATION and not met[slot]:
             # First contact: the value itself as a float; its size becomes the link's unit.
@@ -112,8 +139,9 @@ def _exchange(
             if unit[slot, parts - 1] == 0.0:
                 unit[slot, parts - 1] = 1.0
             continue
-        bits_sent[slot] += bits * width
-        for part in range(parts):
+        bits_sent[slot] += bits * width * times
+        for spoken in range(times * parts):
+            part = spoken % parts
             scale = unit[slot, part] if behaviour == INNOVATION else 1.0
             beyond = False
             for c in range(part * block, (part + 1) * block):

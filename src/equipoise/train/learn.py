@@ -83,7 +83,7 @@ class Learning:
     def advance(self, round: Round, number: int) -> bool:
         """One round. False when a number is no longer finite: the run has diverged and the last models are kept."""
         before = self.yz.copy()
-        self.channel.exchange(self.yz, round)
+        self.channel.exchange(self.yz, round, number)
         edge_coder = self.channel.edge_coder
         _mix(
             self.channel.heard, round.tail_slot, round.head_slot, round.topology.tails, round.topology.heads, round.pair,

@@ -7,13 +7,28 @@ every directed link keeps its own, because a node hears only its current neighbo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.train.arrays import Floats, Ints
+from equipoise.compiled import kernel
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.network import Network
 from equipoise.train.topology import Topology
 from equipoise.train.weights import edge_weights
+
+
+class Neighbours(NamedTuple):
+    """The same edges seen from every node: entries first[i]..first[i+1] are node i's neighbours, in ascending order."""
+
+    first: Ints
+    node: AnyArray  # the neighbour
+    edge: AnyArray  # the edge's number in this round's graph
+    back: AnyArray  # where the neighbour has this node among its own
+    heard: AnyArray  # slot of what the neighbour said, here
+    told: AnyArray  # slot of what this node said, there
+    link: AnyArray  # the directed link from this node to the neighbour: 2p or 2p + 1 of pair p
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +41,18 @@ class Round:
     senders: Ints  # ... and the node whose value each one follows
     tail_slot: Ints  # where the head of edge e finds the tail's value ...
     head_slot: Ints  # ... and the tail the head's
+    per_link: bool
     _weights: dict[str, Floats] = field(default_factory=dict)
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """Adjacency lists with the slots of this round."""
+        n = self.topology.n
+        first, node, edge, back = adjacency(n, self.topology.tails, self.topology.heads)
+        own = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
+        link = (2 * self.pair[edge] + (own > node)).astype(np.int32)
+        heard, told = (link ^ 1, link) if self.per_link else (node, own)
+        return Neighbours(first, node, edge, back, heard, told, link)
 
     def weights(self, kind: str, curvature: Floats | None = None) -> Floats:
         """Edge weights of this round, computed once (one run has one curvature)."""
@@ -88,7 +114,7 @@ class Links:
         else:
             tail_slot, head_slot = topology.tails, topology.heads
             slots = senders = np.arange(self.nodes, dtype=np.int64)
-        return Round(topology, pair, slots, senders, tail_slot, head_slot)
+        return Round(topology, pair, slots, senders, tail_slot, head_slot, self.per_link)
 
     def _number(self, keys: Ints) -> Ints:
         """Numbers of these pairs (sorted keys), giving new ones to pairs never seen."""
@@ -115,3 +141,28 @@ class Links:
         """Take up the numbering of a checkpoint."""
         self._keys, self._ids = memory["keys"], memory["ids"]
         self._rounds.clear()
+
+
+@kernel
+def adjacency(n: int, tails: Ints, heads: Ints) -> tuple[Ints, AnyArray, AnyArray, AnyArray]:
+    """Every node's neighbours in ascending order, from edges sorted by (tail, head): first, node, edge, back."""
+    edges = len(tails)
+    first = np.zeros(n + 1, dtype=np.int64)
+    for e in range(edges):
+        first[tails[e] + 1] += 1
+        first[heads[e] + 1] += 1
+    for i in range(n):
+        first[i + 1] += first[i]
+    node, edge = np.empty(2 * edges, dtype=np.int32), np.empty(2 * edges, dtype=np.int32)
+    back = np.empty(2 * edges, dtype=np.int32)
+    filled, place = first[:-1].copy(), np.empty(edges, dtype=np.int32)
+    for e in range(edges):  # smaller neighbours first: they are the tails of a node's edges
+        i = heads[e]
+        node[filled[i]], edge[filled[i]], place[e] = tails[e], e, filled[i]
+        filled[i] += 1
+    for e in range(edges):
+        i = tails[e]
+        node[filled[i]], edge[filled[i]] = heads[e], e
+        back[filled[i]], back[place[e]] = place[e], filled[i]
+        filled[i] += 1
+    return first, node, edge, back

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from equipoise.errors import InputError, unknown_name
-from equipoise.train.quantize import LogQuantizer, Quantizer
+from equipoise.train.quantize import Exact, LogQuantizer, Quantizer
 
 BOXES = ("price", "limit", "penalty")
 WEIGHTS = ("curvature", "laplacian", "metropolis")
@@ -79,6 +79,13 @@ class Method:
             "name": "paper",
         }
         return cls(**(published | changes))
+
+    @property
+    def by_markets(self) -> bool:
+        """Whether nodes make markets among their neighbours; else CPU flows along edges, as in the paper (Method.paper,
+        messages node by node or edge by edge, no momentum, weights of one's own, or another rule for boxes)."""
+        exact = self.quantizer.mode == "innovation" or isinstance(self.quantizer, Exact)
+        return exact and self.momentum and self.box == "price" and self.cpu_weights == "curvature" and self.step == "auto"
 
     @property
     def limits_boxes(self) -> bool:

@@ -104,6 +104,18 @@ class Market:
         """x(0): equal shares, as far as the boxes allow."""
         return spread(self.budget, self.low, self.high)
 
+    def shift(self, shares: Ints, amount: int, order: Ints) -> None:
+        """The budget grows or shrinks by `amount` units: nodes take it in this order, each up to its box."""
+        for node in order:
+            if amount == 0:
+                break
+            room = self.high[node] - shares[node] if amount > 0 else self.low[node] - shares[node]
+            part = min(amount, int(room)) if amount > 0 else max(amount, int(room))
+            shares[node] += part
+            amount -= part
+        if amount:
+            raise ArithmeticError(f"{amount} units of budget found no room: the budget was not checked")
+
     def price(self, x: Floats, method: Method) -> Floats:
         """f'(x): what a marginal unit costs; with a penalty outside the box where the method has no limiter."""
         if method.limits_boxes:

@@ -24,6 +24,7 @@ DENSE_NODES = 400
 TOLERANCE = 2e-7  # relative, on the eigenvalue
 TOP_STEPS = 4000  # a top without a gap (a path's) converges as 1 / steps^2: 4000 leave about 1e-7
 BOTTOM_STEPS = 20_000
+GAP_STEPS = 1000  # too few leave the gap too large, and the momentum made from it safely small
 THIN = 1.5  # mean envelope width, in units of sqrt(n): a square grid has 2/3, an expander 0.4 sqrt(n)
 ROUNDING = 1e-7  # of the largest diagonal entry: below, Lanczos has fewer than 6 digits left
 LARGEST_ENVELOPE = 1e8  # entries; beyond it a Lanczos value good to 1e-13 lambda_max has to do
@@ -63,6 +64,30 @@ def lambda_2(topology: Topology, weights: Floats | None = None) -> float:
         if resolved or width * topology.n > LARGEST_ENVELOPE:
             return max(value, 0.0)
     return _rayleigh(topology, weights, _slowest_mode(laplacian, topology.n))
+
+
+def market_gap(topology: Topology) -> float:
+    """1 - tau: how far the slowest mode of prices moves in a round of markets (docs/train.md, 3.7).
+
+    T = R A C A' R with A the adjacency and each node itself, R = 1 / (degree + 1), C = 1 / (A R 1): symmetric, with
+    eigenvalues between 0 and 1; the largest, 1, belongs to equal prices.
+    """
+    if topology.n == 1:
+        return 1.0
+    ones = np.ones(topology.edges)
+    meets = (diags_array(topology.degree + 1.0) - topology.laplacian(ones)).tocsr() if topology.edges else None
+    if meets is None:
+        return 1.0
+    own = 1.0 / (topology.degree + 1.0)
+    volume = 1.0 / (meets @ own)
+    if topology.n <= DENSE_NODES:
+        half = own[:, None] * meets.toarray() * np.sqrt(volume)
+        return max(0.0, 1.0 - float(np.linalg.eigvalsh(half @ half.T)[-2]))
+
+    def apply(v: Floats) -> Floats:
+        return np.asarray(v - own * (meets @ (volume * (meets @ (own * v)))))
+
+    return max(0.0, _lanczos(apply, topology.n, top=False, steps=GAP_STEPS)[0])
 
 
 def _lanczos(apply: Apply, n: int, *, top: bool, steps: int, bound: float = np.inf) -> tuple[float, bool]:

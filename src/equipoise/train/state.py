@@ -23,6 +23,7 @@ from equipoise.train.network import Network
 from equipoise.train.overhead import Overhead
 from equipoise.train.problem import Market, Problem
 from equipoise.train.steps import StepWarning, auto_cap, choose_steps, known_smoothness
+from equipoise.train.trade import Trading
 
 
 class State:
@@ -49,11 +50,16 @@ class State:
         if smoothness is not None and method.alpha == "auto":
             self.overhead.flood(smoothness, self.links, network)
         pairs, slots = self.links.pairs, self.links.slots
-        self.allocation: Allocation | None = None
+        self.allocation: Allocation | Trading | None = None
         self.learning: Learning | None = None
         self.budget = 0
         if self.market is not None:
-            self.allocation = Allocation(self.market, method, self.steps.step, pairs, slots)
+            if self.steps.inertia is not None:
+                self.allocation = Trading(
+                    self.market, method, self.steps.inertia, 2 * pairs, slots, self.links.per_link
+                )
+            else:
+                self.allocation = Allocation(self.market, method, self.steps.step, pairs, slots)
             self.budget = self.market.budget
             if method.limits_boxes:
                 _warn_of_locked_links(self.market, network)
@@ -101,7 +107,7 @@ class State:
         assert self.allocation is not None and self.market is not None
         units = self.market.snapped(budget)
         nearest = breadth_first_order(round.topology.laplacian(), 0, directed=False, return_predecessors=False)
-        self.allocation.shift(units - self.budget, nearest.astype(np.int64))
+        self.market.shift(self.allocation.shares, units - self.budget, nearest.astype(np.int64))
         self.budget = units
 
     @property
@@ -115,8 +121,14 @@ class State:
         return None if self.learning is None else self.learning.models
 
     def _channels(self) -> dict[str, Channel]:
-        halves = {"prices": self.allocation, "models": self.learning}
-        return {name: half.channel for name, half in halves.items() if half is not None}
+        found: dict[str, Channel] = {}
+        if self.allocation is not None:
+            found["prices"] = self.allocation.channel
+        if isinstance(self.allocation, Trading):
+            found["markets"] = self.allocation.markets
+        if self.learning is not None:
+            found["models"] = self.learning.channel
+        return found
 
     def tallies(self) -> dict[str, Tally]:
         """How often each stream left the quantiser's range."""
@@ -133,7 +145,7 @@ class State:
                 int(bits.sum()) if self.links.per_link else int((bits * self.network.topology(0).degree).sum())
             )
         if self.allocation is not None:
-            parts["prices"] += int(self.allocation.amount_bits.sum())
+            parts["prices"] += int(self.allocation.amount_bits.sum()) + parts.pop("markets", 0)
         return parts
 
     def _slot_bits(self) -> dict[str, AnyArray]:

@@ -15,6 +15,7 @@ from equipoise.train.method import AUTO_DESCENT, AUTO_STEP, LARGEST_CAP, Method
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market
+from equipoise.train.spectrum import market_gap
 
 
 class StepWarning(UserWarning):
@@ -29,6 +30,7 @@ class Steps:
     cpu_limit: float | None  # 2 e^(-rho/2) / lambda_max(L H)
     alpha: float | None
     alpha_limit: float | None  # (2 - step lambda_max)^2 / (2 step L)
+    inertia: float | None = None  # theta of the markets: stable whatever it is
 
     def worst(self) -> float:
         """The largest of the steps, each as a fraction of its limit."""
@@ -52,8 +54,10 @@ def known_smoothness(model: Model) -> Floats:
 def choose_steps(market: Market | None, smoothness: Floats | None, network: Network, method: Method) -> Steps:
     """The steps, automatic or given, with their limits; a given one past its limit is warned about by name."""
     rho = method.quantizer.rho
-    cpu_limit = mixing = None
-    if market is not None:
+    cpu_limit = mixing = inertia = None
+    if market is not None and method.by_markets:
+        inertia = market_inertia(network)
+    elif market is not None:
         curvature = market.curvature * method.curvature_factor
         cpu_limit = theory.step_limit(theory.top_eigenvalue(network, method.cpu_weights, curvature), rho)
     if smoothness is not None:
@@ -87,7 +91,16 @@ def choose_steps(market: Market | None, smoothness: Floats | None, network: Netw
             StepWarning,
             stacklevel=4,
         )
-    return Steps(step, cpu_limit, alpha, alpha_limit)
+    return Steps(step, cpu_limit, alpha, alpha_limit, inertia)
+
+
+def market_inertia(network: Network) -> float:
+    """theta = 1 / (2 sqrt(tau (1 - tau))): critical damping of the slowest mode (docs/train.md, 3.7); 1 where it is fast,
+    and where neighbours change, for then no mode lasts."""
+    if not network.static:
+        return 1.0
+    tau = max(0.5, 1.0 - market_gap(network.topology(0)))
+    return 1.0 / (2.0 * math.sqrt(tau * max(1.0 - tau, 1e-12)))
 
 
 def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method) -> float:

@@ -13,14 +13,17 @@ from equipoise.train.arrays import Floats
 # Widening of a sampled curvature bound: a maximum over samples is a lower estimate of the true one.
 SAMPLED_CURVATURE_MARGIN = 1.25
 SAMPLES = 129
+LOCAL_REACH = 1e-4  # half the distance of a local one
+RESPONSE_HALVINGS, RESPONSE_CLOSE = 100, 1e-15
 REACH = 1e-6  # half the distance of a finite difference, as a part of the box
 
 
 class Cost(Protocol):
     """A separable convex cost. `x` holds one CPU share per node; both methods return one number per node.
 
-    A cost may also offer `curvature() -> (smallest, largest)` of f'' on the box and `share_at(price)`, the inverse of
-    the derivative. Without them they are found numerically.
+    A cost may also offer `curvature() -> (smallest, largest)` of f'' on the box, `second(x)`, `share_at(price)`, the
+    inverse of the derivative, and `response(weight, level, guess)`, the x with x + weight f'(x) = level. Without them they
+    are found numerically.
     """
 
     @property
@@ -96,3 +99,34 @@ def curvature(cost: Cost, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
     largest = second.max(axis=0)
     fixed = np.where(largest > 0, largest, 1.0)  # a box of one point has no curvature to speak of
     return np.maximum(second.min(axis=0), 0.0), fixed * SAMPLED_CURVATURE_MARGIN
+
+
+def second(cost: Cost, x: Floats, lo: Floats, hi: Floats) -> Floats:
+    """f'' at each node's share, by differences of the derivative where the cost does not offer it; positive."""
+    offered = getattr(cost, "second", None)
+    if offered is not None:
+        return np.asarray(offered(x))
+    width = np.where(np.isfinite(hi - lo) & (hi > lo), hi - lo, 1.0 + np.abs(x))
+    left, right = np.maximum(x - LOCAL_REACH * width, lo), np.minimum(x + LOCAL_REACH * width, hi)
+    apart = np.where(right > left, right - left, 1.0)
+    rise = np.where(right > left, cost.derivative(right) - cost.derivative(left), 0.0)
+    return np.asarray(np.maximum(rise / apart, 0.0))
+
+
+def response(cost: Cost, weight: Floats, level: Floats, lo: Floats, hi: Floats, guess: Floats) -> Floats:
+    """The x in its box with x + weight f'(x) = level, or the end of the box nearest to it."""
+    offered = getattr(cost, "response", None)
+    if offered is not None:
+        return np.asarray(np.minimum(np.maximum(offered(weight, level, guess), lo), hi))
+    at = np.clip(guess, lo, hi)
+    miss = level - at - weight * cost.derivative(at)
+    # x + weight f'(x) rises by at least 1: the root is no farther away than the miss.
+    left = np.clip(np.minimum(at, at + miss), lo, hi)
+    right = np.clip(np.maximum(at, at + miss), lo, hi)
+    for _ in range(RESPONSE_HALVINGS):
+        at = 0.5 * (left + right)
+        below = at + weight * cost.derivative(at) < level
+        left, right = np.where(below, at, left), np.where(below, right, at)
+        if not ((right - left) > RESPONSE_CLOSE * np.abs(right)).any():
+            break
+    return np.asarray(0.5 * (left + right))

@@ -29,6 +29,14 @@ class Quadratic:
     def derivative(self, x: Floats) -> Floats:
         return np.asarray(self.a * (x - self.c))
 
+    def second(self, x: Floats) -> Floats:
+        """f'' = a."""
+        return np.asarray(np.broadcast_to(self.a, x.shape))
+
+    def response(self, weight: Floats, level: Floats, guess: Floats) -> Floats:
+        """The x with x + weight f'(x) = level, before the box."""
+        return np.asarray((level + weight * self.a * self.c) / (1.0 + weight * self.a))
+
     def curvature(self) -> tuple[Floats, Floats]:
         return self.a, self.a
 

@@ -1,8 +1,6 @@
-"""Bounds that the run is held against (docs/train.md, 3.6). Functions of numbers, so that tests can drive both sides."""
+"""Eigenvalues of a network that may change: the worst over its graphs."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -13,22 +11,6 @@ from equipoise.train.topology import Topology
 from equipoise.train.weights import edge_weights
 
 TOPOLOGIES_LOOKED_AT = 8  # of a periodic network, for exact eigenvalues; the rest and fresh ones by row sums
-
-
-def step_limit(top_eigenvalue: float, rho: float = 0.0) -> float:
-    """CPU flows descend while step < 2 e^(-rho/2) / lambda_max(L H)."""
-    return 2.0 * math.exp(-rho / 2) / top_eigenvalue if top_eigenvalue > 0 else math.inf
-
-
-def alpha_limit(step: float, top_eigenvalue: float, smoothness: float) -> float:
-    """Learning is stable (Euler, equal Hessians) iff step alpha h < (2 - step lambda_max)^2 / 2; 0 if mixing is not."""
-    left = 2.0 - step * top_eigenvalue
-    return left * left / (2.0 * step * smoothness) if left > 0 else 0.0
-
-
-def paper_alpha(second_eigenvalue: float, smoothness: float) -> float:
-    """|lambda_2| / L: the paper's sufficient bound, up to its factor; slow, not a boundary."""
-    return abs(second_eigenvalue) / smoothness
 
 
 def top_eigenvalue(network: Network, weights: str, curvature: Floats | None = None) -> float:

@@ -1,0 +1,128 @@
+"""What `equipoise train analyse` does: everything theory says of a configuration, one line a quantity, without a run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from equipoise import __version__
+from equipoise.cli.run_folder import to_json
+from equipoise.cli.train_config import TrainConfig, build
+from equipoise.train.theory.analysis import Analysis, analyse, sweep
+
+
+def run_analyse(config: TrainConfig, *, quiet: bool, swept: bool) -> None:
+    """Analyse and print a table, or JSON; with a second table over alpha if asked for."""
+    settings: dict[str, Any] = json.loads(config.model_dump_json(exclude_none=True))
+    job = build(config)
+    found = analyse(job.problem, job.network, job.method, target=config.target)
+    rows = sweep(job.problem, job.network, job.method) if swept else None
+    if quiet:
+        result = found.as_dict() | ({} if rows is None else {"sweep": rows})
+        print(to_json({"verb": "train analyse", "version": __version__, "config": settings, "result": result}))
+        return
+    console = Console()
+    console.print(Text(job.network.description, style="bold"))
+    console.print(analysis_table(found))
+    if rows is not None:
+        console.print(sweep_table(rows, found))
+
+
+def analysis_table(found: Analysis) -> Table:
+    """One line a quantity: its value and what it means."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("quantity", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("meaning", overflow="fold")
+    for name, value, meaning in _lines(found):
+        table.add_row(name, value, meaning)
+    return table
+
+
+def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
+    """Spectral radius of a round, and the largest real part in continuous time, over alpha; unstable ones in red."""
+    table = Table(
+        title=f"alpha at step {found.step:.4g}, on the graph that crosses first", title_justify="left",
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
+    )  # fmt: skip
+    for head in ("alpha", "radius of a round", "real part in time", ""):
+        table.add_column(head, justify="left" if not head else "right", no_wrap=True)
+    crossed = False
+    for row in rows:
+        at = not crossed and row["radius"] >= 1.0 - 1e-9
+        crossed = crossed or at
+        radius, real = f"{row['radius']:.6f}", f"{row['abscissa']:.3g}"
+        table.add_row(
+            f"{row['alpha']:.4g}", f"[red]{radius}[/]" if crossed else radius,
+            f"[red]{real}[/]" if row["abscissa"] > 1e-9 else real, "rounds become unstable here" if at else "",
+        )  # fmt: skip
+    return table
+
+
+def _lines(found: Analysis) -> Iterator[tuple[str, str, str]]:
+    """Name, value and meaning of what is there."""
+    if found.graphs is None:
+        graphs = "each round has another graph; numbers are of the first few"
+    else:
+        graphs = "one graph" if found.graphs == 1 else f"mean of {found.graphs} graphs taken in turn"
+    yield "nodes", f"{found.nodes:,}", "computing centres"
+    yield "edges", _number(found.edges), graphs
+    yield "degrees", f"{found.smallest_degree} to {found.largest_degree}", "neighbours of a centre"
+    yield from _noted(found, "diameter", "diameter", "hops between the farthest two")
+    if found.rho > 0:
+        yield (
+            "sector",
+            f"{found.sector_low:.4f} to {found.sector_high:.4f}",
+            f"heard value / true value, at rho {found.rho:g}",
+        )
+    if found.rho > 0 and found.rho_limit is not None:
+        yield "rho limit", _number(found.rho_limit), "2 ln 2: coarser innovation codes need not settle"
+    yield "bits a number", str(found.bits_a_number), "on the wire"
+    yield "bits a round", _number(found.bits_a_round), "over all links; boxes and first contact come on top"
+    yield "step", _number(found.step), "chosen, of consensus and CPU flows"
+    if found.cpu_top is not None:
+        yield "lambda_max(L H)", _number(found.cpu_top), "of prices: Laplacian times steepest curvature"
+        yield "step limit", _number(found.cpu_step_limit), "CPU flows descend below it: 2 e^(-rho/2) / lambda_max(L H)"
+        for delay, limit in found.delay_limits.items():
+            rounds = "1 round" if delay == 1 else f"{delay} rounds"
+            yield f"step limit, delay {delay}", _number(limit), f"with prices {rounds} old, no momentum"
+        yield from _noted(found, "cpu_rounds", "CPU rounds", f"predicted, to a gap of {found.target:g}")
+    if found.parameters is not None:
+        yield "parameters", f"{found.parameters:,}", "of the model"
+        yield "lambda_2", _number(found.mixing_second), "of mixing: how fast centres agree"
+        yield "lambda_max", _number(found.mixing_top), "of mixing"
+        yield "L", _number(found.smoothness), "largest curvature of a centre's loss"
+        yield from _noted(found, "convexity", "convexity", "smallest curvature of the sum of losses")
+        yield from _noted(found, "conditioning", "conditioning", "largest / smallest curvature of the sum")
+        yield "alpha", _number(found.alpha), "chosen, of the descent along the tracked gradient"
+        yield "alpha limit", _number(found.alpha_limit), "(2 - step lambda_max)^2 / (2 step L): safe for convex losses"
+        yield from _noted(found, "crossing_alpha", "alpha crossing", "where rounds without momentum become unstable")
+        yield from _noted(found, "crossing_alpha_in_time", "crossing in time", "where the paper's equations do")
+        yield "paper's alpha", _number(found.paper_alpha), "lambda_2 / L: sufficient and slow, not a boundary"
+        yield from _noted(found, "learning_rounds", "learning rounds", f"predicted, to a gap of {found.target:g}")
+
+
+def _noted(found: Analysis, field: str, name: str, meaning: str) -> Iterator[tuple[str, str, str]]:
+    """A quantity that may have no number, or a remark on where it comes from."""
+    value, note = getattr(found, field), found.notes.get(field)
+    if value is None or not math.isfinite(value):
+        yield name, "-" if value is None else "never", note or meaning
+    else:
+        shown = f"{math.ceil(value):,}" if field.endswith("rounds") else _number(value)
+        yield name, shown, meaning + (f" ({note})" if note else "")
+
+
+def _number(value: float | None) -> str:
+    """Four digits; whole numbers stay whole."""
+    if value is None:
+        return "-"
+    if not math.isfinite(value):
+        return "none"
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1e4 else f"{value:.4g}"

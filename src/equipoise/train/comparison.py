@@ -1,0 +1,273 @@
+"""Entrants side by side on the same instances: at equal rounds, at equal bits, and to a target.
+
+Judged by the relative distance |x - x*| / |x(0) - x*|, which a method that breaks the budget cannot cheat.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.train import baselines
+from equipoise.train.arrays import Floats
+from equipoise.train.baselines.track import Entrant, Track
+from equipoise.train.network import Network
+from equipoise.train.problem import Problem
+
+Instance = tuple[Problem, Network]
+Source = Problem | Callable[[int], Instance]
+Progress = Callable[..., None]
+
+OURS = "Ours"
+ARRIVED = 1e-9  # distances below it all count as this: what is left there is rounding
+RESAMPLES = 2000  # of the bootstrap
+CHECKPOINTS = (0.05, 0.1, 0.25, 0.5, 1.0)  # of the rounds
+TARGETS = (1e-3, 1e-6)
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+def compare(
+    problem: Source,
+    network: Network | None = None,
+    entrants: Sequence[str | Entrant] | None = None,
+    *,
+    rounds: int = 200,
+    seeds: int = 20,
+    first_seed: int = 0,
+    targets: Sequence[float] = TARGETS,
+    every: int = 1,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Every entrant plays every instance.
+
+    problem    a Problem (then `network` too: one instance), or a function from a seed to (problem, network)
+    entrants   names of `baselines.ALL`, or objects with a name and play(); all that do not refuse, unless given
+    targets    relative distances to which rounds and bits are counted
+    progress   told (done, total) after every play
+    """
+    for name, value in (("rounds", rounds), ("seeds", seeds), ("every", every)):
+        if not (isinstance(value, numbers.Integral) and value >= 1):
+            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+    drawn, numbers_of = _instances(problem, network, seeds, first_seed)
+    if min(net.n for _, net in drawn) < 2:
+        raise InputError("a comparison needs at least 2 nodes: one alone has nobody to share with")
+    players = _players(entrants, drawn[0])
+    tracks: dict[str, list[Track]] = {player.name: [] for player in players}
+    for k, (one, net) in enumerate(drawn):
+        for j, player in enumerate(players):
+            tracks[player.name].append(player.play(one, net, rounds, every))
+            if progress is not None:
+                progress(k * len(players) + j + 1, len(drawn) * len(players))
+    return Comparison(tuple(players), tuple(numbers_of), rounds, tuple(targets), tuple(drawn), tracks)
+
+
+def _instances(problem: Source, network: Network | None, seeds: int, first: int) -> tuple[list[Instance], list[int]]:
+    if isinstance(problem, Problem):
+        if network is None:
+            raise InputError("compare(problem, network): a problem needs its network; or pass a function of a seed")
+        return [(problem, network)], [first]
+    if not callable(problem):
+        raise InputError(f"compare takes a Problem or a function from a seed to one, not {type(problem).__name__}")
+    if network is not None:
+        raise InputError("a function of a seed brings its own networks: drop the network")
+    chosen = list(range(first, first + seeds))
+    return [problem(seed) for seed in chosen], chosen
+
+
+def _players(entrants: Sequence[str | Entrant] | None, instance: Instance) -> list[Entrant]:
+    if entrants is None:
+        able = [one() for one in baselines.CLASSES]
+        return [one for one in able if not refusal(one, *instance)]
+    found = [baselines.named(one) if isinstance(one, str) else one for one in entrants]
+    names = [one.name for one in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or not found:
+        raise InputError(f"two entrants are called {twice!r}: give one another name" if found else "no entrants given")
+    return found
+
+
+def refusal(entrant: Any, problem: Problem, network: Network) -> str | None:
+    """Why an entrant cannot play this instance, where it says so beforehand."""
+    ask = getattr(entrant, "refuses", None)
+    return None if ask is None else ask(problem, network)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """All tracks, and the tables made from them. `reference` is ours if it takes part, else the first entrant."""
+
+    entrants: tuple[Entrant, ...]
+    seeds: tuple[int, ...]
+    rounds: int
+    targets: tuple[float, ...]
+    instances: tuple[Instance, ...]
+    tracks: dict[str, list[Track]]  # by name, a track per seed
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.tracks)
+
+    @property
+    def reference(self) -> str:
+        return OURS if OURS in self.tracks else self.names[0]
+
+    @property
+    def checkpoints(self) -> list[int]:
+        """Rounds at which tables look."""
+        return sorted({max(1, round(part * self.rounds)) for part in CHECKPOINTS})
+
+    @cached_property
+    def telling(self) -> int:
+        """The last checkpoint before the reference has arrived in most seeds, where there is still a race to see."""
+        open_ones = [k for k in self.checkpoints if np.median(self.after_rounds(self.reference, k)) > ARRIVED]
+        return max(open_ones, default=self.checkpoints[0])
+
+    def after_rounds(self, name: str, number: int, measure: str = "distance") -> Floats:
+        """The measure after so many rounds, one number per seed."""
+        return np.array([track.at_round(number, measure) for track in self.tracks[name]])
+
+    def after_bits(self, name: str, number: int, measure: str = "distance", payer: str | None = None) -> Floats:
+        """The measure with the bits that the payer (the reference) had spent after so many rounds, per seed."""
+        budgets = [track.at_round(number, "bits") for track in self.tracks[payer or self.reference]]
+        return np.array([t.at_bits(bits, measure) for t, bits in zip(self.tracks[name], budgets, strict=True)])
+
+    def needed(self, name: str, target: float, column: str = "round") -> Floats:
+        """Rounds, bits or messages until the distance stays below the target, per seed; infinite where it never does."""
+        return np.array([track.first(target, column) for track in self.tracks[name]])
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per protocol, checkpoint and entrant: the distance over seeds, and how often the reference is nearer."""
+        return [
+            self._row(protocol, number, name)
+            for protocol in ("rounds", "bits") for number in self.checkpoints for name in self.names
+        ]  # fmt: skip
+
+    def _row(self, protocol: str, number: int, name: str) -> dict[str, Any]:
+        look = self.after_rounds if protocol == "rounds" else self.after_bits
+        distance, own = look(name, number), look(self.reference, number)
+        low, high = median_interval(distance)
+        return {
+            "protocol": protocol,
+            "checkpoint": number,
+            "entrant": name,
+            "distance": finite(float(np.median(distance))),
+            "distance_low": finite(low),
+            "distance_high": finite(high),
+            "distance_mean": finite(geometric_mean(distance)),
+            "gap": finite(float(np.median(look(name, number, "relative_gap")))),
+            "bits": float(np.median(look(name, number, "bits"))),
+            "messages": float(np.median(look(name, number, "messages"))),
+            "violation": float(np.max(look(name, number, "violation"))),
+            "reference_better": None if name == self.reference else better_share(own, distance),
+            "reference_tied": None
+            if name == self.reference
+            else 1 - better_share(own, distance) - better_share(distance, own),
+        }
+
+    @cached_property
+    def summary(self) -> list[dict[str, Any]]:
+        """A row per entrant: what it needs to each target, and the worst it did to the constraints on the way."""
+        return [self._summary_row(name) for name in self.names]
+
+    def _summary_row(self, name: str) -> dict[str, Any]:
+        tracks = self.tracks[name]
+        row: dict[str, Any] = {
+            "entrant": name,
+            "largest_violation": max(t.largest_violation for t in tracks),
+            "largest_box_violation": max(t.largest_box_violation for t in tracks),
+            "diverged": sum(t.diverged for t in tracks),
+        }
+        for target in self.targets:
+            reached = self.needed(name, target)
+            row[f"reached_{target:g}"] = float(np.isfinite(reached).mean())
+            for column in ("round", "bits", "messages"):
+                row[f"{column}_to_{target:g}"] = finite(float(np.median(self.needed(name, target, column))))
+        return row
+
+    def band(self, name: str, axis: str, places: Floats, measure: str = "distance") -> Floats:
+        """Quartiles over seeds of the measure at these rounds or bits: three rows, the median in the middle."""
+        look = Track.at_round if axis == "rounds" else Track.at_bits
+        values = np.array([[look(track, place, measure) for place in places] for track in self.tracks[name]])
+        return np.asarray(np.quantile(values, QUARTILES, axis=0, method="nearest"))
+
+    def table(self) -> str:
+        """Plain text: the telling checkpoint, the targets and the violations."""
+        last = {(row["protocol"], row["entrant"]): row for row in self.rows if row["checkpoint"] == self.telling}
+        heads = ["entrant", f"after {self.telling} rounds", f"at {self.reference}' bits"]
+        heads += [f"rounds to {target:g}" for target in self.targets] + [f"bits to {self.targets[-1]:g}"]
+        heads += ["budget off by", "box off by", f"{self.reference} nearer: rounds", "bits"]
+        lines = [heads]
+        for row in self.summary:
+            rounds, bits = (last[protocol, row["entrant"]] for protocol in ("rounds", "bits"))
+            cells = [row["entrant"], _short(rounds["distance"]), _short(bits["distance"])]
+            cells += [_whole(row[f"round_to_{target:g}"]) for target in self.targets]
+            cells += [_whole(row[f"bits_to_{self.targets[-1]:g}"])]
+            cells += [_short(row["largest_violation"]), _short(row["largest_box_violation"])]
+            cells += [nearer(rounds), nearer(bits)]
+            lines.append(cells)
+        widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
+        padded = ([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines)
+        return "\n".join("  ".join(line) for line in padded)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as they stand in result.json; numbers that are not finite are None."""
+        prices = [tracks.optimum.price for tracks in self.tracks[self.reference]]
+        return {
+            "reference": self.reference,
+            "seeds": list(self.seeds),
+            "rounds": self.rounds,
+            "telling": self.telling,
+            "price": {"smallest": min(prices), "median": float(np.median(prices)), "largest": max(prices)},
+            "summary": self.summary,
+            "rows": self.rows,
+        }
+
+
+def median_interval(values: Floats) -> tuple[float, float]:
+    """A 95% bootstrap interval of the median over seeds; always the same resamples."""
+    if len(values) < 2:
+        return float(values[0]), float(values[0])
+    picks = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
+    low, high = np.quantile(np.median(values[picks], axis=1), (0.025, 0.975), method="nearest")
+    return float(low), float(high)
+
+
+def geometric_mean(values: Floats) -> float:
+    """Of distances, none below what counts as arrived; infinite if one is."""
+    if not np.isfinite(values).all():
+        return math.inf
+    return float(np.exp(np.mean(np.log(np.maximum(values, ARRIVED)))))
+
+
+def better_share(one: Floats, other: Floats) -> float:
+    """In which part of the seeds `one` is nearer; two that have arrived are equal."""
+    return float((np.maximum(one, ARRIVED) < np.maximum(other, ARRIVED)).mean())
+
+
+def finite(value: float) -> float | None:
+    """A number fit for JSON."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else "0" if value == 0 else f"{value:.1e}"
+
+
+def _whole(value: float | None) -> str:
+    return "never" if value is None else f"{value:,.0f}"
+
+
+def nearer(row: dict[str, Any]) -> str:
+    """In how many seeds the reference is nearer than this row's entrant: 80%, tie 20%."""
+    better, tied = row["reference_better"], row["reference_tied"]
+    if better is None:
+        return ""
+    return f"{100 * better:.0f}%" + (f", tie {100 * tied:.0f}%" if tied > 1e-9 else "")

@@ -1,0 +1,253 @@
+"""Everything theory says of one problem on one network, in plain numbers and without a run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import shortest_path
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import Floats
+from equipoise.train.method import Method
+from equipoise.train.models.model import Model
+from equipoise.train.network import Network
+from equipoise.train.problem import Problem
+from equipoise.train.steps import Steps, choose_steps, known_smoothness
+from equipoise.train.theory.bounds import delay_limit, innovation_limit, paper_alpha, sector
+from equipoise.train.theory.closed_loop import ClosedLoop, bend_at, convex_crossing, hessians, mixing
+from equipoise.train.theory.network import smallest_connectivity, top_eigenvalue
+from equipoise.train.theory.predict import (
+    DENSE_MODEL,
+    DENSE_STATE,
+    predict_cpu,
+    predict_learning,
+    rounds_looked_at,
+    total_curvature,
+)
+from equipoise.train.topology import Topology
+from equipoise.train.truth import optimal_model
+
+DIAMETER_NODES = 2000
+SPARSE_STATE = 20_000  # n m up to which the crossing is sought by Lanczos
+CROSSING_TOLERANCE = 1e-5  # relative
+DELAYS = (1, 2, 5)  # rounds
+SWEPT = (0.01, 1.5)  # of the crossing: where a sweep of alpha begins and ends
+TOO_LARGE = "not computed: too large"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """None where a half is absent, or where `notes` says why there is no number. Rounds are to `target`."""
+
+    nodes: int
+    graphs: int | None  # taken in turn; None where each round has a fresh one
+    edges: float  # mean over the graphs looked at
+    smallest_degree: int
+    largest_degree: int
+    diameter: int | None
+    target: float
+    rho: float
+    sector_low: float
+    sector_high: float
+    rho_limit: float | None
+    bits_a_number: int
+    bits_a_round: float
+    step: float
+    cpu_top: float | None = None
+    cpu_step_limit: float | None = None
+    delay_limits: dict[int, float] = field(default_factory=dict)
+    cpu_rounds: float | None = None
+    parameters: int | None = None
+    mixing_second: float | None = None
+    mixing_top: float | None = None
+    smoothness: float | None = None
+    convexity: float | None = None
+    conditioning: float | None = None
+    alpha: float | None = None
+    alpha_limit: float | None = None
+    paper_alpha: float | None = None
+    crossing_alpha: float | None = None
+    crossing_alpha_in_time: float | None = None
+    learning_rounds: float | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values fit for JSON; a number that is not finite becomes None."""
+        return {name: _finite(value) for name, value in asdict(self).items()}
+
+
+def analyse(problem: Problem, network: Network, method: Method | None = None, *, target: float = 1e-4) -> Analysis:
+    """Spectra, limits, chosen steps, bits and predicted rounds. Seconds, up to 1e5 nodes."""
+    method = Method() if method is None else method
+    if not 0 < target < 1:
+        raise InputError(f"target must be between 0 and 1, a part of the gap at the start, not {target!r}")
+    market, model = problem.market(problem.sized(network.n)), problem.model
+    smoothness = None if model is None else known_smoothness(model)
+    steps = choose_steps(market, smoothness, network, method)
+    notes: dict[str, str] = {}
+    found = _network(network, notes) | _channel(network, method, market is not None, model)
+    if market is not None:
+        top = top_eigenvalue(network, method.cpu_weights, market.curvature * method.curvature_factor)
+        predicted = predict_cpu(market, network, method, steps, target)
+        found |= {
+            "cpu_top": top,
+            "cpu_step_limit": steps.cpu_limit,
+            "delay_limits": {delay: delay_limit(delay, top) for delay in DELAYS},
+            "cpu_rounds": None if predicted is None else predicted.rounds,
+        }
+        if predicted is None:
+            notes["cpu_rounds"] = TOO_LARGE if network.n > 1 else "a node alone has nothing to negotiate"
+        else:
+            notes["cpu_rounds"] = predicted.how
+    if model is not None and smoothness is not None:
+        found |= _learning(model, smoothness, network, method, steps, target, notes)
+    return Analysis(target=target, step=steps.step, notes=notes, **found)
+
+
+def sweep(problem: Problem, network: Network, method: Method, points: int = 12) -> list[dict[str, float]]:
+    """Rows of alpha, the spectral radius of a round, and the largest real part in continuous time, to past the crossing.
+
+    On the graph that crosses first. Needs nodes x parameters of at most DENSE_STATE.
+    """
+    model = problem.model
+    if model is None:
+        raise InputError("a sweep of alpha needs a model: this problem has only CPU costs")
+    if network.n * model.size > DENSE_STATE:
+        raise InputError(
+            f"a sweep of alpha needs nodes x parameters of at most {DENSE_STATE}, not {network.n} x {model.size}: "
+            "take fewer nodes or a smaller model"
+        )
+    steps = choose_steps(problem.market(network.n), known_smoothness(model), network, method)
+    loops = _loops(model, network, method)
+    crossings = [loop.crossing(steps.step) for loop in loops]
+    loop, crossing = min(zip(loops, crossings, strict=True), key=lambda pair: pair[1])
+    if not 0 < crossing < math.inf:
+        raise InputError(f"no alpha is stable at step {steps.step:g}: lower it or use step auto")
+    low, high = SWEPT
+    alphas = np.unique(np.append(crossing * np.geomspace(low, high, points), crossing))
+    return [
+        {"alpha": float(alpha), "radius": loop.radius(alpha, steps.step), "abscissa": loop.abscissa(alpha)}
+        for alpha in alphas
+    ]
+
+
+def _network(network: Network, notes: dict[str, str]) -> dict[str, Any]:
+    graphs = [network.topology(k) for k in rounds_looked_at(network)]
+    diameter = None
+    if network.n <= DIAMETER_NODES and network.period is not None:
+        diameter = max(map(_diameter, graphs))
+    else:
+        notes["diameter"] = TOO_LARGE if network.n > DIAMETER_NODES else "not computed: every round has another graph"
+    return {
+        "nodes": network.n,
+        "graphs": network.period,
+        "edges": float(np.mean([g.edges for g in graphs])),
+        "smallest_degree": int(min(g.degree.min() for g in graphs)),
+        "largest_degree": int(max(g.degree.max() for g in graphs)),
+        "diameter": diameter,
+    }
+
+
+def _diameter(graph: Topology) -> int:
+    links = coo_array((np.ones(graph.edges), (graph.tails, graph.heads)), shape=(graph.n, graph.n))
+    return int(shortest_path(links.tocsr(), directed=False, unweighted=True).max())
+
+
+def _channel(network: Network, method: Method, costs: bool, model: Model | None) -> dict[str, Any]:
+    """Numbers on every directed link: a price, and a model and a tracker. Bits of boxes and of first contact come on top."""
+    quantizer = method.quantizer
+    low, high = sector(quantizer.rho, getattr(quantizer, "rounding", "nearest")) if quantizer.rho else (1.0, 1.0)
+    edges = float(np.mean([network.topology(k).edges for k in rounds_looked_at(network)]))
+    numbers = int(costs) + (0 if model is None else 2 * model.size)
+    return {
+        "rho": quantizer.rho,
+        "sector_low": low,
+        "sector_high": high,
+        "rho_limit": innovation_limit() if quantizer.mode == "innovation" else None,
+        "bits_a_number": quantizer.bits,
+        "bits_a_round": 2.0 * edges * numbers * quantizer.bits,
+    }
+
+
+def _learning(
+    model: Model,
+    smoothness: Floats,
+    network: Network,
+    method: Method,
+    steps: Steps,
+    target: float,
+    notes: dict[str, str],
+) -> dict[str, Any]:
+    second = smallest_connectivity(network, method.model_weights)
+    total = total_curvature(model)
+    convexity = total[0] if total is not None else model.convexity or None
+    conditioning = total[1] / total[0] if total is not None and total[0] > 0 else None
+    if total is None:
+        notes["convexity"] = "the ridge's, a lower bound" if convexity else TOO_LARGE
+        notes["conditioning"] = TOO_LARGE
+    elif conditioning is None:
+        notes["conditioning"] = "not finite: the sum of losses is flat in some direction"
+    predicted = predict_learning(model, network, method, steps, target, smoothness)
+    notes["learning_rounds"] = TOO_LARGE if predicted is None else predicted.how
+    return {
+        "parameters": model.size,
+        "mixing_second": second,
+        "mixing_top": top_eigenvalue(network, method.model_weights),
+        "smoothness": float(smoothness.max()),
+        "convexity": convexity,
+        "conditioning": conditioning,
+        "alpha": steps.alpha,
+        "alpha_limit": steps.alpha_limit,
+        "paper_alpha": paper_alpha(second, float(smoothness.max())),
+        "learning_rounds": None if predicted is None else predicted.rounds,
+    } | _crossings(model, network, method, steps, notes)
+
+
+def _crossings(
+    model: Model, network: Network, method: Method, steps: Steps, notes: dict[str, str]
+) -> dict[str, float | None]:
+    """The alpha at which rounds, and continuous time, become unstable: the first of the graphs looked at."""
+    if network.n * model.size <= DENSE_STATE:
+        loops = _loops(model, network, method)
+        in_time = math.inf
+        if np.linalg.eigvalsh(loops[0].hessians).min() < -1e-9 * np.abs(loops[0].hessians).max():
+            rounds = min(loop.crossing(steps.step) for loop in loops)
+            in_time = min(loop.crossing() for loop in loops)
+        else:
+            rounds = _convex(model, network, method, steps)
+        if in_time == math.inf:
+            notes["crossing_alpha_in_time"] = "every loss is convex, so every alpha is stable in continuous time"
+        return {"crossing_alpha": rounds, "crossing_alpha_in_time": in_time}
+    if network.n * model.size <= SPARSE_STATE:
+        place = "the optimum" if model.size <= DENSE_MODEL else "y = 0"
+        notes["crossing_alpha"] = f"taking every loss to be convex and as curved as at {place}"
+        notes["crossing_alpha_in_time"] = "if every loss is convex, every alpha is stable in continuous time"
+        return {"crossing_alpha": _convex(model, network, method, steps), "crossing_alpha_in_time": math.inf}
+    notes["crossing_alpha"] = notes["crossing_alpha_in_time"] = TOO_LARGE
+    return {"crossing_alpha": None, "crossing_alpha_in_time": None}
+
+
+def _convex(model: Model, network: Network, method: Method, steps: Steps) -> float:
+    at = optimal_model(model).parameters if model.size <= DENSE_MODEL else np.zeros(model.size)
+    bend = bend_at(model, at)
+    return min(
+        convex_crossing(
+            network, method.model_weights, bend, model.size, steps.step, round=k, tolerance=CROSSING_TOLERANCE
+        )
+        for k in rounds_looked_at(network)
+    )
+
+
+def _loops(model: Model, network: Network, method: Method) -> list[ClosedLoop]:
+    bent = hessians(model, optimal_model(model).parameters)
+    return [ClosedLoop(mixing(network, method.model_weights, k), bent) for k in rounds_looked_at(network)]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(each) for key, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
