@@ -88,7 +88,7 @@ def options_of(words):
     inner = getattr(command, "commands", {})
     if len(words) > 2 and words[2] in inner:
         command = inner[words[2]]
-    elif "compare" in inner:  # `place JOBS` is `place compare JOBS`
+    elif words[1] == "place":  # `place JOBS` is `place compare JOBS`
         command = inner["compare"]
     return {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
 

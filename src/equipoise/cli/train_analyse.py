@@ -54,9 +54,9 @@ def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
     )  # fmt: skip
     for head in ("alpha", "radius of a round", "real part in time", ""):
         table.add_column(head, justify="left" if not head else "right", no_wrap=True)
-    crossed = False
+    crossing, crossed = found.crossing_alpha or 0.0, False
     for row in rows:
-        at = not crossed and row["radius"] >= 1.0 - 1e-9
+        at = not crossed and row["alpha"] >= crossing * (1.0 - 1e-4)
         crossed = crossed or at
         radius, real = f"{row['radius']:.6f}", f"{row['abscissa']:.3g}"
         table.add_row(
@@ -87,12 +87,16 @@ def _lines(found: Analysis) -> Iterator[tuple[str, str, str]]:
     yield "bits a number", str(found.bits_a_number), "on the wire"
     yield "bits a round", _number(found.bits_a_round), "over all links; boxes and first contact come on top"
     yield "step", _number(found.step), "chosen, of consensus and CPU flows"
+    if found.inertia is not None:
+        yield "inertia", _number(found.inertia), "chosen, of the markets: stable whatever it is"
+        yield "market gap", _number(found.market_gap), "how far the slowest mode of prices moves in a round"
     if found.cpu_top is not None:
         yield "lambda_max(L H)", _number(found.cpu_top), "of prices: Laplacian times steepest curvature"
         yield "step limit", _number(found.cpu_step_limit), "CPU flows descend below it: 2 e^(-rho/2) / lambda_max(L H)"
         for delay, limit in found.delay_limits.items():
             rounds = "1 round" if delay == 1 else f"{delay} rounds"
             yield f"step limit, delay {delay}", _number(limit), f"with prices {rounds} old, no momentum"
+    if found.cpu_rounds is not None or "cpu_rounds" in found.notes:
         yield from _noted(found, "cpu_rounds", "CPU rounds", f"predicted, to a gap of {found.target:g}")
     if found.parameters is not None:
         yield "parameters", f"{found.parameters:,}", "of the model"

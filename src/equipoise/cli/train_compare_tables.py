@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from equipoise.report.words import NOTHING, number
-from equipoise.train.claim import CANDIDATES, CODES, EARLY, LATE, PROTOCOLS, RIVALS, Claim
+from equipoise.train.claim import CANDIDATES, CODES, EARLY, LATE, PROTOCOLS, Claim, verdict_words
 from equipoise.train.comparison import OURS, Comparison, nearer
 from equipoise.train.studies import Study
 
@@ -91,7 +91,7 @@ def uniform_table(claim: Claim) -> Table:
 
 
 def _verdict(found: dict[str, Any]) -> str:
-    return "[green]true[/]" if found["true"] else f"{len(RIVALS) - len(found['false_against'])} of {len(RIVALS)}"
+    return "[green]true[/]" if found["true"] else verdict_words(found)
 
 
 def _short(value: float | None) -> str:

@@ -11,7 +11,7 @@ from equipoise.report.train_compare_charts import charts_of, claim_charts, study
 from equipoise.report.words import NOTHING, count, number, scaled
 from equipoise.train import baselines
 from equipoise.train.baselines.track import Entrant
-from equipoise.train.claim import CANDIDATES, CLAIMED, PROTOCOLS, RIVALS, Claim
+from equipoise.train.claim import CANDIDATES, CLAIMED, PROTOCOLS, RIVALS, Claim, verdict_words
 from equipoise.train.comparison import Comparison, nearer
 from equipoise.train.studies import Study
 
@@ -66,7 +66,7 @@ def title(found: Comparison | Study | Claim, document: dict[str, Any]) -> str:
     if isinstance(found, Claim):
         true = sum(row["true"] for row in found.verdicts if row["candidate"] == CANDIDATES[0])
         rows = len(found.verdicts) // len(CANDIDATES)
-        said = f"the paper's code is more than 50% better than every rival in {true} of {rows} settings"
+        said = f"The paper's code is more than 50% better than every rival in {true} of {rows} settings"
         return f"{said}, ours in {sum(r['true'] for r in found.verdicts if r['candidate'] == CANDIDATES[1])}: {outcome}"
     if isinstance(found, Study):
         knob = {"rho": "How coarse a code", "density": "How dense a network", "alpha": "How large a step"}[found.name]
@@ -152,9 +152,7 @@ def _protocol_table(found: Comparison, styles: dict[str, Look], protocol: str) -
         here = next(row for row in rows if row["checkpoint"] == found.telling)
         body.append({"look": look, "cells": [*cells, nearer(here) or NOTHING]})
     what = "equal rounds" if protocol == "rounds" else f"equal bits: those {ours} had spent by then"
-    note = (
-        "Median relative distance over seeds with a 95% bootstrap interval; the last column counts "
-    )
+    note = "Median relative distance over seeds with a 95% bootstrap interval; the last column counts "
     note += "seeds; distances below 1e-9 are a tie."
     return {"key": f"equal-{protocol}", "title": f"At {what}", "heads": heads, "rows": body, "note": note}
 
@@ -223,7 +221,7 @@ def _claim_tables(claim: Claim) -> list[Table]:
                     continue
                 place = (row["protocol"], row["price"], boxes, candidate)
                 cells = [_claim_cell(claim.cell(*place, rival)) for rival in rivals]
-                said = "TRUE" if row["true"] else f"false against {len(row['false_against'])}"
+                said = verdict_words(row)
                 body.append(
                     {"look": None, "name": f"{row['protocol']}, price {row['price']:g}", "cells": [*cells, said]}
                 )
@@ -232,7 +230,8 @@ def _claim_tables(claim: Claim) -> list[Table]:
                 "Median improvement over each rival in %, and in how many % of the instances it is better. The verdict "
             )
             note += (
-                f"asks for more than {CLAIMED:.0f}% over all six existing methods; the last rival is not one of them."
+                f"asks for more than {CLAIMED:.0f}% over all six existing methods; the last rival is not one of them. "
+                "Never: it does not get to the target in most instances, and the rival does."
             )
             tables.append(
                 {"key": f"{candidate}-{boxes}", "title": f"{name}, {where}", "heads": heads, "rows": body, "note": note}
@@ -248,16 +247,15 @@ def _verdict_table(claim: Claim, candidate: str) -> Table:
     body = []
     for protocol, boxes in dict.fromkeys(key[:2] for key in found):
         rows = [found[protocol, boxes, level] for level in levels]
-        cells = [
-            "TRUE" if row["true"] else f"{len(RIVALS) - len(row['false_against'])} of {len(RIVALS)}" for row in rows
-        ]
+        cells = [verdict_words(row) for row in rows]
         body.append({"look": None, "name": f"{protocol}, {'boxes' if boxes else 'no boxes'}", "cells": cells})
     return {
         "key": f"verdict-{candidate}",
         "title": f"{label_of(baselines.named(candidate))}: more than 50% better than existing CPU scheduling?",
         "heads": [f"price {level:g}" for level in levels],
         "rows": body,
-        "note": "TRUE: the median improvement is above 50% over all six existing methods; else over how many of them.",
+        "note": "true: the median improvement is above 50% over all six existing methods; else over how many of them, "
+        "and with how many it ties because both have arrived (1e-9).",
     }
 
 
@@ -280,5 +278,7 @@ def _code_table(claim: Claim) -> Table:
 
 def _claim_cell(cell: dict[str, Any]) -> str:
     gain = cell["improvement"]
+    if cell["neither"] > 0.5:
+        return "neither"
     shown = "never" if gain is None else "< −999" if gain < WORST_SHOWN else f"{gain:.0f}".replace("-", "−")
     return f"{shown} ({100 * cell['better']:.0f})"

@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.links import Round
-from equipoise.train.quantize import EXACT, FLOAT_BITS, Coder, Quantizer, decode_one, encode_one
+from equipoise.train.quantize import EXACT, FLOAT_BITS, Coder, Quantizer, decode_one, encode_one, uniform_coder
 
 # A code beyond the range makes the link's unit this much larger from the next message on; both ends see the code.
 ZOOM = 64.0
@@ -39,7 +39,7 @@ class Channel:
         # Edge mode quantises differences where the flow is made (allocate, learn): its messages pass as they are.
         self.edge_coder = self.coder if quantizer.mode == "edge" else None
         if quantizer.mode == "edge":
-            self.coder = Coder(EXACT, 1.0, 0, 0, np.zeros(1))
+            self.coder = uniform_coder(EXACT, 1.0, 0)
         self.behaviour = INNOVATION if quantizer.mode == "innovation" else NODE
         self.heard = np.zeros((slots, width))
         self.unit = np.ones((slots, parts))
@@ -69,6 +69,18 @@ class Channel:
             self.coder, self.behaviour, self.bits, self.ratio, values, round.slots, round.senders, repeats,
             self.sharpness, self.pace, number, self.heard, self.unit, self.met, self.last, self.bits_sent, self.tally,
         )  # fmt: skip
+
+    def repeats(self, degree: Ints) -> Ints:
+        """Codes a number for hosts of so many neighbours; 0 stands for the number itself.
+
+        A host's rounding error comes back to it once for every neighbour: the more it has, the finer it speaks.
+        """
+        if self.coder.kind == EXACT:
+            return ONCE
+        if self.sharpness == 0.0:
+            return np.zeros(1, dtype=np.int64)
+        times = np.maximum(np.ceil(np.log(degree + 1.0) / self.sharpness), 1).astype(np.int64)
+        return np.where(times * self.bits > FLOAT_BITS, 0, times)
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""

@@ -106,6 +106,8 @@ def _cell(
         "rival": rival,
     }
     cell |= {"improvement": finite(float(np.median(gains))), "better": float((gains > 0).mean())}
+    cell["tied"] = float((np.isfinite(other) & (gains == 0)).mean())  # both have arrived
+    cell["neither"] = float((np.isinf(one) & np.isinf(other)).mean())  # gets to the target
     if not protocol.endswith(f"to {TARGET:g}"):
         gap, other_gap = (_measured(found, protocol, candidate, name, "relative_gap") for name in (candidate, rival))
         cell["gap_improvement"] = finite(float(np.median(improvement(gap, other_gap, ARRIVED**2))))
@@ -134,8 +136,17 @@ def improvement(one: Floats, other: Floats, arrived: float = ARRIVED) -> Floats:
 
 
 def _verdict(cells: list[dict[str, Any]], protocol: str, level: float, boxes: bool, candidate: str) -> dict[str, Any]:
-    """True only if the median improvement is above 50% over every rival; else who stands in the way."""
+    """True only if the median improvement is above 50% over every rival; else who stands in the way, and who ties."""
     row = {"protocol": protocol, "price": level, "boxes": boxes, "candidate": candidate}
     here = [cell for cell in cells if all(cell[key] == value for key, value in row.items()) and cell["rival"] in RIVALS]
     against = [cell["rival"] for cell in here if not (cell["improvement"] or -math.inf) > CLAIMED]
-    return {**row, "true": not against, "false_against": against}
+    tied = [cell["rival"] for cell in here if cell["rival"] in against and cell["tied"] > 0.5]
+    return {**row, "true": not against, "false_against": against, "tied_with": tied}
+
+
+def verdict_words(verdict: dict[str, Any]) -> str:
+    """true, or over how many rivals it is, and with how many it ties because both have arrived: 4/6, 2 tie."""
+    if verdict["true"]:
+        return "true"
+    won, tied = len(RIVALS) - len(verdict["false_against"]), len(verdict["tied_with"])
+    return f"{won}/{len(RIVALS)}" + (f", {tied} tie" if tied else "")

@@ -60,6 +60,18 @@ class Round:
             self._weights[kind] = edge_weights(kind, self.topology, curvature)
         return self._weights[kind]
 
+    @cached_property
+    def trust(self) -> Floats:
+        """1 / (degree + 1): what a node gives to each meeting around it."""
+        return np.asarray(1.0 / (self.topology.degree + 1.0))
+
+    def entry_weights(self, kind: str) -> Floats:
+        """The same per entry of the neighbours' lists."""
+        name = f"{kind} by entry"
+        if name not in self._weights:
+            self._weights[name] = self.weights(kind)[self.neighbours.edge]
+        return self._weights[name]
+
 
 @dataclass(frozen=True, eq=False)
 class LinkBits:

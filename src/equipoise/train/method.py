@@ -14,11 +14,6 @@ WEIGHTS = ("curvature", "laplacian", "metropolis")
 
 AUTO_STEP = 0.6  # of the limit of curvature and Metropolis weights, times e^(-rho/2) (docs/train.md, 3.7)
 AUTO_DESCENT = 0.3  # step * alpha * max L_i, times e^(-rho/2); 0.2 took a fifth more rounds
-STATIC_CAP, SWITCHING_CAP = (
-    0.9,
-    0.5,
-)  # of the node momentum where nothing is known of the conditioning (docs/train.md, 3.7)
-LARGEST_CAP = 0.99
 PENALTY = 10.0  # the paper's box penalty, in curvatures
 
 
@@ -30,8 +25,7 @@ class Method:
     alpha   of the descent along the tracked gradient: y moves by step * alpha * z; "auto" needs max L_i, by flooding
     box     "price": flux limiter and a price for full nodes (exact); "limit": the limiter alone (stalls where full
             nodes separate the network); "penalty": the paper's, which leaves the box
-    cap     upper bound of the node momentum; "auto" follows the model's conditioning where its ridge tells it, else is
-            0.9 on static networks and 0.5 where neighbours change
+    cap     momentum of the averaged models; "auto" follows the model's conditioning where its ridge tells it
     """
 
     quantizer: Quantizer = field(default_factory=LogQuantizer)
@@ -83,9 +77,18 @@ class Method:
     @property
     def by_markets(self) -> bool:
         """Whether nodes make markets among their neighbours; else CPU flows along edges, as in the paper (Method.paper,
-        messages node by node or edge by edge, no momentum, weights of one's own, or another rule for boxes)."""
+        messages node by node or edge by edge, no momentum, a step or weights of one's own, another rule for boxes)."""
+        return self._ours and self.box == "price" and self.cpu_weights == "curvature"
+
+    @property
+    def by_meetings(self) -> bool:
+        """Whether models are averaged over neighbourhoods; else models and trackers mix along edges, as in the paper."""
+        return self._ours and self.alpha == "auto" and self.model_weights == "metropolis"
+
+    @property
+    def _ours(self) -> bool:
         exact = self.quantizer.mode == "innovation" or isinstance(self.quantizer, Exact)
-        return exact and self.momentum and self.box == "price" and self.cpu_weights == "curvature" and self.step == "auto"
+        return exact and self.momentum and self.step == "auto" and self.name != "paper"
 
     @property
     def limits_boxes(self) -> bool:

@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.compiled import kernel
+from equipoise.compiled import float_bits, kernel
 from equipoise.errors import InputError, unknown_name
-from equipoise.train.arrays import Floats, Ints
+from equipoise.train.arrays import AnyArray, Floats, Ints
 
 Mode = Literal["innovation", "edge", "node"]
 MODES = ("innovation", "edge", "node")
@@ -30,34 +30,58 @@ MODES = ("innovation", "edge", "node")
 INNOVATION_RANGE = (1e-12, 64.0)
 ABSOLUTE_RANGE = (1e-6, 1e6)
 FLOAT_BITS = 64
+MOST_BITS = 22  # of a log code: finer than a millionth is what Exact() is for
 
-EXACT, UNIFORM, LOG_NEAREST, LOG_FLOOR = 0, 1, 2, 3
+EXACT, UNIFORM, LOG = 0, 1, 2
 
 
 class Coder(NamedTuple):
-    """A quantiser as the kernels see it."""
+    """A quantiser as the kernels see it. A log coder finds a code by table: the top bits of a float name a narrow bin,
+    the bin the code at its lower end, and comparing with the next border settles the rest."""
 
     kind: int
     spacing: float  # rho of a log coder, step of a uniform one
-    lowest: int  # ln(smallest level) / rho
     top: int  # the largest code
     levels: Floats  # value of code k >= 0 (log only; levels[0] = 0)
+    borders: Floats  # the smallest size that has code k (log only; borders[0] = 0, the last is infinite)
+    shift: int  # bits of a float below those that name its bin
+    first_bin: int
+    bins: AnyArray  # code at the lower end of each bin
+
+
+def uniform_coder(kind: int, spacing: float, top: int) -> Coder:
+    """One without tables."""
+    return Coder(kind, spacing, top, np.zeros(1), np.zeros(1), 0, 0, np.zeros(1, dtype=np.int32))
+
+
+def log_coder(rho: float, lowest: int, top: int, rounding: str) -> Coder:
+    """Levels exp(rho (lowest + k - 1)) of codes k = 1..top, and one above for what saturates."""
+    codes = np.arange(top + 2)
+    levels = np.exp(rho * (lowest + codes - 1.0))
+    borders = np.exp(rho * (lowest + codes - (1.5 if rounding == "nearest" else 1.0)))
+    levels[0] = borders[0] = 0.0
+    borders = np.append(borders, np.inf)
+    kept_bits = max(0, math.ceil(-math.log2(math.expm1(rho))))  # bins narrower than cells: at most one border in each
+    shift = 52 - kept_bits
+    edges = borders[1:-1].view(np.int64) >> shift
+    starts = (np.arange(edges[0], edges[-1] + 1) << shift).view(np.float64)
+    bins = np.searchsorted(borders[:-1], starts, side="right") - 1
+    return Coder(LOG, rho, top, levels, borders, shift, int(edges[0]), bins.astype(np.int32))
 
 
 @kernel
 def encode_one(coder: Coder, value: float) -> int:
     """The code of one value; beyond the range it is `top` + 1 with the value's sign, for the caller to count."""
     size = abs(value)
-    if size == 0.0:
-        return 0
-    if coder.kind == UNIFORM:
-        position = np.floor(size / coder.spacing + 0.5)
-    elif coder.kind == LOG_NEAREST:
-        position = np.floor(math.log(size) / coder.spacing + 0.5) - coder.lowest + 1
+    if coder.kind == LOG:
+        place = (float_bits(size) >> coder.shift) - coder.first_bin
+        if place < 0:
+            return 0
+        code = int(coder.bins[place]) if place < len(coder.bins) else coder.top + 1
+        code += size >= coder.borders[code + 1]
     else:
-        position = np.floor(math.log(size) / coder.spacing) - coder.lowest + 1
-    # Written so that a value that is not a number counts as beyond the range.
-    code = (int(position) if position > 0.0 else 0) if position <= coder.top else coder.top + 1
+        position = np.floor(size / coder.spacing + 0.5)  # not a number counts as beyond the range
+        code = int(position) if position <= coder.top else coder.top + 1
     return code if value > 0 else -code
 
 
@@ -124,7 +148,7 @@ class Exact(Quantizer):
     bits: int = FLOAT_BITS
 
     def coder(self) -> Coder:
-        return Coder(EXACT, 1.0, 0, 0, np.zeros(1))
+        return uniform_coder(EXACT, 1.0, 0)
 
     def __call__(self, values: ArrayLike) -> Floats:
         return np.array(values, dtype=np.float64)
@@ -151,7 +175,7 @@ class UniformQuantizer(Quantizer):
         return self.largest / float(2 ** (self.bits - 1) - 1)
 
     def coder(self) -> Coder:
-        return Coder(UNIFORM, self.step, 0, 2 ** (self.bits - 1) - 1, np.zeros(1))
+        return uniform_coder(UNIFORM, self.step, 2 ** (self.bits - 1) - 1)
 
 
 @dataclass(frozen=True)
@@ -178,7 +202,7 @@ class LogQuantizer(Quantizer):
             raise unknown_name("rounding", str(self.rounding), ("nearest", "floor"))
         if not 0 < self.range[0] < self.range[1] < math.inf:
             raise InputError(f"LogQuantizer needs 0 < smallest < largest, not {self.range[0]:g} and {self.range[1]:g}")
-        if self.bits > 32:
+        if self.bits > MOST_BITS:
             raise InputError(
                 f"LogQuantizer with rho={self.rho:g} needs {self.bits} bits: raise rho or narrow the range"
             )
@@ -201,11 +225,7 @@ class LogQuantizer(Quantizer):
 
     def coder(self) -> Coder:
         lowest = round(math.log(self.range[1]) / self.rho) - self.cells
-        # One level above the range, so that a saturated code can be clipped after it was counted.
-        levels = np.exp(self.rho * (lowest + np.arange(-1, self.cells + 2)))
-        levels[0] = 0.0
-        kind = LOG_NEAREST if self.rounding == "nearest" else LOG_FLOOR
-        return Coder(kind, float(self.rho), lowest, self.cells + 1, levels)
+        return log_coder(float(self.rho), lowest, self.cells + 1, self.rounding)
 
 
 def _check_mode(mode: str) -> None:

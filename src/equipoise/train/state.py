@@ -14,15 +14,16 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from equipoise.errors import InputError
 from equipoise.train.allocate import Allocation
 from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.average import Averaging
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Channel, Tally
 from equipoise.train.learn import Learning
 from equipoise.train.links import LinkBits, Links, Round
-from equipoise.train.method import STATIC_CAP, SWITCHING_CAP, Method
+from equipoise.train.method import Method
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.overhead import Overhead
 from equipoise.train.problem import Market, Problem
-from equipoise.train.steps import StepWarning, auto_cap, choose_steps, known_smoothness
+from equipoise.train.steps import StepWarning, choose_steps, known_smoothness
 from equipoise.train.trade import Trading
 
 
@@ -45,13 +46,13 @@ class State:
         self.links = Links(network)
         self.links.round(0)
         smoothness = None if problem.model is None else known_smoothness(problem.model)
-        self.steps = choose_steps(self.market, smoothness, network, method)
+        self.steps = choose_steps(self.market, problem.model, smoothness, network, method)
         self.overhead = Overhead(self.links, method.cpu_weights == "curvature" and self.market is not None)
         if smoothness is not None and method.alpha == "auto":
             self.overhead.flood(smoothness, self.links, network)
         pairs, slots = self.links.pairs, self.links.slots
         self.allocation: Allocation | Trading | None = None
-        self.learning: Learning | None = None
+        self.learning: Averaging | Learning | None = None
         self.budget = 0
         if self.market is not None:
             if self.steps.inertia is not None:
@@ -64,29 +65,19 @@ class State:
             if method.limits_boxes:
                 _warn_of_locked_links(self.market, network)
         if problem.model is not None and self.steps.alpha is not None:
-            careful = STATIC_CAP if network.static else SWITCHING_CAP
-            cap = auto_cap(problem.model, careful, self.steps) if method.cap == "auto" else method.cap
             first = _first_models(problem.model, start, seed)
-            self.learning = Learning(
-                problem.model,
-                method,
-                self.steps,
-                cap=cap,
-                careful=min(cap, careful),
-                pairs=pairs,
-                slots=slots,
-                start=first,
-            )
-            self._calm = 1e12 * (1.0 + float(np.abs(self.learning.yz).max()))
+            half = Averaging if method.by_meetings else Learning
+            self.learning = half(problem.model, method, self.steps, slots=slots, start=first)
 
     def meet(self, number: int) -> Round:
         """Who is connected in this round; room is made for pairs that meet for the first time."""
         round = self.links.round(number)
         if self.links.per_link:
             pairs, slots = self.links.pairs, self.links.slots
-            for half in (self.allocation, self.learning):
-                if half is not None:
-                    half.grow(pairs, slots)
+            if self.allocation is not None:
+                self.allocation.grow(pairs, slots)
+            if self.learning is not None:
+                self.learning.grow(slots)
             self.overhead.grow(slots)
         self.overhead.advance(round, number)
         return round
@@ -95,11 +86,8 @@ class State:
         """One round of both halves; the name of what diverged, or None."""
         if self.allocation is not None and not self.allocation.advance(round, number):
             return "shares"
-        if self.learning is not None:
-            if not self.learning.advance(round, number):
-                return "models"
-            if not np.abs(self.learning.yz).max() < self._calm:
-                return "models"
+        if self.learning is not None and not self.learning.advance(round, number):
+            return "models"
         return None
 
     def rebudget(self, budget: float, round: Round) -> None:
@@ -128,6 +116,8 @@ class State:
             found["markets"] = self.allocation.markets
         if self.learning is not None:
             found["models"] = self.learning.channel
+        if isinstance(self.learning, Averaging):
+            found["meetings"] = self.learning.meetings
         return found
 
     def tallies(self) -> dict[str, Tally]:
@@ -146,6 +136,8 @@ class State:
             )
         if self.allocation is not None:
             parts["prices"] += int(self.allocation.amount_bits.sum()) + parts.pop("markets", 0)
+        if self.learning is not None:
+            parts["models"] += parts.pop("meetings", 0)
         return parts
 
     def _slot_bits(self) -> dict[str, AnyArray]:

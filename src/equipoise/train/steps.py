@@ -11,11 +11,17 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.train import theory
 from equipoise.train.arrays import Floats
-from equipoise.train.method import AUTO_DESCENT, AUTO_STEP, LARGEST_CAP, Method
+from equipoise.train.method import AUTO_DESCENT, AUTO_STEP, Method
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market
 from equipoise.train.spectrum import market_gap
+
+
+DESCENT = 2.2  # of the averages: steepness in units of L; below 2 they are not stable (docs/train.md, 3.7)
+SLOW_NETWORK = 0.3  # a network's slowest mode is damped as if curvatures were this part of L
+USUAL_MOMENTUM, SLOW_MOMENTUM = 0.7, 0.5
+LARGEST_CAP = 0.98
 
 
 class StepWarning(UserWarning):
@@ -30,6 +36,7 @@ class Steps:
     cpu_limit: float | None  # 2 e^(-rho/2) / lambda_max(L H)
     alpha: float | None
     alpha_limit: float | None  # (2 - step lambda_max)^2 / (2 step L)
+    momentum: float = 0.0  # beta of the averages
     inertia: float | None = None  # theta of the markets: stable whatever it is
 
     def worst(self) -> float:
@@ -51,19 +58,27 @@ def known_smoothness(model: Model) -> Floats:
     return smoothness
 
 
-def choose_steps(market: Market | None, smoothness: Floats | None, network: Network, method: Method) -> Steps:
+def choose_steps(
+    market: Market | None, model: Model | None, smoothness: Floats | None, network: Network, method: Method
+) -> Steps:
     """The steps, automatic or given, with their limits; a given one past its limit is warned about by name."""
     rho = method.quantizer.rho
     cpu_limit = mixing = inertia = None
+    gap = slowest_gap(network) if method.by_markets or method.by_meetings else 1.0
     if market is not None and method.by_markets:
-        inertia = market_inertia(network)
+        inertia = market_inertia(gap)
     elif market is not None:
         curvature = market.curvature * method.curvature_factor
         cpu_limit = theory.step_limit(theory.top_eigenvalue(network, method.cpu_weights, curvature), rho)
-    if smoothness is not None:
+    if smoothness is not None and not method.by_meetings:
         mixing = theory.top_eigenvalue(network, method.model_weights)
     step = _auto_step(cpu_limit, mixing, method) if method.step == "auto" else float(method.step)
     alpha = alpha_limit = None
+    momentum = 0.0
+    if model is not None and smoothness is not None and method.by_meetings:
+        L = float(smoothness.max())
+        alpha_limit = theory.meeting_limit(L)
+        alpha, momentum = meeting_steps(gap, L, method.sector, model, method.cap)
     if smoothness is not None and mixing is not None:
         L = float(smoothness.max())
         alpha_limit = theory.alpha_limit(step, mixing, L)
@@ -91,16 +106,28 @@ def choose_steps(market: Market | None, smoothness: Floats | None, network: Netw
             StepWarning,
             stacklevel=4,
         )
-    return Steps(step, cpu_limit, alpha, alpha_limit, inertia)
+    return Steps(step, cpu_limit, alpha, alpha_limit, momentum, inertia)
 
 
-def market_inertia(network: Network) -> float:
-    """theta = 1 / (2 sqrt(tau (1 - tau))): critical damping of the slowest mode (docs/train.md, 3.7); 1 where it is fast,
-    and where neighbours change, for then no mode lasts."""
-    if not network.static:
-        return 1.0
-    tau = max(0.5, 1.0 - market_gap(network.topology(0)))
-    return 1.0 / (2.0 * math.sqrt(tau * max(1.0 - tau, 1e-12)))
+def slowest_gap(network: Network) -> float:
+    """1 - tau of a static network; where neighbours change no mode lasts, and a half stands for fast."""
+    return min(0.5, market_gap(network.topology(0))) if network.static else 0.5
+
+
+def market_inertia(gap: float) -> float:
+    """theta = 1 / (2 sqrt(tau (1 - tau))): critical damping of the slowest mode of prices (docs/train.md, 3.7)."""
+    return 1.0 / (2.0 * math.sqrt((1.0 - gap) * max(gap, 1e-12)))
+
+
+def meeting_steps(gap: float, L: float, sector: float, model: Model, cap: float | str) -> tuple[float, float]:
+    """alpha and beta of the averages (docs/train.md, 3.7): below 1 / (2 L), smaller where the network is slow; momentum for
+    the conditioning k that a ridge guarantees, 1 - 2 / sqrt(k), else a usual one."""
+    steepness = L * max(DESCENT * sector, SLOW_NETWORK / (2.0 * math.sqrt(gap)))
+    usual = USUAL_MOMENTUM if steepness <= DESCENT * sector * L else SLOW_MOMENTUM
+    if cap != "auto":
+        return 1.0 / steepness, float(cap)
+    conditioning = model.nodes * steepness / model.convexity if model.convexity > 0 else 0.0
+    return 1.0 / steepness, max(usual, min(LARGEST_CAP, 1.0 - 2.0 / math.sqrt(max(conditioning, 4.0))))
 
 
 def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method) -> float:
@@ -111,11 +138,3 @@ def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method) ->
     if mixing is not None:
         choices.append(1.0 / method.sector if method.model_weights == "metropolis" else 1.0 / (mixing * method.sector))
     return AUTO_STEP * min(c for c in choices if math.isfinite(c)) if any(map(math.isfinite, choices)) else AUTO_STEP
-
-
-def auto_cap(model: Model, careful: float, steps: Steps) -> float:
-    """Momentum for the conditioning k that a ridge guarantees, 1 - 2/sqrt(k); a careful constant where there is none."""
-    if not model.convexity > 0 or steps.alpha is None:
-        return careful
-    conditioning = model.nodes / (steps.step * steps.alpha * model.convexity)
-    return max(careful, min(LARGEST_CAP, 1.0 - 2.0 / math.sqrt(max(conditioning, 4.0))))

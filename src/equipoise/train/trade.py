@@ -45,9 +45,6 @@ class Trading:
         self.amount_bits = np.zeros(links, dtype=np.int64)  # of cut amounts so far, per directed link
         self.limiter_bits = np.zeros(nodes, dtype=np.int64)
         self.cleared = np.zeros((nodes, 1))
-        # A market's rounding error lands on its maker, once for every neighbour: the more it has, the finer it speaks.
-        rho = method.quantizer.rho
-        self.fineness = -1.0 / math.log(max(1e-9, math.expm1(rho / 2))) if 0 < math.expm1(rho / 2) < 0.9 else np.inf
 
     def _steepness(self, x: Floats) -> Floats:
         steep = second(self.market.cost, x, self.market.lo, self.market.hi)
@@ -62,7 +59,7 @@ class Trading:
         spread = weight / (degree + 1)  # rho
         self.channel.exchange(self.prices, round, number)
         _clear(self.prices, self.channel.heard, spread, near, self.cleared)
-        self.markets.exchange(self.cleared, round, number, self._repeats(degree))
+        self.markets.exchange(self.cleared, round, number, self.markets.repeats(degree))
         planned = np.empty(len(near.node))
         level = self.excess + grid.floats(self.shares)
         largest = _plan(
@@ -98,13 +95,6 @@ class Trading:
             channel.restore({k.removeprefix(part): v for k, v in memory.items() if k.startswith(part)})
         for name in self.KEPT:
             setattr(self, name, memory[name])
-
-    def _repeats(self, degree: Ints) -> Ints:
-        """How many codes a market's price takes; 0 stands for the number itself."""
-        if self.fineness == np.inf:
-            return np.zeros(len(degree), dtype=np.int64)
-        times = np.maximum(np.ceil(self.fineness * np.log(degree + 1.0)), 1).astype(np.int64)
-        return np.where(times * self.markets.bits > 64, 0, times)
 
     def _move(self, near: Neighbours, planned: Floats) -> None:
         """Real shares follow the plan: exactly where nothing is bounded, else as far as boxes allow."""

@@ -1,7 +1,8 @@
 """Ours: `Method()` as it stands - innovation codes, sums to the last bit, boxes kept exactly (docs/train.md, 3).
 
-Automatic: nothing is tuned, per instance or for a grid. Bad at: first contact, where every link carries whole floats, so
-with few bits to spend a coarse code is ahead at first; and at messages, of which it sends several a link and round.
+Automatic: nothing is tuned, per instance or on a grid; on static networks it is told the slowest mode's gap for nothing. Bad
+at: first contact, where every link carries whole floats, so with few bits to spend a coarse code is ahead at first; and at
+messages, of which it sends several a link and round.
 """
 
 from __future__ import annotations

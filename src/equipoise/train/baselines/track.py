@@ -119,7 +119,7 @@ class Recorder:
         if not distance <= RUNAWAY:
             self._diverged = True
             return False
-        self._latest = x
+        self._latest = x.copy()
         self.worst = max(self.worst, self._violation(x))
         self.worst_box = max(self.worst_box, self._box_violation(x))
         if self.round % self.every == 0:

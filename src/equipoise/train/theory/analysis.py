@@ -16,6 +16,7 @@ from equipoise.train.method import Method
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
+from equipoise.train.spectrum import market_gap
 from equipoise.train.steps import Steps, choose_steps, known_smoothness
 from equipoise.train.theory.bounds import delay_limit, innovation_limit, paper_alpha, sector
 from equipoise.train.theory.closed_loop import ClosedLoop, bend_at, convex_crossing, hessians, mixing
@@ -28,12 +29,14 @@ from equipoise.train.theory.predict import (
     rounds_looked_at,
     total_curvature,
 )
+from equipoise.train.theory.threads import one_thread
 from equipoise.train.topology import Topology
 from equipoise.train.truth import optimal_model
 
 DIAMETER_NODES = 2000
 SPARSE_STATE = 20_000  # n m up to which the crossing is sought by Lanczos
-CROSSING_TOLERANCE = 1e-5  # relative
+CROSSING_TOLERANCE = 1e-6  # relative
+FLAT = 1e-7  # of the largest curvature: a negative one this small is that of a finite difference
 DELAYS = (1, 2, 5)  # rounds
 SWEPT = (0.01, 1.5)  # of the crossing: where a sweep of alpha begins and ends
 TOO_LARGE = "not computed: too large"
@@ -57,6 +60,8 @@ class Analysis:
     bits_a_number: int
     bits_a_round: float
     step: float
+    inertia: float | None = None  # theta of the markets
+    market_gap: float | None = None
     cpu_top: float | None = None
     cpu_step_limit: float | None = None
     delay_limits: dict[int, float] = field(default_factory=dict)
@@ -85,20 +90,25 @@ def analyse(problem: Problem, network: Network, method: Method | None = None, *,
     method = Method() if method is None else method
     if not 0 < target < 1:
         raise InputError(f"target must be between 0 and 1, a part of the gap at the start, not {target!r}")
+    with one_thread():
+        return _analyse(problem, network, method, target)
+
+
+def _analyse(problem: Problem, network: Network, method: Method, target: float) -> Analysis:
     market, model = problem.market(problem.sized(network.n)), problem.model
     smoothness = None if model is None else known_smoothness(model)
-    steps = choose_steps(market, smoothness, network, method)
+    steps = choose_steps(market, model, smoothness, network, method)
     notes: dict[str, str] = {}
     found = _network(network, notes) | _channel(network, method, market is not None, model)
     if market is not None:
-        top = top_eigenvalue(network, method.cpu_weights, market.curvature * method.curvature_factor)
+        if steps.inertia is None:
+            top = top_eigenvalue(network, method.cpu_weights, market.curvature * method.curvature_factor)
+            found |= {"cpu_top": top, "cpu_step_limit": steps.cpu_limit}
+            found["delay_limits"] = {delay: delay_limit(delay, top) for delay in DELAYS}
+        else:
+            found |= {"inertia": steps.inertia, "market_gap": min(map(market_gap, _graphs(network)))}
         predicted = predict_cpu(market, network, method, steps, target)
-        found |= {
-            "cpu_top": top,
-            "cpu_step_limit": steps.cpu_limit,
-            "delay_limits": {delay: delay_limit(delay, top) for delay in DELAYS},
-            "cpu_rounds": None if predicted is None else predicted.rounds,
-        }
+        found["cpu_rounds"] = None if predicted is None else predicted.rounds
         if predicted is None:
             notes["cpu_rounds"] = TOO_LARGE if network.n > 1 else "a node alone has nothing to negotiate"
         else:
@@ -121,22 +131,29 @@ def sweep(problem: Problem, network: Network, method: Method, points: int = 12) 
             f"a sweep of alpha needs nodes x parameters of at most {DENSE_STATE}, not {network.n} x {model.size}: "
             "take fewer nodes or a smaller model"
         )
-    steps = choose_steps(problem.market(network.n), known_smoothness(model), network, method)
+    with one_thread():
+        return _sweep(problem, model, network, method, points)
+
+
+def _sweep(problem: Problem, model: Model, network: Network, method: Method, points: int) -> list[dict[str, float]]:
+    steps = choose_steps(problem.market(network.n), model, known_smoothness(model), network, method)
     loops = _loops(model, network, method)
-    crossings = [loop.crossing(steps.step) for loop in loops]
+    crossings = _round_crossings(loops, model, network, method, steps)
     loop, crossing = min(zip(loops, crossings, strict=True), key=lambda pair: pair[1])
     if not 0 < crossing < math.inf:
         raise InputError(f"no alpha is stable at step {steps.step:g}: lower it or use step auto")
     low, high = SWEPT
     alphas = np.unique(np.append(crossing * np.geomspace(low, high, points), crossing))
-    return [
-        {"alpha": float(alpha), "radius": loop.radius(alpha, steps.step), "abscissa": loop.abscissa(alpha)}
-        for alpha in alphas
-    ]
+    rows = []
+    for alpha in map(float, alphas):
+        found = loop.eigenvalues(alpha)
+        radius = float(np.abs(1.0 + steps.step * found).max())
+        rows.append({"alpha": alpha, "radius": radius, "abscissa": float(found.real.max())})
+    return rows
 
 
 def _network(network: Network, notes: dict[str, str]) -> dict[str, Any]:
-    graphs = [network.topology(k) for k in rounds_looked_at(network)]
+    graphs = _graphs(network)
     diameter = None
     if network.n <= DIAMETER_NODES and network.period is not None:
         diameter = max(map(_diameter, graphs))
@@ -152,17 +169,21 @@ def _network(network: Network, notes: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def _graphs(network: Network) -> list[Topology]:
+    return [network.topology(k) for k in rounds_looked_at(network)]
+
+
 def _diameter(graph: Topology) -> int:
     links = coo_array((np.ones(graph.edges), (graph.tails, graph.heads)), shape=(graph.n, graph.n))
     return int(shortest_path(links.tocsr(), directed=False, unweighted=True).max())
 
 
 def _channel(network: Network, method: Method, costs: bool, model: Model | None) -> dict[str, Any]:
-    """Numbers on every directed link: a price, and a model and a tracker. Bits of boxes and of first contact come on top."""
+    """On every directed link a price (and a market's answer), a model and a tracker. Boxes and first contact come on top."""
     quantizer = method.quantizer
     low, high = sector(quantizer.rho, getattr(quantizer, "rounding", "nearest")) if quantizer.rho else (1.0, 1.0)
-    edges = float(np.mean([network.topology(k).edges for k in rounds_looked_at(network)]))
-    numbers = int(costs) + (0 if model is None else 2 * model.size)
+    edges = float(np.mean([graph.edges for graph in _graphs(network)]))
+    numbers = (1 + method.by_markets) * int(costs) + (0 if model is None else 2 * model.size)
     return {
         "rho": quantizer.rho,
         "sector_low": low,
@@ -213,33 +234,45 @@ def _crossings(
     """The alpha at which rounds, and continuous time, become unstable: the first of the graphs looked at."""
     if network.n * model.size <= DENSE_STATE:
         loops = _loops(model, network, method)
-        in_time = math.inf
-        if np.linalg.eigvalsh(loops[0].hessians).min() < -1e-9 * np.abs(loops[0].hessians).max():
-            rounds = min(loop.crossing(steps.step) for loop in loops)
-            in_time = min(loop.crossing() for loop in loops)
-        else:
-            rounds = _convex(model, network, method, steps)
-        if in_time == math.inf:
+        rounds = min(_round_crossings(loops, model, network, method, steps))
+        in_time = math.inf if _convex(loops) else min(loop.crossing() for loop in loops)
+        if _convex(loops):
             notes["crossing_alpha_in_time"] = "every loss is convex, so every alpha is stable in continuous time"
         return {"crossing_alpha": rounds, "crossing_alpha_in_time": in_time}
     if network.n * model.size <= SPARSE_STATE:
         place = "the optimum" if model.size <= DENSE_MODEL else "y = 0"
         notes["crossing_alpha"] = f"taking every loss to be convex and as curved as at {place}"
         notes["crossing_alpha_in_time"] = "if every loss is convex, every alpha is stable in continuous time"
-        return {"crossing_alpha": _convex(model, network, method, steps), "crossing_alpha_in_time": math.inf}
+        return {
+            "crossing_alpha": min(_convex_crossings(model, network, method, steps)),
+            "crossing_alpha_in_time": math.inf,
+        }
     notes["crossing_alpha"] = notes["crossing_alpha_in_time"] = TOO_LARGE
     return {"crossing_alpha": None, "crossing_alpha_in_time": None}
 
 
-def _convex(model: Model, network: Network, method: Method, steps: Steps) -> float:
+def _convex(loops: list[ClosedLoop]) -> bool:
+    bent = loops[0].hessians
+    return bool(np.linalg.eigvalsh(bent).min() >= -FLAT * np.abs(bent).max())
+
+
+def _round_crossings(
+    loops: list[ClosedLoop], model: Model, network: Network, method: Method, steps: Steps
+) -> list[float]:
+    if _convex(loops):
+        return _convex_crossings(model, network, method, steps)
+    return [loop.crossing(steps.step) for loop in loops]
+
+
+def _convex_crossings(model: Model, network: Network, method: Method, steps: Steps) -> list[float]:
     at = optimal_model(model).parameters if model.size <= DENSE_MODEL else np.zeros(model.size)
     bend = bend_at(model, at)
-    return min(
+    return [
         convex_crossing(
             network, method.model_weights, bend, model.size, steps.step, round=k, tolerance=CROSSING_TOLERANCE
         )
         for k in rounds_looked_at(network)
-    )
+    ]
 
 
 def _loops(model: Model, network: Network, method: Method) -> list[ClosedLoop]:

@@ -46,3 +46,8 @@ def node_residual(rho: float, price: float, curvature: Floats) -> float:
     mean is the optimal `price`: at most (price - low)(high - price) / 2, largest for the cell around price cosh(rho/2).
     """
     return float((price * math.sinh(rho / 2)) ** 2 / 2.0 * (1.0 / curvature).sum())
+
+
+def meeting_limit(smoothness: float) -> float:
+    """Averages with trackers are stable, whatever the graph, while alpha < 1 / (2 L) (docs/train.md, 3.7)."""
+    return 0.5 / smoothness

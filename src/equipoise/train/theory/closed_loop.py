@@ -32,6 +32,7 @@ from equipoise.train.arrays import Floats
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.spectrum import lambda_max
+from equipoise.train.theory.threads import one_thread
 from equipoise.train.weights import edge_weights
 
 Bend = Callable[[Floats], Floats]
@@ -144,7 +145,8 @@ class ClosedLoop:
 
     def eigenvalues(self, alpha: float) -> Floats:
         """Of A on the consistent subspace (complex); those of the round map are 1 + step of these."""
-        return np.asarray(np.linalg.eigvals(self._reduced[0] + alpha * self._reduced[1]))
+        with one_thread():
+            return np.asarray(np.linalg.eigvals(self._reduced[0] + alpha * self._reduced[1]))
 
     def abscissa(self, alpha: float) -> float:
         """The largest real part in continuous time: errors behave as e^(abscissa t)."""

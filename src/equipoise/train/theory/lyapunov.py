@@ -28,6 +28,7 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.solve import Moment, solve
 from equipoise.train.theory.closed_loop import ClosedLoop
+from equipoise.train.theory.threads import one_thread
 from equipoise.train.truth import optimal_model, optimal_shares
 
 FLOOR = 1e-12  # of V at the start: below, rounding decides whether it falls
@@ -93,7 +94,8 @@ def weighted(loop: ClosedLoop, alpha: float, step: float) -> Value:
     if not loop.radius(alpha, step) < 1.0:
         raise InputError(f"no weighted norm falls at alpha {alpha:g}, step {step:g}: the rounds are not stable there")
     Q = loop.consistent
-    P = solve_discrete_lyapunov((Q.T @ loop.round_map(alpha, step) @ Q).T, np.eye(Q.shape[1]))
+    with one_thread():
+        P = solve_discrete_lyapunov((Q.T @ loop.round_map(alpha, step) @ Q).T, np.eye(Q.shape[1]))
 
     def value(y: Floats, z: Floats) -> float:
         inside = Q.T @ np.concatenate([y.ravel(), z.ravel()])

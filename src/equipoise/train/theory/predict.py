@@ -20,12 +20,14 @@ from equipoise.train.method import Method
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market
-from equipoise.train.spectrum import lambda_2, lambda_max
+from equipoise.train.spectrum import lambda_2, lambda_max, market_gap
 from equipoise.train.steps import Steps
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
+from equipoise.train.theory.markets import budgeted, market_map, mode_radius
 from equipoise.train.theory.momentum import best_beta, two_step_radius
 from equipoise.train.theory.network import TOPOLOGIES_LOOKED_AT
 from equipoise.train.topology import Topology
+from equipoise.train.trade import FULL_NODE
 from equipoise.train.truth import optimal_model, optimal_shares
 from equipoise.train.weights import edge_weights
 
@@ -86,8 +88,28 @@ def curvature_at_optimum(market: Market) -> Floats:
     return np.asarray(np.where(inside & (slope > 0), slope, market.stiffness))
 
 
+def predict_markets(market: Market, network: Network, inertia: float, target: float) -> Prediction | None:
+    """For the CPU half by markets: all modes where the network is small, else the slowest for equal curvatures."""
+    n = network.n
+    if n < 2 or (n > DENSE_STATE and not network.static):
+        return None
+    if n > DENSE_STATE:
+        slowest = 1.0 - market_gap(network.topology(0))
+        radius = max(mode_radius(slowest, inertia), mode_radius(1.0, inertia))
+        return Prediction(radius, rounds_to(target, radius), "slowest mode of markets, equal curvatures")
+    best = optimal_shares(market.cost, market.budget * market.grid.unit, market.lo, market.hi).shares
+    inside = (best > market.lo) & (best < market.hi)
+    elasticity = np.where(inside, 1.0, FULL_NODE) / curvature_at_optimum(market)
+    graphs = [network.topology(k) for k in rounds_looked_at(network)]
+    kept = budgeted(n)
+    radius = period_radius([kept.T @ market_map(g, elasticity, inside * elasticity, inertia) @ kept for g in graphs])
+    return Prediction(radius, rounds_to(target, radius), "eigenvalues of the markets")
+
+
 def predict_cpu(market: Market, network: Network, method: Method, steps: Steps, target: float) -> Prediction | None:
     """For the CPU half; None where the network is too large."""
+    if method.by_markets and steps.inertia is not None:
+        return predict_markets(market, network, steps.inertia, target)
     n, step = network.n, steps.step
     if not 2 <= n <= (LARGEST_SPECTRUM if network.static else DENSE_STATE):
         return None

@@ -1,0 +1,175 @@
+"""The learning half of a round: every node averages its neighbourhood, and trackers lead downhill (docs/train.md, 3.7).
+
+Node j says its model y_j; meeting i answers with the mean m_i of what it heard and its own; a node's average is the mean
+of the answers around it. Trackers take up what disagreement costs, so no second stream is needed to mix them, and their
+sum is the sum of gradients throughout. Models and trackers lie side by side in one row per node, [y | z].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equipoise.compiled import kernel
+from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.channel import Channel
+from equipoise.train.links import Neighbours, Round
+from equipoise.train.method import Method
+from equipoise.train.models.model import Model
+from equipoise.train.steps import Steps
+
+PACE = 0.05  # e-folds a round in which models settle at best
+RUNAWAY = 1e12  # growth of models or trackers that is a divergence
+
+
+class Averaging:
+    """Every node's model and tracker, and where its average was a round ago."""
+
+    def __init__(self, model: Model, method: Method, steps: Steps, *, slots: int, start: Floats) -> None:
+        assert steps.alpha is not None
+        self.model, self.alpha, self.momentum = model, steps.alpha, steps.momentum
+        nodes, m = model.nodes, model.size
+        self.yz = np.zeros((nodes, 2 * m))
+        self.yz[:, :m] = start
+        self.gradient = model.gradients(self.models)
+        if method.tracker_start == "gradient":  # or the invariant is off for ever (docs/train.md, 3.1)
+            self.yz[:, m:] = self.gradient
+        self.average = self.models.copy()
+        self.channel = Channel(method.quantizer, width=m, parts=1, slots=slots, ratio=self._first_step(), pace=PACE)
+        self.meetings = Channel(method.quantizer, width=m, parts=1, slots=slots, ratio=self._first_step(), pace=PACE)
+        self.heard = np.zeros((nodes, m))  # sum of what a node heard, each with its weight
+        self.means = np.zeros((nodes, m))
+        self.calm = RUNAWAY * (1.0 + float(np.abs(self.yz).max()))
+
+    def _first_step(self) -> float:
+        """The size of a first move: the scale of messages about models that begin at 0."""
+        return self.alpha * float(np.abs(self.trackers).max()) or 1.0
+
+    @property
+    def models(self) -> Floats:
+        """One row of parameters per node."""
+        return self.yz[:, : self.model.size]
+
+    @property
+    def trackers(self) -> Floats:
+        """Each node's estimate of the mean gradient."""
+        return self.yz[:, self.model.size :]
+
+    def grow(self, slots: int) -> None:
+        """Room for pairs that have just met."""
+        self.channel.grow(slots)
+        self.meetings.grow(slots)
+
+    def advance(self, round: Round, number: int) -> bool:
+        """One round. False when models or trackers have run away: the run has diverged."""
+        near, per_link = round.neighbours, round.per_link
+        self.channel.exchange(self.yz, round, number)
+        _meet(self.yz, self.channel.heard, round.trust, near, self.heard, self.means)
+        self.meetings.exchange(self.means, round, number, self.meetings.repeats(round.topology.degree))
+        calm = _descend(
+            self.channel.heard, self.meetings.heard, self.heard, self.means, round.trust, near, per_link,
+            self.alpha, self.momentum, self.average, self.calm, self.yz,
+        )  # fmt: skip
+        if not calm:
+            return False
+        with np.errstate(all="ignore"):
+            gradient = self.model.gradients(self.models)
+        return track(gradient, self.gradient, self.yz)
+
+    KEPT = ("yz", "gradient", "average")
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep."""
+        kept = {name: getattr(self, name) for name in self.KEPT}
+        kept |= {f"channel.{name}": array for name, array in self.channel.memory().items()}
+        return kept | {f"meetings.{name}": array for name, array in self.meetings.memory().items()}
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        for part, channel in (("channel.", self.channel), ("meetings.", self.meetings)):
+            channel.restore({k.removeprefix(part): v for k, v in memory.items() if k.startswith(part)})
+        for name in self.KEPT:
+            setattr(self, name, memory[name])
+
+
+@kernel
+def _meet(yz: Floats, said: Floats, trust: Floats, near: Neighbours, heard: Floats, means: Floats) -> None:
+    """m_i = sum of r_j y_j over i and its neighbours, over the sum of r_j; r = trust, 1 / (degree + 1)."""
+    m = means.shape[1]
+    for i in range(len(means)):
+        total = trust[i]
+        for c in range(m):
+            heard[i, c] = 0.0
+        for e in range(near.first[i], near.first[i + 1]):
+            r, theirs = trust[near.node[e]], said[near.heard[e]]
+            total += r
+            for c in range(m):
+                heard[i, c] += r * theirs[c]
+        for c in range(m):
+            means[i, c] = (heard[i, c] + trust[i] * yz[i, c]) / total
+
+
+@kernel
+def _descend(
+    said: Floats,
+    answered: Floats,
+    heard: Floats,
+    means: Floats,
+    trust: Floats,
+    near: Neighbours,
+    per_link: bool,
+    alpha: float,
+    momentum: float,
+    average: Floats,
+    calm: float,
+    yz: Floats,
+) -> bool:
+    """y moves to its average, carried on, and down the tracker; the tracker takes up the disagreement (docs/train.md, 3.7):
+
+        move = ybar - y;  z -= (1 - beta) / alpha move;  y = ybar + beta (ybar - ybar_prev) - alpha z
+
+    ybar - y is what j gives in the meetings around it, r_j (m_i - y_j), and what it takes as the host of its own: what
+    leaves one node enters another, so the sum of trackers stays. False when a number has run away.
+    """
+    m, fine = means.shape[1], True
+    move, own = np.empty(m), np.empty(m)
+    take_up = (1.0 - momentum) / alpha
+    for i in range(len(means)):
+        r, links = trust[i], near.first[i + 1] - near.first[i]
+        others = 0.0
+        for c in range(m):
+            move[c], own[c] = heard[i, c], 0.0
+        for e in range(near.first[i], near.first[i + 1]):
+            theirs, rj = answered[near.heard[e]], trust[near.node[e]]
+            others += rj
+            for c in range(m):
+                own[c] += theirs[c]
+            if per_link:
+                ours, answer = said[near.told[e]], answered[near.told[e]]
+                for c in range(m):
+                    move[c] -= r * ours[c] + rj * answer[c]
+        if not per_link:
+            for c in range(m):
+                move[c] -= r * links * said[i, c] + others * answered[i, c]
+        for c in range(m):
+            move[c] += r * own[c]
+            to = yz[i, c] + move[c]
+            yz[i, m + c] -= take_up * move[c]
+            yz[i, c] = to + momentum * (to - average[i, c]) - alpha * yz[i, m + c]
+            average[i, c] = to
+            fine &= abs(yz[i, c]) <= calm
+    return fine
+
+
+@kernel
+def track(gradient: Floats, before: Floats, yz: Floats) -> bool:
+    """z += grad g(y) - grad g(y_prev); False, and nothing is changed, where a gradient is not finite."""
+    m = gradient.shape[1]
+    fine = True
+    for i in range(len(gradient)):
+        for c in range(m):
+            fine &= np.isfinite(gradient[i, c])
+    if fine:
+        for i in range(len(gradient)):
+            for c in range(m):
+                yz[i, m + c] += gradient[i, c] - before[i, c]
+                before[i, c] = gradient[i, c]
+    return fine

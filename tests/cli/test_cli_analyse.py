@@ -1,0 +1,61 @@
+"""`equipoise train analyse` as a user meets it."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from equipoise.cli.train import app
+from equipoise.errors import InputError
+
+SMALL = ("--data", "breast_cancer", "--model", "smooth_svm", "--nodes", "4", "--network", "ring", "--switching", "0")
+
+
+def analyse(*options):
+    """The command's output; errors of the user are raised as they are."""
+    done = CliRunner().invoke(app, ["analyse", *options], env={"COLUMNS": "140"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def test_a_table_of_one_line_a_quantity_and_no_run(tmp_path, monkeypatch):
+    """A ring of four by hand: 4 edges, diameter 2, lambda_2 = (2 - 2 cos 90)/3 = 2/3; no folder appears."""
+    monkeypatch.chdir(tmp_path)
+    lines = {line.split("  ")[0].strip(): line for line in analyse(*SMALL).splitlines()}
+    for quantity, value in {"edges": "4", "diameter": "2", "lambda_2": "0.6667", "bits a number": "9"}.items():
+        assert re.search(rf"\s{re.escape(value)}\s", lines[quantity])
+    assert "never" in lines["crossing in time"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_has_the_verb_and_plain_numbers():
+    """Strict JSON with the configuration that gave it, and the same crossing as the sweep's."""
+    content = json.loads(analyse(*SMALL, "--json", "--sweep", "--target", "1e-5"))
+    assert set(content) == {"verb", "version", "config", "result"}
+    assert content["verb"] == "train analyse" and content["config"]["nodes"] == 4
+    result = content["result"]
+    assert result["target"] == 1e-5 and result["alpha"] < result["alpha_limit"] < result["crossing_alpha"]
+    radii = [row["radius"] for row in result["sweep"]]
+    assert min(radii) < 1 < max(radii)
+
+
+def test_a_sweep_marks_where_rounds_become_unstable():
+    """One line of the second table says so."""
+    assert analyse(*SMALL, "--sweep").count("unstable here") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--data", "none", "--sweep"), "needs a model"),
+        (("--rho", "-1"), "rho > 0"),
+        (("--target", "2"), "between 0 and 1"),
+    ],
+)
+def test_mistakes_are_one_line(options, words):
+    """Each is an InputError, which the program prints as one line with exit code 2."""
+    with pytest.raises(InputError, match=words) as caught:
+        analyse("--data", "none", *options)
+    assert "\n" not in str(caught.value)

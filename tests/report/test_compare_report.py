@@ -1,0 +1,177 @@
+"""The page of a comparison of methods: what is drawn is what the tracks say, and it stands in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pages import COLOURS, NEEDS_A_BROWSER, visit
+
+from equipoise.report.train_compare import compare_page
+from equipoise.train import baselines, compare
+from equipoise.train.claim import claim_table
+from equipoise.train.comparison import Comparison
+from equipoise.train.comparison_checks import certify, worst_of
+from equipoise.train.instances import Instances
+from equipoise.train.studies import alpha_certificate, alpha_study, rho_study
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+class Hostile(baselines.PrimalDual):
+    name = "hostile"
+    label = HOSTILE
+
+
+def document(found: Any, certificate: Any, **result: Any) -> dict[str, Any]:
+    content = {"verb": "train compare", "version": "1", "config": {}, "result": result}
+    return content | {"certificate": certificate.as_dict()}
+
+
+@pytest.fixture(scope="module")
+def found() -> Comparison:
+    players = [baselines.Ours(), baselines.LaplacianLog(), baselines.ADMM(), Hostile(), baselines.LaplacianEdge()]
+    return compare(Instances(nodes=8), entrants=players, seeds=3, rounds=60)
+
+
+@pytest.fixture(scope="module")
+def html(found: Comparison) -> str:
+    return compare_page(found, document(found, certify(found, 1e-6)))
+
+
+def embedded(html: str, key: str) -> dict[str, Any]:
+    (text,) = re.findall(rf'<script type="application/json" id="{key}">(.*?)</script>', html, re.DOTALL)
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def lines(option: dict[str, Any]) -> dict[str, list[Any]]:
+    return {entry["name"]: entry["data"] for entry in option["series"]}
+
+
+def test_the_lines_are_the_medians_of_the_tracks(found: Comparison, html: str) -> None:
+    """Distance against rounds, recomputed from the tracks; below 1e-12 the line lies on the floor."""
+    drawn = lines(embedded(html, "chart-data")["distance-rounds"])["ADMM on the dual"]
+    for number, value in drawn:
+        here = sorted(track.distance[int(number)] for track in found.tracks["ADMM"])
+        assert value == pytest.approx(max(here[1], 1e-12))
+    assert [point[0] for point in drawn] == list(range(61))
+
+
+def test_the_picture_draws_distance_against_bits(found: Comparison, html: str) -> None:
+    """On two logarithmic axes, from the first message to the last; never rising above what the bits paid for."""
+    option = embedded(html, "chart-data")["distance-bits"]
+    assert (option["xAxis"]["type"], option["yAxis"]["type"]) == ("log", "log")
+    drawn = lines(option)["ours (innovation)"]
+    last = sorted(track.bits[-1] for track in found.tracks["Ours"])[1]
+    assert drawn[-1][0] == pytest.approx(last)
+    middle = sorted(track.at_bits(drawn[70][0]) for track in found.tracks["Ours"])[1]
+    assert drawn[70][1] == pytest.approx(max(middle, 1e-12))
+
+
+def test_bands_enclose_the_lines(html: str) -> None:
+    """The outline of each band has the line's median between its sides."""
+    options, bands = embedded(html, "chart-data"), embedded(html, "bands")
+    for name, points in lines(options["distance-bits"]).items():
+        outline = np.array(bands["distance-bits"][name])
+        upper, lower = outline[: len(points), 1], outline[len(points) :, 1][::-1]
+        middle = np.array(points)[:, 1]
+        assert (lower <= middle).all() and (middle <= upper).all()
+
+
+def test_who_never_breaks_the_budget_is_named_and_not_drawn(html: str) -> None:
+    """A logarithmic axis has no 0: the words say it."""
+    drawn = lines(embedded(html, "chart-data")["violation"])
+    assert set(drawn) == {"ADMM on the dual", HOSTILE}
+    assert "Exactly 0 in every round, so without a line: ours (innovation), paper (node-wise log), edge-wise" in html
+
+
+def test_the_table_holds_the_summary(found: Comparison, html: str) -> None:
+    """Rounds, bits and messages to each target, and the worst violations."""
+    (row,) = [row for row in found.summary if row["entrant"] == "ADMM"]
+    for column in ("round", "bits", "messages"):
+        assert f">{row[f'{column}_to_1e-06']:,.0f}</td>" in html
+    assert ">never</td>" in html  # the paper's code
+
+
+def test_a_tool_of_analysis_is_nobodys_best_rival() -> None:
+    """Edge-wise codes take fewer bits than floats, but no channel can send them."""
+    players = [baselines.Ours(), baselines.ADMM(), baselines.LaplacianEdge()]
+    found = compare(Instances(nodes=8, p=0.6), entrants=players, seeds=1, rounds=150)
+    needed = {row["entrant"]: row["bits_to_1e-06"] for row in found.summary}
+    assert needed["LaplacianEdge"] < needed["ADMM"]
+    assert re.search(
+        r"the best rival [^(]*\(ADMM on the dual\)", compare_page(found, document(found, certify(found, 1e-6)))
+    )
+
+
+def test_the_title_is_the_finding(found: Comparison, html: str) -> None:
+    assert "<title>5 methods on 3 instances: Ours reaches 1e-06 with the fewest bits" in html
+
+
+def test_a_label_may_be_anything(html: str) -> None:
+    """A tag in a name stays a name: in tables, legend and data."""
+    assert "<img src=x" not in html
+    assert "&lt;/script&gt;&lt;img" in html
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory, html: str) -> dict[str, Path]:
+    """A page of every kind."""
+    folder = tmp_path_factory.mktemp("compare")
+    rho, alpha = rho_study(Instances(nodes=8), rounds=40, seeds=2), alpha_study(Instances(nodes=8), seeds=1)
+    claim = claim_table(Instances(nodes=6, p=0.6), seeds=2, levels=(0.0, 18.0))
+    texts = {
+        "comparison": html,
+        "rho": compare_page(rho, document(rho, worst_of(rho.comparisons, 1e-6), rows=rho.rows)),
+        "alpha": compare_page(alpha, document(alpha, alpha_certificate(alpha), notes=list(alpha.notes))),
+        "claim": compare_page(claim, document(claim, worst_of(list(claim.comparisons.values()), 1e-6))),
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in texts}
+
+
+def test_the_claims_page_gives_a_verdict_for_every_row(pages: dict[str, Path]) -> None:
+    """Six protocols, two prices, with and without boxes, two candidates: 48 verdicts."""
+    text = pages["claim"].read_text()
+    assert len(re.findall(r", price [^<]*</th>.*>(?:true|\d/6[^<]*)</td></tr>", text)) == 48
+
+
+@NEEDS_A_BROWSER
+@pytest.mark.parametrize(("name", "scheme"), [("comparison", "light"), ("comparison", "dark"), ("rho", "light"),
+                                              ("alpha", "dark"), ("claim", "light")])  # fmt: skip
+def test_every_chart_is_drawn_without_a_complaint(browser: Any, pages: dict[str, Path], name: str, scheme: str) -> None:
+    """All kinds of page: no errors, nothing fetched, nothing blank."""
+    page, complaints, asked = visit(browser, pages[name], "desktop", scheme)
+    places = page.query_selector_all("[data-chart]")
+    assert places and all(place.evaluate(COLOURS) > 5 for place in places)
+    assert complaints == []
+    assert all(url.startswith(("file:", "data:")) for url in asked)
+    page.close()
+
+
+@NEEDS_A_BROWSER
+def test_one_press_hides_a_method_with_its_band_in_every_chart(browser: Any, pages: dict[str, Path]) -> None:
+    """And another shows it again; bands are drawn beside the lines."""
+    page, complaints, _ = visit(browser, pages["comparison"])
+    kinds = page.evaluate("""() => echarts.getInstanceByDom(document.querySelector('[data-chart="distance-bits"]'))
+      .getOption().series.map(({ type }) => type)""")
+    assert kinds.count("line") == 5 and kinds.count("custom") == 5
+    picture = "place => place.querySelector('canvas').toDataURL()"
+    places = page.query_selector_all("[data-chart]")
+    before = [place.evaluate(picture) for place in places]
+    button = page.get_by_role("button", name="ADMM on the dual")
+    button.click()
+    page.wait_for_timeout(100)
+    assert button.get_attribute("aria-pressed") == "false"
+    assert all(place.evaluate(picture) != old for place, old in zip(places, before, strict=True))
+    button.click()
+    page.wait_for_timeout(100)
+    assert [place.evaluate(picture) for place in places] == before
+    assert complaints == []
+    page.close()
