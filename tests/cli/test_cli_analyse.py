@@ -21,12 +21,14 @@ def analyse(*options):
 
 
 def test_a_table_of_one_line_a_quantity_and_no_run(tmp_path, monkeypatch):
-    """A ring of four by hand: 4 edges, diameter 2, lambda_2 = (2 - 2 cos 90)/3 = 2/3; no folder appears."""
+    """A ring of four by hand: 4 edges, diameter 2, lambda_2 = (2 - 2 cos 90)/3 = 2/3, tau = (1/3)^2; no folder."""
     monkeypatch.chdir(tmp_path)
     lines = {line.split("  ")[0].strip(): line for line in analyse(*SMALL).splitlines()}
-    for quantity, value in {"edges": "4", "diameter": "2", "lambda_2": "0.6667", "bits a number": "9"}.items():
+    for quantity, value in {"edges": "4", "diameter": "2", "paper: lambda_2": "0.6667", "bits a number": "9"}.items():
         assert re.search(rf"\s{re.escape(value)}\s", lines[quantity])
-    assert "never" in lines["crossing in time"]
+    assert re.search(r"\s0\.8889\s", lines["market gap"])
+    assert {"alpha", "alpha limit", "momentum", "theta", "learning rounds"} <= set(lines)
+    assert "never" in lines["paper: in time"]
     assert not list(tmp_path.iterdir())
 
 
@@ -39,6 +41,13 @@ def test_json_has_the_verb_and_plain_numbers():
     assert result["target"] == 1e-5 and result["alpha"] < result["alpha_limit"] < result["crossing_alpha"]
     radii = [row["radius"] for row in result["sweep"]]
     assert min(radii) < 1 < max(radii)
+
+
+def test_the_papers_method_is_described_as_itself():
+    """No averages, no momentum: lambda_2 and the step are its own, and nothing stands beside it for comparison."""
+    lines = {line.split("  ")[0].strip() for line in analyse(*SMALL, "--method", "paper").splitlines()}
+    assert {"step", "lambda_2", "lambda_2 / L", "alpha crossing"} <= lines
+    assert not lines & {"momentum", "theta", "market gap", "paper: crossing"}
 
 
 def test_a_sweep_marks_where_rounds_become_unstable():

@@ -109,6 +109,8 @@ def test_a_ring_in_numbers() -> None:
     assert found.rho_limit == pytest.approx(2 * math.log(2))
     assert found.bits_a_round == 20 * (1 + 4) * found.bits_a_number
     assert found.crossing_alpha == pytest.approx(found.alpha_limit, rel=1e-4)  # equal Hessians
+    assert (found.tracking_limit, found.tracking_crossing) == (found.alpha_limit, found.crossing_alpha)
+    assert found.momentum is None and found.market_gap is None and found.inertia is None
     assert found.crossing_alpha_in_time == math.inf
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["crossing_alpha_in_time"] is None
 
@@ -118,6 +120,10 @@ def test_unequal_shards_cross_later_than_the_safe_limit() -> None:
     found = analyse(Problem(model=regression(10, 3)), Network.erdos_renyi(10, 0.4), IDEAL)
     assert found.alpha is not None and found.alpha_limit is not None and found.crossing_alpha is not None
     assert found.alpha < found.alpha_limit < found.crossing_alpha
+    ours = analyse(Problem(model=regression(10, 3)), Network.erdos_renyi(10, 0.4))
+    assert ours.alpha is not None and ours.alpha_limit is not None and ours.crossing_alpha is not None
+    assert ours.alpha < ours.alpha_limit < ours.crossing_alpha
+    assert ours.tracking_crossing == pytest.approx(found.crossing_alpha, rel=1e-6)
 
 
 class Saddle(LeastSquares):
@@ -133,16 +139,18 @@ class Saddle(LeastSquares):
 
 def test_losses_that_are_not_convex_cross_in_continuous_time_too() -> None:
     """The eigenvalues are asked, not the formula for convex losses."""
-    found = analyse(Problem(model=Saddle()), Network.path(2), IDEAL)
-    assert found.crossing_alpha_in_time is not None and found.crossing_alpha_in_time < math.inf
+    for method in (IDEAL, Method()):
+        found = analyse(Problem(model=Saddle()), Network.path(2), method)
+        assert found.crossing_alpha_in_time is not None and found.crossing_alpha_in_time < math.inf
 
 
-def test_a_sweep_passes_the_crossing_once() -> None:
+@pytest.mark.parametrize("method", [IDEAL, Method()], ids=["edges", "averages"])
+def test_a_sweep_passes_the_crossing_once(method: Method) -> None:
     """Below it every radius is below 1, above it above; in continuous time nothing crosses."""
     problem, network = Problem(model=regression(8, 2)), Network.erdos_renyi(8, 0.4, switching=2)
-    crossing = analyse(problem, network, IDEAL).crossing_alpha
+    crossing = analyse(problem, network, method).crossing_alpha
     assert crossing is not None
-    rows = sweep(problem, network, IDEAL)
+    rows = sweep(problem, network, method)
     for row in rows:
         if not math.isclose(row["alpha"], crossing, rel_tol=1e-4):
             assert (row["radius"] < 1.0) is (row["alpha"] < crossing)

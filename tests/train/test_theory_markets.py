@@ -7,7 +7,7 @@ import pytest
 
 from equipoise.train import Exact, Method, Network, Problem, Quadratic, solve
 from equipoise.train.solve import Moment
-from equipoise.train.steps import market_inertia
+from equipoise.train.steps import market_inertia, slowest_gap
 from equipoise.train.theory.analysis import analyse
 from equipoise.train.theory.markets import budgeted, market_map, mode_radius
 
@@ -32,7 +32,7 @@ def test_the_map_is_what_rounds_do() -> None:
     solve(Problem(Quadratic(a, c), 225.0), network, IDEAL, rounds=6, callback=look)
     price = (225.0 - c.sum()) / (1 / a).sum()  # by hand: sum (c + price/a) = 225
     best = c + price / a
-    M = market_map(network.topology(0), 1 / a, 1 / a, market_inertia(network))
+    M = market_map(network.topology(0), 1 / a, 1 / a, market_inertia(slowest_gap(network)))
     state = np.concatenate([25.0 - best, a * (25.0 - c) - price])
     for shares in seen:
         state = M @ state

@@ -49,7 +49,7 @@ def analysis_table(found: Analysis) -> Table:
 def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
     """Spectral radius of a round, and the largest real part in continuous time, over alpha; unstable ones in red."""
     table = Table(
-        title=f"alpha at step {found.step:.4g}, on the graph that crosses first", title_justify="left",
+        title=f"alpha {_given(found)}, on the graph that crosses first", title_justify="left",
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
     )  # fmt: skip
     for head in ("alpha", "radius of a round", "real part in time", ""):
@@ -86,11 +86,16 @@ def _lines(found: Analysis) -> Iterator[tuple[str, str, str]]:
         yield "rho limit", _number(found.rho_limit), "2 ln 2: coarser innovation codes need not settle"
     yield "bits a number", str(found.bits_a_number), "on the wire"
     yield "bits a round", _number(found.bits_a_round), "over all links; boxes and first contact come on top"
-    yield "step", _number(found.step), "chosen, of consensus and CPU flows"
+    if found.market_gap is not None:
+        yield (
+            "market gap",
+            _number(found.market_gap),
+            "1 - tau: how far the slowest mode of prices or models moves a round",
+        )
     if found.inertia is not None:
-        yield "inertia", _number(found.inertia), "chosen, of the markets: stable whatever it is"
-        yield "market gap", _number(found.market_gap), "how far the slowest mode of prices moves in a round"
+        yield "theta", _number(found.inertia), "chosen, inertia of the markets: stable whatever it is"
     if found.cpu_top is not None:
+        yield "step", _number(found.step), "chosen, of CPU flows along edges"
         yield "lambda_max(L H)", _number(found.cpu_top), "of prices: Laplacian times steepest curvature"
         yield "step limit", _number(found.cpu_step_limit), "CPU flows descend below it: 2 e^(-rho/2) / lambda_max(L H)"
         for delay, limit in found.delay_limits.items():
@@ -99,18 +104,39 @@ def _lines(found: Analysis) -> Iterator[tuple[str, str, str]]:
     if found.cpu_rounds is not None or "cpu_rounds" in found.notes:
         yield from _noted(found, "cpu_rounds", "CPU rounds", f"predicted, to a gap of {found.target:g}")
     if found.parameters is not None:
-        yield "parameters", f"{found.parameters:,}", "of the model"
-        yield "lambda_2", _number(found.mixing_second), "of mixing: how fast centres agree"
-        yield "lambda_max", _number(found.mixing_top), "of mixing"
-        yield "L", _number(found.smoothness), "largest curvature of a centre's loss"
-        yield from _noted(found, "convexity", "convexity", "smallest curvature of the sum of losses")
-        yield from _noted(found, "conditioning", "conditioning", "largest / smallest curvature of the sum")
-        yield "alpha", _number(found.alpha), "chosen, of the descent along the tracked gradient"
+        yield from _learning_lines(found)
+
+
+def _learning_lines(found: Analysis) -> Iterator[tuple[str, str, str]]:
+    averaged = found.momentum is not None
+    yield "parameters", f"{found.parameters:,}", "of the model"
+    yield "L", _number(found.smoothness), "largest curvature of a centre's loss"
+    yield from _noted(found, "convexity", "convexity", "smallest curvature of the sum of losses")
+    yield from _noted(found, "conditioning", "conditioning", "largest / smallest curvature of the sum")
+    if not averaged and found.cpu_top is None:
+        yield "step", _number(found.step), "chosen, of consensus"
+    yield "alpha", _number(found.alpha), "chosen, of the descent along the tracked gradient"
+    if averaged:
+        yield "alpha limit", _number(found.alpha_limit), "1 / (2 L): safe for convex losses, any graph, any momentum"
+        yield "momentum", _number(found.momentum), "chosen, of the averaged models: beta"
+        yield from _noted(found, "crossing_alpha", "alpha crossing", "where rounds with this momentum become unstable")
+    else:
         yield "alpha limit", _number(found.alpha_limit), "(2 - step lambda_max)^2 / (2 step L): safe for convex losses"
         yield from _noted(found, "crossing_alpha", "alpha crossing", "where rounds without momentum become unstable")
-        yield from _noted(found, "crossing_alpha_in_time", "crossing in time", "where the paper's equations do")
-        yield "paper's alpha", _number(found.paper_alpha), "lambda_2 / L: sufficient and slow, not a boundary"
-        yield from _noted(found, "learning_rounds", "learning rounds", f"predicted, to a gap of {found.target:g}")
+    yield from _noted(found, "learning_rounds", "learning rounds", f"predicted, to a gap of {found.target:g}")
+    paper = "paper: " if averaged else ""
+    yield paper + "lambda_2", _number(found.mixing_second), "of mixing: how fast centres agree along edges"
+    yield paper + "lambda_max", _number(found.mixing_top), "of mixing"
+    yield paper + "lambda_2 / L", _number(found.paper_alpha), "its bound on alpha: sufficient and slow, not a boundary"
+    if averaged:
+        yield paper + "limit", _number(found.tracking_limit), f"of alpha in its rounds at step {found.step:.4g}, safe"
+        yield from _noted(found, "tracking_crossing", paper + "crossing", "where its rounds become unstable")
+    yield from _noted(found, "crossing_alpha_in_time", paper + "in time", "where its equations do")
+
+
+def _given(found: Analysis) -> str:
+    """What alpha is varied at."""
+    return f"at step {found.step:.4g}" if found.momentum is None else f"at momentum {found.momentum:.4g}"
 
 
 def _noted(found: Analysis, field: str, name: str, meaning: str) -> Iterator[tuple[str, str, str]]:

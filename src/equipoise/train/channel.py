@@ -146,8 +146,8 @@ def _exchange(
                     heard[slot, c] = values[sender, c]
                     largest = max(largest, abs(values[sender, c]))
                 unit[slot, part] = largest if largest < np.inf else 1.0
-            if unit[slot, 0] == 0.0:  # models that begin at 0 will move in steps of ratio x tracker
-                unit[slot, 0] = ratio * unit[slot, parts - 1] if unit[slot, parts - 1] > 0.0 else 1.0
+            if unit[slot, 0] == 0.0:  # models that begin at 0 will move in steps of ratio (x tracker, if that is told too)
+                unit[slot, 0] = ratio * (unit[slot, parts - 1] if parts > 1 else 1.0) or 1.0
             if unit[slot, parts - 1] == 0.0:
                 unit[slot, parts - 1] = 1.0
             continue

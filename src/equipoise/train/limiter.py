@@ -1,4 +1,4 @@
-"""Factors that cut flows to a node's room, in a few bits and whole numbers (docs/train.md, 3.5)."""
+"""Flows along edges cut so that no share leaves its box: exactly, in whole numbers and few bits (docs/train.md, 3.5)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from equipoise.compiled import kernel
+from equipoise.train.arrays import Ints
 
 # Factors in 8 bits: code 255 is 1, each code below an eighth of an octave less, 0 is nothing. Even steps of 1/256 would
 # round a small factor to 0 and lock a narrow node that much CPU wants to pass.
@@ -39,3 +40,79 @@ def scaled(amount: int, code: int) -> int:
         return amount
     part = FACTORS[code]
     return int((amount >> FACTOR_SHIFT) * part + ((amount & FACTOR_MASK) * part >> FACTOR_SHIFT))
+
+
+@kernel
+def limit(
+    wanted: Ints,
+    tails: Ints,
+    heads: Ints,
+    pair: Ints,
+    shares: Ints,
+    low: Ints,
+    high: Ints,
+    node_bits: Ints,
+    link_bits: Ints,
+) -> Ints:
+    """Cut flows so that no share leaves its box. Exact: everything is a whole number of units.
+
+    Half of each wish is pushed by its giver, half pulled by its taker. First every node promises what it can give and take
+    out of half its room, whatever else happens (a bit, and two factors of 8 bits if it limits anything). Then each decides
+    how much to push and pull against its neighbours' promises, so that its own decisions balance within the other half (a
+    bit a link, and the amount in 64 bits where it is cut). A full or pinned node has nothing to promise but can pull from
+    one side what it pushes to the other, so CPU passes through it.
+    """
+    nodes, edges = len(shares), len(wanted)
+    givers, takers = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
+    push, pull = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
+    given, taken = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
+    for e in range(edges):
+        givers[e], takers[e] = (tails[e], heads[e]) if wanted[e] > 0 else (heads[e], tails[e])
+        push[e] = abs(wanted[e]) // 2
+        pull[e] = abs(wanted[e]) - push[e]
+        given[givers[e]] += pull[e]
+        taken[takers[e]] += push[e]
+    can_give, can_take = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    for i in range(nodes):
+        can_give[i] = factor((shares[i] - low[i]) // 2, given[i])
+        can_take[i] = factor((high[i] - shares[i]) // 2, taken[i])
+        node_bits[i] = 1 + (2 * FACTOR_BITS if min(can_give[i], can_take[i]) < FULL else 0)
+    pushed, pulled = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
+    for e in range(edges):
+        push[e] = scaled(push[e], can_take[takers[e]])
+        pull[e] = scaled(pull[e], can_give[givers[e]])
+        pushed[givers[e]] += push[e]
+        pulled[takers[e]] += pull[e]
+    push_limit, pull_limit = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    for i in range(nodes):  # at most one of the two is cut
+        above, below = high[i] - shares[i], shares[i] - low[i]
+        push_limit[i] = min(pushed[i], below - below // 2 + pulled[i])
+        pull_limit[i] = min(pulled[i], above - above // 2 + pushed[i])
+    for e in range(edges):
+        forward = 2 * pair[e] + (
+            0 if wanted[e] > 0 else 1
+        )  # the link from giver to taker; its reverse has the other parity
+        link_bits[forward] += 1 + (AMOUNT_BITS if push_limit[givers[e]] < pushed[givers[e]] else 0)
+        link_bits[forward ^ 1] += 1 + (AMOUNT_BITS if pull_limit[takers[e]] < pulled[takers[e]] else 0)
+    _cut(push, givers, pushed, push_limit)
+    _cut(pull, takers, pulled, pull_limit)
+    moved = np.empty(edges, dtype=np.int64)
+    for e in range(edges):
+        moved[e] = push[e] + pull[e] if wanted[e] > 0 else -push[e] - pull[e]
+    return moved
+
+
+@kernel
+def _cut(amounts: Ints, owners: Ints, totals: Ints, limits: Ints) -> None:
+    """Cut each owner's amounts in proportion so that they add up to its limit, to the unit."""
+    left = limits.copy()
+    kept = amounts.copy()
+    for e in range(len(amounts)):
+        i = owners[e]
+        if limits[i] < totals[i]:
+            kept[e] = min(left[i], int(amounts[e] * (limits[i] / totals[i])))
+        left[i] -= kept[e]
+    for e in range(len(amounts)):  # the few units that rounding left over
+        extra = min(amounts[e] - kept[e], left[owners[e]])
+        left[owners[e]] -= extra
+        amounts[e] = kept[e] + extra

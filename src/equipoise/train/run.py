@@ -107,7 +107,8 @@ class Run:
         limit = min(
             np.sqrt(2 * steepest * allowed_gap), 10 * np.sqrt(target) * float(self.history["kkt"].max(initial=0.0))
         )
-        limit = max(limit, 8 * market.grid.unit * steepest)
+        prices = market.cost.derivative(x)
+        limit = max(limit, 8 * market.grid.unit * steepest, 8 * float(np.spacing(np.abs(prices).max())))
         return [
             Check.at_most(
                 "budget", max(self.worst.budget, off), 0.0,

@@ -16,7 +16,7 @@ from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import Channel, lengthened
 from equipoise.train.costs.cost import response, second
 from equipoise.train.grid import NO_BOUND
-from equipoise.train.limiter import AMOUNT_BITS, BIGGEST_FLOW, FACTOR_BITS, FULL, factor, scaled
+from equipoise.train.limiter import BIGGEST_FLOW, limit
 from equipoise.train.links import Neighbours, Round
 from equipoise.train.method import Method
 from equipoise.train.problem import Market
@@ -24,7 +24,7 @@ from equipoise.train.problem import Market
 PER_OCTAVE = 8  # codes of an elasticity: an eighth of an octave apart, 16 bits
 ELASTICITY_BITS = 16
 CALM = 0.3  # of a change of elasticity that a round follows: faster, and plans can swing themselves up
-FULL_NODE = 0.25  # elasticity of a node at its bound, as a part of what its curvature says
+FULL_NODE = 0.15  # elasticity of a node at its bound, as a part of what its curvature says
 
 
 class Trading:
@@ -60,16 +60,16 @@ class Trading:
         self.channel.exchange(self.prices, round, number)
         _clear(self.prices, self.channel.heard, spread, near, self.cleared)
         self.markets.exchange(self.cleared, round, number, self.markets.repeats(degree))
-        planned = np.empty(len(near.node))
+        wish = np.empty(len(round.pair))
         level = self.excess + grid.floats(self.shares)
         largest = _plan(
-            self.channel.heard, self.markets.heard, self.cleared, spread, near, grid.unit, planned, self.excess, level
+            self.channel.heard, self.markets.heard, self.cleared, spread, near, grid.unit, wish, self.excess, level
         )
-        if not largest < BIGGEST_FLOW:
+        if not (largest < BIGGEST_FLOW or (market.boxed and largest < np.inf)):
             return False
         self.answer = response(market.cost, weight, level, market.lo, market.hi, self.answer)
         self.prices[:, 0] = (level - self.answer) / weight
-        self._move(near, planned)
+        self._move(round, wish)
         if market.boxed:
             self.channel.bits_sent[round.slots] += self.limiter_bits[round.senders]
         self._follow_curvature(round, codes)
@@ -96,19 +96,27 @@ class Trading:
         for name in self.KEPT:
             setattr(self, name, memory[name])
 
-    def _move(self, near: Neighbours, planned: Floats) -> None:
+    def _move(self, round: Round, wish: Floats) -> None:
         """Real shares follow the plan: exactly where nothing is bounded, else as far as boxes allow."""
-        market, unit = self.market, self.market.grid.unit
+        market, topology = self.market, round.topology
         if not market.boxed:
-            _deliver(planned, near, self.shares)
+            _deliver(wish, topology.tails, topology.heads, self.shares)
             self.excess[:] = 0.0
             return
-        if not self.per_link and len(self.backlog) == 0:
-            self.backlog = np.zeros(len(planned) + len(self.shares))
-        _settle(
-            planned, near, self.backlog, market.low, market.high, unit, self.shares, self.excess, self.limiter_bits,
+        if not self.per_link:
+            if len(self.backlog) == 0:
+                self.backlog = np.zeros(len(wish))
+            wish += self.backlog
+        wanted = np.clip(wish, -BIGGEST_FLOW / len(wish), BIGGEST_FLOW / len(wish)).astype(np.int64)
+        moved = limit(
+            wanted, topology.tails, topology.heads, round.pair, self.shares, market.low, market.high, self.limiter_bits,
             self.amount_bits,
         )  # fmt: skip
+        if not self.per_link:
+            self.backlog = wish - moved
+        _follow(moved, topology.tails, topology.heads, market.grid.unit, self.shares, self.excess)
+        if self.per_link:
+            _forget(market.low, market.high, market.grid.unit, self.shares, self.excess)
 
     def _follow_curvature(self, round: Round, codes: Floats) -> None:
         """Elasticities follow the curvature where each node plans to be, calmly; new codes are told."""
@@ -143,25 +151,28 @@ def _plan(
     spread: Floats,
     near: Neighbours,
     unit: float,
-    planned: Floats,
+    wish: Floats,
     excess: Floats,
     level: Floats,
 ) -> float:
-    """Entry e of node i: what neighbour j gives in i's market, rho_j (p_j - z_i), in units; both ends compute the same.
+    """Along each edge, in units: what i gives in j's market, rho_i (p_i - z_j), less what j gives in i's.
 
-    The planned share s becomes s - what was given; level = s + rho_j sum of z over j's markets (docs/train.md, 3.7).
+    The planned share s becomes s - what was given; level = s + rho_i sum of z over i's markets (docs/train.md, 3.7).
     Returns the largest |flow| in units.
     """
     largest = 0.0
     for i in range(len(spread)):
         net, answers = 0.0, cleared[i, 0]
         for e in range(near.first[i], near.first[i + 1]):
+            answer = answered[near.heard[e], 0]
             taken = spread[near.node[e]] * (said[near.heard[e], 0] - answered[near.told[e], 0])
-            given = spread[i] * (said[near.told[e], 0] - answered[near.heard[e], 0])
-            planned[e] = taken / unit
-            largest = max(largest, abs(planned[e]))
+            given = spread[i] * (said[near.told[e], 0] - answer)
             net += taken - given
-            answers += answered[near.heard[e], 0]
+            answers += answer
+            if i < near.node[e]:
+                flow = (given - taken) / unit
+                wish[near.edge[e]] = flow
+                largest = max(largest, abs(flow))
         excess[i] += net
         level[i] += net + spread[i] * answers
         largest = largest if np.isfinite(level[i]) else np.inf
@@ -169,101 +180,30 @@ def _plan(
 
 
 @kernel
-def _deliver(planned: Floats, near: Neighbours, shares: Ints) -> None:
+def _deliver(wish: Floats, tails: Ints, heads: Ints, shares: Ints) -> None:
     """Without bounds everything planned moves, in whole units."""
-    for i in range(len(shares)):
-        for e in range(near.first[i], near.first[i + 1]):
-            units = int(planned[e])
-            shares[i] += units
-            shares[near.node[e]] -= units
+    for e in range(len(wish)):
+        units = int(wish[e])
+        shares[tails[e]] -= units
+        shares[heads[e]] += units
 
 
 @kernel
-def _settle(
-    planned: Floats,
-    near: Neighbours,
-    backlog: Floats,
-    low: Ints,
-    high: Ints,
-    unit: float,
-    shares: Ints,
-    excess: Floats,
-    node_bits: Ints,
-    link_bits: Ints,
-) -> None:
-    """Real trades: wishes are cut to each node's room, then each market's longer side to its shorter one, to the unit.
+def _follow(moved: Ints, tails: Ints, heads: Ints, unit: float, shares: Ints, excess: Floats) -> None:
+    """What moved; the excess is what is planned and has not."""
+    for e in range(len(moved)):
+        shares[tails[e]] -= moved[e]
+        shares[heads[e]] += moved[e]
+        excess[tails[e]] += moved[e] * unit
+        excess[heads[e]] -= moved[e] * unit
 
-    Positive is given into a market. A node's wishes to give, over all its markets, are scaled to fit x - lo, its wishes to
-    take to fit hi - x (a bit, and two factors of 8 bits if it limits anything): whatever the markets grant, it stays in its
-    box. What a market grants is told with a bit a link, and the amount where it was cut.
-    """
-    nodes, entries = len(shares), len(planned)
-    kept = len(backlog) > 0
-    wish = np.empty(entries + nodes)  # a market's own maker stands after all entries
-    offer = np.empty(entries + nodes, dtype=np.int64)
-    gives, takes = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    most = 2.0**60 / max(1, entries)
-    for i in range(nodes):
-        rest = 0.0
-        for e in range(near.first[i], near.first[i + 1]):
-            rest -= planned[e]
-            wish[e] = planned[e] + (backlog[e] if kept else 0.0)
-            offer[e] = int(min(max(wish[e], -most), most))
-            if offer[e] > 0:
-                gives[near.node[e]] += offer[e]
-            else:
-                takes[near.node[e]] -= offer[e]
-        own = entries + i
-        wish[own] = rest + (backlog[own] if kept else 0.0)
-        offer[own] = int(min(max(wish[own], -most), most))
-        if offer[own] > 0:
-            gives[i] += offer[own]
+
+@kernel
+def _forget(low: Ints, high: Ints, unit: float, shares: Ints, excess: Floats) -> None:
+    """Where the way is gone by the next round, only what would not fit the box is remembered."""
+    for i in range(len(shares)):
+        above, below = (high[i] - shares[i]) * unit, (shares[i] - low[i]) * unit
+        if excess[i] > 0.0:
+            excess[i] = max(0.0, excess[i] - above) if high[i] < NO_BOUND else 0.0
         else:
-            takes[i] -= offer[own]
-    may_give, may_take = gives, takes  # from here on: codes of factors
-    for i in range(nodes):
-        may_give[i] = factor(shares[i] - low[i], gives[i])
-        may_take[i] = factor(high[i] - shares[i], takes[i])
-        node_bits[i] = 1 + (2 * FACTOR_BITS if min(may_give[i], may_take[i]) < FULL else 0)
-    for i in range(nodes):
-        own = entries + i
-        given = taken = 0
-        for k in range(near.first[i], near.first[i + 1] + 1):
-            e = k if k < near.first[i + 1] else own
-            j = near.node[e] if e < entries else i
-            if offer[e] > 0:
-                offer[e] = scaled(offer[e], may_give[j])
-                given += offer[e]
-            else:
-                offer[e] = -scaled(-offer[e], may_take[j])
-                taken -= offer[e]
-        over = given - taken
-        if over != 0:  # cut the longer side in proportion, then the units that rounding left
-            sign, part, left = (1, over / given, over) if over > 0 else (-1, -over / taken, -over)
-            for again in range(2):
-                for k in range(near.first[i], near.first[i + 1] + 1):
-                    e = k if k < near.first[i + 1] else own
-                    amount = sign * offer[e]
-                    if amount > 0 and left > 0:
-                        less = min(left, amount if again else min(amount, int(amount * part)))
-                        offer[e] -= sign * less
-                        left -= less
-                        if less > 0 and e < entries:
-                            link_bits[near.link[e]] += AMOUNT_BITS
-        for e in range(near.first[i], near.first[i + 1]):
-            link_bits[near.link[e]] += 1
-            shares[near.node[e]] -= offer[e]
-            excess[near.node[e]] += offer[e] * unit
-            if kept:
-                backlog[e] = wish[e] - offer[e]
-        shares[i] -= offer[own]
-        excess[i] += offer[own] * unit
-        if kept:
-            backlog[own] = wish[own] - offer[own]
-    if not kept:  # where the way is gone by the next round, only what would not fit the box is remembered
-        for i in range(nodes):
-            above, below = (high[i] - shares[i]) * unit, (shares[i] - low[i]) * unit
-            if excess[i] > 0.0:
-                excess[i] = max(0.0, excess[i] - above) if high[i] < NO_BOUND else 0.0
-            else:
-                excess[i] = min(0.0, excess[i] + below) if low[i] > -NO_BOUND else 0.0
+            excess[i] = min(0.0, excess[i] + below) if low[i] > -NO_BOUND else 0.0

@@ -12,14 +12,17 @@ from scipy.sparse.csgraph import shortest_path
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
+from equipoise.train.channel import Channel
 from equipoise.train.method import Method
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
+from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.spectrum import market_gap
 from equipoise.train.steps import Steps, choose_steps, known_smoothness
-from equipoise.train.theory.bounds import delay_limit, innovation_limit, paper_alpha, sector
-from equipoise.train.theory.closed_loop import ClosedLoop, bend_at, convex_crossing, hessians, mixing
+from equipoise.train.theory.averages import AveragesLoop, averages_crossing, averages_loop
+from equipoise.train.theory.bounds import alpha_limit, delay_limit, innovation_limit, paper_alpha, sector
+from equipoise.train.theory.closed_loop import FLAT, Bend, ClosedLoop, bend_at, convex_crossing, hessians, mixing
 from equipoise.train.theory.network import smallest_connectivity, top_eigenvalue
 from equipoise.train.theory.predict import (
     DENSE_MODEL,
@@ -36,7 +39,6 @@ from equipoise.train.truth import optimal_model
 DIAMETER_NODES = 2000
 SPARSE_STATE = 20_000  # n m up to which the crossing is sought by Lanczos
 CROSSING_TOLERANCE = 1e-6  # relative
-FLAT = 1e-7  # of the largest curvature: a negative one this small is that of a finite difference
 DELAYS = (1, 2, 5)  # rounds
 SWEPT = (0.01, 1.5)  # of the crossing: where a sweep of alpha begins and ends
 TOO_LARGE = "not computed: too large"
@@ -44,7 +46,11 @@ TOO_LARGE = "not computed: too large"
 
 @dataclass(frozen=True)
 class Analysis:
-    """None where a half is absent, or where `notes` says why there is no number. Rounds are to `target`."""
+    """None where a half is absent, or where `notes` says why there is no number. Rounds are to `target`.
+
+    `alpha`, `alpha_limit` and `crossing_alpha` are of the method's own rounds; `tracking_limit` and `tracking_crossing` are
+    of the paper's gradient tracking along edges at `step`, and the same where that is the method.
+    """
 
     nodes: int
     graphs: int | None  # taken in turn; None where each round has a fresh one
@@ -61,7 +67,7 @@ class Analysis:
     bits_a_round: float
     step: float
     inertia: float | None = None  # theta of the markets
-    market_gap: float | None = None
+    market_gap: float | None = None  # of the markets and the averages: 1 - tau
     cpu_top: float | None = None
     cpu_step_limit: float | None = None
     delay_limits: dict[int, float] = field(default_factory=dict)
@@ -74,8 +80,11 @@ class Analysis:
     conditioning: float | None = None
     alpha: float | None = None
     alpha_limit: float | None = None
+    momentum: float | None = None  # beta of the averages
     paper_alpha: float | None = None
     crossing_alpha: float | None = None
+    tracking_limit: float | None = None
+    tracking_crossing: float | None = None
     crossing_alpha_in_time: float | None = None
     learning_rounds: float | None = None
     notes: dict[str, str] = field(default_factory=dict)
@@ -99,14 +108,18 @@ def _analyse(problem: Problem, network: Network, method: Method, target: float) 
     smoothness = None if model is None else known_smoothness(model)
     steps = choose_steps(market, model, smoothness, network, method)
     notes: dict[str, str] = {}
-    found = _network(network, notes) | _channel(network, method, market is not None, model)
+    if steps.inertia is not None or (model is not None and method.by_meetings):
+        gap = min(map(market_gap, _graphs(network)))
+    else:
+        gap = None
+    found = {"market_gap": gap} | _network(network, notes) | _channel(network, method, market is not None, model)
     if market is not None:
         if steps.inertia is None:
             top = top_eigenvalue(network, method.cpu_weights, market.curvature * method.curvature_factor)
             found |= {"cpu_top": top, "cpu_step_limit": steps.cpu_limit}
             found["delay_limits"] = {delay: delay_limit(delay, top) for delay in DELAYS}
         else:
-            found |= {"inertia": steps.inertia, "market_gap": min(map(market_gap, _graphs(network)))}
+            found["inertia"] = steps.inertia
         predicted = predict_cpu(market, network, method, steps, target)
         found["cpu_rounds"] = None if predicted is None else predicted.rounds
         if predicted is None:
@@ -138,17 +151,18 @@ def sweep(problem: Problem, network: Network, method: Method, points: int = 12) 
 def _sweep(problem: Problem, model: Model, network: Network, method: Method, points: int) -> list[dict[str, float]]:
     steps = choose_steps(problem.market(network.n), model, known_smoothness(model), network, method)
     loops = _loops(model, network, method)
-    crossings = _round_crossings(loops, model, network, method, steps)
-    loop, crossing = min(zip(loops, crossings, strict=True), key=lambda pair: pair[1])
+    rounds: list[AveragesLoop] = _averages(model, network, steps) if method.by_meetings else []
+    crossings = [loop.crossing() for loop in rounds] or _tracking_crossings(loops, model, network, method, steps)
+    first = int(np.argmin(crossings))
+    crossing, loop = crossings[first], loops[first]
     if not 0 < crossing < math.inf:
         raise InputError(f"no alpha is stable at step {steps.step:g}: lower it or use step auto")
     low, high = SWEPT
     alphas = np.unique(np.append(crossing * np.geomspace(low, high, points), crossing))
     rows = []
     for alpha in map(float, alphas):
-        found = loop.eigenvalues(alpha)
-        radius = float(np.abs(1.0 + steps.step * found).max())
-        rows.append({"alpha": alpha, "radius": radius, "abscissa": float(found.real.max())})
+        radius = rounds[first].radius(alpha) if rounds else loop.radius(alpha, steps.step)
+        rows.append({"alpha": alpha, "radius": radius, "abscissa": loop.abscissa(alpha)})
     return rows
 
 
@@ -179,19 +193,33 @@ def _diameter(graph: Topology) -> int:
 
 
 def _channel(network: Network, method: Method, costs: bool, model: Model | None) -> dict[str, Any]:
-    """On every directed link a price (and a market's answer), a model and a tracker. Boxes and first contact come on top."""
+    """On every directed link a price, a model, and what a market or meeting answers, or a tracker; the rest comes on top.
+
+    Hosts answer with more codes a number, the more neighbours they have.
+    """
     quantizer = method.quantizer
     low, high = sector(quantizer.rho, getattr(quantizer, "rounding", "nearest")) if quantizer.rho else (1.0, 1.0)
-    edges = float(np.mean([graph.edges for graph in _graphs(network)]))
-    numbers = (1 + method.by_markets) * int(costs) + (0 if model is None else 2 * model.size)
+    graphs = _graphs(network)
+    links = 2.0 * float(np.mean([graph.edges for graph in graphs]))
+    size = 0 if model is None else model.size
+    said = int(costs) + size * (1 if method.by_meetings else 2)
+    answered = int(costs and method.by_markets) + size * int(method.by_meetings)
+    spent = float(np.mean([_answer_bits(graph, method) for graph in graphs])) if answered else 0.0
     return {
         "rho": quantizer.rho,
         "sector_low": low,
         "sector_high": high,
         "rho_limit": innovation_limit() if quantizer.mode == "innovation" else None,
         "bits_a_number": quantizer.bits,
-        "bits_a_round": 2.0 * edges * numbers * quantizer.bits,
+        "bits_a_round": links * said * quantizer.bits + spent * answered,
     }
+
+
+def _answer_bits(graph: Topology, method: Method) -> float:
+    """Bits of a round in which every host answers all around it with one number."""
+    times = Channel(method.quantizer, width=1, parts=1, slots=1).repeats(graph.degree)
+    each = np.where(times > 0, times * method.quantizer.bits, FLOAT_BITS)
+    return float((each * graph.degree).sum())
 
 
 def _learning(
@@ -214,15 +242,18 @@ def _learning(
         notes["conditioning"] = "not finite: the sum of losses is flat in some direction"
     predicted = predict_learning(model, network, method, steps, target, smoothness)
     notes["learning_rounds"] = TOO_LARGE if predicted is None else predicted.how
+    top = top_eigenvalue(network, method.model_weights)
     return {
         "parameters": model.size,
         "mixing_second": second,
-        "mixing_top": top_eigenvalue(network, method.model_weights),
+        "mixing_top": top,
         "smoothness": float(smoothness.max()),
         "convexity": convexity,
         "conditioning": conditioning,
         "alpha": steps.alpha,
         "alpha_limit": steps.alpha_limit,
+        "momentum": steps.momentum if method.by_meetings else None,
+        "tracking_limit": alpha_limit(steps.step, top, float(smoothness.max())),
         "paper_alpha": paper_alpha(second, float(smoothness.max())),
         "learning_rounds": None if predicted is None else predicted.rounds,
     } | _crossings(model, network, method, steps, notes)
@@ -234,21 +265,21 @@ def _crossings(
     """The alpha at which rounds, and continuous time, become unstable: the first of the graphs looked at."""
     if network.n * model.size <= DENSE_STATE:
         loops = _loops(model, network, method)
-        rounds = min(_round_crossings(loops, model, network, method, steps))
+        tracking = min(_tracking_crossings(loops, model, network, method, steps))
+        rounds = min(loop.crossing() for loop in _averages(model, network, steps)) if method.by_meetings else tracking
         in_time = math.inf if _convex(loops) else min(loop.crossing() for loop in loops)
         if _convex(loops):
             notes["crossing_alpha_in_time"] = "every loss is convex, so every alpha is stable in continuous time"
-        return {"crossing_alpha": rounds, "crossing_alpha_in_time": in_time}
+        return {"crossing_alpha": rounds, "tracking_crossing": tracking, "crossing_alpha_in_time": in_time}
     if network.n * model.size <= SPARSE_STATE:
         place = "the optimum" if model.size <= DENSE_MODEL else "y = 0"
         notes["crossing_alpha"] = f"taking every loss to be convex and as curved as at {place}"
         notes["crossing_alpha_in_time"] = "if every loss is convex, every alpha is stable in continuous time"
-        return {
-            "crossing_alpha": min(_convex_crossings(model, network, method, steps)),
-            "crossing_alpha_in_time": math.inf,
-        }
-    notes["crossing_alpha"] = notes["crossing_alpha_in_time"] = TOO_LARGE
-    return {"crossing_alpha": None, "crossing_alpha_in_time": None}
+        tracking = min(_convex_crossings(model, network, method, steps))
+        rounds = min(_averages_crossings(model, network, steps)) if method.by_meetings else tracking
+        return {"crossing_alpha": rounds, "tracking_crossing": tracking, "crossing_alpha_in_time": math.inf}
+    notes["crossing_alpha"] = notes["tracking_crossing"] = notes["crossing_alpha_in_time"] = TOO_LARGE
+    return {"crossing_alpha": None, "tracking_crossing": None, "crossing_alpha_in_time": None}
 
 
 def _convex(loops: list[ClosedLoop]) -> bool:
@@ -256,7 +287,7 @@ def _convex(loops: list[ClosedLoop]) -> bool:
     return bool(np.linalg.eigvalsh(bent).min() >= -FLAT * np.abs(bent).max())
 
 
-def _round_crossings(
+def _tracking_crossings(
     loops: list[ClosedLoop], model: Model, network: Network, method: Method, steps: Steps
 ) -> list[float]:
     if _convex(loops):
@@ -265,14 +296,30 @@ def _round_crossings(
 
 
 def _convex_crossings(model: Model, network: Network, method: Method, steps: Steps) -> list[float]:
-    at = optimal_model(model).parameters if model.size <= DENSE_MODEL else np.zeros(model.size)
-    bend = bend_at(model, at)
+    bend = _bend(model)
     return [
         convex_crossing(
             network, method.model_weights, bend, model.size, steps.step, round=k, tolerance=CROSSING_TOLERANCE
         )
         for k in rounds_looked_at(network)
     ]
+
+
+def _averages_crossings(model: Model, network: Network, steps: Steps) -> list[float]:
+    bend = _bend(model)
+    return [
+        averages_crossing(network, bend, model.size, steps.momentum, round=k, tolerance=CROSSING_TOLERANCE)
+        for k in rounds_looked_at(network)
+    ]
+
+
+def _bend(model: Model) -> Bend:
+    return bend_at(model, optimal_model(model).parameters if model.size <= DENSE_MODEL else np.zeros(model.size))
+
+
+def _averages(model: Model, network: Network, steps: Steps) -> list[AveragesLoop]:
+    bent = hessians(model, optimal_model(model).parameters)
+    return [averages_loop(graph, bent, steps.momentum) for graph in _graphs(network)]
 
 
 def _loops(model: Model, network: Network, method: Method) -> list[ClosedLoop]:

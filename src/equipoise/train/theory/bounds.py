@@ -48,6 +48,9 @@ def node_residual(rho: float, price: float, curvature: Floats) -> float:
     return float((price * math.sinh(rho / 2)) ** 2 / 2.0 * (1.0 / curvature).sum())
 
 
-def meeting_limit(smoothness: float) -> float:
-    """Averages with trackers are stable, whatever the graph, while alpha < 1 / (2 L) (docs/train.md, 3.7)."""
-    return 0.5 / smoothness
+def meeting_limit(smoothness: float, momentum: float = 0.0) -> float:
+    """Averages are stable on every graph, convex losses, while alpha < (1 + beta) / (2 L) (theory/averages.py).
+
+    Complete graphs reach it. Without a momentum it is the value that is safe for all of them.
+    """
+    return 0.5 * (1.0 + momentum) / smoothness

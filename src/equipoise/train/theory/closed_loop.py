@@ -42,6 +42,7 @@ LANCZOS = 1e-9  # relative, on the eigenvalue, unless less is asked for
 DIFFERENCE = 1e-5  # half the distance of a finite difference of gradients, relative to the parameters' size
 WIDER = 1.5  # factor from one alpha to the next in the search for an unstable one
 WIDEST = 1e6  # alpha L / lambda_max: stable up to here counts as stable for ever
+FLAT = 1e-7  # of the largest curvature: a negative one this small is that of a finite difference
 MARGIN = 1e-9  # a real part, or a radius - 1, below this in units of the loop's own size counts as zero
 
 
@@ -115,6 +116,22 @@ def convex_crossing(
     return float(1.0 / (2.0 * step * top))
 
 
+def first_unstable(excess: Callable[[float], float], usual: float, tolerance: float = 1e-10) -> float:
+    """The alpha at which excess becomes positive, sought upwards from far below a `usual` one in factors of WIDER."""
+    stable, alpha = 0.0, 1e-3 * usual
+    while excess(alpha) < MARGIN:
+        stable, alpha = alpha, WIDER * alpha
+        if alpha > WIDEST * usual:
+            return math.inf
+    if stable == 0.0:
+        while excess(alpha) >= MARGIN:
+            alpha /= 4.0
+            if alpha < usual / WIDEST**2:
+                return 0.0
+        stable, alpha = alpha, 4.0 * alpha
+    return float(brentq(excess, stable, alpha, xtol=tolerance * stable, rtol=1e-14))
+
+
 @dataclass(frozen=True, eq=False)
 class ClosedLoop:
     """A Laplacian (n, n) and Hessians (n, m, m); matrices and eigenvalues as functions of alpha and step."""
@@ -169,18 +186,7 @@ class ClosedLoop:
         def excess(alpha: float) -> float:
             return self.abscissa(alpha) / pace if step is None else self.radius(alpha, step) - 1.0
 
-        stable, alpha = 0.0, 1e-3 * pace / steepest
-        while excess(alpha) < MARGIN:
-            stable, alpha = alpha, WIDER * alpha
-            if alpha * steepest > WIDEST * pace:
-                return math.inf
-        if stable == 0.0:
-            while excess(alpha) >= MARGIN:
-                alpha /= 4.0
-                if alpha * steepest < pace / WIDEST**2:
-                    return 0.0
-            stable, alpha = alpha, 4.0 * alpha
-        return float(brentq(excess, stable, alpha, xtol=tolerance * stable, rtol=1e-14))
+        return first_unstable(excess, pace / steepest, tolerance)
 
     @cached_property
     def _blocks(self) -> tuple[Floats, Floats]:

@@ -1,9 +1,9 @@
 """Rounds that a run will need, before it is made: a gap is the square of an error, so radius^(2 rounds) = target.
 
 Assumed: the ideal channel, boxes that are not at work (a node at its bound counts with the stiffness of its price), losses
-as curved as at the optimum. Momentum counts as the best constant one, which the automatic rule comes near without knowing
-the spectrum; on the edges of a network that changes every round it never builds up and counts as none. Graphs taken in turn
-are multiplied together; the first few fresh ones stand for all.
+as curved as at the optimum. Momentum along edges counts as the best constant one, which the automatic rule comes near
+without knowing the spectrum; on a network that changes every round it never builds up and counts as none. Graphs taken in
+turn are multiplied together; the first few fresh ones stand for all.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Market
 from equipoise.train.spectrum import lambda_2, lambda_max, market_gap
 from equipoise.train.steps import Steps
+from equipoise.train.theory.averages import averages_loop, averages_radius, slowest_delta
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
 from equipoise.train.theory.markets import budgeted, market_map, mode_radius
 from equipoise.train.theory.momentum import best_beta, two_step_radius
@@ -35,6 +36,7 @@ LARGEST_SPECTRUM = 1500  # nodes up to which L is factorised, however many links
 SHIFT = 1e-9  # of the largest diagonal entry of L H
 DENSE_STATE = 300  # n m up to which all eigenvalues of the closed loop are
 DENSE_MODEL = 100  # parameters up to which the total Hessian is differenced
+MODES = 40  # deltas, and curvatures, of the averages looked at between the slowest and the fastest
 REACH = 1e-6  # half the distance of a finite difference of prices, relative to the share
 
 
@@ -129,12 +131,14 @@ def predict_cpu(market: Market, network: Network, method: Method, steps: Steps, 
 def predict_learning(
     model: Model, network: Network, method: Method, steps: Steps, target: float, smoothness: Floats
 ) -> Prediction | None:
-    """For the learning half: by the closed loop where it is small and has no momentum, else by the mixing estimate.
+    """For the learning half: averages, or along edges, by the closed loop where it is small, else by the mixing estimate.
 
     None where the model is large and no ridge tells how flat the sum of losses may be.
     """
     if steps.alpha is None:
         return None
+    if method.by_meetings:
+        return predict_averages(model, network, steps.alpha, steps.momentum, target, smoothness)
     alpha, step, n = steps.alpha, steps.step, network.n
     if n * model.size <= DENSE_STATE and not method.momentum:
         bent = hessians(model, optimal_model(model).parameters)
@@ -149,6 +153,33 @@ def predict_learning(
     if n > 1:
         slowest = min(slowest, slow_mixing(_connectivity(network, method), alpha * float(smoothness.mean())))
     return two_step_prediction(step * slowest, 1.0, target, method.momentum, f"mixing estimate, {how}")
+
+
+def predict_averages(
+    model: Model, network: Network, alpha: float, beta: float, target: float, smoothness: Floats
+) -> Prediction | None:
+    """For models averaged over neighbourhoods: all eigenvalues where they are few, else mode by mode.
+
+    A mode is a delta of the network with a curvature of the mean loss, as if Hessians were equal: slow modes are smooth
+    over the network, so their curvature is nearly the mean.
+    """
+    n = network.n
+    graphs = [network.topology(k) for k in rounds_looked_at(network)]
+    if n * model.size <= DENSE_STATE:
+        bent = hessians(model, optimal_model(model).parameters)
+        loops = [averages_loop(graph, bent, beta) for graph in graphs]
+        inside = loops[0].consistent  # the same for every graph
+        radius = period_radius([inside.T @ loop.round_map(alpha) @ inside for loop in loops])
+        return Prediction(radius, rounds_to(target, radius), "eigenvalues of the averages")
+    flattest, how = flattest_mode(model)
+    if flattest is None:
+        return None
+    total = total_curvature(model)
+    steepest = total[1] / n if total is not None else float(smoothness.mean())
+    bends = np.geomspace(max(flattest / n, 1e-12 * steepest), steepest, MODES)
+    deltas = [0.0] if n == 1 else [0.0, *np.geomspace(max(slowest_delta(graphs), 1e-15), 1.0, MODES)]
+    radius = float(averages_radius(np.array(deltas)[:, None], alpha * bends, beta).max())
+    return Prediction(radius, rounds_to(target, radius), f"modes of the averages, {how}")
 
 
 def period_radius(maps: list[Floats]) -> float:

@@ -16,12 +16,16 @@ from equipoise.train.problem import Problem
 from equipoise.train.quantize import Exact, LogQuantizer
 from equipoise.train.theory.lyapunov import LyapunovTrace, trace
 
-CHANNELS = {
+NO_MOMENTUM = 1e-9
+CHANNELS = {  # the paper's flows and gradient tracking with each channel, and our markets and averages
     "ideal": Method(quantizer=Exact(), momentum=False),
     "innovation, rho 0.125": Method(momentum=False),
     "innovation, rho 1": Method(quantizer=LogQuantizer(rho=1.0), momentum=False),
     "node": Method(quantizer=LogQuantizer(mode="node"), momentum=False),
-    "innovation, momentum": Method(),
+    "ours, ideal": Method(quantizer=Exact()),
+    "ours, rho 0.125": Method(),
+    "ours, rho 1": Method(quantizer=LogQuantizer(rho=1.0)),
+    "ours, no momentum": Method(cap=NO_MOMENTUM),
 }
 LASTING = {"static": 0, "each round": 1, "each 10": 10}  # rounds that a graph lasts
 HALVES = ("cpu", "norm")
