@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 
 from equipoise.errors import InputError
 from equipoise.train import (
+    Exact,
     LeastSquares,
     LogQuantizer,
     Method,
@@ -76,24 +77,26 @@ def test_periodic_checkpoints_survive_a_crash(tmp_path):
     assert_array_equal(resumed.history["gap"], whole.history["gap"])
 
 
-def test_a_run_resumes_across_an_alarm(tmp_path):
-    """Momentum 0.99 on a slow switching ring: nodes have lowered their caps before the stop, and that is remembered."""
-    rng = np.random.default_rng(3)
-    shards = [(X, X @ [1.0, -2.0] + rng.standard_normal(5)) for X in rng.standard_normal((40, 5, 2))]
-    problem, network = Problem(model=LeastSquares(shards)), Network.ring(40, switching=3, seed=3)
-    options = {"rounds": 700, "every": 50}
-    lowered = []
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_run_resumes_with_all_it_remembers(tmp_path, kind):
+    """Stopped in round 9, while plans lie outside boxes and averages carry on: a run that forgot them would differ."""
+    problem, network, file = both_halves(), NETWORKS[kind], tmp_path / "run.npz"
+    whole = solve(problem, network, rounds=40)
+    memory = {}
 
     def stop(moment):
-        lowered.append(float(moment.state.learning.cap.min()))
-        return moment.number == 500
+        memory.update(moment.state.memory())
+        return moment.number == 9
 
-    file = tmp_path / "run.npz"
-    whole = solve(problem, network, Method(cap=0.99), **options)
-    solve(problem, network, Method(cap=0.99), **options, checkpoint=file, callback=stop)
-    assert lowered[-1] < 0.99
-    resumed = solve(problem, network, Method(cap=0.99), **options, resume=file)
+    solve(problem, network, rounds=40, checkpoint=file, callback=stop)
+    assert np.abs(memory["model/average"] - memory["model/yz"][:, :3]).max() > 0
+    if kind == "static":
+        assert np.abs(memory["cpu/excess"]).max() > 0
+        assert np.abs(memory["cpu/backlog"]).max() > 0
+    resumed = solve(problem, network, rounds=40, resume=file)
+    assert_array_equal(resumed.shares, whole.shares)
     assert_array_equal(resumed.models, whole.models)
+    assert_array_equal(resumed.link_bits.bits, whole.link_bits.bits)
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
@@ -169,7 +172,6 @@ def test_a_step_past_its_limit_is_warned_about_and_its_divergence_named():
 
 def test_the_cpu_step_limit_is_sharp():
     """Quadratic costs, plain flows, ideal codes: 0.98 of 2/lambda_max(L H) settles, 1.02 does not."""
-    from equipoise.train import Exact
     from equipoise.train.theory import step_limit, top_eigenvalue
 
     rng = np.random.default_rng(0)
@@ -232,13 +234,13 @@ def test_a_certificate_sees_through_a_doctored_run():
         "consensus": doctored(run, models=models),
         "box": doctored(run, worst=dataclasses.replace(worst, box=1e-15)),
         "tracker": doctored(run, worst=dataclasses.replace(worst, tracker=1e-6)),
-        "steps": doctored(run, steps=dataclasses.replace(run.steps, step=10.0)),
-        "bits": doctored(run, worst=dataclasses.replace(worst, links=worst.links * 2)),
+        "steps": doctored(run, steps=dataclasses.replace(run.steps, alpha=10.0)),
+        "bits": doctored(run, link_bits=dataclasses.replace(run.link_bits, bits=run.link_bits.bits // 2)),
     }
     swapped = run.shares.copy()
     swapped[[0, 1]] = swapped[[1, 0]]
     cases["kkt"] = doctored(run, shares=swapped)
-    history = dict(run.history, relative_gap=run.history["relative_gap"] * 10)
+    history = dict(run.history, relative_gap=run.history["relative_gap"] + 2e-8)
     cases["gap"] = doctored(run, history=history)
     assert low <= run.bits <= high
     for name, case in cases.items():
@@ -327,8 +329,63 @@ def test_the_halves_do_not_disturb_each_other():
     whole = both_halves()
     together = solve(whole, NETWORKS["periodic"], rounds=60)
     assert_array_equal(together.shares, solve(Problem(whole.cost, 240.0), NETWORKS["periodic"], rounds=60).shares)
-    alone = solve(Problem(model=whole.model), NETWORKS["periodic"], Method(step=together.steps.step), rounds=60)
-    assert_array_equal(together.models, alone.models)
+    assert_array_equal(together.models, solve(Problem(model=whole.model), NETWORKS["periodic"], rounds=60).models)
+
+
+def unboxed(problem):
+    """The same problem with open boxes."""
+    return Problem(Quadratic(problem.cost.a, problem.cost.c), problem.budget, problem.model)
+
+
+METHODS = {
+    "default": Method(),
+    "exact": Method(quantizer=Exact()),
+    "fine": Method(quantizer=LogQuantizer(rho=0.02)),
+    "coarse": Method(quantizer=LogQuantizer(rho=1.0)),
+    "flows": Method(momentum=False),
+    "paper": Method.paper(),
+    "uniform": Method(quantizer=UniformQuantizer()),
+}
+MORE_NETWORKS = NETWORKS | {"star": Network.star(12), "moving star": Network.star(12, switching=12, seed=1)}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize("network", MORE_NETWORKS.values(), ids=MORE_NETWORKS)
+def test_a_recount_from_the_graphs_allows_what_was_sent(network, method):
+    """Both halves or one, boxed or not, few rounds or many: bits that were counted where they were sent lie between the
+    recount's fewest and most."""
+    whole = both_halves()
+    cpu, model = Problem(whole.cost, 240.0), Problem(model=whole.model)
+    for problem in (whole, unboxed(whole), cpu, unboxed(cpu), model):
+        for rounds in (1, 3, 40):
+            run = solve(problem, network, method, rounds=rounds)
+            assert run.certificate()["bits"].passed, (problem.cost, problem.model, rounds)
+
+
+@pytest.mark.parametrize("method", [METHODS[name] for name in ("default", "exact", "coarse", "flows", "paper")])
+def test_the_recount_is_exact_where_nothing_varies(method):
+    """A static network: all that may vary without boxes is a changed elasticity (16 bits a link and round), or the flooding
+    of the largest L; a bit a link and round too many or too few is seen."""
+    for network in (NETWORKS["static"], Network.star(12)):
+        links = 2 * network.topology(0).edges
+        cpu = solve(unboxed(Problem(both_halves().cost, 240.0)), network, method, rounds=30)
+        least, most = cpu._recount()
+        assert cpu.bits == least  # curvatures of quadratic costs do not change
+        assert most - least == (16 * 30 * links if method.by_markets else 0)
+        model = solve(Problem(model=both_halves().model), network, method, rounds=30)
+        least, most = model._recount()
+        assert least <= model.bits <= most
+        assert most - least <= 64 * 4 * links  # flooding takes 1 to 4 hops
+
+
+def test_a_run_that_diverged_passes_its_recount():
+    """The last round had messages that nobody audited: the recount allows them."""
+    problem = Problem(Quadratic([1.0, 2.0, 3.0, 1.0], [0.0, 5.0, 10.0, 40.0]), 50.0)
+    for network in (Network.ring(4), Network.erdos_renyi(4, 0.8, switching="fresh")):
+        with pytest.warns(StepWarning):
+            run = solve(problem, network, Method(step=10.0, momentum=False, cpu_weights="laplacian"), rounds=1000)
+        assert run.status == "diverged"
+        assert run.certificate()["bits"].passed
 
 
 def test_scalar_costs_take_the_network_size():

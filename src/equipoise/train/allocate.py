@@ -11,7 +11,7 @@ from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import Channel, lengthened, quantise_counted
 from equipoise.train.grid import NO_BOUND
-from equipoise.train.limiter import BIGGEST_FLOW, limit
+from equipoise.train.limiter import BIGGEST_FLOW, FLAG_BITS, limit
 from equipoise.train.links import Round
 from equipoise.train.method import Method
 from equipoise.train.problem import Market
@@ -54,9 +54,9 @@ class Allocation:
         market, grid = self.market, self.market.grid
         x = grid.floats(self.shares)
         self.prices[:, 0] = market.price(x, self.method) + self.excess
-        self.channel.exchange(self.prices, round, number)
-        wanted = np.empty(len(round.pair), dtype=np.int64)
         limited = self.method.limits_boxes and market.boxed
+        self.channel.exchange(self.prices, round, number, flags=FLAG_BITS if limited else 0)
+        wanted = np.empty(len(round.pair), dtype=np.int64)
         weights, edge_coder = round.weights(self.method.cpu_weights, self.curvature), self.channel.edge_coder
         largest = _wish(
             self.channel.heard, round.tail_slot, round.head_slot, round.pair, weights,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from equipoise.compiled import kernel
-from equipoise.train.arrays import Floats
+from equipoise.train.arrays import Floats, Ints
 from equipoise.train.costs.cost import Cost
 from equipoise.train.models.model import Model
 from equipoise.train.topology import Topology
@@ -41,16 +41,17 @@ class Auditor:
     hi: Floats | None
     worst: Extremes = field(default_factory=Extremes)
 
-    def watch_links(self, topology: Topology) -> None:
-        """Every round: how many messages the graph carried."""
-        self.worst.rounds += 1
-        self.worst.links += 2 * topology.edges
+    def watch_links(self, topology: Topology, rounds: int = 1) -> None:
+        """Every round: how many links the graph had."""
+        self.worst.rounds += rounds
+        self.worst.links += 2 * topology.edges * rounds
 
-    def watch_shares(self, x: Floats, budget: float) -> None:
-        """Every round. Shares are multiples of one power of two, so this float sum is exact."""
+    def watch_shares(self, shares: Ints, unit: float, budget: float) -> None:
+        """Every round: shares in grid units."""
         assert self.lo is not None and self.hi is not None
-        self.worst.budget = max(self.worst.budget, abs(float(np.sum(x)) - budget))
-        self.worst.box = max(self.worst.box, float(np.maximum(self.lo - x, x - self.hi).max()))
+        seen = np.array([self.worst.budget, self.worst.box])
+        look_at_shares(shares, unit, self.lo, self.hi, budget, seen)
+        self.worst.budget, self.worst.box = float(seen[0]), float(seen[1])
 
     def cpu_gap(self, x: Floats, optimum: CpuOptimum) -> float:
         """sum f(x) - sum f(x*), with exact summation; the budget is the same, so the price term cancels rounding."""
@@ -89,6 +90,17 @@ def disagreement(Y: Floats, size: float) -> float:
     """Largest distance of a node's model from the average one, relative to a size (or to the largest model, if larger)."""
     size = max(size, float(np.linalg.norm(Y, axis=1).max()), 1e-300)
     return float(np.linalg.norm(Y - Y.mean(axis=0), axis=1).max() / size)
+
+
+@kernel
+def look_at_shares(shares: Ints, unit: float, lo: Floats, hi: Floats, budget: float, worst: Floats) -> None:
+    """The largest |sum x - b| and the farthest outside a box, so far. Multiples of one power of two: the sum is exact."""
+    total = 0.0
+    for i in range(len(shares)):
+        x = shares[i] * unit
+        total += x
+        worst[1] = max(worst[1], lo[i] - x, x - hi[i])
+    worst[0] = max(worst[0], abs(total - budget))
 
 
 @kernel

@@ -7,11 +7,13 @@ sum is the sum of gradients throughout. Models and trackers lie side by side in 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.channel import Channel
+from equipoise.train.channel import Channel, Wire, send
 from equipoise.train.links import Neighbours, Round
 from equipoise.train.method import Method
 from equipoise.train.models.model import Model
@@ -21,8 +23,32 @@ PACE = 0.05  # e-folds a round in which models settle at best
 RUNAWAY = 1e12  # growth of models or trackers that is a divergence
 
 
+class Circle(NamedTuple):
+    """Who meets whom in one round, and what they hold, as the kernels see it."""
+
+    near: Neighbours
+    slots: Ints
+    senders: Ints
+    trust: Floats  # 1 / (degree + 1)
+    plain: Ints
+    repeats: Ints
+    said: Wire
+    answered: Wire
+    per_link: bool
+    alpha: float
+    momentum: float
+    calm: float
+    heard: Floats  # sum of what a node heard, each with its weight
+    means: Floats
+    average: Floats  # ybar of the last round
+    yz: Floats
+    gradient: Floats
+
+
 class Averaging:
     """Every node's model and tracker, and where its average was a round ago."""
+
+    KEPT = ("yz", "gradient", "average")
 
     def __init__(self, model: Model, method: Method, steps: Steps, *, slots: int, start: Floats) -> None:
         assert steps.alpha is not None
@@ -30,15 +56,15 @@ class Averaging:
         nodes, m = model.nodes, model.size
         self.yz = np.zeros((nodes, 2 * m))
         self.yz[:, :m] = start
-        self.gradient = model.gradients(self.models)
+        self.gradient = np.array(model.gradients(self.models))
         if method.tracker_start == "gradient":  # or the invariant is off for ever (docs/train.md, 3.1)
             self.yz[:, m:] = self.gradient
         self.average = self.models.copy()
         self.channel = Channel(method.quantizer, width=m, parts=1, slots=slots, ratio=self._first_step(), pace=PACE)
         self.meetings = Channel(method.quantizer, width=m, parts=1, slots=slots, ratio=self._first_step(), pace=PACE)
-        self.heard = np.zeros((nodes, m))  # sum of what a node heard, each with its weight
-        self.means = np.zeros((nodes, m))
+        self.heard, self.means = np.zeros((nodes, m)), np.zeros((nodes, m))
         self.calm = RUNAWAY * (1.0 + float(np.abs(self.yz).max()))
+        self._static_circle: Circle | None = None
 
     def _first_step(self) -> float:
         """The size of a first move: the scale of messages about models that begin at 0."""
@@ -59,23 +85,26 @@ class Averaging:
         self.channel.grow(slots)
         self.meetings.grow(slots)
 
+    def circle(self, round: Round) -> Circle:
+        """Everything a round needs."""
+        if self._static_circle is not None:
+            return self._static_circle
+        made = Circle(
+            round.neighbours, round.slots, round.senders, round.trust, self.channel.plain,
+            self.meetings.repeats(np.maximum(round.topology.degree, 2)), self.channel.wire, self.meetings.wire,
+            round.per_link, self.alpha, self.momentum, self.calm, self.heard, self.means, self.average, self.yz, self.gradient,
+        )  # fmt: skip
+        if not round.per_link:
+            self._static_circle = made
+        return made
+
     def advance(self, round: Round, number: int) -> bool:
         """One round. False when models or trackers have run away: the run has diverged."""
-        near, per_link = round.neighbours, round.per_link
-        self.channel.exchange(self.yz, round, number)
-        _meet(self.yz, self.channel.heard, round.trust, near, self.heard, self.means)
-        self.meetings.exchange(self.means, round, number, self.meetings.repeats(round.topology.degree))
-        calm = _descend(
-            self.channel.heard, self.meetings.heard, self.heard, self.means, round.trust, near, per_link,
-            self.alpha, self.momentum, self.average, self.calm, self.yz,
-        )  # fmt: skip
-        if not calm:
+        if not descend(self.circle(round), number):
             return False
         with np.errstate(all="ignore"):
             gradient = self.model.gradients(self.models)
         return track(gradient, self.gradient, self.yz)
-
-    KEPT = ("yz", "gradient", "average")
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
@@ -88,6 +117,19 @@ class Averaging:
             channel.restore({k.removeprefix(part): v for k, v in memory.items() if k.startswith(part)})
         for name in self.KEPT:
             setattr(self, name, memory[name])
+        self._static_circle = None
+
+
+@kernel
+def descend(circle: Circle, number: int) -> bool:
+    """Models are said, meetings answer with their means, and everybody moves. False when a number has run away."""
+    send(circle.said, circle.yz, circle.slots, circle.senders, circle.plain, number, 0)
+    _meet(circle.yz, circle.said.heard, circle.trust, circle.near, circle.heard, circle.means)
+    send(circle.answered, circle.means, circle.slots, circle.senders, circle.repeats, number, 0)
+    return _move(
+        circle.said.heard, circle.answered.heard, circle.heard, circle.means, circle.trust, circle.near, circle.per_link,
+        circle.alpha, circle.momentum, circle.average, circle.calm, circle.yz,
+    )  # fmt: skip
 
 
 @kernel
@@ -99,16 +141,16 @@ def _meet(yz: Floats, said: Floats, trust: Floats, near: Neighbours, heard: Floa
         for c in range(m):
             heard[i, c] = 0.0
         for e in range(near.first[i], near.first[i + 1]):
-            r, theirs = trust[near.node[e]], said[near.heard[e]]
+            r, slot = trust[near.node[e]], near.heard[e]
             total += r
             for c in range(m):
-                heard[i, c] += r * theirs[c]
+                heard[i, c] += r * said[slot, c]
         for c in range(m):
             means[i, c] = (heard[i, c] + trust[i] * yz[i, c]) / total
 
 
 @kernel
-def _descend(
+def _move(
     said: Floats,
     answered: Floats,
     heard: Floats,
@@ -138,14 +180,14 @@ def _descend(
         for c in range(m):
             move[c], own[c] = heard[i, c], 0.0
         for e in range(near.first[i], near.first[i + 1]):
-            theirs, rj = answered[near.heard[e]], trust[near.node[e]]
+            slot, rj = near.heard[e], trust[near.node[e]]
             others += rj
             for c in range(m):
-                own[c] += theirs[c]
+                own[c] += answered[slot, c]
             if per_link:
-                ours, answer = said[near.told[e]], answered[near.told[e]]
+                told = near.told[e]
                 for c in range(m):
-                    move[c] -= r * ours[c] + rj * answer[c]
+                    move[c] -= r * said[told, c] + rj * answered[told, c]
         if not per_link:
             for c in range(m):
                 move[c] -= r * links * said[i, c] + others * answered[i, c]

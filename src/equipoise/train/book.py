@@ -52,8 +52,9 @@ class Book:
         """Every round: the budget and the boxes, and how many links the graph had."""
         if round is not None:
             self.auditor.watch_links(round.topology)
-        if state.market is not None and state.shares is not None:
-            self.auditor.watch_shares(state.shares, state.budget * state.market.grid.unit)
+        if state.market is not None and state.allocation is not None:
+            unit = state.market.grid.unit
+            self.auditor.watch_shares(state.allocation.shares, unit, state.budget * unit)
 
     def write(self, state: State, number: int) -> float:
         """One row of history; returns the relative gap."""

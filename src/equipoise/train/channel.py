@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.links import Round
-from equipoise.train.quantize import EXACT, FLOAT_BITS, Coder, Quantizer, decode_one, encode_one, uniform_coder
+from equipoise.train.quantize import EXACT, FLOAT_BITS, LOG, Coder, Quantizer, decode_one, encode_one, uniform_coder
 
 # A code beyond the range makes the link's unit this much larger from the next message on; both ends see the code.
 ZOOM = 64.0
@@ -19,6 +19,23 @@ CLEAR = 2.3  # e-folds: after a silence a message is right to a tenth of what on
 INNOVATION, NODE = 0, 1
 ONCE: Ints = np.ones(1, dtype=np.int64)
 SATURATED, UNDERFLOWED, NUMBERS = 0, 1, 2
+
+
+class Wire(NamedTuple):
+    """A channel as the kernels see it."""
+
+    coder: Coder
+    innovation: bool
+    bits: int
+    ratio: float
+    sharpness: float
+    pace: float
+    heard: Floats
+    unit: Floats
+    met: AnyArray
+    last: AnyArray
+    bits_sent: Ints
+    tally: Ints
 
 
 class Channel:
@@ -52,25 +69,35 @@ class Channel:
             slots, dtype=np.int64
         )  # per slot: on a static network every link of a node carries them
         self.tally = np.zeros(3, dtype=np.int64)  # numbers saturated, underflowed, sent
+        self._wire: Wire | None = None
 
     def grow(self, slots: int) -> None:
         """Room for pairs that have just met."""
         if slots > len(self.met):
+            self._wire = None
             room = max(slots, 2 * len(self.met))
             for name in ("heard", "unit", "met", "last", "bits_sent"):
                 setattr(self, name, lengthened(getattr(self, name), room))
 
-    def exchange(self, values: Floats, round: Round, number: int, repeats: Ints = ONCE) -> None:
+    @property
+    def wire(self) -> Wire:
+        """As the kernels see it."""
+        if self._wire is None:
+            self._wire = Wire(
+                self.coder, self.behaviour == INNOVATION, self.bits, self.ratio, self.sharpness, self.pace,
+                self.heard, self.unit, self.met, self.last, self.bits_sent, self.tally,
+            )  # fmt: skip
+        return self._wire
+
+    def exchange(self, values: Floats, round: Round, number: int, repeats: Ints = ONCE, flags: int = 0) -> None:
         """Every sender of this round sends; every receiver updates what it believes.
 
         `repeats`: how many codes each sender spends on a number, each of what the last one left; 0 is the number itself.
+        `flags`: bits that go with every message.
         """
-        _exchange(
-            self.coder, self.behaviour, self.bits, self.ratio, values, round.slots, round.senders, repeats,
-            self.sharpness, self.pace, number, self.heard, self.unit, self.met, self.last, self.bits_sent, self.tally,
-        )  # fmt: skip
+        send(self.wire, values, round.slots, round.senders, repeats, number, flags)
 
-    def repeats(self, degree: Ints) -> Ints:
+    def repeats(self, degree: AnyArray) -> Ints:
         """Codes a number for hosts of so many neighbours; 0 stands for the number itself.
 
         A host's rounding error comes back to it once for every neighbour: the more it has, the finer it speaks.
@@ -82,11 +109,17 @@ class Channel:
         times = np.maximum(np.ceil(np.log(degree + 1.0) / self.sharpness), 1).astype(np.int64)
         return np.where(times * self.bits > FLOAT_BITS, 0, times)
 
+    @property
+    def plain(self) -> Ints:
+        """Codes a number for everybody where e-folds count: coarse codes are said more than once."""
+        return ONCE if self.coder.kind == EXACT else self.repeats(np.array([math.e - 1.0]))
+
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
         return {name: getattr(self, name) for name in ("heard", "unit", "met", "last", "bits_sent", "tally")}
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
+        self._wire = None
         for name, array in memory.items():
             setattr(self, name, array)
 
@@ -99,79 +132,77 @@ def lengthened(array: AnyArray, length: int) -> AnyArray:
 
 
 @kernel
-def _exchange(
-    coder: Coder,
-    behaviour: int,
-    bits: int,
-    ratio: float,
-    values: Floats,
-    slots: Ints,
-    senders: Ints,
-    repeats: Ints,
-    sharpness: float,
-    pace: float,
-    number: int,
-    heard: Floats,
-    unit: Floats,
-    met: AnyArray,
-    last: AnyArray,
-    bits_sent: Ints,
-    tally: Ints,
+def send(
+    wire: Wire, values: Floats, slots: Ints, senders: Ints, repeats: Ints, number: int, flags: int
 ) -> None:
+    """Every slot's sender speaks, and its receiver's estimate follows.
+
+    Written flat, with arrays taken out of their tuples: this loop runs for every number that is ever sent.
+    """
+    coder, heard, unit, met, last, bits_sent = wire.coder, wire.heard, wire.unit, wire.met, wire.last, wire.bits_sent
+    levels, top = coder.levels, coder.top
     width, parts = heard.shape[1], unit.shape[1]
     block = width // parts
     saturated = underflowed = 0
     for k in range(len(slots)):
         slot, sender = slots[k], senders[k]
-        if coder.kind == EXACT:
-            heard[slot] = values[sender]
-            bits_sent[slot] += bits * width
+        if not wire.innovation:  # no memory: the value itself, or its code
+            bits_sent[slot] += wire.bits * width + flags
+            for c in range(width):
+                value = values[sender, c]
+                heard[slot, c] = value if coder.kind == EXACT else quantise_counted(coder, value, wire.tally)
             continue
         times = repeats[sender] if len(repeats) > 1 else repeats[0]
-        if last[slot] < number - 1 and times > 0:
-            times = max(times, math.ceil((CLEAR + pace * (number - last[slot])) / sharpness)) if sharpness > 0.0 else 0
-            times = times if times * bits <= FLOAT_BITS else 0
+        silence = number - last[slot]
         last[slot] = number
-        if behaviour == INNOVATION and met[slot] and times == 0:
-            heard[slot] = values[sender]
-            bits_sent[slot] += FLOAT_BITS * width
+        if not met[slot]:
+            times = 0
+        elif silence > 1 and times > 0:
+            more = math.ceil((CLEAR + wire.pace * silence) / wire.sharpness) if wire.sharpness > 0.0 else 0
+            times = max(times, more) if more > 0 else 0
+        if times == 0 or times * wire.bits > FLOAT_BITS:  # the values themselves, as floats
+            bits_sent[slot] += FLOAT_BITS * width + flags
+            for c in range(width):
+                heard[slot, c] = values[sender, c]
+            if not met[slot]:
+                met[slot] = True
+                _introduce(values, sender, slot, block, wire.ratio, unit)
             continue
-        if behaviour == INNOVATION and not met[slot]:
-            # First contact: the value itself as a float; its size becomes the link's unit.
-            met[slot] = True
-            bits_sent[slot] += FLOAT_BITS * width
-            for part in range(parts):
-                largest = 0.0
-                for c in range(part * block, (part + 1) * block):
-                    heard[slot, c] = values[sender, c]
-                    largest = max(largest, abs(values[sender, c]))
-                unit[slot, part] = largest if largest < np.inf else 1.0
-            if unit[slot, 0] == 0.0:  # models that begin at 0 will move in steps of ratio (x tracker, if that is told too)
-                unit[slot, 0] = ratio * (unit[slot, parts - 1] if parts > 1 else 1.0) or 1.0
-            if unit[slot, parts - 1] == 0.0:
-                unit[slot, parts - 1] = 1.0
-            continue
-        bits_sent[slot] += bits * width * times
-        for spoken in range(times * parts):
+        bits_sent[slot] += wire.bits * width * times + flags
+        for spoken in range(times * parts):  # one code a number, of the difference to what is believed
             part = spoken % parts
-            scale = unit[slot, part] if behaviour == INNOVATION else 1.0
-            beyond = False
+            scale, beyond = unit[slot, part], False
             for c in range(part * block, (part + 1) * block):
-                believed = heard[slot, c] if behaviour == INNOVATION else 0.0
-                news = (values[sender, c] - believed) / scale
+                news = (values[sender, c] - heard[slot, c]) / scale
                 code = encode_one(coder, news)
-                if code == 0:
-                    underflowed += news != 0.0
-                elif abs(code) >= coder.top:  # the receiver sees only the top code: both ends zoom on it
-                    saturated += abs(code) > coder.top
+                size = abs(code)
+                if size >= top:  # the receiver sees only the top code: both ends make their unit larger
+                    saturated += size > top
                     beyond = True
-                    code = coder.top if code > 0 else -coder.top
-                heard[slot, c] = believed + scale * decode_one(coder, code)
-            if beyond and behaviour == INNOVATION:
+                    size = top
+                underflowed += size == 0 and news != 0.0
+                level = scale * (levels[size] if coder.kind == LOG else size * coder.spacing)
+                heard[slot, c] += level if code > 0 else -level
+            if beyond:
                 unit[slot, part] *= ZOOM
-    tally[SATURATED] += saturated
-    tally[UNDERFLOWED] += underflowed
-    tally[NUMBERS] += len(slots) * width
+    wire.tally[SATURATED] += saturated
+    wire.tally[UNDERFLOWED] += underflowed
+    wire.tally[NUMBERS] += len(slots) * width
+
+
+@kernel
+def _introduce(values: Floats, sender: int, slot: int, block: int, ratio: float, unit: Floats) -> None:
+    """First contact: the size of each block becomes its unit."""
+    parts = unit.shape[1]
+    for part in range(parts):
+        largest = 0.0
+        for c in range(part * block, (part + 1) * block):
+            largest = max(largest, abs(values[sender, c]))
+        unit[slot, part] = largest if largest < np.inf else 1.0
+    if unit[slot, 0] == 0.0:  # models that begin at 0 will move in steps of ratio (x tracker, if that is told too)
+        unit[slot, 0] = ratio * (unit[slot, parts - 1] if parts > 1 else 1.0) or 1.0
+    if unit[slot, parts - 1] == 0.0:
+        unit[slot, parts - 1] = 1.0
 
 
 @kernel

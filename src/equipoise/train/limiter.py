@@ -7,11 +7,12 @@ import math
 import numpy as np
 
 from equipoise.compiled import kernel
-from equipoise.train.arrays import Ints
+from equipoise.train.arrays import Floats, Ints
 
 # Factors in 8 bits: code 255 is 1, each code below an eighth of an octave less, 0 is nothing. Even steps of 1/256 would
 # round a small factor to 0 and lock a narrow node that much CPU wants to pass.
 FACTOR_BITS, FULL, EIGHTHS = 8, 255, 8
+FLAG_BITS = 2  # on every link of every round: whether factors follow, and whether an amount does
 AMOUNT_BITS = 64
 FACTOR_SHIFT = 31
 FACTOR_MASK = 2**FACTOR_SHIFT - 1
@@ -76,7 +77,7 @@ def limit(
     for i in range(nodes):
         can_give[i] = factor((shares[i] - low[i]) // 2, given[i])
         can_take[i] = factor((high[i] - shares[i]) // 2, taken[i])
-        node_bits[i] = 1 + (2 * FACTOR_BITS if min(can_give[i], can_take[i]) < FULL else 0)
+        node_bits[i] = 2 * FACTOR_BITS if min(can_give[i], can_take[i]) < FULL else 0
     pushed, pulled = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
     for e in range(edges):
         push[e] = scaled(push[e], can_take[takers[e]])
@@ -92,8 +93,8 @@ def limit(
         forward = 2 * pair[e] + (
             0 if wanted[e] > 0 else 1
         )  # the link from giver to taker; its reverse has the other parity
-        link_bits[forward] += 1 + (AMOUNT_BITS if push_limit[givers[e]] < pushed[givers[e]] else 0)
-        link_bits[forward ^ 1] += 1 + (AMOUNT_BITS if pull_limit[takers[e]] < pulled[takers[e]] else 0)
+        link_bits[forward] += AMOUNT_BITS if push_limit[givers[e]] < pushed[givers[e]] else 0
+        link_bits[forward ^ 1] += AMOUNT_BITS if pull_limit[takers[e]] < pulled[takers[e]] else 0
     _cut(push, givers, pushed, push_limit)
     _cut(pull, takers, pulled, pull_limit)
     moved = np.empty(edges, dtype=np.int64)
@@ -116,3 +117,18 @@ def _cut(amounts: Ints, owners: Ints, totals: Ints, limits: Ints) -> None:
         extra = min(amounts[e] - kept[e], left[owners[e]])
         left[owners[e]] -= extra
         amounts[e] = kept[e] + extra
+
+
+@kernel
+def fits(wish: Floats, tails: Ints, heads: Ints, shares: Ints, low: Ints, high: Ints) -> bool:
+    """Whether no limit can bind: all that leaves a node fits into half of x - lo, all that enters into half of hi - x."""
+    leaves, enters = np.zeros(len(shares)), np.zeros(len(shares))
+    for e in range(len(wish)):
+        size = abs(wish[e])
+        giver, taker = (tails[e], heads[e]) if wish[e] > 0.0 else (heads[e], tails[e])
+        leaves[giver] += size
+        enters[taker] += size
+    fine = True
+    for i in range(len(shares)):
+        fine &= leaves[i] <= (shares[i] - low[i]) // 2 - 2.0 and enters[i] <= (high[i] - shares[i]) // 2 - 2.0
+    return fine

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse.csgraph import shortest_path
 
 from equipoise.certificate import Certificate, Check
-from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.audit import NEGATIVE, WITNESSES, Extremes, disagreement, kkt_violation
 from equipoise.train.channel import Tally
 from equipoise.train.links import LinkBits
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
+from equipoise.train.quantize import FLOAT_BITS, Quantizer
 from equipoise.train.steps import Steps
 from equipoise.train.truth import CpuOptimum, ModelOptimum
 
@@ -163,27 +165,54 @@ class Run:
         return Check("bits", float(self.bits), float(most), least <= self.bits <= most, meaning)
 
     def _recount(self) -> tuple[int, int]:
-        """From the graphs alone: codes of fixed width, floats at first contact, degrees and curvatures; then what may vary.
+        """The fewest and the most bits that the protocol allows on these graphs, whatever the run itself counted.
 
-        A limiter says at least 2 bits a link and round, and 16 + 64 more when it acts; the largest L is flooded once.
+        Codes and floats are known to the bit where links stay; a message after a silence takes up to a float. What else
+        varies: elasticities that changed, factors of a limiter and amounts that it cut, and how long the largest L took.
         """
-        coder, used, nodes, links = self.method.quantizer, len(self.link_bits.bits), self.network.n, self.worst.links
-        width = (self.shares is not None) + (0 if self.models is None else 2 * self.models.shape[1])
-        fixed, varying = coder.bits * width * links, 0
-        if (
-            coder.mode == "innovation" and self.rounds >= nodes
-        ):  # flooding may have met links that few rounds never used
-            fixed += (64 - coder.bits) * width * used
-        elif coder.mode == "innovation":
-            varying += (64 - coder.bits) * width * used
-        fixed += max(8, math.ceil(math.log2(max(nodes, 2)))) * (used if self.network.static else links)
+        missed = self.rounds - self.worst.rounds  # a round in which the run diverged had messages, and no audit
+        last = 2 * self.network.topology(max(self.rounds - 1, 0)).edges
+        least, _ = self._allowed(self.worst.rounds, self.worst.links)
+        _, most = self._allowed(self.rounds, self.worst.links + missed * last)
+        return least, most
+
+    def _allowed(self, rounds: int, links: int) -> tuple[int, int]:
+        network, method, met = self.network, self.method, len(self.link_bits.bits)
+        flooded = self.models is not None and method.alpha == "auto"
+        first, steady, late = _traffic(network, rounds, links, met, sure=not flooded or rounds >= network.n)
+        links = first + int(steady.sum() + late.sum())
+        least = most = 0
+        for numbers, by_hosts in self._streams():
+            opening = FLOAT_BITS if method.quantizer.mode == "innovation" else method.quantizer.bits
+            codes = _message_bits(method.quantizer, len(steady), by_hosts)
+            fixed = opening * first + int(codes @ steady)
+            least += numbers * (fixed + int(codes @ late))
+            most += numbers * (fixed + int(np.maximum(codes, opening) @ late))
+        degree = max(8, math.ceil(math.log2(max(network.n, 2)))) * (first if network.static else links)
+        least, most = least + degree, most + degree
         if self.market is not None:
-            varying += 64 * used * (self.method.cpu_weights == "curvature")
-            if self.method.limits_boxes and self.market.boxed:
-                fixed, varying = fixed + 2 * links, varying + (16 + 64) * links
-        if self.models is not None and self.method.alpha == "auto":
-            varying += 64 * used * nodes
-        return fixed, fixed + varying
+            if method.cpu_weights == "curvature":
+                least, most = least + FLOAT_BITS * first, most + FLOAT_BITS * max(first, met)
+            if method.by_markets:  # a 16-bit elasticity: each round, or a bit and the rest when it has changed
+                least, most = (
+                    (least + links, most + 17 * links) if network.static else (least + 16 * links, most + 16 * links)
+                )
+            if method.limits_boxes and self.market.boxed:
+                least, most = least + 2 * links, most + (2 + 16 + 64) * links
+        if flooded:
+            shortest, longest = _flooding(network, met)
+            least, most = least + FLOAT_BITS * shortest, most + FLOAT_BITS * longest
+        return least, most
+
+    def _streams(self) -> list[tuple[int, bool]]:
+        """Each stream of messages: how many numbers one carries, and whether hosts repeat codes by their degree."""
+        streams: list[tuple[int, bool]] = []
+        if self.market is not None:
+            streams += [(1, False), (1, True)] if self.method.by_markets else [(1, False)]
+        if self.models is not None:
+            m = self.models.shape[1]
+            streams += [(m, False), (m, True)] if self.method.by_meetings else [(2 * m, False)]
+        return streams
 
     def __repr__(self) -> str:
         verdict = "passed" if self.certificate().passed else "failed"
@@ -237,3 +266,52 @@ class Run:
 def finite(value: float) -> float | None:
     """A number fit for JSON."""
     return float(value) if np.isfinite(value) else None
+
+
+def _traffic(network: Network, rounds: int, links: int, met: int, sure: bool) -> tuple[int, Ints, Ints]:
+    """Messages by kind: first contacts; on links that were there a round before, by the sender's degree; after a silence.
+
+    Where graphs never repeat, `links` messages over `met` links are all that is known (`sure`: all of those were played).
+    """
+    most = network.n + 1
+    steady, late = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
+    if network.period is None:
+        first = met if sure else 0
+        late[min(1, most - 1)] = links - first
+        return first, steady, late
+    graphs = [network.topology(k) for k in range(min(network.period, rounds))]
+    keys = [graph.tails * network.n + graph.heads for graph in graphs]
+    known, first = np.empty(0, dtype=np.int64), 0
+    for k, graph in enumerate(graphs):
+        times = -(-(rounds - k) // network.period)
+        new = ~np.isin(keys[k], known)
+        again = times - new
+        stays = np.isin(keys[k], keys[k - 1])
+        for ends in (graph.tails, graph.heads):
+            degree = graph.degree[ends]
+            steady += np.bincount(degree, again * stays, most).astype(np.int64)
+            late += np.bincount(degree, again * ~stays, most).astype(np.int64)
+        first += 2 * int(new.sum())
+        known = np.union1d(known, keys[k])
+    return first, steady, late
+
+
+def _message_bits(quantizer: Quantizer, degrees: int, by_hosts: bool) -> Ints:
+    """Bits of a number from a node of each degree: a code; or of a host, enough codes that its error times its degree is
+    below 1 - or a float, where that is shorter."""
+    error = math.expm1(quantizer.rho / 2)
+    if not by_hosts or quantizer.mode != "innovation" or quantizer.bits == FLOAT_BITS:
+        return np.full(degrees, quantizer.bits)
+    if error >= 0.9:  # a code says too little
+        return np.full(degrees, FLOAT_BITS)
+    times = np.ceil(np.log(np.arange(degrees) + 1.0) / -math.log(max(error, 1e-9))).astype(np.int64)
+    return np.asarray(np.minimum(np.maximum(times, 1) * quantizer.bits, FLOAT_BITS))
+
+
+def _flooding(network: Network, met: int) -> tuple[int, int]:
+    """The fewest and the most messages until all know the largest L, whoever has it."""
+    if not network.static:  # connected graphs: each round tells at least one more node
+        return 0, (network.n - 1) * met
+    links = 2 * network.topology(0).edges
+    depth = int(shortest_path(abs(network.topology(0).laplacian()), unweighted=True, indices=0).max())
+    return -(-depth // 2) * links, min(2 * depth, network.n - 1) * links

@@ -110,12 +110,18 @@ def solve(
             state.rebudget(budgets[number], round)
             book.reprice(state)
             book.watch(state)
-        diverged = state.advance(round, number)
-        number += 1
+        if callback is None and state.swift:
+            due = _next_pause(number, rounds, every, budgets, checkpoint_every if checkpoint is not None else rounds)
+            played, diverged = state.hurry(round, number, due - number, book.auditor)
+            number += played
+        else:
+            diverged = state.advance(round, number)
+            number += 1
+            if not diverged:
+                book.watch(state, round)
         if diverged:
             status, reason = "diverged", f"the {diverged} diverged in round {number}: {_advice(state)}"
             break
-        book.watch(state, round)
         if number % every == 0 or number == rounds:
             relative = book.write(state, number)
             if relative > RUNAWAY:
@@ -157,6 +163,12 @@ def _asked(problem: Problem, budgets: Mapping[int, float], number: int) -> float
     """The budget the user asked for in the last round."""
     due = [at for at in budgets if at < number]
     return budgets[max(due)] if due else problem.budget
+
+
+def _next_pause(number: int, rounds: int, every: int, budgets: Mapping[int, float], keep_every: int) -> int:
+    """The next round after which something else is due: a row of history, a checkpoint, a new budget, the end."""
+    regular = [(number // step + 1) * step for step in (every, keep_every)]
+    return min([rounds, *regular, *(at for at in budgets if at > number)])
 
 
 def _said_stop(answer: object) -> bool:

@@ -14,16 +14,20 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from equipoise.errors import InputError
 from equipoise.train.allocate import Allocation
 from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.audit import Auditor
 from equipoise.train.average import Averaging
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Channel, Tally
+from equipoise.train.costs.curve import OTHER
 from equipoise.train.learn import Learning
 from equipoise.train.links import LinkBits, Links, Round
 from equipoise.train.method import Method
+from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.overhead import Overhead
 from equipoise.train.problem import Market, Problem
 from equipoise.train.steps import StepWarning, choose_steps, known_smoothness
+from equipoise.train.swift import learn_on, trade_on
 from equipoise.train.trade import Trading
 
 
@@ -89,6 +93,33 @@ class State:
         if self.learning is not None and not self.learning.advance(round, number):
             return "models"
         return None
+
+    @property
+    def swift(self) -> bool:
+        """Whether many rounds can be played without leaving compiled code: a static network, and kinds that kernels know."""
+        cpu = self.allocation is None or (isinstance(self.allocation, Trading) and self.allocation.curve.kind != OTHER)
+        model = self.learning is None or (
+            isinstance(self.learning, Averaging) and isinstance(self.learning.model, LeastSquares)
+        )
+        return self.network.static and cpu and model
+
+    def hurry(self, round: Round, number: int, count: int, auditor: Auditor) -> tuple[int, str | None]:
+        """`count` rounds at once: how many were played, and what diverged in the last of them."""
+        played, diverged = count, None
+        if isinstance(self.allocation, Trading) and self.market is not None:
+            worst = np.array([auditor.worst.budget, auditor.worst.box])
+            budget = self.budget * self.market.grid.unit
+            done = trade_on(self.allocation.floor(round), number, count, budget, worst)
+            auditor.worst.budget, auditor.worst.box = float(worst[0]), float(worst[1])
+            if done < count:
+                played, diverged = done + 1, "shares"
+        if isinstance(self.learning, Averaging) and isinstance(self.learning.model, LeastSquares):
+            model = self.learning.model
+            done = learn_on(self.learning.circle(round), model.hessian, model.slope, number, played)
+            if done < played:
+                played, diverged = done + 1, "models"
+        auditor.watch_links(round.topology, played)
+        return played, diverged
 
     def rebudget(self, budget: float, round: Round) -> None:
         """A new budget: the difference enters (leaves) at node 0 and then its neighbours, inside the boxes."""

@@ -5,36 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
 from equipoise.train.costs.cost import box, length, per_node
-
-
-HALVINGS, CLOSE = 200, 4e-16
-
-
-@kernel
-def _response(work: Floats, energy: Floats, lo: Floats, hi: Floats, weight: Floats, level: Floats, x: Floats) -> Floats:
-    """Newton from the last answer on h(x) = x + weight (3 energy x^2 - work / x^2) - level, which rises; halving where
-    it would leave what is known to hold the root."""
-    out = np.empty(len(x))
-    for i in range(len(x)):
-        low, high, at = lo[i], hi[i], min(max(x[i], lo[i]), hi[i])
-        for _ in range(HALVINGS):
-            h = at + weight[i] * (3.0 * energy[i] * at * at - work[i] / (at * at)) - level[i]
-            slope = 1.0 + weight[i] * (6.0 * energy[i] * at + 2.0 * work[i] / (at * at * at))
-            if h > 0.0:
-                high = at
-            else:
-                low = at
-            step = at - h / slope
-            if abs(step - at) <= CLOSE * at or high - low <= CLOSE * high:
-                at = min(max(step, low), high)
-                break
-            at = step if low < step < high else 0.5 * (low + high)
-        out[i] = at
-    return out
+from equipoise.train.costs.curve import LATENCY
 
 
 class Latency:
@@ -77,10 +51,9 @@ class Latency:
         """f'' = 2 work / (speed x^3) + 6 energy x."""
         return np.asarray(2 * self.work / (self.speed * x**3) + 6 * self.energy * x)
 
-    def response(self, weight: Floats, level: Floats, guess: Floats) -> Floats:
-        """The x with x + weight f'(x) = level, or the end of the box before it."""
-        each = (np.broadcast_to(part, guess.shape) for part in (self.work / self.speed, self.energy, self.lo, self.hi))
-        return _response(*each, weight, level, guess)
+    def curve(self) -> tuple[int, Floats, Floats]:
+        """For kernels (costs/curve.py)."""
+        return LATENCY, self.work / self.speed, self.energy
 
     def curvature(self) -> tuple[Floats, Floats]:
         """f'' is convex in x: largest at an end of the box, smallest where 6 work/(speed x^4) = 6 energy."""

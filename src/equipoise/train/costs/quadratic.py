@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
 from equipoise.train.costs.cost import box, length, per_node
+from equipoise.train.costs.curve import QUADRATIC
 
 
 class Quadratic:
@@ -33,9 +34,9 @@ class Quadratic:
         """f'' = a."""
         return np.asarray(np.broadcast_to(self.a, x.shape))
 
-    def response(self, weight: Floats, level: Floats, guess: Floats) -> Floats:
-        """The x with x + weight f'(x) = level, before the box."""
-        return np.asarray((level + weight * self.a * self.c) / (1.0 + weight * self.a))
+    def curve(self) -> tuple[int, Floats, Floats]:
+        """For kernels (costs/curve.py)."""
+        return QUADRATIC, self.a, self.c
 
     def curvature(self) -> tuple[Floats, Floats]:
         return self.a, self.a

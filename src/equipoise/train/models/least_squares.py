@@ -6,10 +6,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from equipoise.compiled import kernel
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
 from equipoise.train.models.model import Model
 from equipoise.train.models.shards import Shard, read_shards
+
+
+@kernel
+def gradients(hessian: Floats, slope: Floats, Y: Floats, out: Floats) -> None:
+    """H_i y_i - s_i of every node, column by column (H is symmetric: its rows are its columns)."""
+    nodes, size = slope.shape
+    for i in range(nodes):
+        for c in range(size):
+            out[i, c] = -slope[i, c]
+        for k in range(size):
+            y = Y[i, k]
+            for c in range(size):
+                out[i, c] += hessian[i, k, c] * y
 
 
 class LeastSquares(Model):
@@ -28,25 +42,27 @@ class LeastSquares(Model):
         self.convexity = self.reg
         self._data = data
         N, n = data.samples, data.nodes
-        self._hessian = np.stack([X.T @ X / N for X in data.X]) + (reg / n) * np.eye(self.size)
-        self._slope = np.stack([X.T @ t / N for X, t in zip(data.X, data.y, strict=True)])
+        self.hessian = np.stack([X.T @ X / N for X in data.X]) + (reg / n) * np.eye(self.size)
+        self.slope = np.stack([X.T @ t / N for X, t in zip(data.X, data.y, strict=True)])
         self._constant = np.array([float(np.dot(t, t)) / (2 * N) for t in (y.astype(float) for y in data.y)])
 
     def loss(self, node: int, y: Floats) -> float:
-        return float(0.5 * y @ self._hessian[node] @ y - self._slope[node] @ y + self._constant[node])
+        return float(0.5 * y @ self.hessian[node] @ y - self.slope[node] @ y + self._constant[node])
 
     def gradient(self, node: int, y: Floats) -> Floats:
-        return np.asarray(self._hessian[node] @ y - self._slope[node])
+        return np.asarray(self.hessian[node] @ y - self.slope[node])
 
     def gradients(self, Y: Floats) -> Floats:
-        return np.asarray(np.matmul(self._hessian, Y[:, :, None])[:, :, 0] - self._slope)
+        out = np.empty((self.nodes, self.size))
+        gradients(self.hessian, self.slope, Y, out)
+        return out
 
     def total(self, y: Floats) -> tuple[float, Floats]:
-        H, s = self._hessian.sum(axis=0), self._slope.sum(axis=0)
+        H, s = self.hessian.sum(axis=0), self.slope.sum(axis=0)
         return float(0.5 * y @ H @ y - s @ y + self._constant.sum()), np.asarray(H @ y - s)
 
     def totals(self, Y: Floats) -> Floats:
-        H, s = self._hessian.sum(axis=0), self._slope.sum(axis=0)
+        H, s = self.hessian.sum(axis=0), self.slope.sum(axis=0)
         return np.asarray(0.5 * np.einsum("ij,jk,ik->i", Y, H, Y) - Y @ s + self._constant.sum())
 
     def error(self, y: Floats, X: Floats, answers: Floats) -> float:
@@ -54,7 +70,7 @@ class LeastSquares(Model):
         return float(np.sqrt(np.mean((X @ y - answers) ** 2)))
 
     def smoothness(self) -> Floats:
-        return np.asarray(np.linalg.eigvalsh(self._hessian)[:, -1])
+        return np.asarray(np.linalg.eigvalsh(self.hessian)[:, -1])
 
     def optimum(self) -> Floats | None:
         """By QR on the pooled rows, not from the sums the rounds use."""
