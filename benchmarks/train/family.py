@@ -113,7 +113,9 @@ def main() -> None:
                 for manner in ("static", "in turn", "every round"):
                     mine = [one[3] for one in found if one[1].lower().startswith(KIND_WORDS[kind]) and manner in one[1]]
                     if mine:
-                        print(f"    {kind:12} {manner:12} {len(mine):3}  median {np.median(mine):5.0f}  worst {max(mine)}")
+                        print(
+                            f"    {kind:12} {manner:12} {len(mine):3}  median {np.median(mine):5.0f}  worst {max(mine)}"
+                        )
         for one in sorted(found, key=lambda one: -one[3])[: asked.slow]:
             print(f"    seed {one[0]}: {one[3]} rounds, {one[2]}, gap {one[5]:.1e}, rho {one[4]:.2f}, {one[1]}")
     print(f"{time.perf_counter() - began:.0f} s")

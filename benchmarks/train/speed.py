@@ -56,6 +56,7 @@ LARGE, LARGE_TURNS = 10_000, 4  # nodes; turns above
 PEERS = ("bare", "tvopt", "cvxpy")
 TVOPT_ASKED = 300.0  # times tvopt's rounds per second at n = 1000
 TARGET = 1e-6  # of the gap at the start
+MOST_BARE_ROUNDS = 5000
 LO, HI = 0.0, 10.0  # boxes against CVXPY: a part of them binds
 ENVIRONMENTS = Path(tempfile.gettempdir()) / "equipoise-benchmarks"
 METHOD = Method(quantizer=LogQuantizer(rho=0.125, mode="innovation"))  # 9 bits a number
@@ -150,6 +151,53 @@ def against_bare(turns: int, quick: bool) -> None:
         if not (quick and case.n > 1000):
             few = min(turns, LARGE_TURNS) if case.n >= LARGE else turns  # set-up is most of a turn there
             measure(case, few, max(5, case.rounds // (4 if quick else 1)))
+
+
+def rounds_of_bare(drawn: Instance, product: Product, target: float) -> tuple[int, float, float]:
+    """The fewest rounds to the target over a grid of steps, and those steps: the bare script at its best on this instance."""
+    H, s, model = drawn.hessians, drawn.slopes, drawn.model
+    L, best = float(model.smoothness().max()), model.total(model.optimum())[0]
+    first = model.total(np.zeros(model.size))[0] - best
+    found: list[tuple[int, float, float]] = []
+    for step in (0.6, 0.95):
+        graphs = drawn.mixing_matrices(step)
+        for part in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0):
+            Y = np.zeros_like(s)
+            G = product(H, Y) - s
+            Z = G.copy()
+            limit = min((row[0] for row in found), default=MOST_BARE_ROUNDS)
+            for k in range(limit):
+                W = graphs[k % len(graphs)]
+                Y = W @ Y - part / L * Z
+                new = product(H, Y) - s
+                Z, G = W @ Z + new - G, new
+                if k % 5 == 4 and (model.totals(Y) - best).max() <= target * first:
+                    found.append((k + 1, step, part / L))
+                    break
+    return min(found) if found else (MOST_BARE_ROUNDS, 0.6, 0.2 / L)
+
+
+def to_target(turns: int) -> None:
+    """Time to the same gap, learning half: rounds differ as much as their price."""
+    print(f"\nto {TARGET:g} of the gap at the start, milliseconds of the rounds; bare at the best of 12 pairs of steps")
+    print(f"{'':24}{'bare rounds':>12}{'ours':>7}{'bare ms':>10}{'ours ms':>10}{'bare / ours':>13}")
+    for case in (case for case in CASES if case.n <= 1000):
+        drawn = instance(case.n, case.m, switching=case.switching)
+        _, product = fastest_product(drawn.hessians, drawn.slopes)
+        rounds, step, rate = rounds_of_bare(drawn, product, TARGET)
+        graphs, problem = drawn.mixing_matrices(step), drawn.problem(boxes=True)
+        ours = solve(problem, drawn.network, METHOD, rounds=5000, every=1, target=TARGET).rounds
+        pairs = [
+            (
+                timed(lambda: gradient_tracking(graphs, drawn.hessians, drawn.slopes, rate, rounds, product)),  # noqa: B023
+                our_seconds(problem, drawn, ours),
+            )
+            for _ in range(turns)
+        ]
+        theirs, mine = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
+        label = f"n={case.n:<6} m={case.m:<2}" + (f" {case.switching} graphs" if case.switching else "")
+        ratio = statistics.median(b / a for b, a in pairs)
+        print(f"{label:24}{rounds:>12}{ours:>7}{theirs:>10.2f}{mine:>10.2f}{ratio:>13.2f}", flush=True)
 
 
 def against_tvopt(turns: int, quick: bool, folder: Path) -> None:
@@ -252,6 +300,7 @@ def main() -> None:
     turns = 3 if given.quick else given.turns
     if "bare" in given.against:
         against_bare(turns, given.quick)
+        to_target(turns)
     if "tvopt" in given.against:
         against_tvopt(turns, given.quick, given.environments)
     if "cvxpy" in given.against:

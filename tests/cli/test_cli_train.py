@@ -104,8 +104,8 @@ def test_the_terminal_shows_the_certificate(tmp_path):
 
 
 def test_too_few_rounds_fail_by_name_with_exit_1(tmp_path):
-    """Five rounds: the gap check fails, in words, and the exit code says so."""
-    done = equipoise("train", "--data", "none", "--rounds", "5", cwd=tmp_path)
+    """Two rounds: the gap check fails, in words, and the exit code says so."""
+    done = equipoise("train", "--data", "none", "--rounds", "2", cwd=tmp_path)
     assert done.returncode == 1
     assert "certificate: FAILED" in done.stdout
     content = json.loads((only_folder(tmp_path) / "result.json").read_text())

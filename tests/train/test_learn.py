@@ -125,6 +125,13 @@ def test_a_hub_of_many_says_its_means_in_two_codes():
     assert more.tolist() == [9 * 3 * 9]
 
 
+def test_coarse_codes_are_said_more_than_once():
+    """Ring of 6 at rho 1 (7 bits): a code leaves 0.649 of its news, so a part in e takes three and a third takes three."""
+    problem = Problem(model=LeastSquares(regression_shards(nodes=6, size=3)))
+    run = solve(problem, Network.ring(6), Method(quantizer=LogQuantizer(rho=1.0)), rounds=10)
+    assert run.link_bits.bits.tolist() == [2 * (3 * 64 + 9 * 3 * 3 * 7) + 8 + 3 * 64] * 12
+
+
 def test_learning_bits_of_the_paper_by_hand():
     """The same ring as in the paper: models and trackers together, 6 nine-bit codes a round, no floats."""
     problem = Problem(model=LeastSquares(regression_shards(nodes=6, size=3)))

@@ -48,6 +48,36 @@ def test_it_is_odd_and_keeps_zero(rho):
     assert quantizer(0.0) == 0.0
 
 
+@pytest.mark.parametrize("rho", [1e-4, 0.01, 0.125, 0.5, 1.0, 2.5])
+@pytest.mark.parametrize("rounding", ["nearest", "floor"])
+@pytest.mark.parametrize("mode", ["innovation", "node"])
+def test_codes_found_by_table_are_those_of_the_logarithm(rho, rounding, mode):
+    """100,000 values over the range and beyond: round(ln|v| / rho), counted from the lowest level, wherever |v| is not
+    within 1e-9 cells of a border; levels are their own codes."""
+    quantizer = LogQuantizer(rho=rho, mode=mode, rounding=rounding)
+    rng = np.random.default_rng(2)
+    low, high = (math.log(v) for v in quantizer.range)
+    size = np.exp(rng.uniform(low - 5 * rho - 1, high + 5 * rho + 1, 100_000))
+    v = size * rng.choice([-1.0, 1.0], len(size))
+    top = quantizer.coder().top
+    highest = round(high / rho)  # level of the top code: the multiple of rho nearest to the end of the range
+    cells = np.log(size) / rho + (0.5 if rounding == "nearest" else 0.0)
+    code = np.clip(np.floor(cells) - highest + top, 0, top).astype(int)
+    clear = np.abs(cells - np.round(cells)) > max(1e-9, 1e-13 / rho)
+    assert clear.mean() > 0.999
+    assert np.array_equal(quantizer.encode(v)[clear], (np.sign(v).astype(int) * code)[clear])
+    if rounding == "nearest":
+        assert np.array_equal(quantizer.encode(quantizer.decode(np.arange(-top, top + 1))), np.arange(-top, top + 1))
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 5e-324, -2e-308, 1e308, -1e308])
+def test_extreme_values_have_codes(value):
+    """Zeros, subnormals and the largest floats: 0 below the range, the top code above it."""
+    quantizer = LogQuantizer()
+    top = quantizer.coder().top
+    assert int(quantizer.encode(value)) == (0 if abs(value) < 1 else int(math.copysign(top, value)))
+
+
 def test_floor_never_exceeds_the_value():
     """The floor variant has the sector (e^-rho, 1]."""
     quantizer = LogQuantizer(rho=0.125, mode="node", rounding="floor")

@@ -1,5 +1,6 @@
 """The CPU half by default, markets among neighbours: exact sums and boxes in every round, and few of them."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
-from equipoise.train import Exact, Latency, LogQuantizer, Method, Network, Problem, Quadratic, solve
+from equipoise.train import Exact, Latency, LogQuantizer, Method, Network, Problem, Quadratic, StepWarning, solve
 from equipoise.train.costs.cost import curvature
 from equipoise.train.costs.curve import answer, curve_of, steepness
 from equipoise.train.state import State
@@ -24,8 +25,8 @@ def quadratic(nodes, seed, full=0, scale=1.0):
         return Problem(Quadratic(scale * a, c), 25.0 * nodes)
     far, near = rng.uniform(5, 40, (2, nodes)), rng.uniform(0.5, 10, nodes)
     chosen = np.isin(np.arange(nodes), rng.permutation(nodes)[:full])
-    at_hi, at_lo = chosen & (rng.random(nodes) < 0.5), chosen.copy()
-    at_lo &= ~at_hi
+    at_hi = chosen & (rng.random(nodes) < 0.5)
+    at_lo = chosen & ~at_hi
     hi = np.where(at_hi, wished - near, wished + far[1] + np.where(at_lo, near, 0.0))
     lo = np.where(at_lo, wished + near, wished - far[0] - np.where(at_hi, near, 0.0))
     return Problem(Quadratic(scale * a, c, lo=lo, hi=hi), float(np.clip(wished, lo, hi).sum()))
@@ -39,10 +40,10 @@ class Tide:
     def __init__(self):
         self.now = 0
         self.a = np.random.default_rng(0).uniform(0.5, 3, 20)
-        self.phase = np.arange(20.0)
+        self.wishes = 25 + 20 * np.sin(2 * np.pi / 628 * np.arange(628)[:, None] + np.arange(20))
 
     def wish(self):
-        return 25 + 20 * np.sin(0.01 * self.now + self.phase)
+        return self.wishes[self.now % 628]
 
     def value(self, x):
         return 0.5 * self.a * (x - self.wish()) ** 2
@@ -63,7 +64,7 @@ class Tide:
 def test_the_budget_holds_to_the_last_bit_in_200_000_rounds():
     """Moving costs and budgets on a switching network, 2e5 rounds: in each one the shares, whole numbers of units, sum to
     the budget of that round and lie in their boxes."""
-    cost, budgets = Tide(), {1000 * k: 400.0 + 10.0 * (k % 21) for k in range(1, 200)}
+    cost, budgets = Tide(), {10_000 * k: 400.0 + 10.0 * k for k in range(1, 20)}
     wrong, moved, checked = 0, 0.0, 0
 
     def look(moment):
@@ -72,7 +73,7 @@ def test_the_budget_holds_to_the_last_bit_in_200_000_rounds():
         units, market = moment.state.allocation.shares, moment.state.market
         wrong += int(units.sum()) != moment.state.budget
         if moment.number % 100 == 0:  # the reported floats too, in exact rational arithmetic
-            expected = budgets.get((moment.number - 1) // 1000 * 1000, 500.0)
+            expected = budgets.get((moment.number - 1) // 10_000 * 10_000, 500.0)
             assert sum(map(Fraction, moment.shares.tolist())) == Fraction(expected)
             assert (units >= market.low).all()
             assert (units <= market.high).all()
@@ -159,7 +160,13 @@ class Plain:
     """A built-in cost with nothing but the four names: what else the solver needs it must find numerically."""
 
     def __init__(self, cost):
-        self.nodes, self.lo, self.hi, self.value, self.derivative = cost.nodes, cost.lo, cost.hi, cost.value, cost.derivative
+        self.nodes, self.lo, self.hi, self.value, self.derivative = (
+            cost.nodes,
+            cost.lo,
+            cost.hi,
+            cost.value,
+            cost.derivative,
+        )
 
 
 RNG = np.random.default_rng(3)
@@ -167,6 +174,20 @@ COSTS = {
     "quadratic": Quadratic(RNG.uniform(0.5, 3, 12), RNG.uniform(0, 40, 12), lo=5.0, hi=28.0),
     "latency": Latency(RNG.uniform(100, 900, 12), RNG.uniform(0.5, 2, 12), 1e-3, lo=5.0, hi=40.0),
 }
+
+
+@pytest.mark.parametrize("switching", [3, "fresh"])
+def test_elasticities_come_back_after_a_node_was_full(switching):
+    """Nodes that are at a bound for a few rounds and then inside again end with the elasticity of their curvature."""
+    cost = COSTS["quadratic"]
+    state = State(Problem(cost, 200.0), Network.erdos_renyi(12, 0.4, switching=switching, seed=2), Method())
+    trading, was_full = state.allocation, np.zeros(12, dtype=bool)
+    for number in range(300):
+        assert state.advance(state.meet(number), number) is None
+        was_full |= (trading.answer <= cost.lo) | (trading.answer >= cost.hi)
+    inside = (trading.answer > cost.lo) & (trading.answer < cost.hi)
+    assert (was_full & inside).any()
+    assert_allclose(trading.stretch[inside], -np.log2(cost.a[inside]), atol=1 / 16)  # half a code
 
 
 @pytest.mark.parametrize("switching", [0, "fresh"])
@@ -179,7 +200,7 @@ def test_a_cost_with_only_a_value_and_a_derivative_gets_the_same_shares(cost, sw
         history = seen.setdefault(name, [])
         run = solve(Problem(one, 200.0), network, rounds=250, callback=lambda m, kept=history: kept.append(m.shares))
         assert run.certificate().passed
-    assert_allclose(seen["user's"][:5], seen["built in"][:5], atol=1e-6)
+    assert_allclose(seen["user's"][:5], seen["built in"][:5], atol=1e-9)
     assert_allclose(seen["user's"][-1], seen["built in"][-1], atol=1e-6)
 
 
@@ -205,7 +226,9 @@ def test_a_response_solves_its_equation(name):
             if miss(lo[i], i) >= 0 or miss(hi[i], i) <= 0:
                 assert found[i] == (lo[i] if miss(lo[i], i) >= 0 else hi[i])
             else:
-                assert found[i] == pytest.approx(brentq(miss, lo[i], hi[i], args=(i,), xtol=1e-14, rtol=1e-14), rel=1e-11)
+                assert found[i] == pytest.approx(
+                    brentq(miss, lo[i], hi[i], args=(i,), xtol=1e-14, rtol=1e-14), rel=1e-11
+                )
                 inside += 1
     assert inside > 300
 
@@ -237,10 +260,12 @@ def test_no_unit_is_lost_and_no_box_left_from_any_state(seed, nodes, switching, 
     hi = lo + np.select([kind == 1, kind == 4], [0.0, 1e-9], rng.uniform(0, 30, nodes))
     lo, hi = np.where(kind == 2, -np.inf, lo), np.where(kind == 3, np.inf, hi)
     inside = rng.uniform(np.maximum(lo, -40), np.minimum(hi, 60))
-    problem = Problem(Quadratic(10 ** rng.uniform(-2, 2, nodes), rng.uniform(-20, 40, nodes), lo=lo, hi=hi), inside.sum())
+    problem = Problem(
+        Quadratic(10 ** rng.uniform(-2, 2, nodes), rng.uniform(-20, 40, nodes), lo=lo, hi=hi), inside.sum()
+    )
     network = Network.erdos_renyi(nodes, 0.7, switching=0 if nodes < 4 else switching, seed=seed % 1000)
-    with np.testing.suppress_warnings() as quiet:
-        quiet.filter(UserWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StepWarning)  # pinned neighbours may cut the network
         state = State(problem, network, Method(quantizer=quantizer))
     trading, low, high = state.allocation, state.market.low, state.market.high
     for number in range(6):

@@ -18,6 +18,7 @@ from equipoise.train.links import Neighbours, Round
 from equipoise.train.method import Method
 from equipoise.train.models.model import Model
 from equipoise.train.steps import Steps
+from equipoise.train.threads import threads_for, together
 
 PACE = 0.05  # e-folds a round in which models settle at best
 RUNAWAY = 1e12  # growth of models or trackers that is a divergence
@@ -100,11 +101,27 @@ class Averaging:
 
     def advance(self, round: Round, number: int) -> bool:
         """One round. False when models or trackers have run away: the run has diverged."""
-        if not descend(self.circle(round), number):
+        if not self._descend(self.circle(round), number):
             return False
         with np.errstate(all="ignore"):
             gradient = self.model.gradients(self.models)
         return track(gradient, self.gradient, self.yz)
+
+    def _descend(self, circle: Circle, number: int) -> bool:
+        """On one thread, or on several where there are many nodes: each node is written by one thread only."""
+        workers = threads_for(len(self.yz))
+        if workers == 1:
+            return descend(circle, number)
+        spans = [(k * len(self.yz) // workers, (k + 1) * len(self.yz) // workers) for k in range(workers)]
+        links = [(k * len(circle.slots) // workers, (k + 1) * len(circle.slots) // workers) for k in range(workers)]
+        tallies = np.zeros((2, workers, 3), dtype=np.int64)
+        together(say, [(circle, number, *span, tally) for span, tally in zip(links, tallies[0], strict=True)])
+        together(meet, [(circle, *span) for span in spans])
+        together(reply, [(circle, number, *span, tally) for span, tally in zip(links, tallies[1], strict=True)])
+        fine = together(move, [(circle, *span) for span in spans])
+        self.channel.tally += tallies[0].sum(axis=0)
+        self.meetings.tally += tallies[1].sum(axis=0)
+        return all(fine)
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
@@ -123,25 +140,55 @@ class Averaging:
 @kernel
 def descend(circle: Circle, number: int) -> bool:
     """Models are said, meetings answer with their means, and everybody moves. False when a number has run away."""
-    send(circle.said, circle.yz, circle.slots, circle.senders, circle.plain, number, 0)
-    _meet(circle.yz, circle.said.heard, circle.trust, circle.near, circle.heard, circle.means)
-    send(circle.answered, circle.means, circle.slots, circle.senders, circle.repeats, number, 0)
-    return _move(
-        circle.said.heard, circle.answered.heard, circle.heard, circle.means, circle.trust, circle.near, circle.per_link,
-        circle.alpha, circle.momentum, circle.average, circle.calm, circle.yz,
+    nodes, slots = len(circle.yz), len(circle.slots)
+    say(circle, number, 0, slots, circle.said.tally)
+    meet(circle, 0, nodes)
+    reply(circle, number, 0, slots, circle.answered.tally)
+    return move(circle, 0, nodes)
+
+
+@kernel
+def say(circle: Circle, number: int, begin: int, end: int, tally: Ints) -> None:
+    """Models, to all who meet."""
+    send(circle.said, circle.yz, circle.slots, circle.senders, circle.plain, number, 0, begin, end, tally)
+
+
+@kernel
+def reply(circle: Circle, number: int, begin: int, end: int, tally: Ints) -> None:
+    """Means, back to them."""
+    send(circle.answered, circle.means, circle.slots, circle.senders, circle.repeats, number, 0, begin, end, tally)
+
+
+@kernel
+def meet(circle: Circle, begin: int, end: int) -> None:
+    """Every host takes the mean of what it heard and its own."""
+    near = circle.near
+    _meet(
+        near.first, near.node, near.heard, circle.trust, circle.yz, circle.said.heard, begin, end, circle.heard, circle.means
     )  # fmt: skip
 
 
 @kernel
-def _meet(yz: Floats, said: Floats, trust: Floats, near: Neighbours, heard: Floats, means: Floats) -> None:
+def _meet(
+    first: Ints,
+    node: AnyArray,
+    slots: AnyArray,
+    trust: Floats,
+    yz: Floats,
+    said: Floats,
+    begin: int,
+    end: int,
+    heard: Floats,
+    means: Floats,
+) -> None:
     """m_i = sum of r_j y_j over i and its neighbours, over the sum of r_j; r = trust, 1 / (degree + 1)."""
     m = means.shape[1]
-    for i in range(len(means)):
+    for i in range(begin, end):
         total = trust[i]
         for c in range(m):
             heard[i, c] = 0.0
-        for e in range(near.first[i], near.first[i + 1]):
-            r, slot = trust[near.node[e]], near.heard[e]
+        for e in range(first[i], first[i + 1]):
+            r, slot = trust[node[e]], slots[e]
             total += r
             for c in range(m):
                 heard[i, c] += r * said[slot, c]
@@ -150,51 +197,62 @@ def _meet(yz: Floats, said: Floats, trust: Floats, near: Neighbours, heard: Floa
 
 
 @kernel
+def move(circle: Circle, begin: int, end: int) -> bool:
+    """Every node goes to its average and down its tracker."""
+    near = circle.near
+    return _move(
+        near.first, near.node, near.heard, near.told, circle.trust, circle.said.heard, circle.answered.heard,
+        circle.per_link, circle.alpha, circle.momentum, circle.calm, begin, end, circle.heard, circle.average, circle.yz,
+    )  # fmt: skip
+
+
+@kernel
 def _move(
+    first: Ints,
+    node: AnyArray,
+    slots: AnyArray,
+    told: AnyArray,
+    trust: Floats,
     said: Floats,
     answered: Floats,
-    heard: Floats,
-    means: Floats,
-    trust: Floats,
-    near: Neighbours,
     per_link: bool,
     alpha: float,
     momentum: float,
-    average: Floats,
     calm: float,
+    begin: int,
+    end: int,
+    heard: Floats,
+    average: Floats,
     yz: Floats,
 ) -> bool:
     """y moves to its average, carried on, and down the tracker; the tracker takes up the disagreement (docs/train.md, 3.7):
 
-        move = ybar - y;  z -= (1 - beta) / alpha move;  y = ybar + beta (ybar - ybar_prev) - alpha z
+        z -= (1 - beta) / alpha (ybar - y);  y = ybar + beta (ybar - ybar_prev) - alpha z
 
     ybar - y is what j gives in the meetings around it, r_j (m_i - y_j), and what it takes as the host of its own: what
     leaves one node enters another, so the sum of trackers stays. False when a number has run away.
     """
-    m, fine = means.shape[1], True
-    move, own = np.empty(m), np.empty(m)
-    take_up = (1.0 - momentum) / alpha
-    for i in range(len(means)):
-        r, links = trust[i], near.first[i + 1] - near.first[i]
-        others = 0.0
+    m, fine, take_up = heard.shape[1], True, (1.0 - momentum) / alpha
+    own = np.empty(m)
+    for i in range(begin, end):
+        r, links, others = trust[i], first[i + 1] - first[i], 0.0
         for c in range(m):
-            move[c], own[c] = heard[i, c], 0.0
-        for e in range(near.first[i], near.first[i + 1]):
-            slot, rj = near.heard[e], trust[near.node[e]]
-            others += rj
+            own[c] = 0.0
+        for e in range(first[i], first[i + 1]):
+            slot, theirs = slots[e], trust[node[e]]
+            others += theirs
             for c in range(m):
                 own[c] += answered[slot, c]
             if per_link:
-                told = near.told[e]
                 for c in range(m):
-                    move[c] -= r * said[told, c] + rj * answered[told, c]
+                    heard[i, c] -= r * said[told[e], c] + theirs * answered[told[e], c]
         if not per_link:
             for c in range(m):
-                move[c] -= r * links * said[i, c] + others * answered[i, c]
+                heard[i, c] -= r * links * said[i, c] + others * answered[i, c]
         for c in range(m):
-            move[c] += r * own[c]
-            to = yz[i, c] + move[c]
-            yz[i, m + c] -= take_up * move[c]
+            change = heard[i, c] + r * own[c]
+            to = yz[i, c] + change
+            yz[i, m + c] -= take_up * change
             yz[i, c] = to + momentum * (to - average[i, c]) - alpha * yz[i, m + c]
             average[i, c] = to
             fine &= abs(yz[i, c]) <= calm

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.compiled import float_bits, kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.links import Round
 from equipoise.train.quantize import EXACT, FLOAT_BITS, LOG, Coder, Quantizer, decode_one, encode_one, uniform_coder
@@ -95,7 +95,9 @@ class Channel:
         `repeats`: how many codes each sender spends on a number, each of what the last one left; 0 is the number itself.
         `flags`: bits that go with every message.
         """
-        send(self.wire, values, round.slots, round.senders, repeats, number, flags)
+        send(
+            self.wire, values, round.slots, round.senders, repeats, number, flags, 0, len(round.slots), self.tally
+        )  # fmt: skip
 
     def repeats(self, degree: AnyArray) -> Ints:
         """Codes a number for hosts of so many neighbours; 0 stands for the number itself.
@@ -133,61 +135,134 @@ def lengthened(array: AnyArray, length: int) -> AnyArray:
 
 @kernel
 def send(
-    wire: Wire, values: Floats, slots: Ints, senders: Ints, repeats: Ints, number: int, flags: int
+    wire: Wire,
+    values: Floats,
+    slots: Ints,
+    senders: Ints,
+    repeats: Ints,
+    number: int,
+    flags: int,
+    begin: int,
+    end: int,
+    tally: Ints,
 ) -> None:
-    """Every slot's sender speaks, and its receiver's estimate follows.
+    """The senders of these slots, begin to end, speak, and their receivers' estimates follow."""
+    coder = wire.coder
+    if wire.innovation:
+        _say_news(
+            coder.kind, coder.spacing, coder.top, coder.levels, coder.borders, coder.shift, coder.first_bin, coder.bins,
+            wire.bits, wire.ratio, wire.sharpness, wire.pace, values, slots, senders, repeats, number, flags, begin, end,
+            wire.heard, wire.unit, wire.met, wire.last, wire.bits_sent, tally,
+        )  # fmt: skip
+    else:
+        _say_anew(coder, wire.bits, values, slots, senders, flags, begin, end, wire.heard, wire.bits_sent, tally)
+    tally[NUMBERS] += (end - begin) * wire.heard.shape[1]
 
-    Written flat, with arrays taken out of their tuples: this loop runs for every number that is ever sent.
+
+@kernel
+def _say_anew(
+    coder: Coder,
+    bits: int,
+    values: Floats,
+    slots: Ints,
+    senders: Ints,
+    flags: int,
+    begin: int,
+    end: int,
+    heard: Floats,
+    bits_sent: Ints,
+    tally: Ints,
+) -> None:
+    """Without memory: the values themselves, or their codes."""
+    width = heard.shape[1]
+    for k in range(begin, end):
+        slot, sender = slots[k], senders[k]
+        bits_sent[slot] += bits * width + flags
+        for c in range(width):
+            value = values[sender, c]
+            heard[slot, c] = value if coder.kind == EXACT else quantise_counted(coder, value, tally)
+
+
+@kernel
+def _say_news(
+    kind: int,
+    spacing: float,
+    top: int,
+    levels: Floats,
+    borders: Floats,
+    shift: int,
+    first_bin: int,
+    bins: AnyArray,
+    bits: int,
+    ratio: float,
+    sharpness: float,
+    pace: float,
+    values: Floats,
+    slots: Ints,
+    senders: Ints,
+    repeats: Ints,
+    number: int,
+    flags: int,
+    begin: int,
+    end: int,
+    heard: Floats,
+    unit: Floats,
+    met: AnyArray,
+    last: AnyArray,
+    bits_sent: Ints,
+    tally: Ints,
+) -> None:
+    """Codes of the difference to what is believed; the values themselves at first contact, and where that is shorter.
+
+    Arrays come one by one: this loop runs for every number that is ever sent, and tuples of arrays would slow it.
     """
-    coder, heard, unit, met, last, bits_sent = wire.coder, wire.heard, wire.unit, wire.met, wire.last, wire.bits_sent
-    levels, top = coder.levels, coder.top
     width, parts = heard.shape[1], unit.shape[1]
     block = width // parts
     saturated = underflowed = 0
-    for k in range(len(slots)):
+    for k in range(begin, end):
         slot, sender = slots[k], senders[k]
-        if not wire.innovation:  # no memory: the value itself, or its code
-            bits_sent[slot] += wire.bits * width + flags
-            for c in range(width):
-                value = values[sender, c]
-                heard[slot, c] = value if coder.kind == EXACT else quantise_counted(coder, value, wire.tally)
-            continue
         times = repeats[sender] if len(repeats) > 1 else repeats[0]
         silence = number - last[slot]
         last[slot] = number
         if not met[slot]:
             times = 0
         elif silence > 1 and times > 0:
-            more = math.ceil((CLEAR + wire.pace * silence) / wire.sharpness) if wire.sharpness > 0.0 else 0
+            more = math.ceil((CLEAR + pace * silence) / sharpness) if sharpness > 0.0 else 0
             times = max(times, more) if more > 0 else 0
-        if times == 0 or times * wire.bits > FLOAT_BITS:  # the values themselves, as floats
+        if times == 0 or times * bits > FLOAT_BITS:
             bits_sent[slot] += FLOAT_BITS * width + flags
             for c in range(width):
                 heard[slot, c] = values[sender, c]
             if not met[slot]:
                 met[slot] = True
-                _introduce(values, sender, slot, block, wire.ratio, unit)
+                _introduce(values, sender, slot, block, ratio, unit)
             continue
-        bits_sent[slot] += wire.bits * width * times + flags
-        for spoken in range(times * parts):  # one code a number, of the difference to what is believed
+        bits_sent[slot] += bits * width * times + flags
+        for spoken in range(times * parts):
             part = spoken % parts
             scale, beyond = unit[slot, part], False
+            per_unit = 1.0 / scale
             for c in range(part * block, (part + 1) * block):
-                news = (values[sender, c] - heard[slot, c]) / scale
-                code = encode_one(coder, news)
-                size = abs(code)
-                if size >= top:  # the receiver sees only the top code: both ends make their unit larger
-                    saturated += size > top
+                news = (values[sender, c] - heard[slot, c]) * per_unit
+                size = abs(news)
+                if kind == LOG:  # encode_one, written out
+                    place = (float_bits(size) >> shift) - first_bin
+                    code = 0 if place < 0 else (int(bins[place]) if place < len(bins) else top + 1)
+                    code += size >= borders[code + 1]
+                else:
+                    position = np.floor(size / spacing + 0.5)
+                    code = int(position) if position <= top else top + 1
+                if code >= top:  # the receiver sees only the top code: both ends make their unit larger
+                    saturated += code > top
                     beyond = True
-                    size = top
-                underflowed += size == 0 and news != 0.0
-                level = scale * (levels[size] if coder.kind == LOG else size * coder.spacing)
-                heard[slot, c] += level if code > 0 else -level
+                    code = top
+                underflowed += (code == 0) & (news != 0.0)
+                level = levels[code] if kind == LOG else code * spacing
+                heard[slot, c] += scale * math.copysign(level, news)
             if beyond:
                 unit[slot, part] *= ZOOM
-    wire.tally[SATURATED] += saturated
-    wire.tally[UNDERFLOWED] += underflowed
-    wire.tally[NUMBERS] += len(slots) * width
+    tally[SATURATED] += saturated
+    tally[UNDERFLOWED] += underflowed
 
 
 @kernel

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from equipoise.compiled import kernel
-from equipoise.train.arrays import Floats, Ints
+from equipoise.train.arrays import Ints
 
 # Factors in 8 bits: code 255 is 1, each code below an eighth of an octave less, 0 is nothing. Even steps of 1/256 would
 # round a small factor to 0 and lock a narrow node that much CPU wants to pass.
@@ -117,18 +117,3 @@ def _cut(amounts: Ints, owners: Ints, totals: Ints, limits: Ints) -> None:
         extra = min(amounts[e] - kept[e], left[owners[e]])
         left[owners[e]] -= extra
         amounts[e] = kept[e] + extra
-
-
-@kernel
-def fits(wish: Floats, tails: Ints, heads: Ints, shares: Ints, low: Ints, high: Ints) -> bool:
-    """Whether no limit can bind: all that leaves a node fits into half of x - lo, all that enters into half of hi - x."""
-    leaves, enters = np.zeros(len(shares)), np.zeros(len(shares))
-    for e in range(len(wish)):
-        size = abs(wish[e])
-        giver, taker = (tails[e], heads[e]) if wish[e] > 0.0 else (heads[e], tails[e])
-        leaves[giver] += size
-        enters[taker] += size
-    fine = True
-    for i in range(len(shares)):
-        fine &= leaves[i] <= (shares[i] - low[i]) // 2 - 2.0 and enters[i] <= (high[i] - shares[i]) // 2 - 2.0
-    return fine

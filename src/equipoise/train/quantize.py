@@ -71,16 +71,14 @@ def log_coder(rho: float, lowest: int, top: int, rounding: str) -> Coder:
 
 @kernel
 def encode_one(coder: Coder, value: float) -> int:
-    """The code of one value; beyond the range it is `top` + 1 with the value's sign, for the caller to count."""
+    """The code of one value; beyond the range, or not a number, it is `top` + 1 with its sign, for the caller to count."""
     size = abs(value)
     if coder.kind == LOG:
         place = (float_bits(size) >> coder.shift) - coder.first_bin
-        if place < 0:
-            return 0
-        code = int(coder.bins[place]) if place < len(coder.bins) else coder.top + 1
+        code = 0 if place < 0 else (int(coder.bins[place]) if place < len(coder.bins) else coder.top + 1)
         code += size >= coder.borders[code + 1]
     else:
-        position = np.floor(size / coder.spacing + 0.5)  # not a number counts as beyond the range
+        position = np.floor(size / coder.spacing + 0.5)
         code = int(position) if position <= coder.top else coder.top + 1
     return code if value > 0 else -code
 

@@ -182,9 +182,9 @@ class Run:
         first, steady, late = _traffic(network, rounds, links, met, sure=not flooded or rounds >= network.n)
         links = first + int(steady.sum() + late.sum())
         least = most = 0
-        for numbers, by_hosts in self._streams():
+        for numbers, finer in self._streams():
             opening = FLOAT_BITS if method.quantizer.mode == "innovation" else method.quantizer.bits
-            codes = _message_bits(method.quantizer, len(steady), by_hosts)
+            codes = _message_bits(method.quantizer, finer)
             fixed = opening * first + int(codes @ steady)
             least += numbers * (fixed + int(codes @ late))
             most += numbers * (fixed + int(np.maximum(codes, opening) @ late))
@@ -204,14 +204,18 @@ class Run:
             least, most = least + FLOAT_BITS * shortest, most + FLOAT_BITS * longest
         return least, most
 
-    def _streams(self) -> list[tuple[int, bool]]:
-        """Each stream of messages: how many numbers one carries, and whether hosts repeat codes by their degree."""
-        streams: list[tuple[int, bool]] = []
+    def _streams(self) -> list[tuple[int, Floats]]:
+        """Each stream of messages: how many numbers one carries, and by how much a sender of each degree shrinks its news
+        (1 is one code). Hosts speak the finer the more they have around them, models to a part in e."""
+        around: Floats = np.arange(1.0, self.network.n + 2.0)
+        once = np.ones(len(around))
+        streams: list[tuple[int, Floats]] = []
         if self.market is not None:
-            streams += [(1, False), (1, True)] if self.method.by_markets else [(1, False)]
+            streams += [(1, once), (1, around)] if self.method.by_markets else [(1, once)]
         if self.models is not None:
             m = self.models.shape[1]
-            streams += [(m, False), (m, True)] if self.method.by_meetings else [(2 * m, False)]
+            ours = [(m, np.e * once), (m, np.maximum(around, 3.0))]
+            streams += ours if self.method.by_meetings else [(2 * m, once)]
         return streams
 
     def __repr__(self) -> str:
@@ -296,15 +300,14 @@ def _traffic(network: Network, rounds: int, links: int, met: int, sure: bool) ->
     return first, steady, late
 
 
-def _message_bits(quantizer: Quantizer, degrees: int, by_hosts: bool) -> Ints:
-    """Bits of a number from a node of each degree: a code; or of a host, enough codes that its error times its degree is
-    below 1 - or a float, where that is shorter."""
+def _message_bits(quantizer: Quantizer, finer: Floats) -> Ints:
+    """Bits of a number whose news is to be shrunk so much: a code, or several - or a float, where that is shorter."""
     error = math.expm1(quantizer.rho / 2)
-    if not by_hosts or quantizer.mode != "innovation" or quantizer.bits == FLOAT_BITS:
-        return np.full(degrees, quantizer.bits)
+    if quantizer.mode != "innovation" or (finer == 1.0).all():
+        return np.full(len(finer), quantizer.bits)
     if error >= 0.9:  # a code says too little
-        return np.full(degrees, FLOAT_BITS)
-    times = np.ceil(np.log(np.arange(degrees) + 1.0) / -math.log(max(error, 1e-9))).astype(np.int64)
+        return np.full(len(finer), FLOAT_BITS)
+    times = np.ceil(np.log(finer) / -math.log(max(error, 1e-9))).astype(np.int64)
     return np.asarray(np.minimum(np.maximum(times, 1) * quantizer.bits, FLOAT_BITS))
 
 

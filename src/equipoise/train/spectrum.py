@@ -24,7 +24,7 @@ DENSE_NODES = 400
 TOLERANCE = 2e-7  # relative, on the eigenvalue
 TOP_STEPS = 4000  # a top without a gap (a path's) converges as 1 / steps^2: 4000 leave about 1e-7
 BOTTOM_STEPS = 20_000
-GAP_STEPS = 1000  # too few leave the gap too large, and the momentum made from it safely small
+GAP_STEPS, GAP_WORK = 1000, 2e8  # steps, and edges visited: too few leave the gap too large, which is slow but safe
 THIN = 1.5  # mean envelope width, in units of sqrt(n): a square grid has 2/3, an expander 0.4 sqrt(n)
 ROUNDING = 1e-7  # of the largest diagonal entry: below, Lanczos has fewer than 6 digits left
 LARGEST_ENVELOPE = 1e8  # entries; beyond it a Lanczos value good to 1e-13 lambda_max has to do
@@ -87,7 +87,8 @@ def market_gap(topology: Topology) -> float:
     def apply(v: Floats) -> Floats:
         return np.asarray(v - own * (meets @ (volume * (meets @ (own * v)))))
 
-    return max(0.0, _lanczos(apply, topology.n, top=False, steps=GAP_STEPS)[0])
+    steps = int(min(GAP_STEPS, max(30.0, GAP_WORK / topology.edges)))
+    return max(0.0, _lanczos(apply, topology.n, top=False, steps=steps)[0])
 
 
 def _lanczos(apply: Apply, n: int, *, top: bool, steps: int, bound: float = np.inf) -> tuple[float, bool]:

@@ -28,6 +28,7 @@ from equipoise.train.overhead import Overhead
 from equipoise.train.problem import Market, Problem
 from equipoise.train.steps import StepWarning, choose_steps, known_smoothness
 from equipoise.train.swift import learn_on, trade_on
+from equipoise.train.threads import pool, threads_for
 from equipoise.train.trade import Trading
 
 
@@ -88,6 +89,9 @@ class State:
 
     def advance(self, round: Round, number: int) -> str | None:
         """One round of both halves; the name of what diverged, or None."""
+        if self.allocation is not None and self.learning is not None and threads_for(self.network.n) > 1:
+            shares, models = pool().submit(self.allocation.advance, round, number), self.learning.advance(round, number)
+            return None if shares.result() and models else "shares" if not shares.result() else "models"
         if self.allocation is not None and not self.allocation.advance(round, number):
             return "shares"
         if self.learning is not None and not self.learning.advance(round, number):
@@ -101,7 +105,7 @@ class State:
         model = self.learning is None or (
             isinstance(self.learning, Averaging) and isinstance(self.learning.model, LeastSquares)
         )
-        return self.network.static and cpu and model
+        return self.network.static and cpu and model and threads_for(self.network.n) == 1
 
     def hurry(self, round: Round, number: int, count: int, auditor: Auditor) -> tuple[int, str | None]:
         """`count` rounds at once: how many were played, and what diverged in the last of them."""

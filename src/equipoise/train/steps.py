@@ -35,7 +35,7 @@ class Steps:
     step: float
     cpu_limit: float | None  # 2 e^(-rho/2) / lambda_max(L H)
     alpha: float | None
-    alpha_limit: float | None  # (2 - step lambda_max)^2 / (2 step L)
+    alpha_limit: float | None  # 1 / (2 L) of averages; (2 - step lambda_max)^2 / (2 step L) along edges
     momentum: float = 0.0  # beta of the averages
     inertia: float | None = None  # theta of the markets: stable whatever it is
 

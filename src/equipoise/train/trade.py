@@ -16,7 +16,7 @@ from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import ONCE, Channel, Wire, lengthened, send
 from equipoise.train.costs.curve import OTHER, Curve, answer, answers, curve_of, steepness, steepnesses
 from equipoise.train.grid import NO_BOUND
-from equipoise.train.limiter import BIGGEST_FLOW, FLAG_BITS, fits, limit
+from equipoise.train.limiter import BIGGEST_FLOW, FLAG_BITS, limit
 from equipoise.train.links import Round
 from equipoise.train.method import Method
 from equipoise.train.problem import Market
@@ -57,9 +57,7 @@ class Floor(NamedTuple):
     stretch: Floats  # log2 of the elasticity 1 / f'', followed calmly
     settled: Floats  # the elasticity that stretch has arrived at
     weight: Floats  # D = theta times the elasticity as it was told
-    rho: Floats  # D / (degree + 1)
-    total: Floats  # scratch: sums over a node's edges ...
-    volume: Floats  # ... of prices and weights, then of flows and answers
+    desk: Floats  # what edges ask of each node
     level: Floats  # s + rho sum of z
     wish: Floats  # along each edge, units
     backlog: Floats  # of a static network: what was planned along each edge and has not moved, units
@@ -85,7 +83,7 @@ class Trading:
         self.settled = np.zeros(nodes)
         self.weight = inertia * 2.0 ** (np.round(PER_OCTAVE * self.stretch) / PER_OCTAVE)
         self.cleared, self.level = np.zeros((nodes, 1)), np.zeros(nodes)
-        self.scratch = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
+        self.desk = np.zeros((nodes, DESK))
         self.backlog = np.zeros(0 if per_link else links // 2)
         self.channel = Channel(method.quantizer, width=1, parts=1, slots=slots)
         self.markets = Channel(method.quantizer, width=1, parts=1, slots=slots)
@@ -102,7 +100,7 @@ class Trading:
             topology.tails, topology.heads, round.tail_slot, round.head_slot, round.pair, round.slots, round.senders,
             round.trust, self.markets.repeats(topology.degree), self.channel.wire, self.markets.wire, self.curve, self.per_link,
             market.boxed, market.grid.unit, self.inertia, market.low, market.high, self.shares, self.excess, self.prices,
-            self.cleared, self.answer, self.stretch, self.settled, self.weight, *self.scratch, self.level, np.empty(len(round.pair)), self.backlog,
+            self.cleared, self.answer, self.stretch, self.settled, self.weight, self.desk, self.level, np.empty(len(round.pair)), self.backlog,
             self.factor_bits, self.amount_bits,
         )  # fmt: skip
         if not self.per_link:
@@ -157,101 +155,175 @@ def trade(floor: Floor, number: int) -> bool:
 def _negotiate(floor: Floor, number: int) -> bool:
     """Prices are said, markets answer, and everybody plans. False when a plan is out of all bounds."""
     flags = (FLAG_BITS if floor.boxed else 0) + (ELASTICITY_BITS if floor.per_link else 1)
-    send(floor.said, floor.prices, floor.slots, floor.senders, ONCE, number, flags)
-    _clear(floor)
-    send(floor.answered, floor.cleared, floor.slots, floor.senders, floor.repeats, number, 0)
-    largest = _plan(floor)
+    slots, senders, count = floor.slots, floor.senders, len(floor.slots)
+    send(floor.said, floor.prices, slots, senders, ONCE, number, flags, 0, count, floor.said.tally)
+    _clear(
+        floor.tails, floor.heads, floor.tail_slot, floor.head_slot, floor.per_link, floor.weight, floor.trust, floor.prices,
+        floor.said.heard, floor.desk, floor.cleared,
+    )  # fmt: skip
+    send(floor.answered, floor.cleared, slots, senders, floor.repeats, number, 0, 0, count, floor.answered.tally)
+    largest = _plan(
+        floor.tails, floor.heads, floor.tail_slot, floor.head_slot, floor.per_link, floor.boxed, floor.unit, floor.shares,
+        floor.said.heard, floor.answered.heard, floor.cleared, floor.backlog, floor.desk, floor.wish, floor.excess,
+        floor.level,
+    )  # fmt: skip
     return largest < BIGGEST_FLOW or (floor.boxed and largest < np.inf)
 
 
+# Columns of a node's desk: all that an edge asks of its ends lies in one line of memory.
+RHO, SAID, ANSWER, SUM, WEIGHT, LEAVES, ENTERS, DESK = 0, 1, 2, 3, 4, 5, 6, 8
+
+
 @kernel
-def _clear(floor: Floor) -> None:
+def _clear(
+    tails: Ints,
+    heads: Ints,
+    tail_slot: Ints,
+    head_slot: Ints,
+    per_link: bool,
+    weight: Floats,
+    trust: Floats,
+    prices: Floats,
+    heard: Floats,
+    desk: Floats,
+    cleared: Floats,
+) -> None:
     """z_i: the mean price of node i and its neighbours, each with its elasticity there, rho = D / (degree + 1)."""
-    rho, total, volume, heard = floor.rho, floor.total, floor.volume, floor.said.heard
-    tails, heads, tail_slot, head_slot = floor.tails, floor.heads, floor.tail_slot, floor.head_slot
-    for i in range(len(rho)):
-        rho[i] = floor.weight[i] * floor.trust[i]
-        volume[i], total[i] = rho[i], rho[i] * floor.prices[i, 0]
+    for i in range(len(desk)):
+        rho = weight[i] * trust[i]
+        desk[i, RHO], desk[i, SUM], desk[i, WEIGHT] = rho, rho * prices[i, 0], rho
+        desk[i, SAID] = 0.0 if per_link else heard[i, 0]
     for e in range(len(tails)):
         i, j = tails[e], heads[e]
-        total[i] += rho[j] * heard[head_slot[e], 0]
-        total[j] += rho[i] * heard[tail_slot[e], 0]
-        volume[i] += rho[j]
-        volume[j] += rho[i]
-    for i in range(len(rho)):
-        floor.cleared[i, 0] = total[i] / volume[i]
+        ours, theirs = desk[i, SAID], desk[j, SAID]
+        if per_link:
+            ours, theirs = heard[tail_slot[e], 0], heard[head_slot[e], 0]
+        desk[i, SUM] += desk[j, RHO] * theirs
+        desk[j, SUM] += desk[i, RHO] * ours
+        desk[i, WEIGHT] += desk[j, RHO]
+        desk[j, WEIGHT] += desk[i, RHO]
+    for i in range(len(desk)):
+        cleared[i, 0] = desk[i, SUM] / desk[i, WEIGHT]
 
 
 @kernel
-def _plan(floor: Floor) -> float:
+def _plan(
+    tails: Ints,
+    heads: Ints,
+    tail_slot: Ints,
+    head_slot: Ints,
+    per_link: bool,
+    boxed: bool,
+    unit: float,
+    shares: Ints,
+    said: Floats,
+    answered: Floats,
+    cleared: Floats,
+    backlog: Floats,
+    desk: Floats,
+    wishes: Floats,
+    excess: Floats,
+    level: Floats,
+) -> float:
     """Along each edge, in units: what i gives in j's market, rho_i (p_i - z_j), less what j gives in i's.
 
-    The planned share s becomes s - what was given; level = s + rho_i sum of z over i's markets (docs/train.md, 3.7).
-    Returns the largest |flow| in units.
+    The planned share s becomes s - what was given; level = s + rho_i sum of z over i's markets (docs/train.md, 3.7). Sums up
+    what would leave and enter each node, backlogs included. Returns the largest |flow| in units.
     """
-    rho, net, answers, wish = floor.rho, floor.total, floor.volume, floor.wish
-    tails, heads, tail_slot, head_slot = floor.tails, floor.heads, floor.tail_slot, floor.head_slot
-    said, answered, per_unit = floor.said.heard, floor.answered.heard, 1.0 / floor.unit
-    largest = 0.0
-    for i in range(len(rho)):
-        net[i], answers[i] = 0.0, floor.cleared[i, 0]
+    largest, per_unit = 0.0, 1.0 / unit
+    for i in range(len(desk)):
+        desk[i, ANSWER] = 0.0 if per_link else answered[i, 0]
+        desk[i, SUM], desk[i, WEIGHT] = 0.0, cleared[i, 0]  # from here on: net flow, and the sum of answers
+        desk[i, LEAVES], desk[i, ENTERS] = 0.0, 0.0
     for e in range(len(tails)):
-        i, j, a, b = tails[e], heads[e], tail_slot[e], head_slot[e]
-        flow = rho[i] * (said[a, 0] - answered[b, 0]) - rho[j] * (said[b, 0] - answered[a, 0])
-        net[i] -= flow
-        net[j] += flow
-        answers[i] += answered[b, 0]
-        answers[j] += answered[a, 0]
-        wish[e] = flow * per_unit
-        largest = max(largest, abs(wish[e]))
-    for i in range(len(rho)):
-        floor.level[i] = floor.shares[i] * floor.unit + floor.excess[i] + net[i] + rho[i] * answers[i]
-        floor.excess[i] += net[i]
-        largest = largest if np.isfinite(floor.level[i]) else np.inf
+        i, j = tails[e], heads[e]
+        p_i, p_j, z_i, z_j = desk[i, SAID], desk[j, SAID], desk[i, ANSWER], desk[j, ANSWER]
+        if per_link:
+            a, b = tail_slot[e], head_slot[e]
+            p_i, p_j, z_i, z_j = said[a, 0], said[b, 0], answered[a, 0], answered[b, 0]
+        flow = desk[i, RHO] * (p_i - z_j) - desk[j, RHO] * (p_j - z_i)
+        desk[i, SUM] -= flow
+        desk[j, SUM] += flow
+        desk[i, WEIGHT] += z_j
+        desk[j, WEIGHT] += z_i
+        wish = flow * per_unit
+        largest = max(largest, abs(wish))
+        if boxed:
+            wish += 0.0 if per_link else backlog[e]
+            if wish > 0.0:
+                desk[i, LEAVES] += wish
+                desk[j, ENTERS] += wish
+            else:
+                desk[i, ENTERS] -= wish
+                desk[j, LEAVES] -= wish
+        wishes[e] = wish
+    for i in range(len(desk)):
+        excess[i] += shares[i] * unit + desk[i, SUM]  # for now the planned share itself
+        level[i] = excess[i] + desk[i, RHO] * desk[i, WEIGHT]
+        largest = largest if np.isfinite(level[i]) else np.inf
     return largest
 
 
 @kernel
 def _settle(floor: Floor, steep: Floats) -> None:
     """New prices; real shares follow the plan as far as boxes allow; elasticities follow the curvature calmly."""
-    for i in range(len(floor.weight)):
+    for i in range(len(floor.shares)):
         floor.prices[i, 0] = (floor.level[i] - floor.answer[i]) / floor.weight[i]
-    if floor.boxed:
-        _follow(floor)
-        if floor.per_link:
-            _forget(floor)
+    if floor.boxed and not _fits(floor.desk, floor.low, floor.high, floor.shares):
+        _move_limited(floor)
     else:
-        for e in range(len(floor.wish)):
-            units = int(floor.wish[e])
-            floor.shares[floor.tails[e]] -= units
-            floor.shares[floor.heads[e]] += units
-        floor.excess[:] = 0.0
-    _stretch(floor, steep)
+        _move_freely(floor.tails, floor.heads, floor.wish, floor.boxed and not floor.per_link, floor.shares, floor.backlog)
+    for i in range(len(floor.shares)):
+        floor.excess[i] -= floor.shares[i] * floor.unit  # what is planned and has not moved
+    if not floor.boxed:
+        floor.excess[:] = 0.0  # a unit of rounding
+    elif floor.per_link:
+        _forget(floor)
+    _stretch(
+        floor.inertia, floor.per_link, steep, floor.answer, floor.curve.lo, floor.curve.hi, floor.settled, floor.stretch,
+        floor.weight, floor.said.bits_sent,
+    )  # fmt: skip
 
 
 @kernel
-def _follow(floor: Floor) -> None:
-    """What is wished moves, all of it or what the limiter leaves; the excess is what is planned and has not."""
-    wish, tails, heads, shares, kept = floor.wish, floor.tails, floor.heads, floor.shares, not floor.per_link
-    most = BIGGEST_FLOW / max(1, len(wish))
+def _move_freely(tails: Ints, heads: Ints, wish: Floats, kept: bool, shares: Ints, backlog: Floats) -> None:
+    """Every wish, in whole units."""
+    for e in range(len(wish)):
+        units = int(wish[e])
+        shares[tails[e]] -= units
+        shares[heads[e]] += units
+        if kept:
+            backlog[e] = wish[e] - units
+
+
+@kernel
+def _fits(desk: Floats, low: Ints, high: Ints, shares: Ints) -> bool:
+    """Whether no limit can bind: all that leaves a node fits into half of x - lo, all that enters into half of hi - x."""
+    fine = True
+    for i in range(len(shares)):
+        fine &= desk[i, LEAVES] <= (shares[i] - low[i]) // 2 - 2.0
+        fine &= desk[i, ENTERS] <= (high[i] - shares[i]) // 2 - 2.0
+    return fine
+
+
+@kernel
+def _move_limited(floor: Floor) -> None:
+    """What the limiter leaves of the wishes moves; the rest is remembered along the edge, where it will be there again."""
+    wish, most = floor.wish, BIGGEST_FLOW / max(1, len(floor.wish))
     wanted = np.empty(len(wish), dtype=np.int64)
     for e in range(len(wish)):
-        wish[e] += floor.backlog[e] if kept else 0.0
         wanted[e] = int(min(max(wish[e], -most), most))
-    if not fits(wish, tails, heads, shares, floor.low, floor.high):
-        wanted = limit(
-            wanted, tails, heads, floor.pair, shares, floor.low, floor.high, floor.factor_bits, floor.amount_bits
-        )
-        for k in range(len(floor.slots)):
-            floor.said.bits_sent[floor.slots[k]] += floor.factor_bits[floor.senders[k]]
+    moved = limit(
+        wanted, floor.tails, floor.heads, floor.pair, floor.shares, floor.low, floor.high, floor.factor_bits,
+        floor.amount_bits,
+    )  # fmt: skip
+    for k in range(len(floor.slots)):
+        floor.said.bits_sent[floor.slots[k]] += floor.factor_bits[floor.senders[k]]
     for e in range(len(wish)):
-        moved, i, j = wanted[e], tails[e], heads[e]
-        if kept:
-            floor.backlog[e] = wish[e] - moved
-        shares[i] -= moved
-        shares[j] += moved
-        floor.excess[i] += moved * floor.unit
-        floor.excess[j] -= moved * floor.unit
+        floor.shares[floor.tails[e]] -= moved[e]
+        floor.shares[floor.heads[e]] += moved[e]
+        if not floor.per_link:
+            floor.backlog[e] = wish[e] - moved[e]
 
 
 @kernel
@@ -266,21 +338,32 @@ def _forget(floor: Floor) -> None:
 
 
 @kernel
-def _stretch(floor: Floor, steep: Floats) -> None:
+def _stretch(
+    inertia: float,
+    per_link: bool,
+    steep: Floats,
+    answer: Floats,
+    lo: Floats,
+    hi: Floats,
+    settled: Floats,
+    stretch: Floats,
+    weight: Floats,
+    bits_sent: Ints,
+) -> None:
     """Elasticities go a part of the way to 1 / f'', less at a bound; a new code is told in 16 bits."""
     for i in range(len(steep)):
         wanted = 1.0 / steep[i]
-        if floor.answer[i] <= floor.curve.lo[i] or floor.answer[i] >= floor.curve.hi[i]:
+        if answer[i] <= lo[i] or answer[i] >= hi[i]:
             wanted *= FULL_NODE
-        if wanted == floor.settled[i]:
+        if wanted == settled[i]:
             continue
-        change = np.log2(wanted) - floor.stretch[i]
+        change = np.log2(wanted) - stretch[i]
         if abs(change) < ARRIVED:
-            floor.settled[i] = wanted
+            settled[i] = wanted
             continue
-        floor.stretch[i] += CALM * change
-        new = floor.inertia * 2.0 ** (np.round(PER_OCTAVE * floor.stretch[i]) / PER_OCTAVE)
-        if new != floor.weight[i]:
-            floor.weight[i] = new
-            if not floor.per_link:
-                floor.said.bits_sent[i] += ELASTICITY_BITS
+        stretch[i] += CALM * change
+        new = inertia * 2.0 ** (np.round(PER_OCTAVE * stretch[i]) / PER_OCTAVE)
+        if new != weight[i]:
+            weight[i] = new
+            if not per_link:
+                bits_sent[i] += ELASTICITY_BITS
