@@ -154,7 +154,7 @@ def against_bare(turns: int, quick: bool) -> None:
 
 
 def rounds_of_bare(drawn: Instance, product: Product, target: float) -> tuple[int, float, float]:
-    """The fewest rounds to the target over a grid of steps, and those steps: the bare script at its best on this instance."""
+    """The fewest rounds to the target over a grid of steps, and those steps: the bare script at its best here."""
     H, s, model = drawn.hessians, drawn.slopes, drawn.model
     L, best = float(model.smoothness().max()), model.total(model.optimum())[0]
     first = model.total(np.zeros(model.size))[0] - best

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numba
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., object])

@@ -88,11 +88,19 @@ class TrainConfig(BaseModel):
     )
     bits: int = setting(9, "Bits of the uniform quantiser.", "Method")
     method: str = setting("equipoise", f"{' or '.join(METHODS)} (the dynamics as published).", "Method")
-    step: float | Literal["auto"] = setting("auto", "Step of consensus and flows along edges; a number selects them.", "Method", "NUMBER|auto")
-    alpha: float | Literal["auto"] = setting("auto", "Step along the tracked gradient; a number selects mixing along edges.", "Method", "NUMBER|auto")
-    momentum: bool | None = setting(None, "Off: the paper's dynamics along edges, one exchange a round; each method has its own default.", "Method")
+    step: float | Literal["auto"] = setting(
+        "auto", "Step of consensus and flows along edges; a number selects them.", "Method", "NUMBER|auto"
+    )
+    alpha: float | Literal["auto"] = setting(
+        "auto", "Step along the tracked gradient; a number selects mixing along edges.", "Method", "NUMBER|auto"
+    )
+    momentum: bool | None = setting(
+        None, "Off: the paper's dynamics along edges, one exchange a round; each method has its own default.", "Method"
+    )
     box: str | None = setting(None, "price, limit or penalty; each method has its own default.", "Method")
-    cap: float | Literal["auto"] = setting("auto", "Momentum of the averaged models, below 1; auto follows their conditioning.", "Method", "NUMBER|auto")
+    cap: float | Literal["auto"] = setting(
+        "auto", "Momentum of the averaged models, below 1; auto follows their conditioning.", "Method", "NUMBER|auto"
+    )
 
     rounds: int = setting(3000, "Rounds at most.", "Run")
     target: float = setting(1e-4, "Stop, and certify, at this part of the gap at the start.", "Run")

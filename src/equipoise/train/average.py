@@ -63,6 +63,7 @@ class Averaging:
         self.average = self.models.copy()
         self.channel = Channel(method.quantizer, width=m, parts=1, slots=slots, ratio=self._first_step(), pace=PACE)
         self.meetings = Channel(method.quantizer, width=m, parts=1, slots=slots, ratio=self._first_step(), pace=PACE)
+        self.plain = self.channel.plain
         self.heard, self.means = np.zeros((nodes, m)), np.zeros((nodes, m))
         self.calm = RUNAWAY * (1.0 + float(np.abs(self.yz).max()))
         self._static_circle: Circle | None = None
@@ -90,11 +91,26 @@ class Averaging:
         """Everything a round needs."""
         if self._static_circle is not None:
             return self._static_circle
+        degree = round.topology.degree
         made = Circle(
-            round.neighbours, round.slots, round.senders, round.trust, self.channel.plain,
-            self.meetings.repeats(np.maximum(round.topology.degree, 2)), self.channel.wire, self.meetings.wire,
-            round.per_link, self.alpha, self.momentum, self.calm, self.heard, self.means, self.average, self.yz, self.gradient,
-        )  # fmt: skip
+            near=round.neighbours,
+            slots=round.slots,
+            senders=round.senders,
+            trust=round.trust,
+            plain=self.plain,
+            repeats=round.kept("codes of meetings", lambda: self.meetings.repeats(np.maximum(degree, 2))),
+            said=self.channel.wire,
+            answered=self.meetings.wire,
+            per_link=round.per_link,
+            alpha=self.alpha,
+            momentum=self.momentum,
+            calm=self.calm,
+            heard=self.heard,
+            means=self.means,
+            average=self.average,
+            yz=self.yz,
+            gradient=self.gradient,
+        )
         if not round.per_link:
             self._static_circle = made
         return made

@@ -54,7 +54,16 @@ class Learning:
         said, near, weights = self.channel.heard, round.neighbours, round.entry_weights(self.method.model_weights)
         edge_coder = self.channel.edge_coder
         before = self.trackers.copy()
-        _mix(said, near, weights, self.step, edge_coder is not None, edge_coder or self.channel.coder, self.channel.tally, self.yz)
+        _mix(
+            said,
+            near,
+            weights,
+            self.step,
+            edge_coder is not None,
+            edge_coder or self.channel.coder,
+            self.channel.tally,
+            self.yz,
+        )
         self.models[:] -= self.step * self.alpha * before
         if not np.abs(self.yz).max() <= self.calm:
             return False

@@ -6,6 +6,7 @@ every directed link keeps its own, because a node hears only its current neighbo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -42,7 +43,7 @@ class Round:
     tail_slot: Ints  # where the head of edge e finds the tail's value ...
     head_slot: Ints  # ... and the tail the head's
     per_link: bool
-    _weights: dict[str, Floats] = field(default_factory=dict)
+    _kept: dict[str, AnyArray] = field(default_factory=dict)
 
     @cached_property
     def neighbours(self) -> Neighbours:
@@ -54,11 +55,15 @@ class Round:
         heard, told = (link ^ 1, link) if self.per_link else (node, own)
         return Neighbours(first, node, edge, back, heard, told, link)
 
+    def kept(self, name: str, make: Callable[[], AnyArray]) -> AnyArray:
+        """An array of this round, made once (a run has one curvature, one quantiser)."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
+
     def weights(self, kind: str, curvature: Floats | None = None) -> Floats:
-        """Edge weights of this round, computed once (one run has one curvature)."""
-        if kind not in self._weights:
-            self._weights[kind] = edge_weights(kind, self.topology, curvature)
-        return self._weights[kind]
+        """Edge weights of this round."""
+        return self.kept(kind, lambda: edge_weights(kind, self.topology, curvature))
 
     @cached_property
     def trust(self) -> Floats:
@@ -67,10 +72,7 @@ class Round:
 
     def entry_weights(self, kind: str) -> Floats:
         """The same per entry of the neighbours' lists."""
-        name = f"{kind} by entry"
-        if name not in self._weights:
-            self._weights[name] = self.weights(kind)[self.neighbours.edge]
-        return self._weights[name]
+        return self.kept(f"{kind} by entry", lambda: self.weights(kind)[self.neighbours.edge])
 
 
 @dataclass(frozen=True, eq=False)

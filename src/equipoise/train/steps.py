@@ -17,7 +17,6 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Market
 from equipoise.train.spectrum import market_gap
 
-
 DESCENT = 2.2  # of the averages: steepness in units of L; below 2 they are not stable (docs/train.md, 3.7)
 SLOW_NETWORK = 0.3  # a network's slowest mode is damped as if curvatures were this part of L
 USUAL_MOMENTUM, SLOW_MOMENTUM = 0.7, 0.5

@@ -97,12 +97,39 @@ class Trading:
             return self._static_floor
         market, topology = self.market, round.topology
         made = Floor(
-            topology.tails, topology.heads, round.tail_slot, round.head_slot, round.pair, round.slots, round.senders,
-            round.trust, self.markets.repeats(topology.degree), self.channel.wire, self.markets.wire, self.curve, self.per_link,
-            market.boxed, market.grid.unit, self.inertia, market.low, market.high, self.shares, self.excess, self.prices,
-            self.cleared, self.answer, self.stretch, self.settled, self.weight, self.desk, self.level, np.empty(len(round.pair)), self.backlog,
-            self.factor_bits, self.amount_bits,
-        )  # fmt: skip
+            tails=topology.tails,
+            heads=topology.heads,
+            tail_slot=round.tail_slot,
+            head_slot=round.head_slot,
+            pair=round.pair,
+            slots=round.slots,
+            senders=round.senders,
+            trust=round.trust,
+            repeats=round.kept("codes of markets", lambda: self.markets.repeats(topology.degree)),
+            said=self.channel.wire,
+            answered=self.markets.wire,
+            curve=self.curve,
+            per_link=self.per_link,
+            boxed=market.boxed,
+            unit=market.grid.unit,
+            inertia=self.inertia,
+            low=market.low,
+            high=market.high,
+            shares=self.shares,
+            excess=self.excess,
+            prices=self.prices,
+            cleared=self.cleared,
+            answer=self.answer,
+            stretch=self.stretch,
+            settled=self.settled,
+            weight=self.weight,
+            desk=self.desk,
+            level=self.level,
+            wish=np.empty(len(round.pair)),
+            backlog=self.backlog,
+            factor_bits=self.factor_bits,
+            amount_bits=self.amount_bits,
+        )
         if not self.per_link:
             self._static_floor = made
         return made
@@ -272,7 +299,9 @@ def _settle(floor: Floor, steep: Floats) -> None:
     if floor.boxed and not _fits(floor.desk, floor.low, floor.high, floor.shares):
         _move_limited(floor)
     else:
-        _move_freely(floor.tails, floor.heads, floor.wish, floor.boxed and not floor.per_link, floor.shares, floor.backlog)
+        _move_freely(
+            floor.tails, floor.heads, floor.wish, floor.boxed and not floor.per_link, floor.shares, floor.backlog
+        )
     for i in range(len(floor.shares)):
         floor.excess[i] -= floor.shares[i] * floor.unit  # what is planned and has not moved
     if not floor.boxed:
@@ -362,6 +391,7 @@ def _stretch(
             settled[i] = wanted
             continue
         stretch[i] += CALM * change
+        settled[i] = 0.0
         new = inertia * 2.0 ** (np.round(PER_OCTAVE * stretch[i]) / PER_OCTAVE)
         if new != weight[i]:
             weight[i] = new

@@ -129,4 +129,11 @@ def response(cost: Cost, weight: Floats, level: Floats, lo: Floats, hi: Floats, 
         left, right = np.where(below, at, left), np.where(below, right, at)
         if not ((right - left) > RESPONSE_CLOSE * np.abs(right)).any():
             break
-    return np.asarray(0.5 * (left + right))
+    at = 0.5 * (left + right)
+    at = np.where(np.isfinite(lo) & (lo + weight * _finite_slope(cost, lo, at) >= level), lo, at)
+    return np.asarray(np.where(np.isfinite(hi) & (hi + weight * _finite_slope(cost, hi, at) <= level), hi, at))
+
+
+def _finite_slope(cost: Cost, ends: Floats, inside: Floats) -> Floats:
+    """f' at the ends of boxes; inside where a box has no end."""
+    return cost.derivative(np.where(np.isfinite(ends), ends, inside))
