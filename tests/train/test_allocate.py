@@ -193,7 +193,7 @@ def test_never_repeating_graphs_hearing_only_current_neighbours():
     graphs = [network.topology(k) for k in range(run.rounds)]
     used = {pair for t in graphs for pair in zip(t.tails.tolist(), t.heads.tolist(), strict=True)}
     assert len(run.link_bits.bits) == 2 * len(used)
-    # By hand, per directed link: two floats at first contact, 64 bits for the curvature. Each round 8 for the degree, 16
+    # By hand, per directed link: two floats at first contact. Each round 8 for the degree, 16
     # for the elasticity, 2 flags of the limiter; and two numbers, in as many 9-bit codes as shrink e^(2.3 + 0.2 silence) by
     # 15.5 each; a market's price in at least as many as shrink degree + 1. A limiter that acts: 16, and 64 for an amount.
     rounds_of = {}
@@ -202,7 +202,7 @@ def test_never_repeating_graphs_hearing_only_current_neighbours():
             rounds_of.setdefault(pair, []).append(number)
     for sender, receiver, bits in zip(*map(np.ndarray.tolist, vars(run.link_bits).values()), strict=True):
         met = rounds_of[min(sender, receiver), max(sender, receiver)]
-        fixed = 2 * 64 + 64 + (8 + 16 + 2) * len(met)
+        fixed = 2 * 64 + (8 + 16 + 2) * len(met)
         for before, now in pairwise(met):
             news = math.exp(2.3 + 0.2 * (now - before)) if now - before > 1 else 1.0
             fixed += message(news) + message(max(news, graphs[now].degree[sender] + 1))
@@ -220,8 +220,8 @@ def test_static_links_carry_exactly_the_counted_bits():
     """No boxes, 100 rounds on a ring, each link: two prices of 64 + 99 x 9 bits, a bit a round that the elasticity has not
     changed, degree and curvature once. As flows: one price, no elasticity."""
     run = solve(random_quadratic(), Network.ring(20), rounds=100)
-    assert run.link_bits.bits.tolist() == [2 * (64 + 99 * 9) + 100 + 8 + 64] * 40
-    assert run.bit_parts == {"prices": 40 * (2 * (64 + 99 * 9) + 100), "overhead": 40 * (8 + 64)}
+    assert run.link_bits.bits.tolist() == [2 * (64 + 99 * 9) + 100 + 8 + 16] * 40
+    assert run.bit_parts == {"prices": 40 * (2 * (64 + 99 * 9) + 100), "overhead": 40 * (8 + 16)}
     flows = solve(random_quadratic(), Network.ring(20), Method(momentum=False), rounds=100)
     assert flows.link_bits.bits.tolist() == [64 + 99 * 9 + 8 + 64] * 40
     assert flows.bits == 40 * (64 + 99 * 9 + 72)
@@ -231,8 +231,8 @@ def test_a_hub_of_many_says_its_prices_in_two_codes():
     """Star of 20: a code leaves 1/15.5 of its news, less than a twentieth takes two; leaves need one."""
     run = solve(random_quadratic(), Network.star(20), rounds=100)
     hub = run.link_bits.senders == 0
-    assert set(run.link_bits.bits[hub].tolist()) == {2 * 64 + 99 * (9 + 18) + 100 + 8 + 64}
-    assert set(run.link_bits.bits[~hub].tolist()) == {2 * (64 + 99 * 9) + 100 + 8 + 64}
+    assert set(run.link_bits.bits[hub].tolist()) == {2 * 64 + 99 * (9 + 18) + 100 + 8 + 16}
+    assert set(run.link_bits.bits[~hub].tolist()) == {2 * (64 + 99 * 9) + 100 + 8 + 16}
 
 
 def test_latency_costs_reach_the_optimum():
@@ -337,11 +337,11 @@ def test_open_boxes_with_any_budget(budget):
 
 def test_limiter_bits_by_hand():
     """One round on a path of three. Wide boxes: 64 bits of price, 64 of curvature, 8 of degree, 2 flags on each link (by
-    markets, 64 more for their price and a bit for the elasticity). Middle pinned: its promises are 16 bits more to both
-    sides, and it cuts what it does on the busier side."""
+    markets, 64 more for their price, and 16 + 1 bits of elasticity instead). Middle pinned: its promises are 16 bits more
+    to both sides, and it cuts what it does on the busier side."""
     cost, flows = {"a": 1.0, "c": np.array([0.0, 9.0, 40.0])}, Method(momentum=False)
     wide = Problem(Quadratic(**cost, lo=-1e3, hi=1e3), 15.0)
-    assert solve(wide, Network.path(3), rounds=1).link_bits.bits.tolist() == [64 + 64 + 8 + 2 + 64 + 1] * 4
+    assert solve(wide, Network.path(3), rounds=1).link_bits.bits.tolist() == [64 + 16 + 8 + 2 + 64 + 1] * 4
     assert solve(wide, Network.path(3), flows, rounds=1).link_bits.bits.tolist() == [64 + 64 + 8 + 2] * 4
     # Prices (5, -4, -35): 9 units of price push CPU 0 -> 1, and 31 units 1 -> 2. Node 1 can pull little and must cut its
     # pushes to 2: 64 bits for that amount, on the link 1 -> 2 alone.

@@ -39,7 +39,7 @@ class Wire(NamedTuple):
 
 
 class Channel:
-    """One stream of messages (prices, or models and trackers), for all links.
+    """One stream of messages (prices, models, answers), for all links.
 
     `heard[slot]` is the estimate that receiver and sender share. `parts` splits a message into equal blocks with a scale of
     their own (y and z).

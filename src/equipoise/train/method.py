@@ -21,8 +21,11 @@ PENALTY = 10.0  # the paper's box penalty, in curvatures
 class Method:
     """Our method by default; `Method.paper()` is the paper's own form.
 
-    step    of consensus and of CPU flows, per unit of edge weight; "auto" is safe from local information
-    alpha   of the descent along the tracked gradient: y moves by step * alpha * z; "auto" needs max L_i, by flooding
+    step    of consensus and of CPU flows along edges, per unit of edge weight; a number selects the paper's dynamics, "auto"
+            ours (by_markets, by_meetings) or a safe one
+    alpha   of the descent along the tracked gradient; a number selects the paper's gradient tracking, where y moves by
+            step * alpha * z
+    momentum  False: the paper's dynamics
     box     "price": flux limiter and a price for full nodes (exact); "limit": the limiter alone (stalls where full
             nodes separate the network); "penalty": the paper's, which leaves the box
     cap     momentum of the averaged models; "auto" follows the model's conditioning where its ridge tells it
@@ -87,7 +90,8 @@ class Method:
 
     @property
     def _ours(self) -> bool:
-        exact = self.quantizer.mode == "innovation" or isinstance(self.quantizer, Exact)
+        exact = isinstance(self.quantizer, LogQuantizer) and self.quantizer.mode == "innovation"
+        exact = exact or isinstance(self.quantizer, Exact)
         return exact and self.momentum and self.step == "auto" and self.name != "paper"
 
     @property

@@ -19,9 +19,9 @@ DEGREE_BITS = 8  # more where a node can have more than 255 neighbours
 class Overhead:
     """Bits per slot for degrees (every round where neighbours change, else once) and curvatures (at first contact)."""
 
-    def __init__(self, links: Links, with_curvature: bool) -> None:
+    def __init__(self, links: Links, curvature_bits: int) -> None:
         self.switching = links.per_link
-        self.curvature_bits = FLOAT_BITS if with_curvature else 0
+        self.curvature_bits = curvature_bits
         self.degree_bits = max(DEGREE_BITS, math.ceil(math.log2(max(links.nodes, 2))))
         self.bits = np.zeros(links.slots, dtype=np.int64)
         self.met = np.zeros(links.slots, dtype=np.bool_)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import csv
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse.csgraph import shortest_path
 
 from equipoise.certificate import Certificate, Check
-from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, WITNESSES, Extremes, disagreement, kkt_violation
 from equipoise.train.channel import Tally
 from equipoise.train.links import LinkBits
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
-from equipoise.train.quantize import FLOAT_BITS, Quantizer
+from equipoise.train.recount import Sent
 from equipoise.train.steps import Steps
 from equipoise.train.truth import CpuOptimum, ModelOptimum
 
@@ -165,58 +163,11 @@ class Run:
         return Check("bits", float(self.bits), float(most), least <= self.bits <= most, meaning)
 
     def _recount(self) -> tuple[int, int]:
-        """The fewest and the most bits that the protocol allows on these graphs, whatever the run itself counted.
-
-        Codes and floats are known to the bit where links stay; a message after a silence takes up to a float. What else
-        varies: elasticities that changed, factors of a limiter and amounts that it cut, and how long the largest L took.
-        """
-        missed = self.rounds - self.worst.rounds  # a round in which the run diverged had messages, and no audit
-        last = 2 * self.network.topology(max(self.rounds - 1, 0)).edges
-        least, _ = self._allowed(self.worst.rounds, self.worst.links)
-        _, most = self._allowed(self.rounds, self.worst.links + missed * last)
-        return least, most
-
-    def _allowed(self, rounds: int, links: int) -> tuple[int, int]:
-        network, method, met = self.network, self.method, len(self.link_bits.bits)
-        flooded = self.models is not None and method.alpha == "auto"
-        first, steady, late = _traffic(network, rounds, links, met, sure=not flooded or rounds >= network.n)
-        links = first + int(steady.sum() + late.sum())
-        least = most = 0
-        for numbers, finer in self._streams():
-            opening = FLOAT_BITS if method.quantizer.mode == "innovation" else method.quantizer.bits
-            codes = _message_bits(method.quantizer, finer)
-            fixed = opening * first + int(codes @ steady)
-            least += numbers * (fixed + int(codes @ late))
-            most += numbers * (fixed + int(np.maximum(codes, opening) @ late))
-        degree = max(8, math.ceil(math.log2(max(network.n, 2)))) * (first if network.static else links)
-        least, most = least + degree, most + degree
-        if self.market is not None:
-            if method.cpu_weights == "curvature":
-                least, most = least + FLOAT_BITS * first, most + FLOAT_BITS * max(first, met)
-            if method.by_markets:  # a 16-bit elasticity: each round, or a bit and the rest when it has changed
-                least, most = (
-                    (least + links, most + 17 * links) if network.static else (least + 16 * links, most + 16 * links)
-                )
-            if method.limits_boxes and self.market.boxed:
-                least, most = least + 2 * links, most + (2 + 16 + 64) * links
-        if flooded:
-            shortest, longest = _flooding(network, met)
-            least, most = least + FLOAT_BITS * shortest, most + FLOAT_BITS * longest
-        return least, most
-
-    def _streams(self) -> list[tuple[int, Floats]]:
-        """Each stream of messages: how many numbers one carries, and by how much a sender of each degree shrinks its news
-        (1 is one code). Hosts speak the finer the more they have around them, models to a part in e."""
-        around: Floats = np.arange(1.0, self.network.n + 2.0)
-        once = np.ones(len(around))
-        streams: list[tuple[int, Floats]] = []
-        if self.market is not None:
-            streams += [(1, once), (1, around)] if self.method.by_markets else [(1, once)]
-        if self.models is not None:
-            m = self.models.shape[1]
-            ours = [(m, np.e * once), (m, np.maximum(around, 3.0))]
-            streams += ours if self.method.by_meetings else [(2 * m, once)]
-        return streams
+        """The fewest and the most bits that the protocol allows on these graphs."""
+        width = 0 if self.models is None else self.models.shape[1]
+        boxed = self.market is not None and self.market.boxed
+        sent = Sent(self.network, self.method, self.market is not None, boxed, width, len(self.link_bits.bits))
+        return sent.allowed(self.rounds, self.worst.rounds, self.worst.links)
 
     def __repr__(self) -> str:
         verdict = "passed" if self.certificate().passed else "failed"
@@ -251,8 +202,7 @@ class Run:
             "bits": self.bits,
             "bits_for": self.bit_parts,
             "links": len(self.link_bits.bits),
-            "step": self.steps.step,
-            "alpha": self.steps.alpha,
+            "steps": self.steps.used(self.method),
             "quantizer": {name: tally._asdict() for name, tally in self.tallies.items()},
         }
         if self.shares is not None and self.cpu_optimum is not None:
@@ -270,51 +220,3 @@ class Run:
 def finite(value: float) -> float | None:
     """A number fit for JSON."""
     return float(value) if np.isfinite(value) else None
-
-
-def _traffic(network: Network, rounds: int, links: int, met: int, sure: bool) -> tuple[int, Ints, Ints]:
-    """Messages by kind: first contacts; on links that were there a round before, by the sender's degree; after a silence.
-
-    Where graphs never repeat, `links` messages over `met` links are all that is known (`sure`: all of those were played).
-    """
-    most = network.n + 1
-    steady, late = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
-    if network.period is None:
-        first = met if sure else 0
-        late[min(1, most - 1)] = links - first
-        return first, steady, late
-    graphs = [network.topology(k) for k in range(min(network.period, rounds))]
-    keys = [graph.tails * network.n + graph.heads for graph in graphs]
-    known, first = np.empty(0, dtype=np.int64), 0
-    for k, graph in enumerate(graphs):
-        times = -(-(rounds - k) // network.period)
-        new = ~np.isin(keys[k], known)
-        again = times - new
-        stays = np.isin(keys[k], keys[k - 1])
-        for ends in (graph.tails, graph.heads):
-            degree = graph.degree[ends]
-            steady += np.bincount(degree, again * stays, most).astype(np.int64)
-            late += np.bincount(degree, again * ~stays, most).astype(np.int64)
-        first += 2 * int(new.sum())
-        known = np.union1d(known, keys[k])
-    return first, steady, late
-
-
-def _message_bits(quantizer: Quantizer, finer: Floats) -> Ints:
-    """Bits of a number whose news is to be shrunk so much: a code, or several - or a float, where that is shorter."""
-    error = math.expm1(quantizer.rho / 2)
-    if quantizer.mode != "innovation" or (finer == 1.0).all():
-        return np.full(len(finer), quantizer.bits)
-    if error >= 0.9:  # a code says too little
-        return np.full(len(finer), FLOAT_BITS)
-    times = np.ceil(np.log(finer) / -math.log(max(error, 1e-9))).astype(np.int64)
-    return np.asarray(np.minimum(np.maximum(times, 1) * quantizer.bits, FLOAT_BITS))
-
-
-def _flooding(network: Network, met: int) -> tuple[int, int]:
-    """The fewest and the most messages until all know the largest L, whoever has it."""
-    if not network.static:  # connected graphs: each round tells at least one more node
-        return 0, (network.n - 1) * met
-    links = 2 * network.topology(0).edges
-    depth = int(shortest_path(abs(network.topology(0).laplacian()), unweighted=True, indices=0).max())
-    return -(-depth // 2) * links, min(2 * depth, network.n - 1) * links

@@ -211,4 +211,6 @@ def _advice(state: State) -> str:
         return f"step {steps.step:g} is past its limit {steps.cpu_limit:.4g}; lower it or use step='auto'"
     if steps.alpha is not None and steps.alpha_limit is not None and steps.alpha >= steps.alpha_limit:
         return f"alpha {steps.alpha:g} is past its limit {steps.alpha_limit:.4g}; lower it or use alpha='auto'"
+    if state.method.by_markets or state.method.by_meetings:
+        return "lower rho, or cap"
     return "lower step, alpha or rho"

@@ -26,10 +26,11 @@ from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.overhead import Overhead
 from equipoise.train.problem import Market, Problem
+from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.steps import StepWarning, choose_steps, known_smoothness
 from equipoise.train.swift import learn_on, trade_on
 from equipoise.train.threads import pool, threads_for
-from equipoise.train.trade import Trading
+from equipoise.train.trade import ELASTICITY_BITS, Trading
 
 
 class State:
@@ -52,7 +53,7 @@ class State:
         self.links.round(0)
         smoothness = None if problem.model is None else known_smoothness(problem.model)
         self.steps = choose_steps(self.market, problem.model, smoothness, network, method)
-        self.overhead = Overhead(self.links, method.cpu_weights == "curvature" and self.market is not None)
+        self.overhead = Overhead(self.links, self._curvature_bits(method))
         if smoothness is not None and method.alpha == "auto":
             self.overhead.flood(smoothness, self.links, network)
         pairs, slots = self.links.pairs, self.links.slots
@@ -73,6 +74,18 @@ class State:
             first = _first_models(problem.model, start, seed)
             half = Averaging if method.by_meetings else Learning
             self.learning = half(problem.model, method, self.steps, slots=slots, start=first)
+            if (
+                method.by_meetings and smoothness is not None
+            ):  # the largest first gradient: the scale of messages about models that begin at 0
+                self.overhead.flood(np.abs(self.learning.trackers).max(axis=1), self.links, network)
+
+    def _curvature_bits(self, method: Method) -> int:
+        """At first contact: a curvature, or an elasticity where it is not told with every message anyway."""
+        if self.market is None or method.cpu_weights != "curvature":
+            return 0
+        if method.by_markets:
+            return 0 if self.links.per_link else ELASTICITY_BITS
+        return FLOAT_BITS
 
     def meet(self, number: int) -> Round:
         """Who is connected in this round; room is made for pairs that meet for the first time."""

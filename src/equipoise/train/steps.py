@@ -17,7 +17,7 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Market
 from equipoise.train.spectrum import market_gap
 
-DESCENT = 2.2  # of the averages: steepness in units of L; below 2 they are not stable (docs/train.md, 3.7)
+DESCENT = 2.2  # of the averages: 1 / alpha in units of L; above 2 they are stable on any graph (docs/train.md, 3.6)
 SLOW_NETWORK = 0.3  # a network's slowest mode is damped as if curvatures were this part of L
 USUAL_MOMENTUM, SLOW_MOMENTUM = 0.7, 0.5
 LARGEST_CAP = 0.98
@@ -37,6 +37,12 @@ class Steps:
     alpha_limit: float | None  # 1 / (2 L) of averages; (2 - step lambda_max)^2 / (2 step L) along edges
     momentum: float = 0.0  # beta of the averages
     inertia: float | None = None  # theta of the markets: stable whatever it is
+
+    def used(self, method: Method) -> dict[str, float]:
+        """Those that this method plays by, by name."""
+        parts = {"step": None if method.by_markets and method.by_meetings else self.step, "alpha": self.alpha}
+        parts |= {"momentum": self.momentum if method.by_meetings and self.alpha is not None else None}
+        return {name: value for name, value in (parts | {"inertia": self.inertia}).items() if value is not None}
 
     def worst(self) -> float:
         """The largest of the steps, each as a fraction of its limit."""
