@@ -7,7 +7,8 @@ import math
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from equipoise.train.arrays import AnyArray, Floats
+from equipoise.compiled import kernel
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import lengthened
 from equipoise.train.links import Links, Round
 from equipoise.train.network import Network
@@ -36,9 +37,7 @@ class Overhead:
         """One round's share."""
         if not self.switching and number > 0:
             return
-        new = ~self.met[round.slots]
-        self.bits[round.slots] += self.degree_bits + self.curvature_bits * new
-        self.met[round.slots] = True
+        _count(round.slots, self.degree_bits, self.curvature_bits, self.bits, self.met)
 
     def flood(self, values: Floats, links: Links, network: Network) -> None:
         """Agree on the largest value: every link carries a float in each round until all know it."""
@@ -63,3 +62,10 @@ class Overhead:
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         self.bits, self.met = memory["bits"], memory["met"]
+
+
+@kernel
+def _count(slots: Ints, degree_bits: int, curvature_bits: int, bits: Ints, met: AnyArray) -> None:
+    for slot in slots:
+        bits[slot] += degree_bits + (0 if met[slot] else curvature_bits)
+        met[slot] = True

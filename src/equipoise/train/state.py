@@ -29,7 +29,7 @@ from equipoise.train.problem import Market, Problem
 from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.steps import StepWarning, choose_steps, known_smoothness
 from equipoise.train.swift import learn_on, trade_on
-from equipoise.train.threads import pool, threads_for
+from equipoise.train.threads import side_by_side, threads_for
 from equipoise.train.trade import ELASTICITY_BITS, Trading
 
 
@@ -102,14 +102,13 @@ class State:
 
     def advance(self, round: Round, number: int) -> str | None:
         """One round of both halves; the name of what diverged, or None."""
-        if self.allocation is not None and self.learning is not None and threads_for(self.network.n) > 1:
-            shares, models = pool().submit(self.allocation.advance, round, number), self.learning.advance(round, number)
-            return None if shares.result() and models else "shares" if not shares.result() else "models"
-        if self.allocation is not None and not self.allocation.advance(round, number):
-            return "shares"
-        if self.learning is not None and not self.learning.advance(round, number):
-            return "models"
-        return None
+        allocation, learning = self.allocation, self.learning
+        shares_fine, models_fine = side_by_side(
+            lambda: allocation is None or allocation.advance(round, number),
+            lambda: learning is None or learning.advance(round, number),
+            worth=0 if allocation is None or learning is None else self.network.n,
+        )
+        return None if shares_fine and models_fine else "models" if shares_fine else "shares"
 
     @property
     def swift(self) -> bool:
@@ -121,22 +120,28 @@ class State:
         return self.network.static and cpu and model and threads_for(self.network.n) == 1
 
     def hurry(self, round: Round, number: int, count: int, auditor: Auditor) -> tuple[int, str | None]:
-        """`count` rounds at once: how many were played, and what diverged in the last of them."""
-        played, diverged = count, None
-        if isinstance(self.allocation, Trading) and self.market is not None:
-            worst = np.array([auditor.worst.budget, auditor.worst.box])
-            budget = self.budget * self.market.grid.unit
-            done = trade_on(self.allocation.floor(round), number, count, budget, worst)
-            auditor.worst.budget, auditor.worst.box = float(worst[0]), float(worst[1])
-            if done < count:
-                played, diverged = done + 1, "shares"
-        if isinstance(self.learning, Averaging) and isinstance(self.learning.model, LeastSquares):
+        """`count` rounds at once, the two halves side by side: how many were played, and what diverged in the last."""
+        worst = np.array([auditor.worst.budget, auditor.worst.box])
+
+        def trade() -> int:
+            if not isinstance(self.allocation, Trading) or self.market is None:
+                return count
+            return trade_on(self.allocation.floor(round), number, count, self.budget * self.market.grid.unit, worst)
+
+        def learn() -> int:
+            if not isinstance(self.learning, Averaging) or not isinstance(self.learning.model, LeastSquares):
+                return count
             model = self.learning.model
-            done = learn_on(self.learning.circle(round), model.hessian, model.slope, number, played)
-            if done < played:
-                played, diverged = done + 1, "models"
+            return learn_on(self.learning.circle(round), model.hessian, model.slope, number, count)
+
+        traded, learnt = side_by_side(trade, learn, worth=count * self.network.n)
+        auditor.worst.budget, auditor.worst.box = float(worst[0]), float(worst[1])
+        done = min(traded, learnt)
+        played = min(done + 1, count)
         auditor.watch_links(round.topology, played)
-        return played, diverged
+        if done == count:
+            return played, None
+        return played, "shares" if traded == done else "models"
 
     def rebudget(self, budget: float, round: Round) -> None:
         """A new budget: the difference enters (leaves) at node 0 and then its neighbours, inside the boxes."""

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
-MANY_NODES = 50_000  # below, handing work over costs more than it saves
+MANY_NODES = 50_000  # nodes times rounds: below, handing work over costs more than it saves
 
 
 def threads_for(nodes: int) -> int:
-    """How many threads a round of so many nodes is worth; EQUIPOISE_THREADS sets a limit."""
+    """How many threads work on so many nodes at once is worth; EQUIPOISE_THREADS sets a limit."""
     if nodes < MANY_NODES:
         return 1
     allowed = os.environ.get("EQUIPOISE_THREADS", "")
@@ -32,3 +32,12 @@ def pool() -> ThreadPoolExecutor:
 def together(work: Callable[..., Any], parts: Iterable[tuple[Any, ...]]) -> list[Any]:
     """The results of all parts, done side by side."""
     return [future.result() for future in [pool().submit(work, *part) for part in parts]]
+
+
+def side_by_side(one: Callable[[], Any], other: Callable[[], Any], *, worth: int) -> tuple[Any, Any]:
+    """Both results; on two threads where the work, nodes times rounds, is worth it."""
+    if threads_for(worth) == 1:
+        return one(), other()
+    ahead = pool().submit(one)
+    return_of_other = other()
+    return ahead.result(), return_of_other
