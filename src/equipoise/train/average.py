@@ -21,6 +21,7 @@ from equipoise.train.steps import Steps
 from equipoise.train.threads import threads_for, together
 
 PACE = 0.05  # e-folds a round in which models settle at best
+FOUR = 4  # parameters that fit a register each
 RUNAWAY = 1e12  # growth of models or trackers that is a divergence
 
 
@@ -31,6 +32,8 @@ class Circle(NamedTuple):
     slots: Ints
     senders: Ints
     trust: Floats  # 1 / (degree + 1)
+    trusts: Floats  # of each entry's neighbour
+    around: Floats  # sum over a node's neighbours
     plain: Ints
     repeats: Ints
     said: Wire
@@ -97,6 +100,8 @@ class Averaging:
             slots=round.slots,
             senders=round.senders,
             trust=round.trust,
+            trusts=round.trust_by_entry,
+            around=round.trust_around,
             plain=self.plain,
             repeats=round.kept("codes of meetings", lambda: self.meetings.repeats(np.maximum(degree, 2))),
             said=self.channel.wire,
@@ -180,16 +185,18 @@ def meet(circle: Circle, begin: int, end: int) -> None:
     """Every host takes the mean of what it heard and its own."""
     near = circle.near
     _meet(
-        near.first, near.node, near.heard, circle.trust, circle.yz, circle.said.heard, begin, end, circle.heard, circle.means
+        near.first, near.heard, circle.trust, circle.trusts, circle.around, circle.yz, circle.said.heard, begin, end,
+        circle.heard, circle.means,
     )  # fmt: skip
 
 
 @kernel
 def _meet(
     first: Ints,
-    node: AnyArray,
     slots: AnyArray,
     trust: Floats,
+    trusts: Floats,
+    around: Floats,
     yz: Floats,
     said: Floats,
     begin: int,
@@ -200,16 +207,31 @@ def _meet(
     """m_i = sum of r_j y_j over i and its neighbours, over the sum of r_j; r = trust, 1 / (degree + 1)."""
     m = means.shape[1]
     for i in range(begin, end):
-        total = trust[i]
-        for c in range(m):
-            heard[i, c] = 0.0
-        for e in range(first[i], first[i + 1]):
-            r, slot = trust[node[e]], slots[e]
-            total += r
+        if m == FOUR:
+            a, b, c, d = _four(first[i], first[i + 1], slots, trusts, said)
+            heard[i, 0], heard[i, 1], heard[i, 2], heard[i, 3] = a, b, c, d
+        else:
             for c in range(m):
-                heard[i, c] += r * said[slot, c]
+                heard[i, c] = 0.0
+            for e in range(first[i], first[i + 1]):
+                r, slot = trusts[e], slots[e]
+                for c in range(m):
+                    heard[i, c] += r * said[slot, c]
         for c in range(m):
-            means[i, c] = (heard[i, c] + trust[i] * yz[i, c]) / total
+            means[i, c] = (heard[i, c] + trust[i] * yz[i, c]) / (trust[i] + around[i])
+
+
+@kernel
+def _four(begin: int, end: int, slots: AnyArray, weights: Floats, rows: Floats) -> tuple[float, float, float, float]:
+    """A weighted sum of short rows, kept in registers."""
+    a = b = c = d = 0.0
+    for e in range(begin, end):
+        w, slot = weights[e], slots[e]
+        a += w * rows[slot, 0]
+        b += w * rows[slot, 1]
+        c += w * rows[slot, 2]
+        d += w * rows[slot, 3]
+    return a, b, c, d
 
 
 @kernel
@@ -217,18 +239,20 @@ def move(circle: Circle, begin: int, end: int) -> bool:
     """Every node goes to its average and down its tracker."""
     near = circle.near
     return _move(
-        near.first, near.node, near.heard, near.told, circle.trust, circle.said.heard, circle.answered.heard,
-        circle.per_link, circle.alpha, circle.momentum, circle.calm, begin, end, circle.heard, circle.average, circle.yz,
+        near.first, near.heard, near.told, circle.trust, circle.trusts, circle.around, circle.said.heard,
+        circle.answered.heard, circle.per_link, circle.alpha, circle.momentum, circle.calm, begin, end, circle.heard,
+        circle.average, circle.yz,
     )  # fmt: skip
 
 
 @kernel
 def _move(
     first: Ints,
-    node: AnyArray,
     slots: AnyArray,
     told: AnyArray,
     trust: Floats,
+    trusts: Floats,
+    around: Floats,
     said: Floats,
     answered: Floats,
     per_link: bool,
@@ -251,20 +275,19 @@ def _move(
     m, fine, take_up = heard.shape[1], True, (1.0 - momentum) / alpha
     own = np.empty(m)
     for i in range(begin, end):
-        r, links, others = trust[i], first[i + 1] - first[i], 0.0
+        r, links = trust[i], first[i + 1] - first[i]
         for c in range(m):
             own[c] = 0.0
         for e in range(first[i], first[i + 1]):
-            slot, theirs = slots[e], trust[node[e]]
-            others += theirs
+            slot = slots[e]
             for c in range(m):
                 own[c] += answered[slot, c]
             if per_link:
                 for c in range(m):
-                    heard[i, c] -= r * said[told[e], c] + theirs * answered[told[e], c]
+                    heard[i, c] -= r * said[told[e], c] + trusts[e] * answered[told[e], c]
         if not per_link:
             for c in range(m):
-                heard[i, c] -= r * links * said[i, c] + others * answered[i, c]
+                heard[i, c] -= r * links * said[i, c] + around[i] * answered[i, c]
         for c in range(m):
             change = heard[i, c] + r * own[c]
             to = yz[i, c] + change

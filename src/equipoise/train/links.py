@@ -70,6 +70,21 @@ class Round:
         """1 / (degree + 1): what a node gives to each meeting around it."""
         return np.asarray(1.0 / (self.topology.degree + 1.0))
 
+    @property
+    def trust_by_entry(self) -> Floats:
+        """The same of each neighbour, per entry."""
+        return self.kept("trust by entry", lambda: self.trust[self.neighbours.node])
+
+    @property
+    def trust_around(self) -> Floats:
+        """Sum of trust over a node's neighbours."""
+
+        def add_up() -> Floats:
+            rows = np.repeat(np.arange(self.topology.n), np.diff(self.neighbours.first))
+            return np.bincount(rows, self.trust_by_entry, self.topology.n)
+
+        return self.kept("trust around", add_up)
+
     def entry_weights(self, kind: str) -> Floats:
         """The same per entry of the neighbours' lists."""
         return self.kept(f"{kind} by entry", lambda: self.weights(kind)[self.neighbours.edge])

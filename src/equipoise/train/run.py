@@ -108,7 +108,7 @@ class Run:
             np.sqrt(2 * steepest * allowed_gap), 10 * np.sqrt(target) * float(self.history["kkt"].max(initial=0.0))
         )
         prices = market.cost.derivative(x)
-        limit = max(limit, 8 * market.grid.unit * steepest, 8 * float(np.spacing(np.abs(prices).max())))
+        limit = max(limit, 8 * market.grid.unit * steepest, 64 * float(np.spacing(np.abs(prices).max())))
         return [
             Check.at_most(
                 "budget", max(self.worst.budget, off), 0.0,
