@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
@@ -89,13 +90,34 @@ def play(job: tuple[int, str, bool]) -> tuple[int, str, str, int, float, float]:
     return seed, network.description, run.status, run.rounds, rho, run.relative_gap
 
 
+def at_least(least: int) -> Callable[[str], int]:
+    """A whole number of an option, no smaller than this."""
+
+    def read(text: str) -> int:
+        value = int(text) if text.strip().lstrip("-").isdigit() else None
+        if value is None or value < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, not {text!r}")
+        return value
+
+    return read
+
+
+def cost_names(text: str) -> str:
+    """Kinds of costs with commas between."""
+    if not set(text.split(",")) <= {"quadratic", "latency"}:
+        raise argparse.ArgumentTypeError(f"expected quadratic, latency or both with a comma between, not {text!r}")
+    return text
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    options.add_argument("--learning", action="store_true")
-    options.add_argument("--count", type=int, default=500)
-    options.add_argument("--first", type=int, default=0, help="first seed; 100000 and up for tuning")
-    options.add_argument("--slow", type=int, default=12, help="list so many of the slowest")
-    options.add_argument("--costs", default="quadratic,latency", help="for which the problems are drawn")
+    options.add_argument("--learning", action="store_true", help="least squares instead of CPU costs")
+    options.add_argument("--count", type=at_least(1), default=500, help="problems to draw, 1 or more (500)")
+    options.add_argument("--first", type=at_least(0), default=0, help="first seed (0); 100000 and up for tuning")
+    options.add_argument("--slow", type=at_least(0), default=12, help="list so many of the slowest (12)")
+    options.add_argument(
+        "--costs", type=cost_names, default="quadratic,latency", help="quadratic, latency or both (both)"
+    )
     options.add_argument("--edges", action="store_true", help="momentum on edges instead (docs/train.md, 3.7)")
     options.add_argument("--kinds", action="store_true", help="also by kind of network")
     asked = options.parse_args()

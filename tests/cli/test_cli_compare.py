@@ -23,8 +23,8 @@ def compare(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["equipoise", "train", "compare", *arguments])
+    def run(*arguments, verb="compare"):
+        monkeypatch.setattr(sys, "argv", ["equipoise", "train", verb, *arguments])
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as leaving:
             main()
@@ -44,6 +44,7 @@ def test_a_table_a_certificate_and_the_path_of_the_page(compare, tmp_path):
     assert code == 0
     assert all(word in out for word in ("Ours", "ADMM", "LaplacianLog", "same instances", "certificate: passed"))
     page = tmp_path / out.strip().splitlines()[-1]
+    assert "is the last of" in out and "Ours'" not in out  # how the round of the first table was chosen
     assert page.name == "report.html" and "</html>" in page.read_text()
     assert {file.name for file in page.parent.iterdir()} == {"report.html", "result.json", "history.csv", "config.yaml"}
 
@@ -116,6 +117,45 @@ def test_bad_input_gets_one_line_and_exit_2(compare, arguments, said):
     """What was given, why not, and the way out; never a traceback."""
     code, out, err = compare(*arguments)
     assert code == 2 and said in err and "Traceback" not in err and out == ""
+
+
+@pytest.mark.parametrize(("verb", "place"), [
+    ("compare", "equipoise.cli.train_compare_run.compare"),
+    ("analyse", "equipoise.cli.train_analyse.analyse"),
+])  # fmt: skip
+def test_an_interrupt_is_one_line_and_exit_130(compare, monkeypatch, tmp_path, verb, place):
+    """Nothing on standard output, no traceback, no folder."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupted)
+    code, out, err = compare("--nodes", "4", verb=verb)
+    assert (code, out, err) == (130, "", "interrupted; nothing was written\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_that_is_too_large_names_the_largest_that_is_not(compare, monkeypatch):
+    """Before the analysis; and the number it names works."""
+    settings = ("--sweep", "--data", "breast_cancer", "--network", "ring", "--switching", "0")
+    code, out, err = compare(*settings, "--nodes", "4", verb="analyse")
+    assert code == 0 and "rounds become unstable here" in out
+    monkeypatch.setattr("equipoise.cli.train_analyse.analyse", lambda *_, **__: pytest.fail("it was computed"))
+    code, out, err = compare(*settings, "--nodes", "5", verb="analyse")
+    assert code == 2 and "at most 4 nodes with 62 parameters, not 5" in err and out == ""
+    code, _, err = compare("--sweep", "--data", "none", verb="analyse")
+    assert code == 2 and "--sweep needs a model" in err
+
+
+def test_node_wise_codes_have_a_residual_in_the_analysis(compare):
+    """A number where the formula holds, none where a share is full, no line for our own codes."""
+    quadratic = ("--data", "none", "--cost", "quadratic", "--json")
+    free = ("--lo=-1000", "--hi", "1000")
+    for arguments, known in ((("--method", "paper", *free), True), (("--method", "paper"), False), (free, False)):
+        _, out, _ = compare(*quadratic, *arguments, verb="analyse")
+        assert (json.loads(out)["result"]["node_residual"] is not None) == known
+    _, out, _ = compare(*quadratic[:-1], "--method", "paper", *free, verb="analyse")
+    assert "or until the residual" in " ".join(out.split()) and "may stand still" in out
 
 
 def test_every_setting_that_a_study_sets_itself_is_refused():

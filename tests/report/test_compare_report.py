@@ -96,6 +96,7 @@ def test_the_table_holds_the_summary(found: Comparison, html: str) -> None:
     for column in ("round", "bits", "messages"):
         assert f">{row[f'{column}_to_1e-06']:,.0f}</td>" in html
     assert ">never</td>" in html  # the paper's code
+    assert f"Round {found.telling} is the last of" in html
 
 
 def test_a_tool_of_analysis_is_nobodys_best_rival() -> None:
@@ -152,6 +153,19 @@ def test_every_chart_is_drawn_without_a_complaint(browser: Any, pages: dict[str,
     assert places and all(place.evaluate(COLOURS) > 5 for place in places)
     assert complaints == []
     assert all(url.startswith(("file:", "data:")) for url in asked)
+    page.close()
+
+
+@NEEDS_A_BROWSER
+def test_all_columns_of_a_comparison_fit_at_1200(browser: Any, tmp_path: Path) -> None:
+    """Nothing to scroll to sideways, and no header higher than two lines."""
+    found = compare(Instances(nodes=8, p=0.6), seeds=4, rounds=200)
+    (tmp_path / "all.html").write_text(compare_page(found, document(found, certify(found, 1e-6))), encoding="utf-8")
+    page, _, _ = visit(browser, tmp_path / "all.html")
+    page.set_viewport_size({"width": 1200, "height": 900})
+    for place in page.query_selector_all(".scroll"):
+        assert place.evaluate("place => place.scrollWidth <= place.clientWidth")
+        assert place.evaluate("place => place.querySelector('thead').offsetHeight") < 60
     page.close()
 
 

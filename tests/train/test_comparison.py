@@ -160,6 +160,41 @@ def test_bad_input_is_named():
         Instances(cost="latency", price=1.0)
 
 
+def test_an_entrant_that_lacks_something_is_named_before_anybody_plays():
+    """No name, no play, a class, a lone text; and a play that forgets to return its track, as soon as it has played."""
+    problem, network = pair()
+
+    class Silent(Told):
+        def play(self, problem, network, rounds, every=1):
+            super().play(problem, network, rounds, every)
+
+    class Nameless:
+        play = Told.play
+
+    class Idle:
+        name = "idle"
+
+    for entrants, said in (
+        ([Nameless()], "entrant Nameless: every entrant needs a name"),
+        ([Told("", [1.0], 1)], "needs a name, a text, not ''"),
+        ([Idle()], r"entrant 'idle' has no play\("),
+        ([Told], r"entrant Told is a class: give an instance, Told\(\)"),
+        ("Ours", "put it in brackets"),
+        ([Silent("silent", [1.0], 1)], r"'silent' returned None, not a Track: end it with return book.track\(\)"),
+    ):
+        with pytest.raises(InputError, match=said):
+            compare(problem, network, entrants, rounds=1)
+
+
+def test_the_round_of_the_first_table_is_explained():
+    """Of rounds 1, 2 and 4 the last at which the reference is on its way; the first if it has arrived by then."""
+    found = compare(*pair(), [Told("ADMM", [0.5, 0.2, 0.1, 0.0], 10)], rounds=4)
+    assert found.telling == 2 and "bits of ADMM by then" in found.table()
+    assert "Round 2 is the last of 1, 2, 4 after which the median distance of ADMM is still above 1e-9" in found.table()
+    arrived = compare(*pair(), [Told("ADMM", [0.0] * 4, 10)], rounds=4)
+    assert arrived.telling == 1 and "Round 1 is the first of 1, 2, 4: ADMM has arrived" in arrived.table()
+
+
 def test_who_refuses_is_left_out_unless_named():
     """Ratio consensus has no meaning for latency costs."""
     kind = Instances(nodes=5, cost="latency")

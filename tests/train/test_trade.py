@@ -326,3 +326,89 @@ def test_a_round_of_markets_is_this_formula(switching):
         assert state.advance(state.meet(number), number) is None
         assert_allclose(state.shares, x, atol=1e-10)
         assert_allclose(state.allocation.prices[:, 0], p, atol=1e-9)
+
+
+def test_a_link_between_pinned_nodes_is_planned_around():
+    """Ring of five, two neighbours pinned: CPU cannot cross their link and goes the other way. By hand: (15, 5, 5, 0, 0)."""
+    lo, hi = np.zeros(5), np.full(5, 20.0)
+    lo[1:3] = hi[1:3] = 5.0
+    problem = Problem(Quadratic(1.0, [20.0, 0, 0, 2, 0], lo=lo, hi=hi), 25.0)
+    run = solve(problem, Network.ring(5), rounds=2000, target=1e-8)
+    assert run.status == "converged"
+    assert run.shares == pytest.approx([15, 5, 5, 0, 0], abs=1e-3)
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-3, 0.1])
+def test_narrow_neighbours_do_not_hold_up_the_others(width):
+    """A ring of ten with two narrow neighbours: the narrower they are, the more goes the other way, in no more rounds."""
+    rng = np.random.default_rng(1)
+    a, c, lo, hi = rng.uniform(0.5, 3, 10), rng.uniform(10, 60, 10), np.zeros(10), np.full(10, 80.0)
+    lo[3:5], hi[3:5] = 20.0, 20.0 + width
+    run = solve(Problem(Quadratic(a, c, lo=lo, hi=hi), 250.0), Network.ring(10), rounds=400, target=1e-6)
+    assert run.status == "converged"
+
+
+def test_a_cost_with_flat_parts_converges():
+    """Huber's loss is flat but for a unit around its wish: elasticities are bounded by the mean curvature over the box."""
+
+    class Huber:
+        lo, hi = np.zeros(10), np.full(10, 30.0)
+
+        def __init__(self, wish):
+            self.wish = wish
+
+        def value(self, x):
+            d = np.abs(x - self.wish)
+            return np.where(d < 1, 0.5 * d * d, d - 0.5)
+
+        def derivative(self, x):
+            return np.clip(x - self.wish, -1, 1)
+
+    for seed in range(3):
+        cost = Huber(np.random.default_rng(seed).uniform(0, 30, 10))
+        run = solve(Problem(cost, 120.0), Network.ring(10), rounds=1000, target=1e-5)
+        assert run.status == "converged", seed
+
+
+def test_nothing_to_share_is_no_divergence():
+    """Budget 0 and no lower bound below 0: every share is 0, exactly."""
+    run = solve(Problem(Quadratic(1.0, [3.0, 0, -4], lo=0, hi=5), 0.0), Network.path(3), rounds=20)
+    assert run.status == "finished"
+    assert run.shares.tolist() == [0, 0, 0]
+
+
+def test_a_subclass_with_a_derivative_of_its_own_is_asked_for_it():
+    """Twice the cost by inheritance: kernels must not take the parent's formula."""
+
+    class Twice(Quadratic):
+        def value(self, x):
+            return 2 * super().value(x) + x
+
+        def derivative(self, x):
+            return 2 * super().derivative(x) + 1
+
+        def second(self, x):
+            return 2 * super().second(x)
+
+        def curvature(self):
+            return 2 * self.a, 2 * self.a
+
+        def share_at(self, price):
+            return super().share_at((price - 1) / 2)
+
+    wishes = np.array([10.0, 20.0, 60.0, 40.0])
+    run = solve(Problem(Twice([1.0, 2, 1, 3], wishes, lo=0, hi=80), 100.0), Network.ring(4), rounds=400, target=1e-9)
+    plain = solve(Problem(Quadratic([1.0, 2, 1, 3], wishes, lo=0, hi=80), 100.0), Network.ring(4), rounds=400)
+    assert run.status == "converged"
+    assert run.shares == pytest.approx(plain.shares, abs=1e-3)  # the same optimum: scaled and shifted prices
+
+
+def test_changed_elasticities_and_limiter_factors_are_counted():
+    """Latency costs with tight boxes: more bits than the fixed part of every round, by multiples of 16."""
+    rng = np.random.default_rng(0)
+    cost = Latency(np.exp(rng.standard_normal(12)), lo=0.05, hi=1.0)
+    run = solve(Problem(cost, 6.0), Network.ring(12), rounds=60)
+    links = 24
+    fixed = links * (2 * 64 + 59 * (9 + 9) + 60 * (1 + 2) + 8 + 16)
+    assert run.bits > fixed
+    assert (run.bits - fixed) % 16 == 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -14,34 +16,84 @@ from rich.text import Text
 
 from equipoise import __version__
 from equipoise.cli.run_folder import to_json
-from equipoise.cli.train_config import TrainConfig, build
+from equipoise.cli.train_config import Job, TrainConfig, build
+from equipoise.errors import InputError
+from equipoise.train import Quadratic
+from equipoise.train.baselines import Recorder
+from equipoise.train.comparison import finite
 from equipoise.train.theory.analysis import Analysis, analyse, sweep
+from equipoise.train.theory.bounds import node_residual
+from equipoise.train.theory.predict import DENSE_STATE
 
 
 def run_analyse(config: TrainConfig, *, quiet: bool, swept: bool) -> None:
     """Analyse and print a table, or JSON; with a second table over alpha if asked for."""
     settings: dict[str, Any] = json.loads(config.model_dump_json(exclude_none=True))
+    try:
+        _run(config, settings, quiet=quiet, swept=swept)
+    except KeyboardInterrupt:
+        print("interrupted; nothing was written", file=sys.stderr)
+        raise
+
+
+def _run(config: TrainConfig, settings: dict[str, Any], *, quiet: bool, swept: bool) -> None:
     job = build(config)
+    if swept:
+        refuse_large_sweep(job)
     found = analyse(job.problem, job.network, job.method, target=config.target)
     rows = sweep(job.problem, job.network, job.method) if swept else None
+    residual = relative_residual(job)
     if quiet:
-        result = found.as_dict() | ({} if rows is None else {"sweep": rows})
+        result = (
+            found.as_dict()
+            | {"node_residual": None if residual is None else finite(residual)}
+            | ({} if rows is None else {"sweep": rows})
+        )
         print(to_json({"verb": "train analyse", "version": __version__, "config": settings, "result": result}))
         return
     console = Console()
     console.print(Text(job.network.description, style="bold"))
-    console.print(analysis_table(found))
+    console.print(analysis_table(found, residual))
     if rows is not None:
         console.print(sweep_table(rows, found))
 
 
-def analysis_table(found: Analysis) -> Table:
+def refuse_large_sweep(job: Job) -> None:
+    """Before anything is computed: what a sweep cannot do, and the largest network that it can."""
+    model, nodes = job.problem.model, job.network.n
+    if model is None:
+        raise InputError("--sweep needs a model: it varies alpha, the step of learning")
+    most = DENSE_STATE // model.size
+    if nodes > most:
+        way_out = f"at most {most} nodes with {model.size:,} parameters, not {nodes:,}"
+        if most < 2:
+            way_out = f"no network with {model.size:,} parameters; --data breast_cancer has 62 and allows 4 nodes"
+        raise InputError(f"--sweep takes nodes x parameters up to {DENSE_STATE}: {way_out}")
+
+
+def relative_residual(job: Job) -> float | None:
+    """The largest gap at which node-wise log codes stand still, as a part of that at the start; None if not node-wise.
+
+    Not a number where there is no formula: costs that are not quadratic, or a share at its bound.
+    """
+    quantizer, market = job.method.quantizer, job.problem.market(job.problem.sized(job.network.n))
+    if market is None or quantizer.mode != "node" or not quantizer.rho:
+        return None
+    book = Recorder("residual", job.problem, job.network)
+    best, start = book.optimum.shares, float(book.track().gap[0])
+    if not isinstance(market.cost, Quadratic) or not ((book.lo < best) & (best < book.hi)).all() or start <= 0:
+        return math.nan
+    a = np.broadcast_to(market.cost.a, job.network.n)
+    return node_residual(quantizer.rho, book.optimum.price, a) / start
+
+
+def analysis_table(found: Analysis, residual: float | None = None) -> Table:
     """One line a quantity: its value and what it means."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("quantity", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("meaning", overflow="fold")
-    for name, value, meaning in _lines(found):
+    for name, value, meaning in _lines(found, residual):
         table.add_row(name, value, meaning)
     return table
 
@@ -66,7 +118,7 @@ def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
     return table
 
 
-def _lines(found: Analysis) -> Iterator[tuple[str, str, str]]:
+def _lines(found: Analysis, residual: float | None) -> Iterator[tuple[str, str, str]]:
     """Name, value and meaning of what is there."""
     if found.graphs is None:
         graphs = "each round has another graph; numbers are of the first few"
@@ -102,7 +154,13 @@ def _lines(found: Analysis) -> Iterator[tuple[str, str, str]]:
             rounds = "1 round" if delay == 1 else f"{delay} rounds"
             yield f"step limit, delay {delay}", _number(limit), f"with prices {rounds} old, no momentum"
     if found.cpu_rounds is not None or "cpu_rounds" in found.notes:
-        yield from _noted(found, "cpu_rounds", "CPU rounds", f"predicted, to a gap of {found.target:g}")
+        until = "" if residual is None or residual <= found.target else ", or until the residual"
+        yield from _noted(found, "cpu_rounds", "CPU rounds", f"predicted, to a gap of {found.target:g}{until}")
+    if residual is not None:
+        known = math.isfinite(residual)
+        meaning = "node-wise codes may stand still at any gap up to this"
+        unknown = "node-wise codes leave one; known for quadratic costs with no share at a bound"
+        yield "residual", _number(residual) if known else "-", meaning if known else unknown
     if found.parameters is not None:
         yield from _learning_lines(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,15 @@ def run_compare(config: CompareConfig, out: Path, *, quiet: bool) -> bool:
     settings: dict[str, Any] = json.loads(config.model_dump_json(exclude_none=True))
     refuse_idle_settings(config)
     folder = run_folder(out, "train-compare", settings)
+    try:
+        return _run(config, settings, folder, quiet=quiet)
+    except KeyboardInterrupt:
+        written = f"{folder} is incomplete" if folder.exists() else "nothing was written"
+        print(f"interrupted; {written}", file=sys.stderr)
+        raise
+
+
+def _run(config: CompareConfig, settings: dict[str, Any], folder: Path, *, quiet: bool) -> bool:
     with metered("playing", "play", None, quiet=quiet) as meter:
         found, left_out = _play(config, meter)
     certificate = _certify(found, config.target)

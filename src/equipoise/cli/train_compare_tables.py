@@ -30,9 +30,10 @@ def comparison_tables(result: Comparison) -> list[Table]:
     """Two of them, so that 80 columns suffice: what it takes, and what it breaks and how it compares."""
     ours, far = result.reference, result.targets[-1]
     last = {(row["protocol"], row["entrant"]): row for row in result.rows if row["checkpoint"] == result.telling}
-    heads = ["relative distance", f"{result.telling} rounds", f"{ours}' bits"]
+    heads = ["relative distance", f"after {result.telling} rounds", f"bits of {ours} by then"]
     heads += [f"rounds to {target:g}" for target in result.targets] + [f"bits to {far:g}"]
     first = _table("how near the optimum, medians over seeds", heads)
+    first.caption, first.caption_justify, first.caption_style = result.why_telling, "left", "dim"
     second = _table("the worst on the way, and in how many seeds ours is nearer" if ours == OURS else "the worst on the way",
                     ["CPUs", "budget off by", "box off by", "at equal rounds", "at equal bits"])  # fmt: skip
     for row in result.summary:

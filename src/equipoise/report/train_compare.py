@@ -153,17 +153,18 @@ def _protocol_table(found: Comparison, styles: dict[str, Look], protocol: str) -
         body.append({"look": look, "cells": [*cells, nearer(here) or NOTHING]})
     what = "equal rounds" if protocol == "rounds" else f"equal bits: those {ours} had spent by then"
     note = "Median relative distance over seeds with a 95% bootstrap interval; the last column counts "
-    note += "seeds; distances below 1e-9 are a tie."
+    note += f"seeds; distances below 1e-9 are a tie. {found.why_telling}"
     return {"key": f"equal-{protocol}", "title": f"At {what}", "heads": heads, "rows": body, "note": note}
 
 
-def _interval(row: dict[str, Any]) -> str:
+def _interval(row: dict[str, Any]) -> str | dict[str, str]:
+    """The median, and what stands below it: its interval."""
     if row["distance"] is None:
         return "diverged"
     if row["distance_low"] == row["distance_high"]:
         return _power(row["distance"])
     high = "∞" if row["distance_high"] is None else _power(row["distance_high"])
-    return f"{_power(row['distance'])} [{_power(row['distance_low'])}, {high}]"
+    return {"value": _power(row["distance"]), "below": f"{_power(row['distance_low'])} to {high}"}
 
 
 def _power(value: float | None) -> str:

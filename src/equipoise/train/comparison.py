@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -62,7 +62,7 @@ def compare(
     tracks: dict[str, list[Track]] = {player.name: [] for player in players}
     for k, (one, net) in enumerate(drawn):
         for j, player in enumerate(players):
-            tracks[player.name].append(player.play(one, net, rounds, every))
+            tracks[player.name].append(_played(player, player.play(one, net, rounds, every)))
             if progress is not None:
                 progress(k * len(players) + j + 1, len(drawn) * len(players))
     return Comparison(tuple(players), tuple(numbers_of), rounds, tuple(targets), tuple(drawn), tracks)
@@ -81,11 +81,39 @@ def _instances(problem: Source, network: Network | None, seeds: int, first: int)
     return [problem(seed) for seed in chosen], chosen
 
 
+def _played(player: Entrant, found: object) -> Track:
+    if isinstance(found, Track):
+        return found
+    given = "None" if found is None else type(found).__name__
+    raise InputError(
+        f"play() of entrant {player.name!r} returned {given}, not a Track: end it with return book.track()"
+    )
+
+
+def _entrant(one: Any) -> Entrant:
+    """A name becomes the rival it names; anything else must have what an entrant needs."""
+    if isinstance(one, str):
+        return baselines.named(one)
+    kind = one.__name__ if isinstance(one, type) else type(one).__name__
+    if isinstance(one, type):
+        raise InputError(f"entrant {kind} is a class: give an instance, {kind}()")
+    name = getattr(one, "name", None)
+    if not (isinstance(name, str) and name):
+        given = f"not {name!r}" if hasattr(one, "name") else "and this one has none"
+        raise InputError(f"entrant {kind}: every entrant needs a name, a text, {given}")
+    if not callable(getattr(one, "play", None)):
+        raise InputError(f"entrant {name!r} has no play(problem, network, rounds, every) (docs/compare-methods.md)")
+    player: Entrant = one
+    return player
+
+
 def _players(entrants: Sequence[str | Entrant] | None, instance: Instance) -> list[Entrant]:
     if entrants is None:
         able = [one() for one in baselines.CLASSES]
         return [one for one in able if not refusal(one, *instance)]
-    found = [baselines.named(one) if isinstance(one, str) else one for one in entrants]
+    if isinstance(entrants, str) or not isinstance(entrants, Iterable):
+        raise InputError(f"entrants is a list of names and entrants, not {type(entrants).__name__}: put it in brackets")
+    found = [_entrant(one) for one in entrants]
     names = [one.name for one in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None or not found:
@@ -126,8 +154,22 @@ class Comparison:
     @cached_property
     def telling(self) -> int:
         """The last checkpoint before the reference has arrived in most seeds, where there is still a race to see."""
-        open_ones = [k for k in self.checkpoints if np.median(self.after_rounds(self.reference, k)) > ARRIVED]
-        return max(open_ones, default=self.checkpoints[0])
+        return max(self._race, default=self.checkpoints[0])
+
+    @cached_property
+    def _race(self) -> list[int]:
+        return [k for k in self.checkpoints if np.median(self.after_rounds(self.reference, k)) > ARRIVED]
+
+    @property
+    def why_telling(self) -> str:
+        """A sentence on how that round was chosen."""
+        looked, arrived = ", ".join(map(str, self.checkpoints)), f"{ARRIVED:.0e}".replace("e-0", "e-")
+        return (
+            f"Round {self.telling} is the last of {looked} after which the median distance of {self.reference} is still "
+            f"above {arrived}, which counts as arrived."
+            if self._race
+            else f"Round {self.telling} is the first of {looked}: {self.reference} has arrived ({arrived}) by then."
+        )
 
     def after_rounds(self, name: str, number: int, measure: str = "distance") -> Floats:
         """The measure after so many rounds, one number per seed."""
@@ -199,9 +241,9 @@ class Comparison:
         return np.asarray(np.quantile(values, QUARTILES, axis=0, method="nearest"))
 
     def table(self) -> str:
-        """Plain text: the telling checkpoint, the targets and the violations."""
+        """Plain text: the telling checkpoint, the targets and the violations; how that checkpoint was chosen below."""
         last = {(row["protocol"], row["entrant"]): row for row in self.rows if row["checkpoint"] == self.telling}
-        heads = ["entrant", f"after {self.telling} rounds", f"at {self.reference}' bits"]
+        heads = ["entrant", f"after {self.telling} rounds", f"at bits of {self.reference} by then"]
         heads += [f"rounds to {target:g}" for target in self.targets] + [f"bits to {self.targets[-1]:g}"]
         heads += ["budget off by", "box off by", f"{self.reference} nearer: rounds", "bits"]
         lines = [heads]
@@ -215,7 +257,7 @@ class Comparison:
             lines.append(cells)
         widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
         padded = ([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines)
-        return "\n".join("  ".join(line) for line in padded)
+        return "\n".join([*("  ".join(line) for line in padded), self.why_telling])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in result.json; numbers that are not finite are None."""

@@ -12,6 +12,7 @@ from equipoise.train.arrays import Floats, Ints
 # sum|x| stays below 2^51 units: floats hold every share and every sum exactly (2^53), with room for excursions.
 GRID_BITS = 51
 UNBOUNDED_ROOM = 64.0  # boxes without an end: sum|x| may grow to this many times its start
+SMALLEST_REACH = 1e-150  # CPUs: a unit of it can still be divided by
 NO_BOUND = 2**61  # units; stands for an open end of a box
 
 
@@ -30,7 +31,7 @@ class Grid:
         reach = abs(budget) + 2.0 * float(-np.minimum(lo, 0.0)[np.isfinite(lo)].sum())
         if wished is not None:
             reach = UNBOUNDED_ROOM * max(reach, float(np.abs(wished).sum()))
-        reach = max(reach, float(np.abs(lo[np.isfinite(lo)]).max(initial=0.0)), 1e-300)
+        reach = max(reach, float(np.abs(lo[np.isfinite(lo)]).max(initial=0.0)), SMALLEST_REACH)
         return cls(2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS))
 
     def units(self, value: float) -> int:

@@ -81,7 +81,7 @@ class Round:
 
         def add_up() -> Floats:
             rows = np.repeat(np.arange(self.topology.n), np.diff(self.neighbours.first))
-            return np.bincount(rows, self.trust_by_entry, self.topology.n)
+            return np.asarray(np.bincount(rows, self.trust_by_entry, self.topology.n), dtype=np.float64)
 
         return self.kept("trust around", add_up)
 

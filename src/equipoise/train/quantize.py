@@ -145,6 +145,10 @@ class Exact(Quantizer):
     mode: Mode = "node"
     bits: int = FLOAT_BITS
 
+    def __post_init__(self) -> None:
+        if self.mode != "node":
+            raise InputError(f"Exact() sends the values themselves: it has no mode {self.mode!r}; leave it out")
+
     def coder(self) -> Coder:
         return uniform_coder(EXACT, 1.0, 0)
 

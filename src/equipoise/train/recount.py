@@ -72,7 +72,7 @@ class Sent:
         once = np.ones(len(around))
         streams: list[tuple[int, Floats]] = []
         if self.cpu:
-            streams += [(1, once), (1, around)] if self.method.by_markets else [(1, once)]
+            streams += [(1, np.e * once), (1, around)] if self.method.by_markets else [(1, once)]
         if self.size > 0:
             m = self.size
             ours = [(m, np.e * once), (m, np.maximum(around, 3.0))]

@@ -11,7 +11,7 @@ import numpy as np
 
 from equipoise.certificate import Certificate, Check
 from equipoise.train.arrays import AnyArray, Floats
-from equipoise.train.audit import NEGATIVE, WITNESSES, Extremes, disagreement, kkt_violation
+from equipoise.train.audit import NEGATIVE, Extremes, disagreement, kkt_violation
 from equipoise.train.channel import Tally
 from equipoise.train.links import LinkBits
 from equipoise.train.method import Method
@@ -142,15 +142,6 @@ class Run:
                 "a negative gap: shares left their boxes, or the centralised solver did not reach the optimum",
             )
         return Check.at_most("gap", self.relative_gap, target, limit_text)
-
-    def _whose_loss(self) -> str:
-        model = self.problem.model
-        all_scored = model is None or model.quick_totals or model.nodes <= WITNESSES
-        return (
-            "the worst node's loss"
-            if all_scored
-            else f"the worst loss of the {WITNESSES} nodes farthest from the average"
-        )
 
     def _steps_check(self) -> Check:
         return Check.at_most(

@@ -138,7 +138,7 @@ class State:
         auditor.worst.budget, auditor.worst.box = float(worst[0]), float(worst[1])
         done = min(traded, learnt)
         played = min(done + 1, count)
-        auditor.watch_links(round.topology, played)
+        auditor.watch_links(round.topology, done)
         if done == count:
             return played, None
         return played, "shares" if traded == done else "models"

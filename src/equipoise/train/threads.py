@@ -16,7 +16,7 @@ def threads_for(nodes: int) -> int:
     if nodes < MANY_NODES:
         return 1
     allowed = os.environ.get("EQUIPOISE_THREADS", "")
-    return max(1, int(allowed) if allowed.isdigit() else len(os.sched_getaffinity(0)))
+    return max(1, int(allowed) if allowed.isdecimal() else len(os.sched_getaffinity(0)))
 
 
 @cache

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.channel import ONCE, Channel, Wire, lengthened, send
+from equipoise.train.channel import Channel, Wire, lengthened, send
 from equipoise.train.costs.curve import OTHER, Curve, answer, answers, curve_of, steepness, steepnesses
 from equipoise.train.grid import NO_BOUND
 from equipoise.train.limiter import BIGGEST_FLOW, FLAG_BITS, limit
@@ -25,6 +25,7 @@ PER_OCTAVE = 8  # codes of an elasticity: an eighth of an octave apart, 16 bits
 ELASTICITY_BITS = 16
 CALM = 0.3  # of a change of elasticity that a round follows: faster, and plans can swing themselves up
 ARRIVED = 1e-3  # of log2: nothing worth following
+PATIENCE = 20.0  # widths of the wider end that may be planned along an edge and not have moved
 FULL_NODE = 0.15  # elasticity of a node at its bound, as a part of what its curvature says
 
 
@@ -39,7 +40,8 @@ class Floor(NamedTuple):
     slots: Ints
     senders: Ints
     trust: Floats  # 1 / (degree + 1)
-    repeats: Ints
+    plain: Ints  # codes of a price ...
+    repeats: Ints  # ... and of a market's answer
     said: Wire
     answered: Wire
     curve: Curve
@@ -87,6 +89,7 @@ class Trading:
         self.backlog = np.zeros(0 if per_link else links // 2)
         self.channel = Channel(method.quantizer, width=1, parts=1, slots=slots)
         self.markets = Channel(method.quantizer, width=1, parts=1, slots=slots)
+        self.plain = self.channel.plain
         self.amount_bits = np.zeros(links, dtype=np.int64)
         self.factor_bits = np.zeros(nodes, dtype=np.int64)
         self._static_floor: Floor | None = None
@@ -105,6 +108,7 @@ class Trading:
             slots=round.slots,
             senders=round.senders,
             trust=round.trust,
+            plain=self.plain,
             repeats=round.kept("codes of markets", lambda: self.markets.repeats(topology.degree)),
             said=self.channel.wire,
             answered=self.markets.wire,
@@ -183,7 +187,7 @@ def _negotiate(floor: Floor, number: int) -> bool:
     """Prices are said, markets answer, and everybody plans. False when a plan is out of all bounds."""
     flags = (FLAG_BITS if floor.boxed else 0) + (ELASTICITY_BITS if floor.per_link else 1)
     slots, senders, count = floor.slots, floor.senders, len(floor.slots)
-    send(floor.said, floor.prices, slots, senders, ONCE, number, flags, 0, count, floor.said.tally)
+    send(floor.said, floor.prices, slots, senders, floor.plain, number, flags, 0, count, floor.said.tally)
     _clear(
         floor.tails, floor.heads, floor.tail_slot, floor.head_slot, floor.per_link, floor.weight, floor.trust, floor.prices,
         floor.said.heard, floor.desk, floor.cleared,
@@ -287,6 +291,7 @@ def _plan(
     for i in range(len(desk)):
         excess[i] += shares[i] * unit + desk[i, SUM]  # for now the planned share itself
         level[i] = excess[i] + desk[i, RHO] * desk[i, WEIGHT]
+        largest = max(largest, 0.0 if boxed else abs(shares[i]))  # beyond, sums would no longer be exact
         largest = largest if np.isfinite(level[i]) else np.inf
     return largest
 
@@ -349,10 +354,16 @@ def _move_limited(floor: Floor) -> None:
     for k in range(len(floor.slots)):
         floor.said.bits_sent[floor.slots[k]] += floor.factor_bits[floor.senders[k]]
     for e in range(len(wish)):
-        floor.shares[floor.tails[e]] -= moved[e]
-        floor.shares[floor.heads[e]] += moved[e]
+        i, j = floor.tails[e], floor.heads[e]
+        floor.shares[i] -= moved[e]
+        floor.shares[j] += moved[e]
         if not floor.per_link:
-            floor.backlog[e] = wish[e] - moved[e]
+            rest = wish[e] - moved[e]
+            most = PATIENCE * max(floor.high[i] - floor.low[i], floor.high[j] - floor.low[j])
+            floor.backlog[e] = min(max(rest, -most), most)
+            undone = (rest - floor.backlog[e]) * floor.unit  # what would take too long is taken back into the plan
+            floor.excess[i] += undone
+            floor.excess[j] -= undone
 
 
 @kernel

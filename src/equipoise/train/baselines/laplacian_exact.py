@@ -15,7 +15,7 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import Exact
 
-WEIGHTS, STEP = "curvature", 0.99  # python benchmarks/train/tune.py
+WEIGHTS, STEP = "curvature", 0.9  # python benchmarks/train/tune.py
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import LogQuantizer, UniformQuantizer
 
-WEIGHTS, STEP, REACH = "curvature", 0.95, 0.7  # python benchmarks/train/tune.py
+WEIGHTS, STEP, REACH = "curvature", 0.9, 0.7  # python benchmarks/train/tune.py
 
 
 @dataclass(frozen=True)

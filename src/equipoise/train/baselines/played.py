@@ -54,16 +54,14 @@ def laplacian(problem: Problem, network: Network, quantizer: Quantizer, weights:
     box: Literal["limit", "penalty"] = (
         "penalty" if market.boxed else "limit"
     )  # without boxes there is nothing to limit, nor to penalise
-    part = step * math.exp(-quantizer.rho / 2)
-    if weights == "laplacian":
-        steepness = market.curvature * (1.0 + PENALTY if market.boxed else 1.0)
-        part *= 2.0 / _largest_eigenvalue(network, steepness)
+    steepness = market.curvature * (1.0 + PENALTY if market.boxed else 1.0)
+    part = step * math.exp(-quantizer.rho / 2) * 2.0 / _largest_eigenvalue(network, weights, steepness)
     return Method(quantizer=quantizer, step=part, momentum=False, box=box, cpu_weights=weights, name="laplacian")
 
 
-def _largest_eigenvalue(network: Network, curvature: Floats) -> float:
-    """Of L H over all graphs; where they never repeat, what no graph of the first round's weights can exceed."""
+def _largest_eigenvalue(network: Network, weights: str, curvature: Floats) -> float:
+    """Of L H over all graphs; where they never repeat, what no graph can exceed (of the first round's weights)."""
     if network.period is None:
-        return float(network.n * network.topology(0).weights.max() * curvature.max())
+        return 2.0 if weights == "curvature" else float(network.n * network.topology(0).weights.max() * curvature.max())
     graphs = [network.topology(k) for k in range(network.period)]
-    return max(lambda_max(graph, edge_weights("laplacian", graph), curvature) for graph in graphs)
+    return max(lambda_max(graph, edge_weights(weights, graph, curvature), curvature) for graph in graphs)

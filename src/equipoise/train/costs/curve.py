@@ -12,7 +12,7 @@ from equipoise.train.costs.cost import Cost, response, second
 
 OTHER, QUADRATIC, LATENCY = 0, 1, 2
 HALVINGS, CLOSE = 200, 4e-16
-FLATTEST = 1e-12  # of the largest curvature: a cost that is flat somewhere counts as this steep there
+FLATTEST = 1e-2  # of the mean curvature over the box: a cost that is flat somewhere counts as this steep there
 
 
 class Curve(NamedTuple):
@@ -33,7 +33,16 @@ def curve_of(cost: Cost, lo: Floats, hi: Floats, curvature: Floats) -> Curve:
         offered = None  # a subclass with a derivative of its own: what its parent says of curves is not true of it
     kind, first, other = (OTHER, 0.0, 0.0) if offered is None else offered()
     one, two = (np.ascontiguousarray(np.broadcast_to(part, lo.shape), dtype=np.float64) for part in (first, other))
-    return Curve(kind, one, two, lo, hi, FLATTEST * curvature)
+    return Curve(kind, one, two, lo, hi, FLATTEST * _mean_curvature(cost, lo, hi, curvature))
+
+
+def _mean_curvature(cost: Cost, lo: Floats, hi: Floats, largest: Floats) -> Floats:
+    """By how much f' rises over the box, over its width; the largest curvature where the box has no end or no width."""
+    closed = np.isfinite(lo) & np.isfinite(hi) & (hi > lo)
+    left, right = np.where(closed, lo, 0.0), np.where(closed, hi, 1.0)
+    with np.errstate(all="ignore"):
+        mean = (cost.derivative(right) - cost.derivative(left)) / (right - left)
+    return np.where(closed & np.isfinite(mean) & (mean > 0), np.minimum(mean, largest), largest)
 
 
 def _owner(kind: Any) -> Any:
