@@ -249,7 +249,7 @@ def test_a_denser_network_takes_fewer_rounds():
     study = density_study(Instances(nodes=12, p=0.3), players, rounds=400, seeds=2)
     for name in ("Ours", "LaplacianExact"):
         rounds = {row["p"]: row["round"] for row in study.rows if row["entrant"] == name}
-        assert rounds[1.0] <= rounds[0.7] <= rounds[0.3]
+        assert max(rounds[1.0], rounds[0.7]) < rounds[0.3] < rounds[0.15]
     assert rounds[1.0] < rounds[0.3] / 2
     with pytest.raises(InputError, match="network is ring"):
         density_study(Instances(network="ring"), players, rounds=10, seeds=1)
