@@ -57,7 +57,7 @@ def test_alike_tells_a_wrong_output_from_a_rounded_one():
 def test_every_block_runs_and_prints_what_the_page_says(page):
     """Copied from top to bottom, a page does what it says."""
     found = list(played(page))
-    assert len(found) >= 3
+    assert len(found) >= 2
     for printed, told in found:
         assert alike(printed, told), f"{page} says\n{told}but it is\n{printed}"
 

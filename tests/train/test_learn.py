@@ -111,10 +111,10 @@ def test_innovation_codes_reach_what_node_codes_cannot():
 
 def test_learning_bits_by_hand():
     """Ring of 6, 3 parameters, 10 rounds. On each link: models and means, each 3 floats at first contact and 9 rounds of 3
-    nine-bit codes; 8 bits of degree, and the largest L flooded over 3 hops."""
+    nine-bit codes; 8 bits of degree, and the largest L and the largest first gradient, each flooded over 3 hops."""
     run = solve(Problem(model=LeastSquares(regression_shards(nodes=6, size=3))), Network.ring(6), rounds=10)
-    assert run.link_bits.bits.tolist() == [2 * (3 * 64 + 9 * 3 * 9) + 8 + 3 * 64] * 12
-    assert run.bit_parts == {"models": 12 * 2 * (3 * 64 + 9 * 3 * 9), "overhead": 12 * (8 + 3 * 64)}
+    assert run.link_bits.bits.tolist() == [2 * (3 * 64 + 9 * 3 * 9) + 8 + 2 * 3 * 64] * 12
+    assert run.bit_parts == {"models": 12 * 2 * (3 * 64 + 9 * 3 * 9), "overhead": 12 * (8 + 2 * 3 * 64)}
 
 
 def test_a_hub_of_many_says_its_means_in_two_codes():
@@ -129,7 +129,7 @@ def test_coarse_codes_are_said_more_than_once():
     """Ring of 6 at rho 1 (7 bits): a code leaves 0.649 of its news, so a part in e takes three and a third takes three."""
     problem = Problem(model=LeastSquares(regression_shards(nodes=6, size=3)))
     run = solve(problem, Network.ring(6), Method(quantizer=LogQuantizer(rho=1.0)), rounds=10)
-    assert run.link_bits.bits.tolist() == [2 * (3 * 64 + 9 * 3 * 3 * 7) + 8 + 3 * 64] * 12
+    assert run.link_bits.bits.tolist() == [2 * (3 * 64 + 9 * 3 * 3 * 7) + 8 + 2 * 3 * 64] * 12
 
 
 def test_learning_bits_of_the_paper_by_hand():

@@ -131,7 +131,7 @@ class Saddle(LeastSquares):
 
     def __init__(self) -> None:
         super().__init__([(np.ones((1, 1)), np.zeros(1))] * 2)
-        self._hessian = np.array([[[1.0]], [[-0.5]]])
+        self.hessian = np.array([[[1.0]], [[-0.5]]])
 
     def smoothness(self) -> np.ndarray:
         return np.array([1.0, 0.5])

@@ -115,7 +115,7 @@ class State:
         """Whether many rounds can be played without leaving compiled code: a static network, and kinds that kernels know."""
         cpu = self.allocation is None or (isinstance(self.allocation, Trading) and self.allocation.curve.kind != OTHER)
         model = self.learning is None or (
-            isinstance(self.learning, Averaging) and isinstance(self.learning.model, LeastSquares)
+            isinstance(self.learning, Averaging) and type(self.learning.model) is LeastSquares  # a subclass may differ
         )
         return self.network.static and cpu and model and threads_for(self.network.n) == 1
 
