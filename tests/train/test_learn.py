@@ -150,3 +150,21 @@ def test_a_given_step_selects_gradient_tracking():
         assert set(run.tallies) == {"models"}
         assert run.worst.tracker < 1e-12
     assert set(solve(problem, Network.ring(20), rounds=1).tallies) == {"models", "meetings"}
+
+
+def test_a_model_that_hands_out_its_own_array_is_not_written_over():
+    """Constant gradients from one stored array: trackers keep account in a copy, along edges as by averages."""
+
+    class Pull(LeastSquares):
+        def __init__(self):
+            super().__init__(regression_shards(nodes=6, size=3))
+            self.pull = np.random.default_rng(0).standard_normal((6, 3))
+
+        def gradients(self, Y):
+            return self.pull
+
+    for method in (Method(), Method(momentum=False)):
+        model = Pull()
+        before = model.pull.copy()
+        solve(Problem(model=model), Network.ring(6), method, rounds=5)
+        assert np.array_equal(model.pull, before)

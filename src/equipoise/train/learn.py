@@ -28,7 +28,7 @@ class Learning:
         nodes, m = model.nodes, model.size
         self.yz = np.zeros((nodes, 2 * m))
         self.yz[:, :m] = start
-        self.gradient = model.gradients(self.models)
+        self.gradient = np.array(model.gradients(self.models))  # a copy: it is written over
         if method.tracker_start == "gradient":  # or the invariant is off for ever (docs/train.md, 3.1)
             self.yz[:, m:] = self.gradient
         self.channel = Channel(method.quantizer, width=2 * m, parts=2, slots=slots, ratio=self.step * self.alpha)
