@@ -14,6 +14,7 @@ from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, 
 from equipoise.train.average import Averaging
 from equipoise.train.links import Links
 from equipoise.train.models.model import Model
+from equipoise.train.sampler import Sampler
 from equipoise.train.steps import Steps
 from equipoise.train.theory import meeting_limit
 from equipoise.train.theory.analysis import analyse
@@ -58,7 +59,7 @@ def played(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Models, trackers and averages after every round of the code itself on the ideal channel, until they run away."""
     links = Links(network)
-    half = Averaging(model, IDEAL, Steps(0.6, None, alpha, None, beta), slots=links.slots, start=start)
+    half = Averaging(Sampler(model), IDEAL, Steps(0.6, None, alpha, None, beta), slots=links.slots, start=start)
     for number in range(rounds):
         if not half.advance(links.round(number), number):
             return

@@ -74,10 +74,8 @@ class Auditor:
         self.worst.model = max(self.worst.model, float(np.linalg.norm(Y, axis=1).max()))
         return disagreement(Y, self.worst.model)
 
-    def tracker_error(self, Y: Floats, Z: Floats) -> float:
+    def tracker_error(self, gradients: Floats, Z: Floats) -> float:
         """|sum z - sum grad g(y)|, with gradients computed anew, as a part of the largest gradients so far."""
-        assert self.model is not None
-        gradients = self.model.gradients(Y)
         off = float(np.abs(Z.sum(axis=0) - gradients.sum(axis=0)).max())
         size = float(max(np.abs(gradients).sum(axis=0).max(), np.abs(Z).sum(axis=0).max(), 1e-300))
         self.worst.gradient = max(self.worst.gradient, size)

@@ -16,7 +16,7 @@ from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import Channel, Wire, send
 from equipoise.train.links import Neighbours, Round
 from equipoise.train.method import Method
-from equipoise.train.models.model import Model
+from equipoise.train.sampler import Sampler
 from equipoise.train.steps import Steps
 from equipoise.train.threads import threads_for, together
 
@@ -54,13 +54,14 @@ class Averaging:
 
     KEPT = ("yz", "gradient", "average")
 
-    def __init__(self, model: Model, method: Method, steps: Steps, *, slots: int, start: Floats) -> None:
+    def __init__(self, sampler: Sampler, method: Method, steps: Steps, *, slots: int, start: Floats) -> None:
         assert steps.alpha is not None
-        self.model, self.alpha, self.momentum = model, steps.alpha, steps.momentum
+        model = sampler.model
+        self.sampler, self.model, self.alpha, self.momentum = sampler, model, steps.alpha, steps.momentum
         nodes, m = model.nodes, model.size
         self.yz = np.zeros((nodes, 2 * m))
         self.yz[:, :m] = start
-        self.gradient = np.array(model.gradients(self.models))  # a copy: it is written over
+        self.gradient = np.array(sampler.at(self.models, 0))  # a copy: it is written over
         if method.tracker_start == "gradient":  # or the invariant is off for ever (docs/train.md, 3.1)
             self.yz[:, m:] = self.gradient
         self.average = self.models.copy()
@@ -125,7 +126,7 @@ class Averaging:
         if not self._descend(self.circle(round), number):
             return False
         with np.errstate(all="ignore"):
-            gradient = self.model.gradients(self.models)
+            gradient = self.sampler.at(self.models, number + 1)
         return track(gradient, self.gradient, self.yz)
 
     def _descend(self, circle: Circle, number: int) -> bool:

@@ -80,7 +80,7 @@ class Book:
             row |= {
                 "model_gap": gaps["model"],
                 "consensus": self.auditor.consensus(Y),
-                "tracker": self.auditor.tracker_error(Y, state.learning.trackers),
+                "tracker": self.auditor.tracker_error(state.learning.sampler.again(Y), state.learning.trackers),
             }
         parts = [gap / self.first[half] for half, gap in gaps.items()]
         relative = min(parts) if min(parts) < -NEGATIVE else max(parts)  # an infeasible half is not hidden by the other

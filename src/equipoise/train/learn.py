@@ -13,22 +13,23 @@ from equipoise.train.average import RUNAWAY, track
 from equipoise.train.channel import Channel, quantise_counted
 from equipoise.train.links import Neighbours, Round
 from equipoise.train.method import Method
-from equipoise.train.models.model import Model
 from equipoise.train.quantize import Coder
+from equipoise.train.sampler import Sampler
 from equipoise.train.steps import Steps
 
 
 class Learning:
     """Every node's model and tracker."""
 
-    def __init__(self, model: Model, method: Method, steps: Steps, *, slots: int, start: Floats) -> None:
-        self.model, self.method = model, method
+    def __init__(self, sampler: Sampler, method: Method, steps: Steps, *, slots: int, start: Floats) -> None:
+        model = sampler.model
+        self.sampler, self.model, self.method = sampler, model, method
         assert steps.alpha is not None
         self.step, self.alpha = steps.step, steps.alpha
         nodes, m = model.nodes, model.size
         self.yz = np.zeros((nodes, 2 * m))
         self.yz[:, :m] = start
-        self.gradient = np.array(model.gradients(self.models))  # a copy: it is written over
+        self.gradient = np.array(sampler.at(self.models, 0))  # a copy: it is written over
         if method.tracker_start == "gradient":  # or the invariant is off for ever (docs/train.md, 3.1)
             self.yz[:, m:] = self.gradient
         self.channel = Channel(method.quantizer, width=2 * m, parts=2, slots=slots, ratio=self.step * self.alpha)
@@ -64,11 +65,11 @@ class Learning:
             self.channel.tally,
             self.yz,
         )
-        self.models[:] -= self.step * self.alpha * before
+        self.models[:] -= self.step * self.alpha * self.method.faded(number) * before
         if not np.abs(self.yz).max() <= self.calm:
             return False
         with np.errstate(all="ignore"):
-            gradient = self.model.gradients(self.models)
+            gradient = self.sampler.at(self.models, number + 1)
         return track(gradient, self.gradient, self.yz)
 
     KEPT = ("yz", "gradient")

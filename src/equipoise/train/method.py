@@ -39,6 +39,7 @@ class Method:
     cpu_weights: str = "curvature"
     model_weights: str = "metropolis"
     cap: float | Literal["auto"] = "auto"
+    fade: float | None = None  # rounds after which alpha has halved, alpha / (1 + round / fade): for mini-batches
     tracker_start: Literal["gradient", "zero"] = "gradient"  # "zero" converges to the wrong model: kept to show it
     name: str = "equipoise"
 
@@ -52,6 +53,8 @@ class Method:
                     raise InputError(f'{name} must be a number > 0 or "auto", not {value!r}')
             elif not 0 < value < math.inf:
                 raise InputError(f'{name} must be a number > 0 or "auto", not {value!r}')
+        if self.fade is not None and not 0 < self.fade < math.inf:
+            raise InputError(f"fade must be a number of rounds > 0, not {self.fade!r}")
         if self.cap != "auto" and not self.cap < 1:
             raise InputError(f"cap must be below 1, not {self.cap!r}")
         if self.box not in BOXES:
@@ -86,13 +89,17 @@ class Method:
     @property
     def by_meetings(self) -> bool:
         """Whether models are averaged over neighbourhoods; else models and trackers mix along edges, as in the paper."""
-        return self._ours and self.alpha == "auto" and self.model_weights == "metropolis"
+        return self._ours and self.alpha == "auto" and self.fade is None and self.model_weights == "metropolis"
 
     @property
     def _ours(self) -> bool:
         exact = isinstance(self.quantizer, LogQuantizer) and self.quantizer.mode == "innovation"
         exact = exact or isinstance(self.quantizer, Exact)
         return exact and self.momentum and self.step == "auto" and self.name != "paper"
+
+    def faded(self, number: int) -> float:
+        """What is left of alpha in this round."""
+        return 1.0 if self.fade is None else 1.0 / (1.0 + number / self.fade)
 
     @property
     def limits_boxes(self) -> bool:

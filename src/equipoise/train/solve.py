@@ -58,6 +58,7 @@ def solve(
     patience: int | None = None,
     every: int | None = None,
     start: str | ArrayLike = "zeros",
+    batch: ArrayLike | None = None,
     budgets: Mapping[int, float] | None = None,
     callback: Callback | None = None,
     checkpoint: str | Path | None = None,
@@ -70,6 +71,7 @@ def solve(
     patience   stop when the gap has not improved by 1% in this many rounds
     every      record history each so many rounds (default: as often as costs little beside the rounds themselves)
     start      y(0): "zeros", "random" (by seed), or an array
+    batch      samples a node draws each round for its gradient (a number, or one per node); None: all it has
     budgets    {round: CPUs}: before that round the budget becomes this; it enters or leaves inside the boxes
     callback   called after each round with a Moment; return True to stop
     checkpoint, resume   a file that keeps the run each `checkpoint_every` rounds and when stopped; go on from it
@@ -80,7 +82,7 @@ def solve(
         given = ", ".join(type(part).__name__ for part in (problem, network, method))
         raise InputError(f"solve takes a Problem, a Network and a Method, not {given}")
     _check(rounds, target, patience, every, checkpoint_every)
-    state = State(problem, network, method, seed=seed, start=start, budgets=budgets)
+    state = State(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch)
     budgets = _check_budgets(budgets, state, rounds)
     book = Book(problem, state)
     name = fingerprint(problem, state, seed, budgets)

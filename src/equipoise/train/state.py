@@ -27,6 +27,7 @@ from equipoise.train.network import Network
 from equipoise.train.overhead import Overhead
 from equipoise.train.problem import Market, Problem
 from equipoise.train.quantize import FLOAT_BITS
+from equipoise.train.sampler import Sampler
 from equipoise.train.steps import StepWarning, choose_steps, known_smoothness
 from equipoise.train.swift import learn_on, trade_on
 from equipoise.train.threads import side_by_side, threads_for
@@ -45,6 +46,7 @@ class State:
         seed: int = 0,
         start: str | ArrayLike = "zeros",
         budgets: Mapping[int, float] | None = None,
+        batch: ArrayLike | None = None,
     ) -> None:
         self.network, self.method = network, method
         nodes = problem.sized(network.n)
@@ -73,7 +75,8 @@ class State:
         if problem.model is not None and self.steps.alpha is not None:
             first = _first_models(problem.model, start, seed)
             half = Averaging if method.by_meetings else Learning
-            self.learning = half(problem.model, method, self.steps, slots=slots, start=first)
+            sampler = Sampler(problem.model, batch, seed)
+            self.learning = half(sampler, method, self.steps, slots=slots, start=first)
             if (
                 method.by_meetings and smoothness is not None
             ):  # the largest first gradient: the scale of messages about models that begin at 0
@@ -115,7 +118,9 @@ class State:
         """Whether many rounds can be played without leaving compiled code: a static network, and kinds that kernels know."""
         cpu = self.allocation is None or (isinstance(self.allocation, Trading) and self.allocation.curve.kind != OTHER)
         model = self.learning is None or (
-            isinstance(self.learning, Averaging) and type(self.learning.model) is LeastSquares  # a subclass may differ
+            isinstance(self.learning, Averaging)
+            and self.learning.sampler.exact
+            and type(self.learning.model) is LeastSquares  # a subclass may differ
         )
         return self.network.static and cpu and model and threads_for(self.network.n) == 1
 
@@ -216,6 +221,7 @@ class State:
             parts["budget"] = {"units": np.array(self.budget)}
         if self.learning is not None:
             parts["model"] = self.learning.memory()
+            parts["sampler"] = dict(self.learning.sampler.memory())
         return {f"{part}/{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
@@ -227,6 +233,7 @@ class State:
             self.budget = int(memory["budget/units"])
         if self.learning is not None:
             self.learning.restore(_part(memory, "model"))
+            self.learning.sampler.restore(_part(memory, "sampler"))
 
 
 def _part(memory: dict[str, AnyArray], part: str) -> dict[str, AnyArray]:

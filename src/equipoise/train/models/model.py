@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.arrays import AnyArray, Floats, Ints
 
 
 class Model:
@@ -19,6 +20,8 @@ class Model:
     size: int
     convexity: float = 0.0  # a curvature that the sum of losses is known to have everywhere (a ridge)
     quick_totals: bool = False  # whether totals() costs little beside gradients()
+    convex: bool = True  # False: no centralised optimum to hold a run against
+    sizes: Ints | None = None  # samples of each node, where sampled() is offered
 
     def loss(self, node: int, y: Floats) -> float:
         """g_node(y): the loss of one parameter vector on one node's shard."""
@@ -31,6 +34,11 @@ class Model:
     def gradients(self, Y: Floats) -> Floats:
         """Every node's gradient at its own parameters: row i is grad g_i(Y[i])."""
         return np.stack([self.gradient(i, Y[i]) for i in range(self.nodes)])
+
+    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
+        """Every node's gradient from these rows of its own shard, scaled so that its mean is grad g_i(Y[i]); and sigma_i^2,
+        the variance of one sample's gradient (of the unscaled loss, summed over parameters) as these rows show it."""
+        raise TypeError(f"{type(self).__name__} cannot be sampled: define sampled(Y, rows) and sizes")
 
     def total(self, y: Floats) -> tuple[float, Floats]:
         """sum_i g_i(y) and its gradient: the pooled problem that a centralised solver would see."""
@@ -61,9 +69,11 @@ class UserModel(Model):
     def __init__(self, wrapped: Any) -> None:
         self.wrapped, self.nodes, self.size = wrapped, int(wrapped.nodes), int(wrapped.size)
         self.convexity = float(getattr(wrapped, "convexity", 0.0))
-        for name in ("gradients", "total", "totals", "smoothness", "optimum", "accuracy"):
+        for name in ("gradients", "sampled", "total", "totals", "smoothness", "optimum", "accuracy"):
             if callable(getattr(wrapped, name, None)):
                 setattr(self, name, getattr(wrapped, name))
+        self.convex = bool(getattr(wrapped, "convex", True))
+        self.sizes = getattr(wrapped, "sizes", None)
 
     def loss(self, node: int, y: Floats) -> float:
         value: float = self.wrapped.loss(node, y)

@@ -88,3 +88,8 @@ def largest_eigenvalue(X: Floats, intercept: bool, rounds: int = 60) -> float:
             break
         found = size
     return 1.05 * found
+
+
+def variance(squares: float, mean: Floats, count: int) -> float:
+    """sigma^2 of one sample's gradient from the sum of squared gradients and their mean; not a number from one sample."""
+    return max(0.0, (squares - count * float(mean @ mean)) / (count - 1)) if count > 1 else float("nan")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.models.model import Model
-from equipoise.train.models.shards import Shard, largest_eigenvalue, read_shards
+from equipoise.train.models.shards import Shard, largest_eigenvalue, read_shards, variance
 
 
 class Softmax(Model):
@@ -32,6 +32,7 @@ class Softmax(Model):
         self.nodes, self.features, self.reg = data.nodes, data.features, float(reg)
         self.convexity = self.reg
         self.size = (self.features + 1) * self.classes
+        self.sizes = data.sizes
         self._data, self._labels = data, [y.astype(np.int64) for y in data.y]
 
     def _scores(self, X: Floats, y: Floats) -> Floats:
@@ -54,14 +55,24 @@ class Softmax(Model):
     def _gradient(self, node: int, miss: Floats, y: Floats) -> Floats:
         """From the scores, which are overwritten by the predicted minus the true probabilities."""
         X, labels = self._data.X[node], self._labels[node]
-        miss -= miss.max(axis=0)
-        np.exp(miss, out=miss)
-        miss /= miss.sum(axis=0)
+        _probabilities(miss)
         miss[labels, np.arange(len(labels))] -= 1.0
         miss /= self._data.samples
         gradient = np.concatenate([(miss @ X).T.ravel(), miss.sum(axis=1)])
         gradient += self.reg / self.nodes * y
         return gradient
+
+    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
+        gradients, spread = np.empty((self.nodes, self.size)), np.empty(self.nodes)
+        for node, (picked, y) in enumerate(zip(rows, Y, strict=True)):
+            X, labels = self._data.X[node][picked], self._labels[node][picked]
+            miss = _probabilities(self._scores(X, y))
+            miss[labels, np.arange(len(labels))] -= 1.0
+            mean = np.concatenate([(miss @ X).T.ravel(), miss.sum(axis=1)]) / len(labels)
+            squares = (miss**2).sum(axis=0) @ ((X**2).sum(axis=1) + 1.0)  # |outer(miss, [x 1])|^2, summed
+            spread[node] = variance(float(squares), mean, len(labels))
+            gradients[node] = len(self._labels[node]) / self._data.samples * mean + self.reg / self.nodes * y
+        return gradients, spread
 
     def total(self, y: Floats) -> tuple[float, Floats]:
         """Loss and gradient from the same scores."""
@@ -90,3 +101,11 @@ class Softmax(Model):
 
     def accuracy(self, y: Floats, X: Floats, answers: AnyArray) -> float | None:
         return float(np.mean(self._scores(X, y).argmax(axis=0) == answers))
+
+
+def _probabilities(scores: Floats) -> Floats:
+    """Scores [classes, samples] become probabilities, in place."""
+    scores -= scores.max(axis=0)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=0)
+    return scores
