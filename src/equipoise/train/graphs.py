@@ -1,6 +1,7 @@
 """Where edges come from: generators, files and networkx graphs.
 
-Generators return (tails, heads) with tails < heads, sorted, each edge once.
+Generators return (tails, heads) with tails < heads, sorted, each edge once; those of directed graphs return (senders,
+receivers), sorted, each arc once.
 """
 
 from __future__ import annotations
@@ -12,18 +13,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from equipoise.compiled import kernel
 from equipoise.errors import InputError
+from equipoise.train.arcs import Arcs
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.topology import canonical
+from equipoise.train.topology import Topology, canonical
 
 Edges = tuple[Ints, Ints]
+Bools = NDArray[np.bool_]
+REACH = (0.7, 1.3)  # of a node in a directed geometric graph, in radii
 
 
 def erdos_renyi(n: int, p: float, rng: np.random.Generator) -> Edges:
-    """Every pair is an edge with probability p; jumps from edge to edge, so the cost is the number of edges."""
-    pairs = n * (n - 1) // 2
+    """Every pair is an edge with probability p."""
+    return _unrank(n, _chosen(n * (n - 1) // 2, p, rng))
+
+
+def erdos_renyi_arcs(n: int, p: float, rng: np.random.Generator) -> Edges:
+    """Every ordered pair is an arc with probability p."""
+    rank = _chosen(n * (n - 1), p, rng)  # in the list (0,1), (0,2), ..., (1,0), (1,2), ..., (n-1,n-2)
+    senders, place = np.divmod(rank, max(1, n - 1))
+    return senders, place + (place >= senders)
+
+
+def _chosen(pairs: int, p: float, rng: np.random.Generator) -> Ints:
+    """Each of 0..pairs-1 with probability p; jumps from one to the next, so the cost is the number chosen."""
     found, last = [np.empty(0, np.int64)], -1
     while last < pairs - 1:
         left = (pairs - 1 - last) * p
@@ -31,7 +48,7 @@ def erdos_renyi(n: int, p: float, rng: np.random.Generator) -> Edges:
         reached = last + np.cumsum(np.minimum(jumps, pairs + 1))  # a jump past the end is a jump past the end
         found.append(reached[reached < pairs])
         last = int(reached[-1])
-    return _unrank(n, np.concatenate(found))
+    return np.concatenate(found)
 
 
 def complete(n: int) -> Edges:
@@ -53,12 +70,27 @@ def geometric(n: int, radius: float, rng: np.random.Generator) -> Edges:
     return canonical(n, pairs[:, 0], pairs[:, 1])
 
 
+def geometric_arcs(n: int, radius: float, rng: np.random.Generator) -> Edges:
+    """Uniform points in the unit square, each with its own reach around `radius`: it sends to all within."""
+    points, reach = rng.random((n, 2)), radius * rng.uniform(*REACH, n)
+    pairs = cKDTree(points).query_pairs(reach.max(), output_type="ndarray").astype(np.int64)
+    senders, receivers = np.concatenate([pairs, pairs[:, ::-1]]).T
+    within = np.linalg.norm(points[senders] - points[receivers], axis=1) <= reach[senders]
+    return sorted_arcs(n, senders[within], receivers[within])
+
+
 def ring(n: int) -> Edges:
     """0 - 1 - ... - (n-1) - 0; two nodes share one edge."""
     if n < 3:
         return path(n)
     node = np.arange(n)
     return canonical(n, node, (node + 1) % n)
+
+
+def ring_arcs(n: int) -> Edges:
+    """0 -> 1 -> ... -> (n-1) -> 0."""
+    node = np.arange(n if n > 1 else 0)
+    return node, (node + 1) % n
 
 
 def path(n: int) -> Edges:
@@ -83,6 +115,77 @@ def relabelled(n: int, edges: Edges, rng: np.random.Generator) -> Edges:
     """The same graph with its nodes in a random order."""
     name = rng.permutation(n)
     return canonical(n, name[edges[0]], name[edges[1]])
+
+
+def relabelled_arcs(n: int, arcs: Edges, rng: np.random.Generator) -> Edges:
+    """The same directed graph with its nodes in a random order."""
+    name = rng.permutation(n)
+    return sorted_arcs(n, name[arcs[0]], name[arcs[1]])
+
+
+def sorted_arcs(n: int, senders: Ints, receivers: Ints) -> Edges:
+    """Distinct arcs sorted by (sender, receiver)."""
+    key = np.sort(senders * n + receivers)
+    return key // n, key % n
+
+
+def half_one_way(n: int, edges: Edges, rng: np.random.Generator) -> Edges:
+    """A random half of the links loses a random direction, one after the other, unless that leaves no way around."""
+    both = Arcs.from_topology(Topology.unweighted(n, *edges))
+    back = np.searchsorted(both.key, both.receivers * n + both.senders)
+    links = np.flatnonzero(both.senders < both.receivers)
+    drop = rng.permutation(links)[: len(links) // 2]
+    drop = np.where(rng.random(len(drop)) < 0.5, drop, back[drop])
+    start = np.concatenate([[0], np.cumsum(both.out_degree)])
+    kept = _dropped(start, both.receivers, back, drop)
+    return both.senders[kept], both.receivers[kept]
+
+
+@kernel
+def _dropped(start: Ints, receivers: Ints, back: Ints, drop: Ints) -> Bools:
+    """Which arcs are left when those of `drop` go in turn, each only if its sender still reaches its receiver."""
+    n = len(start) - 1
+    kept = np.ones(len(receivers), dtype=np.bool_)
+    seen = np.zeros(n, dtype=np.int64)
+    queues = np.empty((2, n), dtype=np.int64)
+    for k in range(len(drop)):
+        arc = drop[k]
+        kept[arc] = False
+        kept[arc] = not _reaches(
+            receivers[back[arc]], receivers[arc], start, receivers, back, kept, seen, queues, k + 1
+        )
+    return kept
+
+
+@kernel
+def _reaches(
+    i: int, j: int, start: Ints, receivers: Ints, back: Ints, kept: Bools, seen: Ints, queues: Ints, mark: int
+) -> bool:
+    """Whether kept arcs lead from i to j: forwards from i (mark) and backwards from j (-mark), a node each in turn."""
+    seen[i], seen[j] = mark, -mark
+    queues[0, 0], queues[1, 0] = i, j
+    ahead, behind, step = 1, 1, 0
+    while step < ahead and step < behind:
+        node = queues[0, step]
+        for a in range(start[node], start[node + 1]):
+            other = receivers[a]
+            if kept[a] and seen[other] != mark:
+                if seen[other] == -mark:
+                    return True
+                seen[other] = mark
+                queues[0, ahead] = other
+                ahead += 1
+        node = queues[1, step]
+        for a in range(start[node], start[node + 1]):
+            other = receivers[a]
+            if kept[back[a]] and seen[other] != -mark:
+                if seen[other] == mark:
+                    return True
+                seen[other] = -mark
+                queues[1, behind] = other
+                behind += 1
+        step += 1
+    return False
 
 
 def grid_rows(n: int, rows: int | None) -> int:
@@ -148,17 +251,15 @@ def read_edge_list(file: Path) -> tuple[list[tuple[int, int]], list[float], list
     return pairs, weights, lines
 
 
-def read_networkx(graph: Any, weight: str) -> tuple[int, list[tuple[int, int]], list[Any]]:
-    """Number of nodes, pairs and weights of a networkx graph; a directed one needs every link both ways."""
+def read_networkx(graph: Any, weight: str) -> tuple[int, list[tuple[int, int]], list[Any], bool]:
+    """Number of nodes, pairs and weights of a networkx graph, and whether it is directed.
+
+    A DiGraph with every link both ways and of equal weight is the undirected graph that it stands for.
+    """
     number = {node: k for k, node in enumerate(graph.nodes())}
     links = [(i, j, w) for i, j, w in graph.edges(data=weight, default=1.0)]
+    directed = False
     if graph.is_directed():
-        known = {(i, j) for i, j, _ in links}
-        one_way = next(((i, j) for i, j, _ in links if (j, i) not in known), None)
-        if one_way is not None:
-            i, j = one_way
-            raise InputError(
-                f"networkx graph: one-way link {i} -> {j} ({j} -> {i} is missing); directed networks are not supported "
-                "yet by Network.from_networkx: add the missing link, or pass graph.to_undirected()"
-            )
-    return len(number), [(number[i], number[j]) for i, j, _ in links], [w for *_, w in links]
+        known = {(i, j): w for i, j, w in links}
+        directed = any(known.get((j, i)) != w for i, j, w in links)
+    return len(number), [(number[i], number[j]) for i, j, _ in links], [w for *_, w in links], directed

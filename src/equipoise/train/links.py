@@ -103,21 +103,57 @@ class LinkBits:
         return int(self.bits.sum())
 
 
+class Pairs:
+    """Numbers pairs of nodes in the order they first meet. Pair p has two links: 2p from the smaller node, 2p + 1 back."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+        self._keys = np.empty(0, dtype=np.int64)  # smaller * n + larger, sorted
+        self._ids = np.empty(0, dtype=np.int64)  # the pair's number, in the order of the keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def number(self, keys: Ints) -> Ints:
+        """Numbers of these pairs (sorted keys, each once), giving new ones to pairs never seen."""
+        known = np.isin(keys, self._keys, assume_unique=True)
+        if not known.all():
+            new = keys[~known]
+            ids = np.concatenate([self._ids, np.arange(len(self), len(self) + len(new))])
+            merged = np.concatenate([self._keys, new])
+            order = np.argsort(merged, kind="stable")
+            self._keys, self._ids = merged[order], ids[order]
+        return np.asarray(self._ids[np.searchsorted(self._keys, keys)])
+
+    def directed(self) -> tuple[Ints, Ints]:
+        """Sender and receiver of each directed link that was ever used; rows 2p and 2p + 1 belong to pair p."""
+        tails, heads = np.empty(len(self), dtype=np.int64), np.empty(len(self), dtype=np.int64)
+        tails[self._ids], heads[self._ids] = self._keys // self.nodes, self._keys % self.nodes
+        return np.column_stack([tails, heads]).ravel(), np.column_stack([heads, tails]).ravel()
+
+    def memory(self) -> dict[str, Ints]:
+        """What a checkpoint must keep."""
+        return {"keys": self._keys, "ids": self._ids}
+
+    def restore(self, memory: dict[str, Ints]) -> None:
+        """Take up the numbering of a checkpoint."""
+        self._keys, self._ids = memory["keys"], memory["ids"]
+
+
 class Links:
-    """Numbers pairs of nodes in the order they first meet, and lays out the slots of their estimates."""
+    """Lays out the slots of estimates for the pairs that meet."""
 
     def __init__(self, network: Network) -> None:
         self.nodes = network.n
         self.per_link = not network.static
-        self._keys = np.empty(0, dtype=np.int64)  # tail * n + head, sorted
-        self._ids = np.empty(0, dtype=np.int64)  # the pair's number, in the order of the keys
+        self._pairs = Pairs(network.n)
         self._rounds: dict[int, Round] = {}
         self._network = network
 
     @property
     def pairs(self) -> int:
         """Pairs of nodes that have met so far."""
-        return len(self._keys)
+        return len(self._pairs)
 
     @property
     def slots(self) -> int:
@@ -135,7 +171,7 @@ class Links:
         return made
 
     def _lay_out(self, topology: Topology) -> Round:
-        pair = self._number(topology.tails * self.nodes + topology.heads)
+        pair = self._pairs.number(topology.tails * self.nodes + topology.heads)
         if self.per_link:
             tail_slot, head_slot = 2 * pair, 2 * pair + 1
             slots = np.concatenate([tail_slot, head_slot])
@@ -145,30 +181,17 @@ class Links:
             slots = senders = np.arange(self.nodes, dtype=np.int64)
         return Round(topology, pair, slots, senders, tail_slot, head_slot, self.per_link)
 
-    def _number(self, keys: Ints) -> Ints:
-        """Numbers of these pairs (sorted keys), giving new ones to pairs never seen."""
-        known = np.isin(keys, self._keys, assume_unique=True)
-        if not known.all():
-            new = keys[~known]
-            ids = np.concatenate([self._ids, np.arange(self.pairs, self.pairs + len(new))])
-            merged = np.concatenate([self._keys, new])
-            order = np.argsort(merged, kind="stable")
-            self._keys, self._ids = merged[order], ids[order]
-        return np.asarray(self._ids[np.searchsorted(self._keys, keys)])
-
     def directed(self) -> tuple[Ints, Ints]:
-        """Sender and receiver of each directed link that was ever used; rows 2p and 2p + 1 belong to pair p."""
-        tails, heads = np.empty(self.pairs, dtype=np.int64), np.empty(self.pairs, dtype=np.int64)
-        tails[self._ids], heads[self._ids] = self._keys // self.nodes, self._keys % self.nodes
-        return np.column_stack([tails, heads]).ravel(), np.column_stack([heads, tails]).ravel()
+        """Sender and receiver of each directed link that was ever used."""
+        return self._pairs.directed()
 
     def memory(self) -> dict[str, Ints]:
         """What a checkpoint must keep."""
-        return {"keys": self._keys, "ids": self._ids}
+        return self._pairs.memory()
 
     def restore(self, memory: dict[str, Ints]) -> None:
         """Take up the numbering of a checkpoint."""
-        self._keys, self._ids = memory["keys"], memory["ids"]
+        self._pairs.restore(memory)
         self._rounds.clear()
 
 

@@ -37,15 +37,7 @@ class Topology:
         lines: Sequence[int] | None = None,
     ) -> Topology:
         """A connected graph from pairs (i, j). An error names `source` and, where known, the line of the edge."""
-        check_nodes(n)
-
-        def where(row: int) -> str:
-            return source if lines is None else f"{source}:{lines[row]}"
-
-        pairs = _pairs(edges, where)
-        given = _weights(weights, pairs, where)
-        _check_nodes_of_edges(n, pairs, where)
-        topology = cls(n, *_merge(n, pairs, given, where))
+        topology = cls(n, *checked_edges(n, edges, weights, source, lines))
         topology.require_connected(source)
         return topology
 
@@ -87,11 +79,10 @@ class Topology:
         piece = pieces(self.n, self.tails, self.heads)
         names, sizes = np.unique(piece, return_counts=True)
         cut_off = np.flatnonzero(piece == names[sizes.argmin()])
-        named = ", ".join(map(str, cut_off[:NODES_NAMED])) + (", ..." if len(cut_off) > NODES_NAMED else "")
         from_one = " (are the nodes counted from 1? they count from 0 here)" if list(cut_off) == [0] else ""
         raise InputError(
             f"{source}: not connected: {len(names)} components; cut off in the smallest ({len(cut_off)} of {self.n}): "
-            f"{named}{from_one}; add an edge from there to the rest"
+            f"{listed(cut_off)}{from_one}; add an edge from there to the rest"
         )
 
 
@@ -126,7 +117,32 @@ def check_nodes(n: int) -> None:
         raise InputError(f"n={n!r}: a network needs a whole number of nodes, at least 1")
 
 
+def listed(nodes: Ints) -> str:
+    """The first few nodes, as an error names them."""
+    return ", ".join(map(str, nodes[:NODES_NAMED])) + (", ..." if len(nodes) > NODES_NAMED else "")
+
+
 Where = Callable[[int], str]
+
+
+def checked_edges(
+    n: int,
+    edges: ArrayLike,
+    weights: ArrayLike | None,
+    source: str,
+    lines: Sequence[int] | None,
+    directed: bool = False,
+) -> tuple[Ints, Ints, Floats]:
+    """What a user gave as sorted ends and weights, each edge once (each direction once if directed), or an error."""
+    check_nodes(n)
+
+    def where(row: int) -> str:
+        return source if lines is None else f"{source}:{lines[row]}"
+
+    pairs = _pairs(edges, where)
+    given = _weights(weights, pairs, where)
+    _check_nodes_of_edges(n, pairs, where)
+    return _merge(n, pairs, given, where, directed)
 
 
 def _pairs(edges: ArrayLike, where: Where) -> Ints:
@@ -175,9 +191,9 @@ def _check_nodes_of_edges(n: int, pairs: Ints, where: Where) -> None:
         )
 
 
-def _merge(n: int, pairs: Ints, given: Floats, where: Where) -> tuple[Ints, Ints, Floats]:
+def _merge(n: int, pairs: Ints, given: Floats, where: Where, directed: bool) -> tuple[Ints, Ints, Floats]:
     """Each edge once: repetitions merge if their weights agree and are refused if not."""
-    key = pairs.min(axis=1) * n + pairs.max(axis=1)
+    key = pairs[:, 0] * n + pairs[:, 1] if directed else pairs.min(axis=1) * n + pairs.max(axis=1)
     order = np.argsort(key, kind="stable")
     key, weight = key[order], given[order]
     first = np.ones(len(key), dtype=bool)
@@ -187,9 +203,10 @@ def _merge(n: int, pairs: Ints, given: Floats, where: Where) -> tuple[Ints, Ints
         one, other = order[differ[0]], order[differ[0] + 1]
         (i, j), (k, m), u, w = pairs[one], pairs[other], given[one], given[other]
         if (i, j) == (k, m):
-            raise InputError(f"{where(other)}: edge {i} - {j} is given twice, with weights {u:g} and {w:g}; keep one")
+            link = f"{i} -> {j}" if directed else f"{i} - {j}"
+            raise InputError(f"{where(other)}: edge {link} is given twice, with weights {u:g} and {w:g}; keep one")
         raise InputError(
             f"{where(other)}: not symmetric: {i} -> {j} has weight {u:g} but {k} -> {m} has weight {w:g}; "
-            "directed networks are not supported yet, give both directions the same weight"
+            "give both directions the same weight, or pass directed=True for one-way links"
         )
     return key[first] // n, key[first] % n, weight[first]
