@@ -3,7 +3,8 @@
 from equipoise.errors import InputError
 from equipoise.train import baselines
 from equipoise.train.comparison import compare
-from equipoise.train.costs import Latency, Quadratic, check_cost
+from equipoise.train.costs import Coupled, Latency, Quadratic, check_cost
+from equipoise.train.hostile import Bursts, Faults, Partition
 from equipoise.train.method import Method
 from equipoise.train.models import LeastSquares, Model, SmoothSVM, Softmax, check_model
 from equipoise.train.network import Network
@@ -14,7 +15,10 @@ from equipoise.train.solve import Moment, solve
 from equipoise.train.steps import StepWarning
 
 __all__ = [
+    "Bursts",
+    "Coupled",
     "Exact",
+    "Faults",
     "InputError",
     "Latency",
     "LeastSquares",
@@ -23,6 +27,7 @@ __all__ = [
     "Model",
     "Moment",
     "Network",
+    "Partition",
     "Problem",
     "Quadratic",
     "Run",

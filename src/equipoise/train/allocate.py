@@ -21,13 +21,14 @@ from equipoise.train.quantize import Coder
 class Allocation:
     """Who holds how much CPU, what each marginal unit is worth, and the momentum of every edge."""
 
-    def __init__(self, market: Market, method: Method, step: float, pairs: int, slots: int) -> None:
+    def __init__(self, market: Market, method: Method, step: float, pairs: int, slots: int, delay: int = 0) -> None:
         self.market, self.method, self.step = market, method, step
         nodes = len(market.lo)
         self.curvature = market.curvature * method.curvature_factor
         self.shares: Ints = market.start()
         self.excess = np.zeros(nodes)  # nu - omega: the price a full node adds so that others can see past it
         self.prices = np.zeros((nodes, 1))
+        self.late = np.zeros((delay + 1 if delay else 0, nodes))  # prices of the last rounds, where they travel so long
         self.channel = Channel(method.quantizer, width=1, parts=1, slots=slots)
         self.flow = np.zeros(pairs)  # f_prev, real-valued, before limiting
         self.difference = np.zeros(pairs)  # d_prev
@@ -55,6 +56,8 @@ class Allocation:
         x = grid.floats(self.shares)
         self.prices[:, 0] = market.price(x, self.method) + self.excess
         limited = self.method.limits_boxes and market.boxed
+        if len(self.late):
+            self._wait(number)
         self.channel.exchange(self.prices, round, number, flags=FLAG_BITS if limited else 0)
         wanted = np.empty(len(round.pair), dtype=np.int64)
         weights, edge_coder = round.weights(self.method.cpu_weights, self.curvature), self.channel.edge_coder
@@ -79,11 +82,17 @@ class Allocation:
             _apply(wanted, wanted, tails, heads, self.shares)
         return True
 
+    def _wait(self, number: int) -> None:
+        """Both ends act on prices that are `delay` rounds old; before that, on the first ones."""
+        length = len(self.late)
+        self.late[number % length] = self.prices[:, 0]
+        self.prices[:, 0] = self.late[max(0, number + 1 - length) % length]
+
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
         own = {
             name: getattr(self, name)
-            for name in ("shares", "excess", "flow", "difference", "age", "seen", "amount_bits")
+            for name in ("shares", "excess", "flow", "difference", "age", "seen", "amount_bits", "late")
         }
         return own | {f"channel.{name}": array for name, array in self.channel.memory().items()}
 

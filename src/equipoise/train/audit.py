@@ -29,6 +29,7 @@ class Extremes:
     model: float = 0.0  # largest size of any node's model
     rounds: int = 0  # rounds that were looked at
     links: int = 0  # directed links, summed over those rounds
+    over: float = 0.0  # how far shares alone exceeded the budget, CPUs
 
 
 @dataclass
@@ -63,11 +64,15 @@ class Auditor:
     def model_gaps(self, Y: Floats, optimum: ModelOptimum) -> Floats:
         """How much worse each witness's own model is than the centralised one, on everybody's data."""
         assert self.model is not None
-        if len(Y) > WITNESSES and not self.model.quick_totals:
+        return self.gaps_of(self.model, Y, optimum)
+
+    def gaps_of(self, model: Model, Y: Floats, optimum: ModelOptimum) -> Floats:
+        """The same for a given model."""
+        if len(Y) > WITNESSES and not model.quick_totals:
             apart = np.linalg.norm(Y - Y.mean(axis=0), axis=1)
             Y = Y[np.sort(np.argsort(apart, kind="stable")[-WITNESSES:])]
         with np.errstate(all="ignore"):
-            return np.asarray(self.model.totals(Y) - optimum.loss)
+            return np.asarray(model.totals(Y) - optimum.loss)
 
     def consensus(self, Y: Floats) -> float:
         """Largest distance of a node's model from the average one, as a part of the largest model so far."""

@@ -7,9 +7,12 @@ from dataclasses import astuple
 
 import numpy as np
 
+from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, Auditor, Extremes, kkt_violation
 from equipoise.train.links import Round
+from equipoise.train.method import AUTO_DESCENT, AUTO_STEP
+from equipoise.train.models.model import Model
 from equipoise.train.problem import Market, Problem
 from equipoise.train.state import State
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
@@ -17,6 +20,8 @@ from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optim
 SHARES_KEPT_UP_TO = 1000  # nodes; larger networks keep no history of every share
 ROUNDING = 1e-9  # of the optimal value: a start nearer than this to the optimum counts as this far away
 GRID_NOISE = 4096  # units by which shares may be off without anybody caring
+HALVES = ("cpu", "model", "loss")  # what a start is remembered of
+FEW = 4  # witnesses of a loss that nothing certifies: scoring a net on all data costs as much as many rounds
 NOTABLE = 0.99  # a gap below this part of the best so far counts as progress
 
 
@@ -28,7 +33,10 @@ class Book:
         self.auditor = Auditor(
             problem.cost, problem.model, None if market is None else market.lo, None if market is None else market.hi
         )
-        self.model_optimum: ModelOptimum | None = None if problem.model is None else optimal_model(problem.model)
+        model = problem.model
+        if model is not None and not model.convex:
+            _refuse_defaults(model, state)
+        self.model_optimum: ModelOptimum | None = None if model is None or not model.convex else optimal_model(model)
         self.cpu_optimum: CpuOptimum | None = None
         self.first: dict[str, float] = {}  # each half's gap at the start, or after the last change of budget
         self.best, self.best_round = math.inf, 0
@@ -40,13 +48,17 @@ class Book:
         """Solve the CPU half centrally for the budget in force; from now on its gap is relative to the gap here."""
         if state.market is None or state.shares is None:
             return
+        self.cpu_optimum = self._best_shares(state)
+        start = self.auditor.cpu_gap(state.shares, self.cpu_optimum)
+        self.first["cpu"] = max(start, _least_notable(state.market, self.cpu_optimum))
+        self.best = math.inf
+
+    def _best_shares(self, state: State) -> CpuOptimum:
+        assert state.market is not None
         market, grid = state.market, state.market.grid
         lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
         hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
-        self.cpu_optimum = optimal_shares(market.cost, state.budget * grid.unit, lo, hi)
-        start = self.auditor.cpu_gap(state.shares, self.cpu_optimum)
-        self.first["cpu"] = max(start, _least_notable(market, self.cpu_optimum))
-        self.best = math.inf
+        return optimal_shares(market.cost, state.budget * grid.unit, lo, hi)
 
     def watch(self, state: State, round: Round | None = None) -> None:
         """Every round: the budget and the boxes, and how many links the graph had."""
@@ -57,10 +69,14 @@ class Book:
             self.auditor.watch_shares(state.allocation.shares, unit, state.budget * unit)
 
     def write(self, state: State, number: int) -> float:
-        """One row of history; returns the relative gap."""
+        """One row of history; returns the relative gap - or, where a model has no optimum to compare with, its loss as a
+        part of the one at the start, if that is worse."""
         row: dict[str, float] = {"round": float(number)}
         gaps: dict[str, float] = {}
         x, Y = state.shares, state.models
+        if state.coupling is not None and state.coupling.cost.moves:  # the optimum has moved with what batches showed
+            self.cpu_optimum = self._best_shares(state)
+        row |= state.meters()
         if x is not None and state.market is not None and self.cpu_optimum is not None:
             gaps["cpu"] = self.auditor.cpu_gap(x, self.cpu_optimum)
             market = state.market
@@ -74,21 +90,34 @@ class Book:
             }
             if len(x) <= SHARES_KEPT_UP_TO:
                 self.shares.append(x)
-        if Y is not None and state.learning is not None and self.model_optimum is not None:
-            gaps["model"] = float(self.auditor.model_gaps(Y, self.model_optimum).max())
-            self.first.setdefault("model", max(gaps["model"], ROUNDING * abs(self.model_optimum.loss), 1e-300))
+        progress: dict[str, float] = {}
+        if Y is not None and state.learning is not None:
+            if self.model_optimum is not None:
+                gaps["model"] = float(self.auditor.model_gaps(Y, self.model_optimum).max())
+                self.first.setdefault("model", max(gaps["model"], ROUNDING * abs(self.model_optimum.loss), 1e-300))
+                row["model_gap"] = gaps["model"]
+            else:
+                row["loss"] = worst_loss(state.learning.model, Y)
+                self.first.setdefault("loss", max(abs(row["loss"]), 1e-300))
+                progress["loss"] = row["loss"] / self.first["loss"]
+            sampler = state.learning.sampler
             row |= {
-                "model_gap": gaps["model"],
                 "consensus": self.auditor.consensus(Y),
-                "tracker": self.auditor.tracker_error(state.learning.sampler.again(Y), state.learning.trackers),
+                "tracker": self.auditor.tracker_error(sampler.again(Y), state.learning.trackers),
             }
+            if not sampler.exact:
+                row["noise"] = noise_floor(state, number)
         parts = [gap / self.first[half] for half, gap in gaps.items()]
-        relative = min(parts) if min(parts) < -NEGATIVE else max(parts)  # an infeasible half is not hidden by the other
-        row |= {"gap": sum(gaps.values()), "relative_gap": relative, "bits": float(sum(state.bit_parts().values()))}
+        relative = math.nan
+        if parts:  # an infeasible half is not hidden by the other
+            relative = min(parts) if min(parts) < -NEGATIVE else max(parts)
+        row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": relative}
+        row["bits"] = float(sum(state.bit_parts().values()))
         self.rows.append(row)
-        if abs(relative) < NOTABLE * self.best:
-            self.best, self.best_round = abs(relative), number
-        return relative
+        done = max([*progress.values(), *([relative] if parts else [])])
+        if abs(done) < NOTABLE * self.best:
+            self.best, self.best_round = abs(done), number
+        return done
 
     def history(self) -> dict[str, Floats]:
         """Columns of all rows."""
@@ -103,7 +132,7 @@ class Book:
         kept: dict[str, AnyArray] = {f"history/{name}": column for name, column in self.history().items()}
         kept["book/worst"] = np.array(astuple(self.auditor.worst))
         kept["book/best"] = np.array([self.best, self.best_round])
-        kept["book/first"] = np.array([self.first.get("cpu", np.nan), self.first.get("model", np.nan)])
+        kept["book/first"] = np.array([self.first.get(half, np.nan) for half in HALVES])
         if self.shares:
             kept["book/shares"] = np.array(self.shares)
         return kept
@@ -112,12 +141,61 @@ class Book:
         """Take up a checkpoint."""
         columns = {n.removeprefix("history/"): c for n, c in memory.items() if n.startswith("history/")}
         self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
-        budget, box, tracker, gradient, model, rounds, links = map(float, memory["book/worst"])
-        self.auditor.worst = Extremes(budget, box, tracker, gradient, model, int(rounds), int(links))
+        budget, box, tracker, gradient, model, rounds, links, over = map(float, memory["book/worst"])
+        self.auditor.worst = Extremes(budget, box, tracker, gradient, model, int(rounds), int(links), over)
         self.best, self.best_round = float(memory["book/best"][0]), int(memory["book/best"][1])
-        first = dict(zip(("cpu", "model"), map(float, memory["book/first"]), strict=True))
+        first = dict(zip(HALVES, map(float, memory["book/first"]), strict=True))
         self.first = {half: gap for half, gap in first.items() if not math.isnan(gap)}
         self.shares = list(memory["book/shares"]) if "book/shares" in memory else []
+
+
+def worst_loss(model: Model, Y: Floats, witnesses: int = FEW) -> float:
+    """The largest loss on everybody's data among the models farthest from the average one."""
+    if len(Y) > witnesses:
+        apart = np.linalg.norm(Y - Y.mean(axis=0), axis=1)
+        Y = Y[np.sort(np.argsort(apart, kind="stable")[-witnesses:])]
+    with np.errstate(all="ignore"):
+        return float(model.totals(np.ascontiguousarray(Y)).max())
+
+
+def noise_floor(state: State, number: int) -> float:
+    """What mini-batches leave of the gap at steps like these: gamma/2 times the variance of the summed gradient.
+
+    Models on average move by gamma = step alpha / n down the summed gradient (alpha / n / (1 - beta) with momentum), whose
+    variance is sum_i p_i^2 sigma_i^2 / B_i; near an optimum SGD then hovers at gamma/4 to gamma/2 times that. Not a number
+    where a batch is one sample, which shows no variance.
+    """
+    learning, steps = state.learning, state.steps
+    assert learning is not None and steps.alpha is not None
+    sampler = learning.sampler
+    if sampler.batch is None or sampler.spread is None or learning.model.sizes is None:
+        return math.nan
+    size = learning.model.sizes / learning.model.sizes.sum()
+    variance = float((size**2 * sampler.spread * (1.0 / sampler.batch - 1.0 / learning.model.sizes)).sum())
+    if state.method.by_meetings:
+        gamma = steps.alpha / (1.0 - steps.momentum)
+    else:
+        gamma = steps.step * steps.alpha * state.method.faded(number)
+    return 0.5 * gamma / learning.model.nodes * variance
+
+
+def _refuse_defaults(model: Model, state: State) -> None:
+    """What is automatic for convex models, and wrong for others."""
+    if state.method.alpha == "auto":
+        raise InputError(
+            f"alpha must be given for {type(model).__name__}, which is not convex: its curvature is known nowhere but at "
+            f"the start; try Method(alpha={_tried(model, state):.2g}) and less if it diverges"
+        )
+    if state.learning is not None and hasattr(model, "start") and not state.learning.models.any():
+        raise InputError(
+            f"{type(model).__name__} cannot learn from zeros, where its hidden units are all alike: "
+            "solve(..., start=model.start(seed))"
+        )
+
+
+def _tried(model: Model, state: State) -> float:
+    step = AUTO_STEP / state.method.sector if state.method.step == "auto" else state.method.step
+    return AUTO_DESCENT / (step * float(model.smoothness().max()))
 
 
 def _least_notable(market: Market, optimum: CpuOptimum) -> float:

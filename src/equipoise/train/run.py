@@ -25,12 +25,15 @@ Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
 
 DEFAULT_TARGET = 1e-6  # relative gap that a certificate asks for when the run was given no target
 TRACKER_LIMIT = 1e-9
+NOISE_ROOM = 4.0  # times the expected gap of mini-batches that a certificate allows: the worst node, in any one round
+ONE_MODEL = 0.05  # of the largest model: farthest apart that models which are not convex may lie and count as one
 SHARES_IN_CSV = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """The outcome of `solve`. Gaps are against a centralised solver, never against the run's own best."""
+    """The outcome of `solve`. Gaps are against a centralised solver, never against the run's own best; a model that is not
+    convex has none, and its loss is held against the one at the start."""
 
     problem: Problem
     network: Network
@@ -74,7 +77,7 @@ class Run:
 
     def certificate(self) -> Certificate:
         """Checks recomputed from inputs and outputs alone."""
-        target = DEFAULT_TARGET if self.target is None else self.target
+        target = self._asked_for()
         checks: list[Check] = []
         if self.market is not None and self.shares is not None and self.budget is not None:
             checks += self._cpu_checks(target)
@@ -84,42 +87,92 @@ class Run:
                 "largest |sum z - sum grad g| over the recorded rounds, as a part of the largest gradients",
             ))  # fmt: skip
             checks.append(Check.at_most(
-                "consensus", disagreement(self.models, self.worst.model), np.sqrt(target),
+                "consensus", self._disagreement(),
+                np.sqrt(np.fmax(self._noisy(target), target)) if self.convex else ONE_MODEL,
                 "farthest model from the average one, as a part of the largest model of the run",
             ))  # fmt: skip
-        checks.append(self._gap_check(target))
-        checks.append(self._steps_check())
+        if self.convex or self.shares is not None:
+            checks.append(self._gap_check(target))
+        if not self.convex:
+            checks.append(self._loss_check())
+        if self.convex or self.steps.cpu_limit is not None:
+            checks.append(self._steps_check())
         checks.append(self._bits_check())
         if self.status == "diverged":
             checks.append(Check("divergence", None, None, False, self.reason))
         return Certificate(tuple(checks))
 
+    @property
+    def convex(self) -> bool:
+        """Whether there is an optimum to compare with: a model that is not convex has none."""
+        return self.problem.model is None or self.problem.model.convex
+
+    def _asked_for(self) -> float:
+        return DEFAULT_TARGET if self.target is None else self.target
+
+    def _noisy(self, target: float) -> float:
+        """Where no target was given, mini-batches are held to what their noise allows, as a part of the gap at the start."""
+        noise = self.history.get("noise")
+        if self.target is not None or not self.convex or noise is None or not len(noise):
+            return target
+        allowed = NOISE_ROOM * float(noise[-1]) / max(float(self.history["model_gap"][0]), 1e-300)
+        return max(allowed, target)  # not a number where it is not known
+
+    def _loss_check(self) -> Check:
+        """A model that is not convex has no optimum: its loss is held against the one at the start."""
+        losses = self.history.get("loss", np.empty(0))
+        if self.status == "diverged" or not len(losses):
+            return Check("loss", None, self.target, False, "the run diverged: no loss")
+        meaning = "the worst centre's loss on everybody's data, as a part of the one at the start"
+        fallen = float(losses[-1] / losses[0])
+        if self.target is not None:
+            return Check.at_most("loss", fallen, self.target, meaning)
+        return Check(
+            "loss",
+            fallen,
+            1.0,
+            fallen < 1.0,
+            f"{meaning}; no target was given, and no optimum is known: it has to fall",
+        )
+
     def _cpu_checks(self, target: float) -> list[Check]:
         assert self.market is not None and self.shares is not None and self.budget is not None
         market, x = self.market, self.shares
-        off = abs(float(np.sum(x)) - self.budget)
-        if self.asked is not None and abs(self.asked - self.budget) > (len(x) + 1) * market.grid.unit:
-            off = max(off, abs(self.asked - self.budget))  # snapping may cost a unit a node, not more
-        violation = kkt_violation(x, market.cost.derivative(x), market.curvature, market.lo, market.hi)
         # A gap g allows prices to differ by sqrt(2 a g) (co-coercivity); prices the grid cannot tell apart are allowed.
         allowed_gap = target * float(self.history["cpu_gap"].max(initial=0.0))
         steepest = float(market.curvature.max())
         limit = min(
             np.sqrt(2 * steepest * allowed_gap), 10 * np.sqrt(target) * float(self.history["kkt"].max(initial=0.0))
         )
-        prices = market.cost.derivative(x)
+        prices = market.cost.derivative(np.clip(x, market.lo, market.hi))
         limit = max(limit, 8 * market.grid.unit * steepest, 64 * float(np.spacing(np.abs(prices).max())))
         return [
-            Check.at_most(
-                "budget", max(self.worst.budget, off), 0.0,
-                f"largest |sum of shares - budget| over {self.worst.rounds} rounds, in CPUs",
-            ),
+            self._budget_check(),
             Check.at_most("box", max(self.worst.box, 0.0), 0.0, "farthest any share ever was outside its box, in CPUs"),
             Check.at_most(
-                "kkt", violation, limit,
+                "kkt", self._kkt(), limit,
                 "farthest price of a node that could still act on it from the best common price",
             ),
         ]  # fmt: skip
+
+    def _budget_check(self) -> Check:
+        assert self.market is not None and self.shares is not None and self.budget is not None
+        off = abs(float(np.sum(self.shares)) - self.budget)
+        if self.asked is not None and abs(self.asked - self.budget) > (len(self.shares) + 1) * self.market.grid.unit:
+            off = max(off, abs(self.asked - self.budget))  # snapping may cost a unit a node, not more
+        return Check.at_most(
+            "budget", max(self.worst.budget, off), 0.0,
+            f"largest |sum of shares - budget| over {self.worst.rounds} rounds, in CPUs",
+        )  # fmt: skip
+
+    def _kkt(self) -> float:
+        assert self.market is not None and self.shares is not None
+        market, x = self.market, self.shares
+        return kkt_violation(x, market.cost.derivative(x), market.curvature, market.lo, market.hi)
+
+    def _disagreement(self) -> float:
+        assert self.models is not None
+        return disagreement(self.models, self.worst.model)
 
     def _gap_check(self, target: float) -> Check:
         if self.status == "diverged" or not len(self.history["relative_gap"]):
@@ -129,7 +182,7 @@ class Run:
         if not np.isfinite(self.history["relative_gap"][-1]):
             return Check.not_made("gap", "no centralised optimum to compare with")
         parts = ["the cost of the shares"] * (self.shares is not None) + ["the worst node's loss"] * (
-            self.models is not None
+            self.model_optimum is not None
         )
         limit_text = f"{' and '.join(parts)} against a centralised solver, relative to the start"
         worst_negative = float(np.min(self.history["relative_gap"]))
@@ -141,9 +194,18 @@ class Run:
                 False,
                 "a negative gap: shares left their boxes, or the centralised solver did not reach the optimum",
             )
-        return Check.at_most("gap", self.relative_gap, target, limit_text)
+        limit = target if self.models is None else self._noisy(target)
+        if not np.isfinite(limit):
+            return Check.not_made("gap", "batches of one sample show no variance to hold it against: give a target")
+        if limit > target:
+            limit_text += "; no target was given, so what the noise of mini-batches allows"
+        return Check.at_most("gap", self.relative_gap, limit, limit_text)
 
     def _steps_check(self) -> Check:
+        if not self.convex:
+            assert self.steps.cpu_limit is not None
+            part = self.steps.step / self.steps.cpu_limit
+            return Check.at_most("steps", part, 1.0, "the step of CPU as a part of its stability limit")
         return Check.at_most(
             "steps", self.steps.worst(), 1.0, "largest step as a part of its stability limit (step and alpha)"
         )
@@ -162,7 +224,9 @@ class Run:
 
     def __repr__(self) -> str:
         verdict = "passed" if self.certificate().passed else "failed"
-        return f"<Run: {self.status} after {self.rounds} rounds, gap {self.relative_gap:.2e}, certificate {verdict}>"
+        loss = self.history.get("loss", ())
+        reached = f"gap {self.relative_gap:.2e}" if self.convex or not len(loss) else f"loss {loss[-1]:.3g}"
+        return f"<Run: {self.status} after {self.rounds} rounds, {reached}, certificate {verdict}>"
 
     def save_history(self, path: str | Path) -> None:
         """history.csv: one row per recorded round; the shares of every node at its end, for up to 100 nodes."""
@@ -203,8 +267,12 @@ class Run:
                 "optimal_shares": self.cpu_optimum.shares.tolist(),
                 "price": self.cpu_optimum.price,
             }
-        if self.models is not None and self.model_optimum is not None:
-            found |= {"optimal_loss": self.model_optimum.loss, "consensus": disagreement(self.models, self.worst.model)}
+        if self.models is not None:
+            if self.model_optimum is not None:
+                found["optimal_loss"] = self.model_optimum.loss
+            elif len(self.history.get("loss", ())):
+                found["loss"] = finite(self.history["loss"][-1])
+            found["consensus"] = self._disagreement()
         return found
 
 

@@ -6,7 +6,9 @@ import numbers
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +18,11 @@ from equipoise.train.arrays import Floats
 from equipoise.train.audit import WITNESSES
 from equipoise.train.book import Book
 from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
+from equipoise.train.hostile.book import HostileBook
+from equipoise.train.hostile.faults import Faults
+from equipoise.train.hostile.run import HostileRun
+from equipoise.train.hostile.sound import is_hostile, refuse_unsound
+from equipoise.train.hostile.state import HostileState
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
@@ -30,15 +37,16 @@ class Moment:
     number: int
     rounds: int
     relative_gap: float
-    state: State
+    state: Any  # State, or HostileState where there are faults
 
     @property
     def shares(self) -> Floats | None:
-        return self.state.shares
+        shares: Floats | None = self.state.shares
+        return shares
 
     @property
     def models(self) -> Floats | None:
-        models = self.state.models
+        models: Floats | None = self.state.models
         return None if models is None else models.copy()
 
 
@@ -59,6 +67,7 @@ def solve(
     every: int | None = None,
     start: str | ArrayLike = "zeros",
     batch: ArrayLike | None = None,
+    faults: Faults | None = None,
     budgets: Mapping[int, float] | None = None,
     callback: Callback | None = None,
     checkpoint: str | Path | None = None,
@@ -72,6 +81,7 @@ def solve(
     every      record history each so many rounds (default: as often as costs little beside the rounds themselves)
     start      y(0): "zeros", "random" (by seed), or an array
     batch      samples a node draws each round for its gradient (a number, or one per node); None: all it has
+    faults     what goes wrong on the network: losses, delays, crashes, joins, splits
     budgets    {round: CPUs}: before that round the budget becomes this; it enters or leaves inside the boxes
     callback   called after each round with a Moment; return True to stop
     checkpoint, resume   a file that keeps the run each `checkpoint_every` rounds and when stopped; go on from it
@@ -82,16 +92,27 @@ def solve(
         given = ", ".join(type(part).__name__ for part in (problem, network, method))
         raise InputError(f"solve takes a Problem, a Network and a Method, not {given}")
     _check(rounds, target, patience, every, checkpoint_every)
-    state = State(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch)
-    budgets = _check_budgets(budgets, state, rounds)
-    book = Book(problem, state)
-    name = fingerprint(problem, state, seed, budgets)
+    state: Any  # both kinds have the same names
+    book: Any
+    if is_hostile(network, method, faults):
+        faults = Faults() if faults is None else faults
+        refuse_unsound(problem, network, method, faults, budgets)
+        state = HostileState(problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch)
+        book = HostileBook(problem, state)
+        budgets = {}
+    else:
+        delay = 0 if faults is None else int(faults.delay)
+        state = State(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch, delay=delay)
+        budgets = _check_budgets(budgets, state, rounds)
+        book = Book(problem, state)
+    name = fingerprint(problem, state, seed, budgets, faults)
     every = every or _how_often(problem, rounds)
-    number, relative = 0, np.inf
+    number, relative, epoch = 0, np.inf, 0
     if resume is not None:
         memory = load_checkpoint(resume, name)
         number = int(memory["round"])
         state.restore(memory)
+        epoch = state.epoch
         book.reprice(state)
         book.restore(memory)
         relative = book.rows[-1]["relative_gap"] if book.rows else np.inf
@@ -108,6 +129,9 @@ def solve(
     reason = f"all {rounds} rounds played"
     while number < rounds:
         round = state.meet(number)
+        if state.epoch != epoch:
+            epoch = state.epoch
+            book.reprice(state)
         if number in budgets:
             state.rebudget(budgets[number], round)
             book.reprice(state)
@@ -132,7 +156,7 @@ def solve(
                     f"the gap is {relative:.1e} times that at the start in round {number}: {_advice(state)}",
                 )
                 break
-            waiting = any(later >= number for later in budgets)
+            waiting = any(later >= number for later in budgets) or state.last_event >= number
             if target is not None and abs(relative) <= target and not waiting:
                 status, reason = "converged", f"the target gap {target:g} was reached in round {number}"
                 break
@@ -148,7 +172,8 @@ def solve(
         keep()
     if status != "diverged" and (not book.rows or book.rows[-1]["round"] != number):
         book.write(state, number)
-    return Run(
+    kind = Run if isinstance(state, State) else _hostile_run(state)
+    return kind(
         problem=problem, network=network, method=method, seed=seed, status=status, reason=reason, rounds=number,
         target=target, budget=None if state.market is None else state.budget * state.market.grid.unit,
         asked=_asked(problem, budgets, number),
@@ -158,6 +183,15 @@ def solve(
         link_bits=state.link_bits(), bit_parts=state.bit_parts(), tallies=state.tallies(),
         steps=state.steps, worst=book.auditor.worst, market=state.market,
         seconds=time.perf_counter() - began, start_seconds=start_seconds,
+    )  # fmt: skip
+
+
+def _hostile_run(state: HostileState) -> Callable[..., Run]:
+    """With what happened, and what is still in flight."""
+    unit = 0.0 if state.market is None else state.market.grid.unit
+    return partial(
+        HostileRun, faults=state.faults, events=tuple(state.happened), present=state.members.alive.copy(),
+        in_flight=state.in_flight * unit, trouble=tuple(state.trouble), packets=state.mail.packets, lost=state.mail.lost,
     )  # fmt: skip
 
 
@@ -207,7 +241,7 @@ def _check_budgets(budgets: Mapping[int, float] | None, state: State, rounds: in
     return dict(budgets)
 
 
-def _advice(state: State) -> str:
+def _advice(state: Any) -> str:
     steps = state.steps
     if steps.cpu_limit is not None and steps.step >= steps.cpu_limit:
         return f"step {steps.step:g} is past its limit {steps.cpu_limit:.4g}; lower it or use step='auto'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +19,7 @@ from equipoise.train.audit import Auditor
 from equipoise.train.average import Averaging
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Channel, Tally
 from equipoise.train.costs.curve import OTHER
+from equipoise.train.coupling import CouplingLink
 from equipoise.train.learn import Learning
 from equipoise.train.links import LinkBits, Links, Round
 from equipoise.train.method import Method
@@ -37,6 +39,8 @@ from equipoise.train.trade import ELASTICITY_BITS, Trading
 class State:
     """Both halves of a run, ready for its next round."""
 
+    epoch, last_event = 0, -1  # on a network where nothing happens
+
     def __init__(
         self,
         problem: Problem,
@@ -47,9 +51,11 @@ class State:
         start: str | ArrayLike = "zeros",
         budgets: Mapping[int, float] | None = None,
         batch: ArrayLike | None = None,
+        delay: int = 0,
     ) -> None:
         self.network, self.method = network, method
         nodes = problem.sized(network.n)
+        self.coupling = CouplingLink.of(problem, method, batch)
         self.market = problem.market(nodes, max(map(abs, (budgets or {}).values()), default=0.0))
         self.links = Links(network)
         self.links.round(0)
@@ -68,15 +74,19 @@ class State:
                     self.market, method, self.steps.inertia, 2 * pairs, slots, self.links.per_link
                 )
             else:
-                self.allocation = Allocation(self.market, method, self.steps.step, pairs, slots)
+                self.allocation = Allocation(self.market, method, self.steps.step, pairs, slots, delay)
             self.budget = self.market.budget
             if method.limits_boxes:
                 _warn_of_locked_links(self.market, network)
         if problem.model is not None and self.steps.alpha is not None:
-            first = _first_models(problem.model, start, seed)
+            first = first_models(problem.model, start, seed)
             half = Averaging if method.by_meetings else Learning
+            if self.coupling is not None and self.shares is not None:  # batches follow shares
+                batch = self.coupling.first(self.shares)
             sampler = Sampler(problem.model, batch, seed)
             self.learning = half(sampler, method, self.steps, slots=slots, start=first)
+            if self.coupling is not None:
+                self.coupling.after(sampler)
             if (
                 method.by_meetings and smoothness is not None
             ):  # the largest first gradient: the scale of messages about models that begin at 0
@@ -106,11 +116,15 @@ class State:
     def advance(self, round: Round, number: int) -> str | None:
         """One round of both halves; the name of what diverged, or None."""
         allocation, learning = self.allocation, self.learning
+        if self.coupling is not None and learning is not None and self.shares is not None:
+            self.coupling.before(self.shares, learning.sampler, number)
         shares_fine, models_fine = side_by_side(
             lambda: allocation is None or allocation.advance(round, number),
             lambda: learning is None or learning.advance(round, number),
             worth=0 if allocation is None or learning is None else self.network.n,
         )
+        if self.coupling is not None and learning is not None:
+            self.coupling.after(learning.sampler)
         return None if shares_fine and models_fine else "models" if shares_fine else "shares"
 
     @property
@@ -213,6 +227,15 @@ class State:
             bits = bits + self.allocation.amount_bits[: len(senders)]
         return LinkBits(senders, receivers, bits)
 
+    def meters(self) -> dict[str, float]:
+        """Columns of history that runs with mini-batches have: samples drawn, and CPU-seconds where shares buy them."""
+        read: dict[str, float] = {}
+        if self.learning is not None and not self.learning.sampler.exact:
+            read["samples"] = float(self.learning.sampler.samples)
+        if self.coupling is not None:
+            read["cpu_seconds"] = self.coupling.cpu_seconds
+        return read
+
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
         parts: dict[str, dict[str, AnyArray]] = {"links": dict(self.links.memory()), "overhead": self.overhead.memory()}
@@ -222,21 +245,25 @@ class State:
         if self.learning is not None:
             parts["model"] = self.learning.memory()
             parts["sampler"] = dict(self.learning.sampler.memory())
+        if self.coupling is not None:
+            parts["coupling"] = self.coupling.memory()
         return {f"{part}/{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         """Take up a checkpoint."""
-        self.links.restore(_part(memory, "links"))
-        self.overhead.restore(_part(memory, "overhead"))
+        self.links.restore(part_of(memory, "links"))
+        self.overhead.restore(part_of(memory, "overhead"))
         if self.allocation is not None:
-            self.allocation.restore(_part(memory, "cpu"))
+            self.allocation.restore(part_of(memory, "cpu"))
             self.budget = int(memory["budget/units"])
         if self.learning is not None:
-            self.learning.restore(_part(memory, "model"))
-            self.learning.sampler.restore(_part(memory, "sampler"))
+            self.learning.restore(part_of(memory, "model"))
+            self.learning.sampler.restore(part_of(memory, "sampler"))
+        if self.coupling is not None:
+            self.coupling.restore(part_of(memory, "coupling"))
 
 
-def _part(memory: dict[str, AnyArray], part: str) -> dict[str, AnyArray]:
+def part_of(memory: dict[str, AnyArray], part: str) -> dict[str, AnyArray]:
     return {name.removeprefix(part + "/"): array for name, array in memory.items() if name.startswith(part + "/")}
 
 
@@ -260,7 +287,7 @@ def _warn_of_locked_links(market: Market, network: Network) -> None:
         )
 
 
-def _first_models(model: Model, start: str | ArrayLike, seed: int) -> Floats:
+def first_models(model: Model, start: str | ArrayLike, seed: int) -> Floats:
     """y(0): zeros, or random by seed, or what the user gives (one row for all, or one per node)."""
     if isinstance(start, str):
         if start == "zeros":
@@ -276,11 +303,18 @@ def _first_models(model: Model, start: str | ArrayLike, seed: int) -> Floats:
     return np.broadcast_to(given, (model.nodes, model.size)).copy()
 
 
-def fingerprint(problem: Problem, state: State, seed: int, budgets: Mapping[int, float]) -> str:
+def fingerprint(problem: Problem, state: Any, seed: int, budgets: Mapping[int, float], faults: object = None) -> str:
     """A short name of all that determines a run, so that a checkpoint is not taken up by another one."""
-    graph, market = state.network.topology(0), state.market
-    parts: list[object] = [state.network.n, state.network.description, state.method, seed, sorted(budgets.items())]
-    arrays = [graph.tails, graph.heads, graph.weights]
+    graph, market = state.network.arcs(0), state.market
+    parts: list[object] = [
+        state.network.n,
+        state.network.description,
+        state.method,
+        seed,
+        sorted(budgets.items()),
+        faults,
+    ]
+    arrays = [graph.senders, graph.receivers, graph.weights]
     if market is not None:
         parts.append(problem.budget)
         arrays += [market.lo, market.hi, market.curvature, market.cost.derivative(market.grid.floats(market.start()))]

@@ -2,7 +2,8 @@
 
 from equipoise.train.costs.check import check_cost
 from equipoise.train.costs.cost import Cost
+from equipoise.train.costs.coupled import Coupled
 from equipoise.train.costs.latency import Latency
 from equipoise.train.costs.quadratic import Quadratic
 
-__all__ = ["Cost", "Latency", "Quadratic", "check_cost"]
+__all__ = ["Cost", "Coupled", "Latency", "Quadratic", "check_cost"]

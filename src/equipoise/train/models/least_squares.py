@@ -8,9 +8,9 @@ import numpy as np
 
 from equipoise.compiled import kernel
 from equipoise.errors import InputError
-from equipoise.train.arrays import Floats
+from equipoise.train.arrays import Floats, Ints
 from equipoise.train.models.model import Model
-from equipoise.train.models.shards import Shard, read_shards
+from equipoise.train.models.shards import Shard, read_shards, variance
 
 
 @kernel
@@ -40,7 +40,7 @@ class LeastSquares(Model):
         data = read_shards(shards)
         self.nodes, self.size, self.reg = data.nodes, data.features, float(reg)
         self.convexity = self.reg
-        self._data = data
+        self._data, self.sizes = data, data.sizes
         N, n = data.samples, data.nodes
         self.hessian = np.stack([X.T @ X / N for X in data.X]) + (reg / n) * np.eye(self.size)
         self.slope = np.stack([X.T @ t / N for X, t in zip(data.X, data.y, strict=True)])
@@ -56,6 +56,16 @@ class LeastSquares(Model):
         out = np.empty((self.nodes, self.size))
         gradients(self.hessian, self.slope, Y, out)
         return out
+
+    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
+        gradients, spread = np.empty((self.nodes, self.size)), np.empty(self.nodes)
+        for node, (picked, y) in enumerate(zip(rows, Y, strict=True)):
+            X, answers = self._data.X[node][picked], self._data.y[node][picked]
+            miss = X @ y - answers
+            mean = miss @ X / len(miss)
+            spread[node] = variance(float(miss**2 @ (X**2).sum(axis=1)), mean, len(miss))
+            gradients[node] = len(self._data.y[node]) / self._data.samples * mean + self.reg / self.nodes * y
+        return gradients, spread
 
     def total(self, y: Floats) -> tuple[float, Floats]:
         H, s = self.hessian.sum(axis=0), self.slope.sum(axis=0)
@@ -74,9 +84,13 @@ class LeastSquares(Model):
 
     def optimum(self) -> Floats | None:
         """By QR on the pooled rows, not from the sums the rounds use."""
-        N = self._data.samples
-        rows, answers = np.concatenate(self._data.X), np.concatenate(self._data.y).astype(np.float64)
+        return self.optimum_of(np.arange(self.nodes))
+
+    def optimum_of(self, nodes: Ints) -> Floats:
+        """The same for some nodes only, each with its part of the ridge."""
+        N, X, y = self._data.samples, self._data.X, self._data.y
+        rows, answers = np.concatenate([X[i] for i in nodes]), np.concatenate([y[i] for i in nodes]).astype(np.float64)
         if self.reg:
-            rows = np.concatenate([rows, np.sqrt(self.reg * N) * np.eye(self.size)])
+            rows = np.concatenate([rows, np.sqrt(self.reg * N * len(nodes) / self.nodes) * np.eye(self.size)])
             answers = np.concatenate([answers, np.zeros(self.size)])
         return np.asarray(np.linalg.lstsq(rows, answers, rcond=None)[0])

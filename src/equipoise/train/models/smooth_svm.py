@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.models.model import Model
-from equipoise.train.models.shards import Shard, largest_eigenvalue, read_shards
+from equipoise.train.models.shards import Shard, largest_eigenvalue, read_shards, variance
 
 
 class SmoothSVM(Model):
@@ -31,6 +31,7 @@ class SmoothSVM(Model):
                 )
         self.nodes, self.size = data.nodes, data.features + 1
         self.mu, self.reg = float(mu), float(reg)
+        self.sizes = data.sizes
         self._data, self._labels = data, [y.astype(np.float64) for y in data.y]
 
     def _margins(self, node: int, y: Floats) -> Floats:
@@ -45,6 +46,18 @@ class SmoothSVM(Model):
         pull = -self._labels[node] * _sigmoid(self._margins(node, y)) / self._data.samples
         w = self._data.X[node].T @ pull + self.reg / self.nodes * y[:-1]
         return np.append(w, -pull.sum())
+
+    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
+        gradients, spread = np.empty((self.nodes, self.size)), np.empty(self.nodes)
+        for node, (picked, y) in enumerate(zip(rows, Y, strict=True)):
+            X, labels = self._data.X[node][picked], self._labels[node][picked]
+            pull = -labels * _sigmoid(self.mu * (1.0 - labels * (X @ y[:-1] - y[-1])))
+            mean = np.append(pull @ X, -pull.sum()) / len(labels)
+            squares = pull**2 @ ((X**2).sum(axis=1) + 1.0)  # |pull [x -1]|^2, summed
+            spread[node] = variance(float(squares), mean, len(labels))
+            gradients[node] = len(self._labels[node]) / self._data.samples * mean
+            gradients[node, :-1] += self.reg / self.nodes * y[:-1]
+        return gradients, spread
 
     def smoothness(self) -> Floats:
         top = np.array([largest_eigenvalue(X, intercept=True) for X in self._data.X])

@@ -1,0 +1,138 @@
+"""Unequal centres to train on: speeds, shards and noise drawn by seed, and what their boxes and budget are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from equipoise.data import Dataset, digits
+from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.costs.coupled import Coupled
+from equipoise.train.models.model import Model
+from equipoise.train.models.shards import Shard
+from equipoise.train.truth import optimal_model
+
+CENTRES = 20
+SPEED_SPREAD = 0.5  # sd of the log of speeds; their median is one sample per CPU and second
+CONCENTRATION = 1.0  # of the Dirichlet draw of shard sizes
+SMALLEST = 4  # samples of a shard
+TAU = 1.0  # seconds of a round
+CPUS = 5.0  # a centre, in the mean: about as many samples a round, so that the noise of gradients rules
+# Noise of centre i, by its z_i of mean 0 and sd 1: labels replaced at random with a chance of 0.01 e^(2 z), at most 0.9, and
+# images blurred by noise that varies as images do (their covariance) with 0.8 e^(1.2 z) times their sd, at most 8.
+WRONG, WRONG_SPREAD, MOST_WRONG = 0.01, 2.0, 0.9
+BLUR, BLUR_SPREAD, MOST_BLUR = 0.8, 1.2, 8.0
+
+ORDERS = 20  # of a shard: nets estimate its variance from two halves, whichever they are
+DESCENT = 30  # steps of L-BFGS that a net's reference takes: to the end it would learn its shards by heart
+
+Factory = Callable[[list[Shard], int], Model]  # a model from shards and the number of classes
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """n centres with their shards, speeds (samples per CPU and second), boxes (CPUs) and a budget (CPUs)."""
+
+    seed: int
+    model: Model
+    start: Floats  # first parameters, of every centre
+    speed: Floats
+    lo: Floats
+    hi: Floats
+    budget: float
+    X_test: Floats
+    y_test: AnyArray
+    tau: float = TAU
+
+    @property
+    def sizes(self) -> Ints:
+        assert self.model.sizes is not None
+        return self.model.sizes
+
+    def cost(self, sigma: Floats | None = None) -> Coupled:
+        """Noise is all that CPU costs here; sigma where it is known."""
+        return Coupled(self.speed, sizes=self.sizes, lo=self.lo, hi=self.hi, tau=self.tau, sigma=sigma)
+
+    def sigma_at(self, models: Floats) -> Floats:
+        """sigma_i from whole shards, at one model or at each centre's own."""
+        rows = np.ascontiguousarray(np.broadcast_to(models, (self.model.nodes, self.model.size)))
+        rng = np.random.default_rng(0)
+        orders = [[rng.permutation(size) for size in self.sizes] for _ in range(1 if self.model.convex else ORDERS)]
+        return np.sqrt(np.mean([self.model.sampled(rows, order)[1] for order in orders], axis=0))
+
+    @cached_property
+    def reference(self) -> Floats:
+        """The centralised optimum, or for a model that is not convex where a long descent from the start leads."""
+        if not self.model.convex:
+            return _descended(self.model, self.start)
+        found = optimal_model(self.model).parameters
+        self.model.optimum = lambda: found  # type: ignore[method-assign]  # every run of the instance asks for it
+        return found
+
+    @cached_property
+    def sigma(self) -> Floats:
+        """Of whole shards at the reference."""
+        return self.sigma_at(self.reference)
+
+    @property
+    def spread(self) -> float:
+        """sd of log sigma_i."""
+        return float(np.log(self.sigma).std())
+
+    def noise(self, shares: Floats) -> float:
+        """Variance of the summed gradient with these shares, at the reference: sum of p^2 sigma^2 (1/B - 1/N)."""
+        batch = self.cost(self.sigma).batches(shares)
+        p = self.sizes / self.sizes.sum()
+        return float((p**2 * self.sigma**2 * (1.0 / batch - 1.0 / self.sizes)).sum())
+
+
+def draw(
+    factory: Factory,
+    seed: int,
+    *,
+    equal: bool = False,
+    n: int = CENTRES,
+    cpus: float = CPUS,
+    data: Dataset | None = None,
+) -> Instance:
+    """The instance of this seed; `equal` leaves out the noise that tells centres apart."""
+    data = digits(seed) if data is None else data
+    rng = np.random.default_rng([seed, 29])
+    speed = np.exp(SPEED_SPREAD * rng.standard_normal(n))
+    sizes = _sizes(rng.dirichlet(np.full(n, CONCENTRATION)), len(data.y))
+    z = rng.standard_normal(n)
+    z = (z - z.mean()) / z.std()
+    wrong = np.zeros(n) if equal else np.minimum(WRONG * np.exp(WRONG_SPREAD * z), MOST_WRONG)
+    blur = np.zeros(n) if equal else np.minimum(BLUR * np.exp(BLUR_SPREAD * z), MOST_BLUR)
+    centre = data.X.mean(axis=0)
+    values, vectors = np.linalg.eigh(np.cov(data.X.T))
+    shape = vectors * np.sqrt(np.maximum(values, 0.0))
+    shards: list[Shard] = []
+    for i, rows in enumerate(np.split(rng.permutation(len(data.y)), np.cumsum(sizes)[:-1])):
+        X = data.X[rows] - centre + blur[i] * rng.standard_normal((len(rows), len(centre))) @ shape.T
+        anew = rng.random(len(rows)) < wrong[i]
+        shards.append((X, np.where(anew, rng.integers(0, data.classes, len(rows)), data.y[rows])))
+    model = factory(shards, data.classes)
+    first = getattr(model, "start", None)
+    start = np.zeros(model.size) if first is None else np.asarray(first(seed) if callable(first) else first)
+    hi = sizes / (TAU * speed)
+    return Instance(seed, model, start, speed, 1.0 / (TAU * speed), hi, cpus * n, data.X_test - centre, data.y_test)
+
+
+def _sizes(parts: Floats, samples: int) -> Ints:
+    """Whole shards in these parts, none smaller than SMALLEST."""
+    sizes = np.maximum(np.floor(parts * samples).astype(np.int64), SMALLEST)
+    for _ in range(abs(samples - int(sizes.sum()))):
+        sizes[sizes.argmax()] += 1 if sizes.sum() < samples else -1
+    return sizes
+
+
+def _descended(model: Model, start: Floats) -> Floats:
+    """Full gradients of the pooled loss."""
+    from scipy.optimize import minimize
+
+    found = minimize(model.total, start, jac=True, method="L-BFGS-B", options={"maxiter": DESCENT})
+    return np.asarray(found.x)

@@ -1,0 +1,227 @@
+"""What coupling saves: CPU-seconds until the centres' models are good, against fixed ways to divide the same CPU.
+
+Every run of a seed has the same shards, network, first models, budget, rule for batches and draws; only the shares differ.
+Steps are chosen for each allocation by itself, from one grid, on seeds from 100 on (`tune`); results are of seeds 0-9.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.errors import unknown_name
+from equipoise.train.arrays import Floats
+from equipoise.train.coupling.instance import Factory, Instance, draw
+from equipoise.train.coupling.play import Pace, Played, play
+from equipoise.train.coupling.rivals import LABELS
+from equipoise.train.models.model import Model
+from equipoise.train.models.shards import Shard
+from equipoise.train.models.softmax import Softmax
+
+ALLOCATIONS = ("coupled", "equal", "data", "finish", "neyman")
+HIDDEN = 32  # units of the net
+TUNING_SEEDS = (100, 101, 102, 103)
+
+Progress = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a model is studied: the target as a part of the reference's accuracy, how long to wait for it, and the pace of
+    each allocation (those of TUNED are what `tune` found)."""
+
+    factory: Factory
+    target: float
+    rounds: int
+    grid: tuple[Pace, ...]
+    paces: dict[str, Pace]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One allocation over all seeds. Reductions are of coupled against it: 1 - ours / theirs, the mean over seeds."""
+
+    allocation: str
+    label: str
+    pace: Pace
+    cpu_seconds: Floats  # to the target, per seed; the whole run's where it was not reached
+    missed: int  # seeds in which it was not
+    saved_against_equal: float  # mean over seeds of 1 - this / equal shares
+    saved_against_equal_error: float  # standard error, paired by seed
+    saved_against_data: float
+    saved_against_data_error: float
+    noise: Floats  # variance of the summed gradient at the reference with the last shares, per seed
+    shares: list[Floats]  # the last, per seed
+    sigma: list[Floats]  # as learnt (coupled) or as it is at the reference, per seed
+    spread: Floats  # sd of log sigma_i at the reference, per seed
+    worst_budget: float  # |sum x - b| over all rounds and seeds
+    worst_box: float
+
+    @property
+    def mean(self) -> float:
+        return float(self.cpu_seconds.mean())
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        return _error(self.cpu_seconds)
+
+
+def softmax(shards: list[Shard], classes: int) -> Model:
+    """Linear, convex."""
+    return Softmax(shards, classes=classes, reg=1e-3)
+
+
+def mlp(shards: list[Shard], classes: int) -> Model:
+    """One hidden layer."""
+    from equipoise.train.deep.nets import mlp as net
+    from equipoise.train.models.torch_model import TorchModel
+
+    return TorchModel(net(np.shape(shards[0][0])[1], classes, HIDDEN), shards, reg=1e-3)
+
+
+GRID = tuple(Pace(descent, fade) for descent in (0.2, 0.4, 0.8) for fade in (None, 300.0, 100.0))
+SETTINGS = {
+    "softmax": Setting(softmax, 0.97, 1200, GRID, {}),
+    "mlp": Setting(mlp, 0.93, 1200, GRID, {}),
+}
+
+
+def study(
+    model: str = "softmax",
+    seeds: Iterable[int] = range(10),
+    equal: bool = False,
+    progress: Progress | None = None,
+    *,
+    allocations: Sequence[str] = ALLOCATIONS,
+    rounds: int | None = None,
+    jobs: int = 1,
+) -> list[Row]:
+    """A row for each allocation; `equal` is the instance whose centres are as noisy as each other. `jobs` processes."""
+    setting, seeds = _setting(model), list(seeds)
+    limit = setting.rounds if rounds is None else rounds
+    paces = {name: setting.paces.get(name, Pace()) for name in allocations}
+    work = [(model, seed, equal, paces, limit) for seed in seeds]
+    found: list[Seed] = []
+    for part in _spread_out(_one_seed, work, jobs):
+        found.append(part)
+        if progress is not None:
+            times = ", ".join(f"{name} {part.times[name]:,.0f}" for name in allocations)
+            progress(f"seed {part.seed}: CPU-seconds to {part.target:.3f}: {times}")
+    return [_row(name, paces[name], found) for name in allocations]
+
+
+def tune(
+    model: str, seeds: Iterable[int] = TUNING_SEEDS, progress: Progress | None = None, *, jobs: int = 1
+) -> dict[str, Pace]:
+    """For each allocation the pace of the grid with the least mean CPU-seconds to the target."""
+    setting, seeds = _setting(model), list(seeds)
+    names = [*ALLOCATIONS, "oracle"]
+    totals = {name: np.zeros(len(setting.grid)) for name in names}
+    work = [(model, seed, False, dict.fromkeys(names, pace), setting.rounds) for pace in setting.grid for seed in seeds]
+    for (_, seed, _, paces, _), part in zip(work, _spread_out(_one_seed, work, jobs), strict=True):
+        at = setting.grid.index(next(iter(paces.values())))
+        for name in names:
+            totals[name][at] += part.times[name] / len(seeds)
+        if progress is not None:
+            times = ", ".join(f"{name} {part.times[name]:,.0f}" for name in names)
+            progress(f"{setting.grid[at]} seed {seed}: {times}")
+    return {name: setting.grid[int(totals[name].argmin())] for name in names}
+
+
+@dataclass(frozen=True, eq=False)
+class Seed:
+    """All allocations on one seed."""
+
+    seed: int
+    target: float
+    spread: float
+    sigma: Floats
+    times: dict[str, float]
+    missed: dict[str, bool]
+    noise: dict[str, float]
+    runs: dict[str, Played]
+
+
+def _one_seed(work: tuple[str, int, bool, dict[str, Pace], int]) -> Seed:
+    model, seed, equal, paces, rounds = work
+    instance = draw(_setting(model).factory, seed, equal=equal)
+    target = target_of(instance, _setting(model).target)
+    runs = {name: _played(instance, name, pace, rounds, target) for name, pace in paces.items()}
+    times = {name: run.seconds_to(target) for name, run in runs.items()}
+    whole = rounds * instance.tau * instance.budget
+    return Seed(
+        seed,
+        target,
+        instance.spread,
+        instance.sigma,
+        {name: min(time, whole) for name, time in times.items()},
+        {name: math.isinf(time) for name, time in times.items()},
+        {name: instance.noise(run.shares) for name, run in runs.items()},
+        runs,
+    )
+
+
+def target_of(instance: Instance, part: float) -> float:
+    """This part of the accuracy that the reference, trained centrally on all shards, has on held-out data."""
+    return part * (instance.model.accuracy(instance.reference, instance.X_test, instance.y_test) or 0.0)
+
+
+def _played(instance: Instance, name: str, pace: Pace, rounds: int, target: float) -> Played:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a pace past its limit may be tried
+        return play(instance, name, pace, rounds, until=target)
+
+
+def _row(name: str, pace: Pace, found: list[Seed]) -> Row:
+    own = np.array([part.times[name] for part in found])
+    saved: dict[str, tuple[float, float]] = {}
+    for rival in ("equal", "data"):
+        if rival in found[0].times:
+            each = 1.0 - own / np.array([part.times[rival] for part in found])
+            saved[rival] = float(each.mean()), _error(each)
+    nothing = (math.nan, math.nan)
+    return Row(
+        name,
+        LABELS[name],
+        pace,
+        own,
+        sum(part.missed[name] for part in found),
+        *saved.get("equal", nothing),
+        *saved.get("data", nothing),
+        np.array([part.noise[name] for part in found]),
+        [part.runs[name].shares for part in found],
+        [part.sigma if (seen := part.runs[name].sigma) is None else seen for part in found],
+        np.array([part.spread for part in found]),
+        max(part.runs[name].worst_budget for part in found),
+        max(part.runs[name].worst_box for part in found),
+    )
+
+
+def _spread_out(
+    task: Callable[[tuple[str, int, bool, dict[str, Pace], int]], Seed],
+    work: list[tuple[str, int, bool, dict[str, Pace], int]],
+    jobs: int,
+) -> Iterable[Seed]:
+    """In this process, or in several; in order either way."""
+    if jobs == 1:
+        yield from map(task, work)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(task, work)
+
+
+def _setting(model: str) -> Setting:
+    if model not in SETTINGS:
+        raise unknown_name("model", model, SETTINGS)
+    return SETTINGS[model]
+
+
+def _error(values: Floats) -> float:
+    """Standard error of a mean."""
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan

@@ -1,0 +1,127 @@
+"""Plain ways to train the same model on the same batches: the loops that gradient tracking is held against.
+
+A rate is the step along the gradient of the mean loss over all data; a centre's own gradient of g_i counts n-fold, so that
+one rate means the same to all. Batches are those of `Sampler`: the same seed, round and node draw the same samples.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import Floats
+from equipoise.train.channel import Channel
+from equipoise.train.links import Links
+from equipoise.train.method import AUTO_STEP, Method
+from equipoise.train.models.torch_model import TorchModel
+from equipoise.train.network import Network
+from equipoise.train.problem import Problem
+from equipoise.train.run import Run
+from equipoise.train.sampler import Sampler
+from equipoise.train.solve import solve
+
+LOCAL_STEPS = 5
+FLOAT32 = 32  # bits of a parameter as a server sends it
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long, with how many samples a centre and round, how fast, and when the rate has halved (never: None)."""
+
+    rounds: int
+    batch: int
+    rate: float
+    fade: float | None = None
+    seed: int = 0
+
+    def rate_at(self, number: int) -> float:
+        return self.rate if self.fade is None else self.rate / (1.0 + number / self.fade)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Every centre's model at the end, what was sent for it, and the run where there was one."""
+
+    models: Floats
+    bits: int
+    seconds: float
+    run: Run | None = None
+
+
+def tracking(model: TorchModel, network: Network, plan: Plan, method: Method | None = None) -> Outcome:
+    """Ours: gradient tracking over quantised messages, by `solve`. Two numbers a parameter and round: model and tracker."""
+    method = Method() if method is None else method
+    step = AUTO_STEP / method.sector if method.step == "auto" else method.step
+    chosen = Method(
+        quantizer=method.quantizer, step=step, alpha=plan.rate * model.nodes / step, fade=plan.fade, name=method.name
+    )
+    run = solve(
+        Problem(model=model), network, chosen, rounds=plan.rounds, every=plan.rounds, seed=plan.seed, batch=plan.batch,
+        start=model.start(plan.seed),
+    )  # fmt: skip
+    assert run.models is not None
+    return Outcome(run.models, run.bits, run.seconds, run)
+
+
+def centralised(model: TorchModel, network: Network, plan: Plan) -> Outcome:
+    """y <- y - rate sum_i g_i(y): one machine that has all data. What the others are to reach; it sends nothing."""
+    began, sampler, y = time.perf_counter(), Sampler(model, plan.batch, plan.seed), model.start(plan.seed)
+    for number in range(plan.rounds):
+        y = y - plan.rate_at(number) * sampler.at(np.broadcast_to(y, (model.nodes, model.size)), number).sum(axis=0)
+    return Outcome(np.tile(y, (model.nodes, 1)), 0, time.perf_counter() - began)
+
+
+def decentralised(model: TorchModel, network: Network, plan: Plan, method: Method | None = None) -> Outcome:
+    """y_i <- sum_j w_ij y_j - rate n g_i(y_i), models told by the same codes; no trackers, so half the bits of ours.
+
+    Bad at shards that differ: where the sum of gradients is zero, each centre's own is not.
+    """
+    began, method = time.perf_counter(), Method() if method is None else method
+    links, sampler = Links(network), Sampler(model, plan.batch, plan.seed)
+    links.round(0)
+    channel = Channel(method.quantizer, width=model.size, parts=1, slots=links.slots)
+    Y, mixing = np.tile(model.start(plan.seed), (model.nodes, 1)), 1.0 / method.sector
+    for number in range(plan.rounds):
+        gradients = sampler.at(Y, number)
+        round = links.round(number)
+        channel.grow(links.slots)
+        channel.exchange(Y, round, number)
+        near, weights, said = round.neighbours, round.entry_weights(method.model_weights), channel.heard
+        for i in range(model.nodes):
+            for e in range(near.first[i], near.first[i + 1]):
+                Y[i] += mixing * weights[e] * (said[near.heard[e]] - said[near.told[e]])
+        Y -= plan.rate_at(number) * model.nodes * gradients
+    sent = channel.bits_sent[: links.slots]
+    bits = int(sent.sum()) if links.per_link else int((sent * network.topology(0).degree).sum())
+    return Outcome(Y, bits, time.perf_counter() - began)
+
+
+def local_averaging(model: TorchModel, network: Network, plan: Plan) -> Outcome:
+    """Every centre takes 5 steps of its own, then a server averages all models exactly (FedAvg): no links, float32 up and
+    down. Bad at shards that differ: in between, models drift to their own optima."""
+    began, sampler = time.perf_counter(), Sampler(model, plan.batch, plan.seed)
+    Y, bits = np.tile(model.start(plan.seed), (model.nodes, 1)), 0
+    for number in range(plan.rounds):
+        Y = Y - plan.rate_at(number) * model.nodes * sampler.at(Y, number)
+        if (number + 1) % LOCAL_STEPS == 0 or number + 1 == plan.rounds:
+            Y[:] = Y.mean(axis=0)
+            bits += 2 * FLOAT32 * Y.size
+    return Outcome(Y, bits, time.perf_counter() - began)
+
+
+WAYS: dict[str, Callable[[TorchModel, Network, Plan], Outcome]] = {
+    "tracking": tracking,
+    "decentralised": decentralised,
+    "local": local_averaging,
+    "centralised": centralised,
+}
+
+
+def way(name: str) -> Callable[[TorchModel, Network, Plan], Outcome]:
+    if name not in WAYS:
+        raise InputError(f"no way to train {name!r}: it is one of {', '.join(WAYS)}")
+    return WAYS[name]

@@ -1,0 +1,141 @@
+"""The book of a run on a hostile network: everything is held against what the survivors could reach."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.audit import Auditor, disagreement, kkt_violation
+from equipoise.train.book import NOTABLE, ROUNDING, SHARES_KEPT_UP_TO, Book, _least_notable
+from equipoise.train.grid import exact_sum
+from equipoise.train.hostile.state import HostileState
+from equipoise.train.hostile.traffic import Traffic
+from equipoise.train.models.subset import Subset
+from equipoise.train.problem import Problem
+from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
+
+
+class HostileBook(Book):
+    """Rows of history against the survivors' optimum, and an audit of shares + in flight in every round."""
+
+    def __init__(self, problem: Problem, state: HostileState) -> None:
+        market = state.market
+        self.auditor = Auditor(
+            problem.cost, problem.model, None if market is None else market.lo, None if market is None else market.hi
+        )
+        self.cpu_optimum: CpuOptimum | None = None
+        self.model_optimum: ModelOptimum | None = None
+        self.survivors: Subset | None = None
+        self.first: dict[str, float] = {}
+        self.best, self.best_round = math.inf, 0
+        self.rows: list[dict[str, float]] = []
+        self.shares: list[Floats] = []
+        self.reprice(state)
+
+    def reprice(self, state: HostileState) -> None:  # type: ignore[override]
+        """Solve both halves centrally for those who are there; from now on gaps are relative to the gap here."""
+        self.best = math.inf
+        if state.market is not None:
+            market, grid = state.market, state.market.grid
+            there = state.members.known
+            lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
+            hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
+            pinned = _pins(lo, hi)
+            lo, hi = np.where(there, lo, pinned), np.where(there, hi, pinned)
+            units = min(state.budget, exact_sum(market.high[there]))  # boxes that are too small end up full
+            self.cpu_optimum = optimal_shares(market.cost, units * grid.unit + float(pinned[~there].sum()), lo, hi)
+            start = self.auditor.cpu_gap(self._priced(state), self.cpu_optimum)
+            self.first["cpu"] = max(start, _least_notable(market, self.cpu_optimum))
+        if state.learning is not None and state.learning.model.convex:
+            chosen = np.flatnonzero(state.members.known)
+            self.survivors = Subset(state.learning.model, chosen)
+            self.model_optimum = optimal_model(self.survivors)
+            start = self._model_gap(state)
+            self.first["model"] = max(start, ROUNDING * abs(self.model_optimum.loss), 1e-300)
+
+    def watch(self, state: HostileState, traffic: Traffic | None = None) -> None:  # type: ignore[override]
+        """Every round: shares + in flight against the budget, shares alone, and the boxes."""
+        worst = self.auditor.worst
+        if traffic is not None:
+            worst.rounds += 1
+            worst.links = state.mail.packets
+        if state.allocation is None or state.market is None:
+            return
+        market, ledger, members = state.market, state.allocation, state.members
+        unit, total = market.grid.unit, exact_sum(ledger.shares[members.alive])
+        worst.budget = max(worst.budget, abs(total + state.in_flight - state.budget) * unit)
+        worst.over = max(worst.over, (total - state.budget) * unit, -float(ledger.escrow.min()) * unit)
+        boxed = members.alive & ~ledger.collecting
+        x = market.grid.floats(ledger.shares[boxed])
+        outside = np.maximum(market.lo[boxed] - x, x - market.hi[boxed])
+        worst.box = max(worst.box, float(outside.max(initial=0.0)))
+
+    def write(self, state: HostileState, number: int) -> float:  # type: ignore[override]
+        """One row of history; returns the relative gap."""
+        row: dict[str, float] = {"round": float(number), "centres": float(state.members.alive.sum())}
+        gaps: dict[str, float] = {}
+        market, x = state.market, state.shares
+        if market is not None and x is not None and self.cpu_optimum is not None:
+            gaps["cpu"] = self.auditor.cpu_gap(self._priced(state), self.cpu_optimum)
+            unit = market.grid.unit
+            row |= {
+                "cpu_gap": gaps["cpu"],
+                "kkt": survivors_kkt(state, x),
+                "budget": state.budget * unit,
+                "in_flight": state.in_flight * unit,
+                "budget_residual": float(np.sum(x)) + state.in_flight * unit - state.budget * unit,
+            }
+            if len(x) <= SHARES_KEPT_UP_TO:
+                self.shares.append(x)
+        if state.learning is not None and self.model_optimum is not None:
+            gaps["model"] = self._model_gap(state)
+            known, learning = state.members.known, state.learning
+            Y = learning.models[state.members.alive]
+            self.auditor.worst.model = max(self.auditor.worst.model, float(np.linalg.norm(Y, axis=1).max()))
+            gradients = np.where(known[:, None], learning.sampler.again(learning.models), 0.0)
+            gradients[known & ~state.steady] = learning.gradient[known & ~state.steady]
+            trackers = np.vstack([np.where(known[:, None], learning.trackers, 0.0), state.tracker_in_flight()])
+            row |= {
+                "model_gap": gaps["model"],
+                "consensus": disagreement(Y, self.auditor.worst.model),
+                "tracker": self.auditor.tracker_error(gradients, trackers),
+            }
+        relative = max(gap / self.first[half] for half, gap in gaps.items())
+        row |= {"gap": sum(gaps.values()), "relative_gap": relative, "bits": float(sum(state.bit_parts().values()))}
+        self.rows.append(row)
+        if abs(relative) < NOTABLE * self.best:
+            self.best, self.best_round = abs(relative), number
+        return relative
+
+    def _priced(self, state: HostileState) -> Floats:
+        """Shares where they count, and elsewhere the value at which the optimum is pinned as well."""
+        assert state.market is not None and state.shares is not None and state.allocation is not None
+        market, grid = state.market, state.market.grid
+        counts = state.members.known & state.members.alive & ~state.allocation.collecting
+        lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
+        hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
+        return np.where(counts, state.shares, _pins(lo, hi))
+
+    def _model_gap(self, state: HostileState) -> float:
+        assert self.survivors is not None and self.model_optimum is not None and state.learning is not None
+        both = state.members.alive & state.members.known
+        return float(self.auditor.gaps_of(self.survivors, state.learning.models[both], self.model_optimum).max())
+
+
+def survivors_kkt(state: HostileState, x: Floats) -> float:
+    """How far the prices of those who are there differ where they could still act on it."""
+    assert state.market is not None and state.allocation is not None
+    market = state.market
+    counts = state.members.alive & ~state.allocation.collecting
+    inside = np.where(counts, x, _pins(market.lo, market.hi))
+    with np.errstate(all="ignore"):
+        prices = market.cost.derivative(inside)
+    parts: list[AnyArray] = [array[counts] for array in (x, prices, market.curvature, market.lo, market.hi)]
+    return kkt_violation(*parts) if counts.any() else 0.0
+
+
+def _pins(lo: Floats, hi: Floats) -> Floats:
+    """A value inside each box, for those who are not there."""
+    return np.where(np.isfinite(lo), lo, np.where(np.isfinite(hi), hi, 0.0))

@@ -1,0 +1,169 @@
+"""What can go wrong on a network, as a user states it: losses, delays, and events at given rounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from equipoise.errors import InputError
+
+LONGEST_DELAY = 60  # rounds
+NOTICE = 5  # rounds of silence after which neighbours take a centre, or a link, for gone
+Kind = Literal["crash", "leave", "join", "split", "heal", "noticed", "cut"]
+When = Mapping[int, int] | Iterable[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Gilbert-Elliott losses: a link is good or bad; it turns bad with probability `enter` a round and good again with
+    `leave`. Packets are lost with probability `bad` while it is bad and `good` while it is good."""
+
+    enter: float
+    leave: float
+    bad: float = 1.0
+    good: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("enter", "leave", "bad", "good"):
+            _probability(f"Bursts {name}", getattr(self, name))
+        if self.enter > 0 and self.leave == 0:
+            raise InputError("Bursts leave is 0: a link that turns bad stays so for ever; give a leave > 0")
+
+    @property
+    def mean(self) -> float:
+        """Packets lost in the long run."""
+        share_bad = self.enter / (self.enter + self.leave) if self.enter else 0.0
+        return share_bad * self.bad + (1.0 - share_bad) * self.good
+
+
+@dataclass(frozen=True)
+class Partition:
+    """No packet passes between these centres and the others in rounds begin..end-1."""
+
+    nodes: frozenset[int]
+    begin: int
+    end: int | None = None  # None: it never heals
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", frozenset(int(node) for node in self.nodes))
+        if not self.nodes:
+            raise InputError("a partition names no centre: give those of one side")
+        _round("partition", self.begin)
+        if self.end is not None and not (isinstance(self.end, numbers.Integral) and self.end > self.begin):
+            raise InputError(f"a partition from round {self.begin} must heal later, not at round {self.end!r}")
+
+
+@dataclass(frozen=True)
+class Faults:
+    """A hostile network. Draws are keyed by (seed, round, link): every engine sees the same losses and delays.
+
+    loss       probability that a packet is lost, for each direction by itself; or Bursts(...)
+    delay      rounds a packet takes: 0 to `delay`, drawn for each; with jitter=False exactly `delay`
+    crash      centres that die: {node: round} or pairs (node, round); neighbours notice after `notice` rounds of silence
+    leave      centres that go in order, handing over what they hold
+    join       centres that are absent until this round (or come back after a crash)
+    straggle   {node: k}: this centre acts in every k-th round only
+    partition  Partition(nodes, begin, end): the network splits in two, and heals
+    """
+
+    loss: float | Bursts = 0.0
+    delay: int = 0
+    jitter: bool = True
+    crash: When = ()
+    leave: When = ()
+    join: When = ()
+    straggle: Mapping[int, int] = field(default_factory=dict)
+    partition: Iterable[Partition] | Partition = ()
+    notice: int = NOTICE
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, Bursts):
+            _probability("loss", self.loss)
+            if self.loss == 1:
+                raise InputError("loss 1 loses every packet: nothing could be agreed on; give less")
+        if not isinstance(self.delay, numbers.Integral) or not 0 <= self.delay <= LONGEST_DELAY:
+            raise InputError(f"delay must be a whole number of rounds from 0 to {LONGEST_DELAY}, not {self.delay!r}")
+        if not isinstance(self.notice, numbers.Integral) or self.notice < 0:
+            raise InputError(f"notice must be a whole number of rounds, 0 or more, not {self.notice!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, numbers.Integral) or self.seed < 0:
+            raise InputError(f"seed={self.seed!r}: must be a whole number, 0 or more")
+        for name in ("crash", "leave", "join"):
+            object.__setattr__(self, name, _pairs(name, getattr(self, name)))
+        for node, every in dict(self.straggle).items():
+            if not isinstance(every, numbers.Integral) or every < 1:
+                raise InputError(
+                    f"straggle: centre {node} answers every {every!r} rounds: give a whole number, 1 or more"
+                )
+        object.__setattr__(self, "straggle", dict(self.straggle))
+        parts = (self.partition,) if isinstance(self.partition, Partition) else tuple(self.partition)
+        if any(not isinstance(part, Partition) for part in parts):
+            raise InputError(f"partition takes Partition(nodes, begin, end), not {self.partition!r}")
+        parts = tuple(sorted(parts, key=lambda part: part.begin))
+        for one, other in itertools.pairwise(parts):
+            if one.end is None or one.end > other.begin:
+                raise InputError(f"the partitions from rounds {one.begin} and {other.begin} overlap: heal one first")
+        object.__setattr__(self, "partition", parts)
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """In order of rounds."""
+        return self.partition  # type: ignore[return-value]
+
+    @property
+    def deeds(self) -> list[tuple[Kind, int, int]]:
+        """(kind, node, round) of all that centres do."""
+        kinds: tuple[Kind, ...] = ("crash", "leave", "join")
+        return [(kind, node, at) for kind in kinds for node, at in getattr(self, kind)]
+
+    @property
+    def lossless(self) -> bool:
+        """Whether every packet arrives, sooner or later."""
+        lost = self.loss.mean if isinstance(self.loss, Bursts) else self.loss
+        return lost == 0 and not self.partition and not self.crash
+
+    @property
+    def only_delayed(self) -> bool:
+        """Whether the one fault is that every packet takes the same number of rounds."""
+        return self == Faults(delay=self.delay, jitter=False, notice=self.notice, seed=self.seed) and self.delay > 0
+
+    @property
+    def none(self) -> bool:
+        """Whether nothing at all goes wrong."""
+        return self == Faults(jitter=self.jitter, notice=self.notice, seed=self.seed)
+
+
+def _probability(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
+        raise InputError(f"{name} must be a probability from 0 to 1, not {value!r}")
+
+
+def _round(what: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
+        raise InputError(f"{what}: the round must be a whole number, 0 or more, not {value!r}")
+
+
+def _pairs(name: str, given: When) -> tuple[tuple[int, int], ...]:
+    """(node, round), in order of rounds."""
+    try:
+        pairs = [(node, at) for node, at in (given.items() if isinstance(given, Mapping) else given)]
+    except (TypeError, ValueError):
+        raise InputError(f"{name} takes {{node: round}} or pairs (node, round), not {given!r}") from None
+    for node, at in pairs:
+        if isinstance(node, bool) or not isinstance(node, numbers.Integral):
+            raise InputError(f"{name}: centres are whole numbers, counted from 0, not {node!r}")
+        _round(f"{name} of centre {node}", at)
+    return tuple(sorted(((int(node), int(at)) for node, at in pairs), key=lambda pair: (pair[1], pair[0])))
+
+
+def finite_loss(loss: float | Bursts) -> Bursts:
+    """Every loss as bursts: an even one has links that are always good."""
+    return (
+        loss
+        if isinstance(loss, Bursts)
+        else Bursts(enter=0.0, leave=1.0, good=float(loss) if math.isfinite(loss) else 0.0)
+    )

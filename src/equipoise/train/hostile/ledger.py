@@ -1,0 +1,300 @@
+"""The CPU half on a hostile network: whoever has CPU that is worth more elsewhere gives it, one way, and keeps the books.
+
+Every link has two running sums: what its sender has given and what its receiver has credited. The difference is in flight.
+A packet carries the whole sum, so a later one makes up for all that were lost before. Nothing is ever taken, only given:
+shares alone never exceed the budget, and shares + in flight are the budget exactly, in whole grid units.
+
+What arrives at a full node waits there in escrow, priced, until it fits or is given on (docs/train.md, 5).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equipoise.compiled import kernel
+from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.channel import lengthened
+from equipoise.train.costs.cost import second
+from equipoise.train.grid import NO_BOUND, exact_sum, spread
+from equipoise.train.hostile.mail import NEVER, SEQUENCE_BITS, Mail
+from equipoise.train.hostile.post import Post
+from equipoise.train.hostile.traffic import Traffic
+from equipoise.train.limiter import BIGGEST_FLOW
+from equipoise.train.method import Method
+from equipoise.train.problem import Market
+
+SUM_BITS = 64  # a running sum, in every packet
+SCALE_BITS = 16  # degree x curvature, rounded up to an eighth of an octave
+STEP = 0.5  # of the difference in price that a link evens out in a round
+PATIENCE = 0.3  # kappa: how fast the price of a full (empty) node follows what it cannot place (give); 1 oscillates
+FLATTEST = 1e-3  # of a node's largest curvature: the least that counts
+
+
+class Ledger:
+    """Who holds how much CPU, what is on its way, and what a marginal unit is worth where."""
+
+    def __init__(self, market: Market, method: Method, mail: Mail, present: AnyArray) -> None:
+        self.market, self.method, self.mail = market, method, mail
+        nodes = len(market.lo)
+        self.step = STEP / method.sector
+        self.shares = np.zeros(nodes, dtype=np.int64)  # units
+        self.shares[present] = spread(market.budget, market.low[present], market.high[present])
+        self.escrow = np.zeros(nodes, dtype=np.int64)  # units that wait at a node, in nobody's share
+        self.collecting = np.zeros(nodes, dtype=np.bool_)  # has joined, and holds less than its lo as yet
+        self.excess = np.zeros(nodes)  # nu - omega: what a full (empty) node's price is above (below) its cost's
+        self.opening = self.shares.copy()  # balance without any open ledger; replicated, so that it outlives its node
+        self.prices = np.zeros((nodes, 1))
+        self.scale = np.ones(nodes)
+        self.pushed = np.zeros(nodes, dtype=np.int64)  # units given in this round
+        self.sent = np.empty(0, dtype=np.int64)  # per link, by its sender
+        self.got = np.empty(0, dtype=np.int64)  # per link, by its receiver
+        self.seen = np.empty(0, dtype=np.int64)  # of what was sent, when the price was made that the sender holds
+        self.worth = np.empty(0)  # degree x curvature of the sender, as the receiver holds it
+        window = mail.window
+        self.sent_in = np.empty((0, window), dtype=np.int64)  # each as told in the last packets
+        self.got_in = np.empty((0, window), dtype=np.int64)
+        self.worth_in = np.empty((0, window))
+        self.post = Post(method.quantizer, 1, 0, window)
+        self.amount_bits = np.empty(0, dtype=np.int64)
+        self._nothing = np.empty((0, 0))
+
+    KEPT = ("sent", "got", "seen", "worth", "sent_in", "got_in", "worth_in", "amount_bits")
+    OWN = ("shares", "escrow", "collecting", "excess", "opening")
+
+    def grow(self, links: int) -> None:
+        """Room for pairs that have just met."""
+        old = len(self.sent)
+        if links > old:
+            room = links if not old else max(links, 2 * old)
+            for name in self.KEPT:
+                setattr(self, name, lengthened(getattr(self, name), room))
+            self._nothing = np.empty((room, 0))
+            self.post.grow(room)
+
+    def in_flight(self) -> int:
+        """Units on links and in escrow."""
+        return exact_sum(self.sent) - exact_sum(self.got) + exact_sum(self.escrow)
+
+    def give(self, traffic: Traffic, number: int, acting: AnyArray, going: AnyArray, open_: AnyArray) -> bool:
+        """Everybody who acts gives to those who need it more, and says so. False when a number no longer fits the grid."""
+        market, grid = self.market, self.market.grid
+        lo, hi = market.lo, market.hi
+        x = np.clip(grid.floats(self.shares), lo, hi)
+        slope = second(market.cost, x, lo, hi)
+        curvature = np.maximum(slope, FLATTEST * market.curvature)
+        held = grid.floats(self.escrow)
+        held[self.collecting] -= np.where(np.isfinite(lo), lo, 0.0)[self.collecting]
+        prices = market.cost.derivative(x) + self.excess + curvature * held
+        if not np.isfinite(prices[acting]).all():
+            return False
+        self.scale = _told(np.maximum(traffic.degree, 1) * curvature)
+        fine = _give(
+            traffic.first, traffic.receivers, traffic.link, open_, acting, prices, curvature, self.scale, self.post.held,
+            self.worth, self.mail.latest, self.seen, self.step, PATIENCE, grid.unit, market.low, market.high,
+            self.collecting, self.shares, self.escrow, self.excess, self.sent, self.pushed,
+        )  # fmt: skip
+        self.prices[:, 0] = prices - curvature * grid.floats(self.pushed)  # what giving will have done to it
+        _write(
+            traffic.senders, traffic.link, going, number, self.sent, self.got, self.scale, self.sent_in, self.got_in,
+            self.worth_in,
+        )  # fmt: skip
+        self.amount_bits[traffic.link[going]] += SUM_BITS + SCALE_BITS + SEQUENCE_BITS
+        self.post.say(traffic, number, going, self.mail, self.prices, self._nothing)
+        return bool(fine)
+
+    def take(self, owners: Ints, acting: AnyArray) -> None:
+        """After delivery: credit what has arrived, as far as it fits; `owners` names each link's receiver."""
+        self.post.hear(self.mail)
+        _read(self.mail.fresh, self.mail.latest, self.sent_in, self.got_in, self.worth_in, self.seen, self.worth)
+        _credit(self.mail.fresh, self.mail.latest, self.sent_in, owners, self.got, self.escrow)
+        _settle(self.market.low, self.market.high, acting, self.collecting, self.shares, self.escrow)
+
+    def close(self, gone: Ints, heirs: Ints, senders: Ints, receivers: Ints, present: AnyArray) -> int:
+        """Centres are gone: what the survivors' ledgers say they held goes into the escrow of their heirs; units moved.
+
+        A survivor folds (received - sent) of every link with them into its opening balance.
+        """
+        is_gone = np.zeros(len(self.shares), dtype=np.bool_)
+        is_gone[gone] = True
+        used = len(senders)
+        to_gone, from_gone = np.flatnonzero(is_gone[receivers]), np.flatnonzero(is_gone[senders])
+        outer_to = to_gone[present[senders[to_gone]]]
+        outer_from = from_gone[present[receivers[from_gone]]]
+        claim = exact_sum(self.opening[gone]) + int(self.sent[outer_to].sum()) - int(self.got[outer_from].sum())
+        np.subtract.at(self.opening, senders[outer_to], self.sent[outer_to])
+        np.add.at(self.opening, receivers[outer_from], self.got[outer_from])
+        for links in (to_gone, from_gone):
+            for name in ("sent", "got", "seen", "sent_in", "got_in"):
+                getattr(self, name)[:used][links] = 0
+        self.shares[gone] = self.escrow[gone] = self.opening[gone] = 0
+        self.excess[gone], self.collecting[gone] = 0.0, False
+        part, rest = divmod(claim, len(heirs))
+        portions = np.full(len(heirs), part, dtype=np.int64)
+        portions[:rest] += 1
+        self.escrow[heirs] += portions
+        self.opening[heirs] += portions
+        return claim
+
+    def enter(self, nodes: Ints) -> None:
+        """Centres join with nothing; one with lo > 0 collects that first."""
+        self.shares[nodes] = self.escrow[nodes] = self.opening[nodes] = 0
+        self.excess[nodes] = 0.0
+        self.collecting[nodes] = self.market.low[nodes] > 0
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep."""
+        own = {name: getattr(self, name) for name in (*self.OWN, *self.KEPT)}
+        return own | {f"post.{name}": array for name, array in self.post.memory().items()}
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        self.post.restore({k.removeprefix("post."): v for k, v in memory.items() if k.startswith("post.")})
+        for name in (*self.OWN, *self.KEPT):
+            setattr(self, name, memory[name])
+        self._nothing = np.empty((len(self.sent), 0))
+
+
+def _told(scale: Floats) -> Floats:
+    """Rounded up to an eighth of an octave, as it is sent."""
+    return np.asarray(2.0 ** (np.ceil(8.0 * np.log2(scale)) / 8.0))
+
+
+@kernel
+def _give(
+    first: Ints,
+    receivers: Ints,
+    link: Ints,
+    open_: AnyArray,
+    acting: AnyArray,
+    prices: Floats,
+    curvature: Floats,
+    scale: Floats,
+    heard: Floats,
+    worth: Floats,
+    latest: Ints,
+    seen: Ints,
+    step: float,
+    patience: float,
+    unit: float,
+    low: Ints,
+    high: Ints,
+    collecting: AnyArray,
+    shares: Ints,
+    escrow: Ints,
+    excess: Floats,
+    sent: Ints,
+    pushed: Ints,
+) -> bool:
+    """i gives j step (phi_i - phi_j) / max(d_i a_i, d_j a_j), where phi_j is what j said, raised by what it has not yet
+    seen of i's gifts as if all its neighbours had given as much: so gifts stop before they are too many, whatever the delay.
+
+    Escrow goes first, then what a share has above lo. A full node's price rises while escrow waits, an empty one's falls
+    while it should give more than it has.
+    """
+    fine = True
+    widest = 0
+    for i in range(len(shares)):
+        widest = max(widest, first[i + 1] - first[i])
+    wishes = np.empty(widest)
+    for i in range(len(shares)):
+        pushed[i] = 0
+        if not acting[i]:
+            continue
+        wished = 0.0
+        for e in range(first[i], first[i + 1]):
+            way = link[e]
+            back = way ^ 1
+            wish = 0.0
+            if open_[e] and latest[back] != NEVER:
+                rival = heard[back, 0] + worth[back] * ((sent[way] - seen[way]) * unit)
+                wish = max(0.0, step * (prices[i] - rival) / max(scale[i], worth[back]) / unit)
+            wishes[e - first[i]] = wish
+            wished += wish
+        if not wished < BIGGEST_FLOW:
+            fine &= wished < np.inf
+            wished = BIGGEST_FLOW if wished == wished else 0.0
+        bounded_below = low[i] > -NO_BOUND
+        room = shares[i] - low[i] if bounded_below else int(BIGGEST_FLOW)
+        spare = escrow[i] + (0 if collecting[i] else room)
+        part = min(1.0, spare / wished) if wished > 0.0 else 0.0
+        given = 0
+        for e in range(first[i], first[i + 1]):
+            amount = min(int(wishes[e - first[i]] * part), spare - given)
+            if amount > 0:
+                sent[link[e]] += amount
+                given += amount
+        pushed[i] = given
+        from_escrow = min(escrow[i], given)
+        escrow[i] -= from_escrow
+        shares[i] -= given - from_escrow
+        rate = patience * curvature[i] * unit
+        above = max(0.0, excess[i])
+        below = max(0.0, -excess[i])
+        if collecting[i]:
+            below += rate * max(0, low[i] - escrow[i])
+        else:
+            if high[i] < NO_BOUND:
+                above = max(0.0, above + rate * (escrow[i] - (high[i] - shares[i])))
+            if bounded_below:
+                below = max(0.0, below + rate * (max(0.0, wished - given) - (shares[i] - low[i])))
+        excess[i] = above - below
+    return fine
+
+
+@kernel
+def _write(
+    senders: Ints,
+    link: Ints,
+    going: AnyArray,
+    number: int,
+    sent: Ints,
+    got: Ints,
+    scale: Floats,
+    sent_in: Ints,
+    got_in: Ints,
+    worth_in: Floats,
+) -> None:
+    """Running sums and scales into this round's packets."""
+    slot = number % sent_in.shape[1]
+    for e in range(len(link)):
+        if going[e]:
+            way = link[e]
+            sent_in[way, slot], got_in[way, slot], worth_in[way, slot] = sent[way], got[way ^ 1], scale[senders[e]]
+
+
+@kernel
+def _read(
+    fresh: AnyArray, latest: Ints, sent_in: Ints, got_in: Ints, worth_in: Floats, seen: Ints, worth: Floats
+) -> None:
+    """What the newest packets say of their sender."""
+    window = sent_in.shape[1]
+    for way in range(len(fresh)):
+        if fresh[way]:
+            slot = latest[way] % window
+            seen[way ^ 1], worth[way] = got_in[way, slot], worth_in[way, slot]
+
+
+@kernel
+def _credit(fresh: AnyArray, latest: Ints, sent_in: Ints, owners: Ints, got: Ints, escrow: Ints) -> None:
+    """Received sum - credited sum is new."""
+    window = sent_in.shape[1]
+    for way in range(len(owners)):
+        if fresh[way]:
+            total = sent_in[way, latest[way] % window]
+            if total > got[way]:
+                escrow[owners[way]] += total - got[way]
+                got[way] = total
+
+
+@kernel
+def _settle(low: Ints, high: Ints, acting: AnyArray, collecting: AnyArray, shares: Ints, escrow: Ints) -> None:
+    """Escrow becomes share as far as the box allows; one that collects waits until it has its lo."""
+    for i in range(len(shares)):
+        if escrow[i] <= 0 or not acting[i]:
+            continue
+        if collecting[i]:
+            if escrow[i] < low[i]:
+                continue
+            collecting[i] = False
+        fits = min(escrow[i], high[i] - shares[i])
+        shares[i] += fits
+        escrow[i] -= fits

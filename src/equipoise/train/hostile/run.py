@@ -1,0 +1,84 @@
+"""What a run on a hostile network leaves behind, and its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from equipoise.certificate import Certificate, Check
+from equipoise.train.arrays import AnyArray
+from equipoise.train.audit import disagreement, kkt_violation
+from equipoise.train.hostile.faults import Faults
+from equipoise.train.hostile.ledger import SCALE_BITS, SUM_BITS
+from equipoise.train.hostile.mail import SEQUENCE_BITS
+from equipoise.train.hostile.timetable import Event
+from equipoise.train.quantize import FLOAT_BITS
+from equipoise.train.run import Run
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HostileRun(Run):
+    """The outcome of `solve` with faults or one-way links. Gaps are against the survivors' optimum."""
+
+    faults: Faults = field(default_factory=Faults)
+    events: tuple[Event, ...] = ()
+    present: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # who is there at the end
+    in_flight: float = 0.0  # CPUs in nobody's share at the end
+    trouble: tuple[str, ...] = ()  # what kept the survivors from their optimum, by name
+    packets: int = 0
+    lost: int = 0
+
+    def certificate(self) -> Certificate:
+        checks = list(super().certificate().checks)
+        if self.shares is not None:
+            place = next(k for k, check in enumerate(checks) if check.name == "budget") + 1
+            checks.insert(place, Check.at_most(
+                "overdraft", max(self.worst.over, 0.0), 0.0,
+                "most by which shares alone ever exceeded the budget, in CPUs",
+            ))  # fmt: skip
+        if self.trouble:
+            checks.append(Check("reach", float(len(self.trouble)), 0.0, False, "; ".join(self.trouble)))
+        return Certificate(tuple(checks))
+
+    def _budget_check(self) -> Check:
+        assert self.shares is not None and self.budget is not None
+        off = abs(float(np.sum(self.shares)) + self.in_flight - self.budget)
+        return Check.at_most(
+            "budget", max(self.worst.budget, off), 0.0,
+            f"largest |shares + in flight - budget| over {self.worst.rounds} rounds, in CPUs",
+        )  # fmt: skip
+
+    def _kkt(self) -> float:
+        assert self.market is not None and self.shares is not None
+        there, market = self.present, self.market
+        x = self.shares[there]
+        prices = market.cost.derivative(np.where(there, self.shares, np.clip(0.0, market.lo, market.hi)))[there]
+        return kkt_violation(x, prices, market.curvature[there], market.lo[there], market.hi[there])
+
+    def _disagreement(self) -> float:
+        assert self.models is not None
+        return disagreement(self.models[self.present], self.worst.model)
+
+    def _recount(self) -> tuple[int, int]:
+        """Every packet has its number, perhaps a ledger, and codes or floats."""
+        m = 0 if self.models is None else self.models.shape[1]
+        fixed = SEQUENCE_BITS * ((self.shares is not None) + (m > 0))
+        fixed += SUM_BITS + SCALE_BITS if self.shares is not None else 0
+        numbers = (self.shares is not None) + 2 * m
+        low, high = sorted((self.method.quantizer.bits, FLOAT_BITS))
+        return self.packets * (fixed + numbers * low), self.packets * (fixed + numbers * high)
+
+    def summary(self) -> dict[str, Any]:
+        found = super().summary()
+        found |= {
+            "events": [{"round": e.round, "kind": e.kind, "nodes": list(e.nodes), "text": str(e)} for e in self.events],
+            "present": np.flatnonzero(self.present).tolist(),
+            "packets": self.packets,
+            "packets_lost": self.lost,
+            "trouble": list(self.trouble),
+        }
+        if self.shares is not None:
+            found["in_flight"] = self.in_flight
+        return found

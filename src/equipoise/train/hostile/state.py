@@ -1,0 +1,335 @@
+"""Everything that changes during a run on a hostile network (docs/train.md, 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Tally
+from equipoise.train.grid import exact_sum
+from equipoise.train.hostile.faults import Faults
+from equipoise.train.hostile.ledger import Ledger
+from equipoise.train.hostile.mail import Mail
+from equipoise.train.hostile.membership import Membership
+from equipoise.train.hostile.push_pull import PushPull
+from equipoise.train.hostile.timetable import Event, Timetable
+from equipoise.train.hostile.traffic import Roads, Traffic
+from equipoise.train.links import LinkBits
+from equipoise.train.method import Method
+from equipoise.train.network import Network
+from equipoise.train.problem import Problem
+from equipoise.train.sampler import Sampler
+from equipoise.train.state import first_models, part_of
+from equipoise.train.steps import Steps, known_smoothness
+
+DESCENT = 0.2  # alpha x L, times e^(-rho/2)
+CAP = 0.5
+
+
+class HostileState:
+    """Both halves of a run, their mail, and who is there."""
+
+    swift = False
+
+    def __init__(
+        self,
+        problem: Problem,
+        network: Network,
+        method: Method,
+        faults: Faults,
+        *,
+        rounds: int,
+        seed: int = 0,
+        start: str | ArrayLike = "zeros",
+        budgets: Mapping[int, float] | None = None,
+        batch: ArrayLike | None = None,
+    ) -> None:
+        self.network, self.method, self.faults = network, method, faults
+        nodes = problem.sized(network.n)
+        self.timetable = Timetable(faults, nodes, rounds)
+        self.members = Membership(self.timetable)
+        self.market = problem.market(nodes)
+        self.budget = 0 if self.market is None else self.market.budget
+        self.last_event = self.timetable.last
+        self.steady = np.ones(nodes, dtype=np.bool_)  # whose gradient is that of this round: no straggler that slept
+        self.epoch = 0  # grows whenever the survivors' optimum changes
+        self.trouble: list[str] = []
+        self.happened: list[Event] = []
+        self.roads = Roads(nodes, network.period, network.arcs)
+        self.roads.meet_all()
+        self.mail = Mail(faults, two_way=not network.directed)
+        self.allocation: Ledger | None = None
+        self.learning: PushPull | None = None
+        alpha = None
+        if self.market is not None:
+            self.allocation = Ledger(self.market, method, self.mail, self.members.alive)
+        if problem.model is not None:
+            smoothness = known_smoothness(problem.model)
+            alpha = (
+                DESCENT / (method.sector * float(smoothness.max())) if method.alpha == "auto" else float(method.alpha)
+            )
+            cap = CAP if method.cap == "auto" else float(method.cap)
+            first = first_models(problem.model, start, seed)
+            self.learning = PushPull(
+                Sampler(problem.model, batch, seed), method, alpha, cap, mail=self.mail, directed=network.directed,
+                start=first,
+            )  # fmt: skip
+        self.steps = Steps(0.0 if self.allocation is None else self.allocation.step, None, alpha, None)
+        self.senders = self.receivers = np.empty(0, dtype=np.int64)
+        self._grow()
+        self._look_for_trouble(0)
+
+    # rounds
+
+    def meet(self, number: int) -> Traffic:
+        """The links of this round, after whatever happens before it."""
+        traffic = self.roads.traffic(number)
+        self._grow()
+        for event in self.timetable.at(number):
+            self._happen(event)
+        return traffic
+
+    def advance(self, traffic: Traffic, number: int) -> str | None:
+        """One round of both halves; the name of what diverged, or None."""
+        members = self.members
+        acting = self.timetable.acting(number, members.alive)
+        self.steady = acting
+        open_ = members.open(traffic.senders, traffic.receivers)
+        going = open_ & acting[traffic.senders]
+        hops = members.passes(self.senders, self.receivers).astype(np.int64)
+        shares_fine = self.allocation is None or self.allocation.give(traffic, number, acting, going, open_)
+        models_fine = self.learning is None or self.learning.give(traffic, number, acting, going, open_)
+        self.mail.post(traffic, number, going, hops)
+        if self.allocation is not None:
+            self.allocation.take(self.receivers, acting)
+        if self.learning is not None and models_fine:
+            models_fine = self.learning.take(self.receivers, acting, number)
+        return None if shares_fine and models_fine else "models" if shares_fine else "shares"
+
+    def _grow(self) -> None:
+        links = self.roads.links
+        if links > len(self.senders):
+            self.senders, self.receivers = self.roads.pairs.directed()
+            self.mail.grow(links)
+            if self.allocation is not None:
+                self.allocation.grow(links)
+            if self.learning is not None:
+                self.learning.grow(links)
+
+    # events
+
+    def _happen(self, event: Event) -> None:
+        members = self.members
+        nodes = np.array(event.nodes, dtype=np.int64)
+        before = members.open(self.senders, self.receivers)
+        self.happened.append(event)
+        if event.kind == "split":
+            members.side[nodes] = True
+            self._drop_packets(members.side[self.senders] != members.side[self.receivers])
+        elif event.kind == "cut":
+            members.cut = True
+            self._rewrite_books(before)
+        elif event.kind == "heal":
+            members.side[:] = False
+            members.cut = False
+            self._rewrite_books(before)
+            self._hand_on()
+        elif event.kind == "crash":
+            members.alive[nodes] = False
+            self._drop_packets(np.isin(self.senders, nodes) | np.isin(self.receivers, nodes))
+        elif event.kind == "noticed":
+            self._close(nodes, before)
+            members.waiting += [int(node) for node in nodes]
+            self._hand_on()
+        elif event.kind == "leave":
+            members.alive[nodes] = False
+            self._close(nodes, before)
+            if self.allocation is not None:
+                self._bequeath(nodes, self._neighbours(nodes))
+        elif event.kind == "join":
+            members.alive[nodes] = members.known[nodes] = True
+            if self.allocation is not None:
+                self.allocation.enter(nodes)
+            if self.learning is not None:
+                self.learning.enter(nodes)
+        if event.kind not in ("split", "crash"):
+            self.epoch += 1
+            if self.learning is not None:
+                self.learning.calm_down(slice(None))
+        self._look_for_trouble(event.round)
+
+    def _drop_packets(self, links: AnyArray) -> None:
+        """Packets on their way over these links are lost."""
+        self.mail.due[: len(links)][links] = -1
+
+    def _rewrite_books(self, before: AnyArray) -> None:
+        """Links that left the books (came back) are taken out of (put back into) the trackers at both ends."""
+        after = self.members.open(self.senders, self.receivers)
+        if self.learning is not None:
+            self.learning.reverse(np.flatnonzero(before & ~after), self.senders, self.receivers, 1.0)
+            self.learning.reverse(np.flatnonzero(after & ~before), self.senders, self.receivers, -1.0)
+
+    def _close(self, nodes: Ints, before: AnyArray) -> None:
+        """Centres are known to be gone: survivors take their links out of the trackers and close those books."""
+        self.members.known[nodes] = False
+        self._rewrite_books(before)
+        links = np.flatnonzero(np.isin(self.senders, nodes) | np.isin(self.receivers, nodes))
+        if self.learning is not None:
+            self.learning.forget(links)
+        self.mail.forget(links)
+
+    def _hand_on(self) -> None:
+        """CPU of the dead goes to a guardian, once every centre that had dealings with them can be asked."""
+        members = self.members
+        gone = np.array(members.waiting, dtype=np.int64)
+        if self.allocation is None or not len(gone):
+            members.waiting.clear()
+            return
+        partners = self._partners(gone)
+        unsure = partners & members.known & ~members.alive
+        if unsure.any() or (members.split and len(np.unique(members.side[partners & members.alive])) > 1):
+            return
+        members.waiting.clear()
+        self._bequeath(gone, np.flatnonzero(partners & members.alive)[:1])
+
+    def _partners(self, gone: Ints) -> AnyArray:
+        """Who has ever had a link with these."""
+        met = np.zeros(self.network.n, dtype=np.bool_)
+        met[self.receivers[np.isin(self.senders, gone)]] = True
+        met[gone] = False
+        return met
+
+    def _neighbours(self, nodes: Ints) -> Ints:
+        return np.flatnonzero(self._partners(nodes) & self.members.alive)
+
+    def _bequeath(self, gone: Ints, heirs: Ints) -> None:
+        assert self.allocation is not None
+        if not len(heirs):
+            heirs = np.flatnonzero(self.members.alive)[:1]
+        self.allocation.close(gone, heirs, self.senders, self.receivers, self.members.alive)
+
+    def _look_for_trouble(self, number: int) -> None:
+        """What keeps the survivors from their optimum from now on, by name."""
+        self.trouble = []
+        members, market = self.members, self.market
+        if members.split:
+            self.trouble.append("the network is split")
+        if members.waiting:
+            named = ", ".join(map(str, members.waiting))
+            self.trouble.append(f"the CPU of centre {named} cannot be claimed: centres it dealt with cannot be asked")
+        if market is not None:
+            room = exact_sum(market.high[members.known])
+            if room < self.budget:
+                short = (self.budget - room) * market.grid.unit
+                self.trouble.append(
+                    f"infeasible since round {number}: the survivors' boxes hold {room * market.grid.unit:g} of "
+                    f"{self.budget * market.grid.unit:g} CPUs; {short:g} stay in escrow"
+                )
+            least = exact_sum(market.low[members.known])
+            if least > self.budget:
+                raise InputError(
+                    f"round {number}: the centres' lo add up to {least * market.grid.unit:g}, more than the budget of "
+                    f"{self.budget * market.grid.unit:g} CPUs: lower lo, or let fewer join"
+                )
+        apart = self._apart()
+        if apart:
+            self.trouble.append(f"the survivors are in {apart} pieces: no link joins them")
+
+    def _apart(self) -> int:
+        """Into how many pieces the survivors fall for good; 0 if they hang together (or graphs never repeat)."""
+        if self.network.period is None:
+            return 0
+        alive = self.members.known
+        kept = alive[self.senders] & alive[self.receivers]
+        n = self.network.n
+        graph = coo_array((np.ones(int(kept.sum())), (self.senders[kept], self.receivers[kept])), shape=(n, n))
+        _, piece = connected_components(graph, directed=False)
+        pieces = len(np.unique(piece[alive]))
+        return pieces if pieces > 1 else 0
+
+    # what others look at
+
+    @property
+    def shares(self) -> Floats | None:
+        """CPUs of each node, exactly; 0 for those who are not there."""
+        if self.allocation is None:
+            return None
+        return np.asarray(self.allocation.market.grid.floats(np.where(self.members.alive, self.allocation.shares, 0)))
+
+    @property
+    def in_flight(self) -> int:
+        """Units in nobody's share: on links, in escrow, or held by a dead centre whose CPU was not claimed yet."""
+        if self.allocation is None:
+            return 0
+        return self.allocation.in_flight() + exact_sum(self.allocation.shares[~self.members.alive])
+
+    @property
+    def models(self) -> Floats | None:
+        """Parameters of each node."""
+        return None if self.learning is None else self.learning.models
+
+    def tracker_in_flight(self) -> Floats:
+        """Trackers on links that are in the books."""
+        assert self.learning is not None
+        return self.learning.in_flight(self.members.open(self.senders, self.receivers))
+
+    def tallies(self) -> dict[str, Tally]:
+        """How often each stream left the quantiser's range."""
+        posts = {"prices": self.allocation, "models": self.learning}
+        return {
+            name: Tally(*(int(half.post.tally[k]) for k in (NUMBERS, SATURATED, UNDERFLOWED)))
+            for name, half in posts.items()
+            if half is not None
+        }
+
+    def bit_parts(self) -> dict[str, int]:
+        """Bits sent so far over all links, by what they were for."""
+        parts: dict[str, int] = {}
+        if self.allocation is not None:
+            parts["prices"] = int(self.allocation.post.bits_sent.sum())
+            parts["ledgers"] = int(self.allocation.amount_bits.sum())
+        if self.learning is not None:
+            parts["models"] = int(self.learning.post.bits_sent.sum() + self.learning.header_bits.sum())
+        return parts
+
+    def link_bits(self) -> LinkBits:
+        """Bits of each directed link."""
+        bits = np.zeros(len(self.senders), dtype=np.int64)
+        for half in (self.allocation, self.learning):
+            if half is not None:
+                bits += half.post.bits_sent[: len(bits)]
+        if self.allocation is not None:
+            bits += self.allocation.amount_bits[: len(bits)]
+        if self.learning is not None:
+            bits += self.learning.header_bits[: len(bits)]
+        return LinkBits(self.senders, self.receivers, bits)
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep."""
+        parts: dict[str, Mapping[str, AnyArray]] = {
+            "links": self.roads.pairs.memory(), "mail": self.mail.memory(), "members": self.members.memory(),
+        }  # fmt: skip
+        if self.allocation is not None:
+            parts["cpu"] = self.allocation.memory()
+        if self.learning is not None:
+            parts |= {"model": self.learning.memory(), "sampler": self.learning.sampler.memory()}
+        return {f"{part}/{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        """Take up a checkpoint."""
+        self.roads.restore(part_of(memory, "links"))
+        self.senders, self.receivers = self.roads.pairs.directed()
+        self.mail.restore(part_of(memory, "mail"))
+        self.members.restore(part_of(memory, "members"))
+        if self.allocation is not None:
+            self.allocation.restore(part_of(memory, "cpu"))
+        if self.learning is not None:
+            self.learning.restore(part_of(memory, "model"))
+            self.learning.sampler.restore(part_of(memory, "sampler"))
+        self.happened = [e for e in self.timetable.events if e.round < int(memory["round"])]
