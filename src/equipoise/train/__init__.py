@@ -1,5 +1,7 @@
 """Centres train one model by consensus and gradient tracking and negotiate a CPU budget in the same loop."""
 
+from typing import Any
+
 from equipoise.errors import InputError
 from equipoise.train import baselines
 from equipoise.train.comparison import compare
@@ -41,3 +43,11 @@ __all__ = [
     "compare",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "TorchModel":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from equipoise.train.models.torch_model import TorchModel  # torch is loaded when it is asked for
+
+    return TorchModel

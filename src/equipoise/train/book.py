@@ -11,7 +11,6 @@ from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, Auditor, Extremes, kkt_violation
 from equipoise.train.links import Round
-from equipoise.train.method import AUTO_DESCENT, AUTO_STEP
 from equipoise.train.models.model import Model
 from equipoise.train.problem import Market, Problem
 from equipoise.train.state import State
@@ -35,7 +34,7 @@ class Book:
         )
         model = problem.model
         if model is not None and not model.convex:
-            _refuse_defaults(model, state)
+            _refuse_zeros(model, state)
         self.model_optimum: ModelOptimum | None = None if model is None or not model.convex else optimal_model(model)
         self.cpu_optimum: CpuOptimum | None = None
         self.first: dict[str, float] = {}  # each half's gap at the start, or after the last change of budget
@@ -179,23 +178,12 @@ def noise_floor(state: State, number: int) -> float:
     return 0.5 * gamma / learning.model.nodes * variance
 
 
-def _refuse_defaults(model: Model, state: State) -> None:
-    """What is automatic for convex models, and wrong for others."""
-    if state.method.alpha == "auto":
-        raise InputError(
-            f"alpha must be given for {type(model).__name__}, which is not convex: its curvature is known nowhere but at "
-            f"the start; try Method(alpha={_tried(model, state):.2g}) and less if it diverges"
-        )
+def _refuse_zeros(model: Model, state: State) -> None:
     if state.learning is not None and hasattr(model, "start") and not state.learning.models.any():
         raise InputError(
             f"{type(model).__name__} cannot learn from zeros, where its hidden units are all alike: "
             "solve(..., start=model.start(seed))"
         )
-
-
-def _tried(model: Model, state: State) -> float:
-    step = AUTO_STEP / state.method.sector if state.method.step == "auto" else state.method.step
-    return AUTO_DESCENT / (step * float(model.smoothness().max()))
 
 
 def _least_notable(market: Market, optimum: CpuOptimum) -> float:

@@ -22,10 +22,11 @@ SMALLEST = 4  # samples of a shard
 TAU = 1.0  # seconds of a round
 CPUS = 5.0  # a centre, in the mean: about as many samples a round, so that the noise of gradients rules
 # Noise of centre i, by its z_i of mean 0 and sd 1: labels replaced at random with a chance of 0.01 e^(2 z), at most 0.9, and
-# images blurred by noise that varies as images do (their covariance) with 0.8 e^(1.2 z) times their sd, at most 8.
+# images blurred by noise that varies as images do (their covariance) with 2 e^z times their sd, at most 12.
 WRONG, WRONG_SPREAD, MOST_WRONG = 0.01, 2.0, 0.9
-BLUR, BLUR_SPREAD, MOST_BLUR = 0.8, 1.2, 8.0
-
+BLUR, BLUR_SPREAD, MOST_BLUR = 2.0, 1.0, 12.0
+COPIES = 10  # of every image, each with its own noise: shards so long that a batch is a small part of them
+TEST_COPIES, TEST_BLUR = 5, 0.5  # of held-out images, so that accuracy tells models apart
 ORDERS = 20  # of a shard: nets estimate its variance from two halves, whichever they are
 DESCENT = 30  # steps of L-BFGS that a net's reference takes: to the end it would learn its shards by heart
 
@@ -96,30 +97,43 @@ def draw(
     equal: bool = False,
     n: int = CENTRES,
     cpus: float = CPUS,
+    copies: int = COPIES,
     data: Dataset | None = None,
 ) -> Instance:
-    """The instance of this seed; `equal` leaves out the noise that tells centres apart."""
+    """The instance of this seed; in an `equal` one all centres are as noisy as the median."""
     data = digits(seed) if data is None else data
     rng = np.random.default_rng([seed, 29])
     speed = np.exp(SPEED_SPREAD * rng.standard_normal(n))
-    sizes = _sizes(rng.dirichlet(np.full(n, CONCENTRATION)), len(data.y))
+    sizes = _sizes(rng.dirichlet(np.full(n, CONCENTRATION)), copies * len(data.y))
     z = rng.standard_normal(n)
     z = (z - z.mean()) / z.std()
     wrong = np.zeros(n) if equal else np.minimum(WRONG * np.exp(WRONG_SPREAD * z), MOST_WRONG)
-    blur = np.zeros(n) if equal else np.minimum(BLUR * np.exp(BLUR_SPREAD * z), MOST_BLUR)
-    centre = data.X.mean(axis=0)
-    values, vectors = np.linalg.eigh(np.cov(data.X.T))
-    shape = vectors * np.sqrt(np.maximum(values, 0.0))
+    blur = np.full(n, BLUR) if equal else np.minimum(BLUR * np.exp(BLUR_SPREAD * z), MOST_BLUR)
+    noise = _Noise(data.X)
     shards: list[Shard] = []
-    for i, rows in enumerate(np.split(rng.permutation(len(data.y)), np.cumsum(sizes)[:-1])):
-        X = data.X[rows] - centre + blur[i] * rng.standard_normal((len(rows), len(centre))) @ shape.T
+    for i, drawn in enumerate(np.split(rng.permutation(copies * len(data.y)), np.cumsum(sizes)[:-1])):
+        rows = drawn % len(data.y)
         anew = rng.random(len(rows)) < wrong[i]
-        shards.append((X, np.where(anew, rng.integers(0, data.classes, len(rows)), data.y[rows])))
+        labels = np.where(anew, rng.integers(0, data.classes, len(rows)), data.y[rows])
+        shards.append((noise.added(data.X[rows], blur[i], rng), labels))
+    X_test = noise.added(np.tile(data.X_test, (TEST_COPIES, 1)), TEST_BLUR, rng)
+    y_test = np.tile(data.y_test, TEST_COPIES)
     model = factory(shards, data.classes)
     first = getattr(model, "start", None)
     start = np.zeros(model.size) if first is None else np.asarray(first(seed) if callable(first) else first)
     hi = sizes / (TAU * speed)
-    return Instance(seed, model, start, speed, 1.0 / (TAU * speed), hi, cpus * n, data.X_test - centre, data.y_test)
+    return Instance(seed, model, start, speed, 1.0 / (TAU * speed), hi, cpus * n, X_test, y_test)
+
+
+class _Noise:
+    """Noise with the covariance of images, and their mean, which is taken off."""
+
+    def __init__(self, X: Floats) -> None:
+        values, vectors = np.linalg.eigh(np.cov(X.T))
+        self.mean, self.shape = X.mean(axis=0), vectors * np.sqrt(np.maximum(values, 0.0))
+
+    def added(self, X: Floats, size: float, rng: np.random.Generator) -> Floats:
+        return np.asarray(X - self.mean + size * rng.standard_normal(X.shape) @ self.shape.T)
 
 
 def _sizes(parts: Floats, samples: int) -> Ints:

@@ -17,18 +17,23 @@ from equipoise.train.solve import Moment, solve
 
 LINK_CHANCE = 0.3  # of a random network's pairs
 TOLD = 10  # rounds after which the oracle is told sigma anew
-SMOOTHED = 5  # records of which the mean is taken
+SMOOTHED = 3  # records of which the mean is taken
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast models descend: `descent` is step x alpha x max L_i, halved after `fade` rounds and ever more slowly after."""
+    """How fast models descend. `cap`: our averages, with this momentum. Else gradient tracking along edges, as it must be for
+    models that are not convex: `descent` is step x alpha x max L_i, halved after `fade` rounds and ever more slowly after.
+    """
 
     descent: float = AUTO_DESCENT
     fade: float | None = None
+    cap: float | None = None
 
     def method(self, instance: Instance) -> Method:
-        """Gradient tracking on Metropolis weights, log-quantised; CPU by markets."""
+        """Log-quantised; CPU by markets."""
+        if self.cap is not None:
+            return Method(cap=self.cap)
         quantizer = LogQuantizer()
         step = AUTO_STEP / float(np.exp(quantizer.rho / 2))
         steepest = float(instance.model.smoothness().max())

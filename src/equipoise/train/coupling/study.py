@@ -33,11 +33,12 @@ Progress = Callable[[str], object]
 @dataclass(frozen=True)
 class Setting:
     """How a model is studied: the target as a part of the reference's accuracy, how long to wait for it, and the pace of
-    each allocation (those of TUNED are what `tune` found)."""
+    each allocation, which `tune` found."""
 
     factory: Factory
     target: float
     rounds: int
+    every: int  # rounds between two looks at the accuracy
     grid: tuple[Pace, ...]
     paces: dict[str, Pace]
 
@@ -85,10 +86,11 @@ def mlp(shards: list[Shard], classes: int) -> Model:
     return TorchModel(net(np.shape(shards[0][0])[1], classes, HIDDEN), shards, reg=1e-3)
 
 
-GRID = tuple(Pace(descent, fade) for descent in (0.2, 0.4, 0.8) for fade in (None, 300.0, 100.0))
+AVERAGES = tuple(Pace(cap=cap) for cap in (0.3, 0.5, 0.65, 0.8, 0.9))
+TRACKING = tuple(Pace(descent, fade) for descent in (0.25, 0.5, 1.0) for fade in (None, 100.0))
 SETTINGS = {
-    "softmax": Setting(softmax, 0.97, 1200, GRID, {}),
-    "mlp": Setting(mlp, 0.93, 1200, GRID, {}),
+    "softmax": Setting(softmax, 0.96, 600, 5, AVERAGES, {}),
+    "mlp": Setting(mlp, 0.93, 600, 10, TRACKING, {}),
 }
 
 
@@ -152,7 +154,7 @@ def _one_seed(work: tuple[str, int, bool, dict[str, Pace], int]) -> Seed:
     model, seed, equal, paces, rounds = work
     instance = draw(_setting(model).factory, seed, equal=equal)
     target = target_of(instance, _setting(model).target)
-    runs = {name: _played(instance, name, pace, rounds, target) for name, pace in paces.items()}
+    runs = {name: _played(instance, name, pace, rounds, target, _setting(model).every) for name, pace in paces.items()}
     times = {name: run.seconds_to(target) for name, run in runs.items()}
     whole = rounds * instance.tau * instance.budget
     return Seed(
@@ -172,10 +174,10 @@ def target_of(instance: Instance, part: float) -> float:
     return part * (instance.model.accuracy(instance.reference, instance.X_test, instance.y_test) or 0.0)
 
 
-def _played(instance: Instance, name: str, pace: Pace, rounds: int, target: float) -> Played:
+def _played(instance: Instance, name: str, pace: Pace, rounds: int, target: float, every: int) -> Played:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a pace past its limit may be tried
-        return play(instance, name, pace, rounds, until=target)
+        return play(instance, name, pace, rounds, every=every, until=target)
 
 
 def _row(name: str, pace: Pace, found: list[Seed]) -> Row:

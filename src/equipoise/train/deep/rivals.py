@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from equipoise.train.problem import Problem
 from equipoise.train.run import Run
 from equipoise.train.sampler import Sampler
 from equipoise.train.solve import solve
+from equipoise.train.steps import choose_steps, known_smoothness
 
 LOCAL_STEPS = 5
+LEAST_CAP = 1e-3  # a rate below alpha / n takes no momentum
 FLOAT32 = 32  # bits of a parameter as a server sends it
 
 
@@ -53,18 +55,25 @@ class Outcome:
 
 
 def tracking(model: TorchModel, network: Network, plan: Plan, method: Method | None = None) -> Outcome:
-    """Ours: gradient tracking over quantised messages, by `solve`. Two numbers a parameter and round: model and tracker."""
-    method = Method() if method is None else method
-    step = AUTO_STEP / method.sector if method.step == "auto" else method.step
-    chosen = Method(
-        quantizer=method.quantizer, step=step, alpha=plan.rate * model.nodes / step, fade=plan.fade, name=method.name
-    )
+    """Ours: gradient tracking over quantised messages, by `solve`, which chooses alpha; momentum makes it the plan's rate,
+    alpha / (n (1 - cap)). A rate that fades takes the paper's form along edges, which alone knows `fade`."""
     run = solve(
-        Problem(model=model), network, chosen, rounds=plan.rounds, every=plan.rounds, seed=plan.seed, batch=plan.batch,
-        start=model.start(plan.seed),
+        Problem(model=model), network, tracking_method(model, network, plan, method), rounds=plan.rounds,
+        every=plan.rounds, seed=plan.seed, batch=plan.batch, start=model.start(plan.seed),
     )  # fmt: skip
     assert run.models is not None
     return Outcome(run.models, run.bits, run.seconds, run)
+
+
+def tracking_method(model: TorchModel, network: Network, plan: Plan, method: Method | None = None) -> Method:
+    """The method whose models on average descend at the plan's rate."""
+    method = Method() if method is None else method
+    if plan.fade is not None:
+        step = AUTO_STEP / method.sector
+        return replace(method, step=step, alpha=plan.rate * model.nodes / step, fade=plan.fade)
+    alpha = choose_steps(None, model, known_smoothness(model), network, method).alpha
+    assert alpha is not None
+    return replace(method, cap=max(1.0 - alpha / (model.nodes * plan.rate), LEAST_CAP))
 
 
 def centralised(model: TorchModel, network: Network, plan: Plan) -> Outcome:

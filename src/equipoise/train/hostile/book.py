@@ -35,7 +35,8 @@ class HostileBook(Book):
         self.reprice(state)
 
     def reprice(self, state: HostileState) -> None:  # type: ignore[override]
-        """Solve both halves centrally for those who are there; from now on gaps are relative to the gap here."""
+        """Solve both halves centrally for those who are there; gaps are relative to the largest at the
+        start or at an event so far."""
         self.best = math.inf
         if state.market is not None:
             market, grid = state.market, state.market.grid
@@ -47,13 +48,14 @@ class HostileBook(Book):
             units = min(state.budget, exact_sum(market.high[there]))  # boxes that are too small end up full
             self.cpu_optimum = optimal_shares(market.cost, units * grid.unit + float(pinned[~there].sum()), lo, hi)
             start = self.auditor.cpu_gap(self._priced(state), self.cpu_optimum)
-            self.first["cpu"] = max(start, _least_notable(market, self.cpu_optimum))
+            self.first["cpu"] = max(start, _least_notable(market, self.cpu_optimum), self.first.get("cpu", 0.0))
         if state.learning is not None and state.learning.model.convex:
             chosen = np.flatnonzero(state.members.known)
             self.survivors = Subset(state.learning.model, chosen)
             self.model_optimum = optimal_model(self.survivors)
             start = self._model_gap(state)
-            self.first["model"] = max(start, ROUNDING * abs(self.model_optimum.loss), 1e-300)
+            least = max(ROUNDING * abs(self.model_optimum.loss), 1e-300)
+            self.first["model"] = max(start, least, self.first.get("model", 0.0))
 
     def watch(self, state: HostileState, traffic: Traffic | None = None) -> None:  # type: ignore[override]
         """Every round: shares + in flight against the budget, shares alone, and the boxes."""

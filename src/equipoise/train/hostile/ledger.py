@@ -38,11 +38,15 @@ class Ledger:
         nodes = len(market.lo)
         self.step = STEP / method.sector
         self.shares = np.zeros(nodes, dtype=np.int64)  # units
-        self.shares[present] = spread(market.budget, market.low[present], market.high[present])
+        fits = min(market.budget, exact_sum(market.high[present]))
+        self.shares[present] = spread(fits, market.low[present], market.high[present])
         self.escrow = np.zeros(nodes, dtype=np.int64)  # units that wait at a node, in nobody's share
+        self.escrow[np.flatnonzero(present)[0]] = market.budget - fits
         self.collecting = np.zeros(nodes, dtype=np.bool_)  # has joined, and holds less than its lo as yet
         self.excess = np.zeros(nodes)  # nu - omega: what a full (empty) node's price is above (below) its cost's
-        self.opening = self.shares.copy()  # balance without any open ledger; replicated, so that it outlives its node
+        self.opening = (
+            self.shares + self.escrow
+        )  # balance without any open ledger; replicated, so that it outlives its node
         self.prices = np.zeros((nodes, 1))
         self.scale = np.ones(nodes)
         self.pushed = np.zeros(nodes, dtype=np.int64)  # units given in this round
@@ -57,6 +61,7 @@ class Ledger:
         self.post = Post(method.quantizer, 1, 0, window)
         self.amount_bits = np.empty(0, dtype=np.int64)
         self._nothing = np.empty((0, 0))
+        self.times = np.empty(0, dtype=np.int64)  # links that a packet passes
 
     KEPT = ("sent", "got", "seen", "worth", "sent_in", "got_in", "worth_in", "amount_bits")
     OWN = ("shares", "escrow", "collecting", "excess", "opening")
@@ -69,11 +74,16 @@ class Ledger:
             for name in self.KEPT:
                 setattr(self, name, lengthened(getattr(self, name), room))
             self._nothing = np.empty((room, 0))
+            self.times = np.ones(room, dtype=np.int64)
             self.post.grow(room)
 
-    def in_flight(self) -> int:
-        """Units on links and in escrow."""
-        return exact_sum(self.sent) - exact_sum(self.got) + exact_sum(self.escrow)
+    def in_flight(self, senders: Ints, receivers: Ints, alive: AnyArray) -> int:
+        """Units in nobody's share: on links, in escrow, or claimed from the dead by the survivors' books."""
+        sent, got = self.sent[: len(senders)], self.got[: len(senders)]
+        told, heard = alive[senders], alive[receivers]
+        on_links = exact_sum(sent[told & heard]) - exact_sum(got[told & heard])
+        of_the_dead = exact_sum(self.opening[~alive]) + exact_sum(sent[told & ~heard]) - exact_sum(got[~told & heard])
+        return on_links + exact_sum(self.escrow[alive]) + of_the_dead
 
     def give(self, traffic: Traffic, number: int, acting: AnyArray, going: AnyArray, open_: AnyArray) -> bool:
         """Everybody who acts gives to those who need it more, and says so. False when a number no longer fits the grid."""
@@ -98,21 +108,24 @@ class Ledger:
             traffic.senders, traffic.link, going, number, self.sent, self.got, self.scale, self.sent_in, self.got_in,
             self.worth_in,
         )  # fmt: skip
-        self.amount_bits[traffic.link[going]] += SUM_BITS + SCALE_BITS + SEQUENCE_BITS
-        self.post.say(traffic, number, going, self.mail, self.prices, self._nothing)
+        used = traffic.link[going]
+        self.amount_bits[used] += (SUM_BITS + SCALE_BITS + SEQUENCE_BITS) * self.times[used]
+        self.post.say(traffic, number, going, self.mail, self.prices, self._nothing, self.times)
         return bool(fine)
 
-    def take(self, owners: Ints, acting: AnyArray) -> None:
+    def take(self, owners: Ints, acting: AnyArray) -> bool:
         """After delivery: credit what has arrived, as far as it fits; `owners` names each link's receiver."""
         self.post.hear(self.mail)
         _read(self.mail.fresh, self.mail.latest, self.sent_in, self.got_in, self.worth_in, self.seen, self.worth)
         _credit(self.mail.fresh, self.mail.latest, self.sent_in, owners, self.got, self.escrow)
         _settle(self.market.low, self.market.high, acting, self.collecting, self.shares, self.escrow)
+        return True
 
     def close(self, gone: Ints, heirs: Ints, senders: Ints, receivers: Ints, present: AnyArray) -> int:
         """Centres are gone: what the survivors' ledgers say they held goes into the escrow of their heirs; units moved.
 
-        A survivor folds (received - sent) of every link with them into its opening balance.
+        A survivor folds (received - sent) of every link with them into its opening balance. One that leaves also settles its
+        links with the dead, by its own books.
         """
         is_gone = np.zeros(len(self.shares), dtype=np.bool_)
         is_gone[gone] = True
@@ -121,6 +134,11 @@ class Ledger:
         outer_to = to_gone[present[senders[to_gone]]]
         outer_from = from_gone[present[receivers[from_gone]]]
         claim = exact_sum(self.opening[gone]) + int(self.sent[outer_to].sum()) - int(self.got[outer_from].sum())
+        inner_to = to_gone[~present[senders[to_gone]] & ~is_gone[senders[to_gone]]]
+        inner_from = from_gone[~present[receivers[from_gone]] & ~is_gone[receivers[from_gone]]]
+        claim += int(self.got[inner_to].sum()) - int(self.sent[inner_from].sum())
+        np.subtract.at(self.opening, senders[inner_to], self.got[inner_to])
+        np.add.at(self.opening, receivers[inner_from], self.sent[inner_from])
         np.subtract.at(self.opening, senders[outer_to], self.sent[outer_to])
         np.add.at(self.opening, receivers[outer_from], self.got[outer_from])
         for links in (to_gone, from_gone):
@@ -151,6 +169,7 @@ class Ledger:
         for name in (*self.OWN, *self.KEPT):
             setattr(self, name, memory[name])
         self._nothing = np.empty((len(self.sent), 0))
+        self.times = np.ones(len(self.sent), dtype=np.int64)
 
 
 def _told(scale: Floats) -> Floats:

@@ -22,10 +22,10 @@ NEVER = -1
 class Mail:
     """The packets of one kind of traffic. `two_way`: packets on the way back carry acknowledgements."""
 
-    def __init__(self, faults: Faults, *, two_way: bool, hops: int = 1) -> None:
+    def __init__(self, faults: Faults, *, two_way: bool, hops: int = 1, rounds: int = 1) -> None:
         self.faults, self.two_way = faults, two_way
         self.bursts = finite_loss(faults.loss)
-        self.longest = int(faults.delay) * hops + hops - 1  # rounds until a packet has arrived or never will
+        self.longest = int(faults.delay) * hops + rounds - 1  # rounds until a packet has arrived or never will
         self.window = max(LEAST_WINDOW, 2 ** int(np.ceil(np.log2(2 * (self.longest + 1) + 2))))
         self.latest = np.empty(0, dtype=np.int64)  # newest packet that the receiver holds
         self.acked = np.empty(0, dtype=np.int64)  # newest packet that the sender knows to be there
@@ -35,7 +35,7 @@ class Mail:
         self.due = np.empty((0, self.window), dtype=np.int64)  # round in which the packet of this slot arrives
         self.number = np.empty((0, self.window), dtype=np.int64)  # and its number
         self.ack = np.empty((0, self.window), dtype=np.int64)  # and what it acknowledges
-        self.packets = 0  # handed to the network
+        self.packets = 0  # handed to the network, once for each link they are to pass
         self.lost = 0
 
     KEPT = ("latest", "acked", "fresh", "bad", "met", "due", "number", "ack")
@@ -50,24 +50,24 @@ class Mail:
             for array in (self.latest, self.acked, self.due, self.number, self.ack):
                 array[old:] = NEVER
 
-    def post(self, traffic: Traffic, number: int, going: AnyArray, hops: Ints) -> None:
+    def post(self, traffic: Traffic, number: int, going: AnyArray, hops: Ints, rounds: Ints) -> None:
         """Entries that are `going` hand a packet over; whatever arrives in this round is there afterwards.
 
-        `hops` holds for each link how many links a packet passes, 0 where it never gets there.
+        `hops` holds for each link how many links a packet passes, 0 where it never gets there; `rounds` how many it takes.
         """
         bursts = self.bursts
         self.lost += _post(
-            traffic.senders, traffic.receivers, traffic.link, going, hops, number, int(self.faults.seed), bursts.enter,
-            bursts.leave, bursts.good, bursts.bad, int(self.faults.delay), self.faults.jitter, self.bad, self.met,
+            traffic.senders, traffic.receivers, traffic.link, going, hops, rounds, number, int(self.faults.seed), bursts.enter,
+            bursts.leave, bursts.good, bursts.bad, int(self.faults.delay), self.longest, self.faults.jitter, self.bad, self.met,
             self.due, self.number, self.ack, self.latest,
         )  # fmt: skip
-        self.packets += int(going.sum())
+        self.packets += int(np.maximum(hops[traffic.link[going]], 1).sum())
         if self.longest == 0:
             _deliver_at_once(traffic.link, going, number, self.due, self.ack, self.latest, self.acked, self.fresh)
         else:
             _deliver(number, self.longest, self.due, self.number, self.ack, self.latest, self.acked, self.fresh)
         if not self.two_way and self.faults.lossless:  # every packet gets there: no acknowledgement is needed
-            np.maximum(self.acked, number - self.longest, out=self.acked, where=self.latest >= number - self.longest)
+            _acknowledge(number, self.longest, self.number, self.acked)
 
     def forget(self, links: Ints) -> None:
         """Links whose one end is gone: nothing of them counts any more."""
@@ -105,6 +105,7 @@ def _post(
     link: Ints,
     going: AnyArray,
     hops: Ints,
+    rounds: Ints,
     number: int,
     seed: int,
     enter: float,
@@ -112,6 +113,7 @@ def _post(
     good_loss: float,
     bad_loss: float,
     delay: int,
+    longest: int,
     jitter: bool,
     bad: AnyArray,
     met: AnyArray,
@@ -136,14 +138,14 @@ def _post(
             continue
         numbers[way, slot], ack[way, slot], due[way, slot] = number, latest[way ^ 1], NEVER
         chance = bad_loss if bad[way] else good_loss
-        there, at = hops[way] > 0, number - 1
+        there, at = hops[way] > 0, number - 1 + rounds[way]
         for hop in range(hops[way]):
             if chance > 0.0 and draw(seed, number, i, j, LOSS + 8 * hop) < chance:
                 there = False
                 break
             wait = int(draw(seed, number, i, j, WAIT + 8 * hop) * (delay + 1)) if jitter and delay > 0 else delay
-            at += 1 + wait
-        if there:
+            at += wait
+        if there and at - number <= longest:
             due[way, slot] = at
         else:
             lost += 1
@@ -178,3 +180,14 @@ def _deliver(
                 acked[way ^ 1] = max(acked[way ^ 1], ack[way, slot])
                 if sent > latest[way]:
                     latest[way], fresh[way] = sent, True
+
+
+@kernel
+def _acknowledge(number: int, longest: int, numbers: Ints, acked: Ints) -> None:
+    """Where nothing is lost, a sender knows of every packet that has had its time."""
+    window = numbers.shape[1]
+    for way in range(len(acked)):
+        for sent in range(number - longest, max(-1, number - window), -1):
+            if numbers[way, sent % window] == sent:
+                acked[way] = sent
+                break

@@ -17,6 +17,7 @@ class Membership:
         self.known = timetable.first.copy()
         self.side = np.zeros(n, dtype=np.bool_)
         self.cut = False  # the split is noticed: its links are out of the books
+        self.arriving: list[int] = []  # who would join, and cannot as yet
         self.waiting: list[int] = []  # noticed dead whose CPU nobody could claim as yet
 
     KEPT = ("alive", "known", "side")
@@ -37,9 +38,11 @@ class Membership:
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
         own = {name: getattr(self, name) for name in self.KEPT}
-        return own | {"cut": np.array(self.cut), "waiting": np.array(self.waiting, dtype=np.int64)}
+        lists = {name: np.array(getattr(self, name), dtype=np.int64) for name in ("waiting", "arriving")}
+        return own | lists | {"cut": np.array(self.cut)}
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         for name in self.KEPT:
             setattr(self, name, memory[name])
-        self.cut, self.waiting = bool(memory["cut"]), [int(node) for node in memory["waiting"]]
+        self.cut = bool(memory["cut"])
+        self.waiting, self.arriving = ([int(node) for node in memory[name]] for name in ("waiting", "arriving"))

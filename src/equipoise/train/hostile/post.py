@@ -45,11 +45,16 @@ class Post:
             for name in self.KEPT:
                 setattr(self, name, lengthened(getattr(self, name), room))
 
-    def say(self, traffic: Traffic, number: int, going: AnyArray, mail: Mail, own: Floats, each: Floats) -> None:
-        """Put numbers into the packets of this round: `own` per node, `each` per link. To be called before mail.post."""
+    def say(
+        self, traffic: Traffic, number: int, going: AnyArray, mail: Mail, own: Floats, each: Floats, times: Ints
+    ) -> None:
+        """Put numbers into the packets of this round: `own` per node, `each` per link; each bit passes `times` links.
+
+        To be called before mail.post.
+        """
         coder = self.coder
         _say(
-            traffic.senders, traffic.link, going, number, mail.acked, mail.number, own, each, coder.kind, coder.spacing,
+            traffic.senders, traffic.link, going, times, number, mail.acked, mail.number, own, each, coder.kind, coder.spacing,
             coder.top, coder.levels, coder.borders, coder.shift, coder.first_bin, coder.bins, self.innovation, self.bits,
             self.said, self.unit, self.bits_sent, self.tally,
         )  # fmt: skip
@@ -72,6 +77,7 @@ def _say(
     senders: Ints,
     link: Ints,
     going: AnyArray,
+    times: Ints,
     number: int,
     acked: Ints,
     numbers: Ints,
@@ -133,9 +139,9 @@ def _say(
                 if not fits:
                     break
         if fits:
-            bits_sent[way] += bits * width
+            bits_sent[way] += bits * width * times[way]
             continue
-        bits_sent[way] += FLOAT_BITS * width
+        bits_sent[way] += FLOAT_BITS * width * times[way]
         for part in range(2):
             begin, end = (0, a) if part == 0 else (a, width)
             largest = 0.0

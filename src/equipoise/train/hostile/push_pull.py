@@ -46,6 +46,7 @@ class PushPull:
         self.taken = np.empty((0, m))
         self.post = Post(method.quantizer, m, m, mail.window)
         self.header_bits = np.empty(0, dtype=np.int64)
+        self.times = np.empty(0, dtype=np.int64)  # every packet passes one link
         self.calm = RUNAWAY * (1.0 + float(np.abs(self.yz).max()))
 
     KEPT = ("given", "taken", "header_bits")
@@ -69,6 +70,7 @@ class PushPull:
             for name in self.KEPT:
                 setattr(self, name, lengthened(getattr(self, name), room))
             self.post.grow(room)
+            self.times = np.ones(room, dtype=np.int64)
 
     def in_flight(self, open_: AnyArray) -> Floats:
         """Sum of what was handed out and not yet taken in, over links that are in the books."""
@@ -83,7 +85,7 @@ class PushPull:
             self.alpha * self.method.faded(number), self.cap, self.calm, self.yz, self.speed, self.last, self.age,
         )  # fmt: skip
         _push(traffic.first, traffic.link, open_, acting, weights[1], self.yz, self.given)
-        self.post.say(traffic, number, going, self.mail, self.yz[:, :m].copy(), self.given)
+        self.post.say(traffic, number, going, self.mail, self.yz[:, :m].copy(), self.given, self.times)
         self.header_bits[traffic.link[going]] += SEQUENCE_BITS
         return bool(fine)
 
@@ -137,6 +139,7 @@ class PushPull:
         self.post.restore({k.removeprefix("post."): v for k, v in memory.items() if k.startswith("post.")})
         for name in (*self.OWN, *self.KEPT):
             setattr(self, name, memory[name])
+        self.times = np.ones(len(self.given), dtype=np.int64)
 
 
 @kernel

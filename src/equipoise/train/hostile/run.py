@@ -27,7 +27,8 @@ class HostileRun(Run):
     present: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # who is there at the end
     in_flight: float = 0.0  # CPUs in nobody's share at the end
     trouble: tuple[str, ...] = ()  # what kept the survivors from their optimum, by name
-    packets: int = 0
+    cpu_packets: int = 0  # each counted once for every link it passes; where links carry both ways they are the same
+    model_packets: int = 0
     lost: int = 0
 
     def certificate(self) -> Certificate:
@@ -54,7 +55,7 @@ class HostileRun(Run):
         assert self.market is not None and self.shares is not None
         there, market = self.present, self.market
         x = self.shares[there]
-        prices = market.cost.derivative(np.where(there, self.shares, np.clip(0.0, market.lo, market.hi)))[there]
+        prices = market.cost.derivative(np.clip(self.shares, market.lo, market.hi))[there]
         return kkt_violation(x, prices, market.curvature[there], market.lo[there], market.hi[there])
 
     def _disagreement(self) -> float:
@@ -64,11 +65,21 @@ class HostileRun(Run):
     def _recount(self) -> tuple[int, int]:
         """Every packet has its number, perhaps a ledger, and codes or floats."""
         m = 0 if self.models is None else self.models.shape[1]
-        fixed = SEQUENCE_BITS * ((self.shares is not None) + (m > 0))
-        fixed += SUM_BITS + SCALE_BITS if self.shares is not None else 0
-        numbers = (self.shares is not None) + 2 * m
         low, high = sorted((self.method.quantizer.bits, FLOAT_BITS))
-        return self.packets * (fixed + numbers * low), self.packets * (fixed + numbers * high)
+        least = most = 0
+        if self.shares is not None:
+            pushed = self.network.directed and self.faults.none and self.market is not None and not self.market.boxed
+            fixed = SEQUENCE_BITS + (FLOAT_BITS if pushed else SUM_BITS + SCALE_BITS)
+            least, most = self.cpu_packets * (fixed + low), self.cpu_packets * (fixed + high)
+        if m:
+            least += self.model_packets * (SEQUENCE_BITS + 2 * m * low)
+            most += self.model_packets * (SEQUENCE_BITS + 2 * m * high)
+        return least, most
+
+    @property
+    def packets(self) -> int:
+        """Packets handed to links."""
+        return max(self.cpu_packets, self.model_packets)
 
     def summary(self) -> dict[str, Any]:
         found = super().summary()

@@ -15,12 +15,14 @@ from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.ledger import Ledger
-from equipoise.train.hostile.mail import Mail
+from equipoise.train.hostile.mail import NEVER, Mail
 from equipoise.train.hostile.membership import Membership
 from equipoise.train.hostile.push_pull import PushPull
+from equipoise.train.hostile.pushed import Pushed
+from equipoise.train.hostile.relay import Relay
 from equipoise.train.hostile.timetable import Event, Timetable
 from equipoise.train.hostile.traffic import Roads, Traffic
-from equipoise.train.links import LinkBits
+from equipoise.train.links import LinkBits, Pairs
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
@@ -61,14 +63,18 @@ class HostileState:
         self.epoch = 0  # grows whenever the survivors' optimum changes
         self.trouble: list[str] = []
         self.happened: list[Event] = []
-        self.roads = Roads(nodes, network.period, network.arcs)
+        self.senders = self.receivers = np.empty(0, dtype=np.int64)
+        pairs = Pairs(nodes)
+        self.roads = self.cpu_roads = Roads(network.period, network.arcs, pairs)
         self.roads.meet_all()
-        self.mail = Mail(faults, two_way=not network.directed)
+        self.mail = self.cpu_mail = Mail(faults, two_way=not network.directed)
+        self.relay: Relay | None = None
         self.allocation: Ledger | None = None
         self.learning: PushPull | None = None
         alpha = None
         if self.market is not None:
-            self.allocation = Ledger(self.market, method, self.mail, self.members.alive)
+            self._look_for_trouble(0)
+            self.allocation = self._open_ledger(pairs)
         if problem.model is not None:
             smoothness = known_smoothness(problem.model)
             alpha = (
@@ -81,11 +87,23 @@ class HostileState:
                 start=first,
             )  # fmt: skip
         self.steps = Steps(0.0 if self.allocation is None else self.allocation.step, None, alpha, None)
-        self.senders = self.receivers = np.empty(0, dtype=np.int64)
         self._grow()
         self._look_for_trouble(0)
 
     # rounds
+
+    def _open_ledger(self, pairs: Pairs) -> Ledger:
+        """Gifts where links carry both ways; on one-way links the push form, or gifts that are answered around."""
+        assert self.market is not None
+        network, method, present = self.network, self.method, self.members.alive
+        if network.directed and self.faults.none and not self.market.boxed:
+            assert network.period is not None
+            return Pushed(self.market, method, self.mail, present, self.roads, network.period)
+        if network.directed:
+            self.relay = relay = Relay(network)
+            self.cpu_roads = Roads(1, lambda _: relay.arcs, pairs)
+            self.cpu_mail = Mail(self.faults, two_way=True, hops=relay.most_hops, rounds=relay.most_rounds)
+        return Ledger(self.market, method, self.cpu_mail, present)
 
     def meet(self, number: int) -> Traffic:
         """The links of this round, after whatever happens before it."""
@@ -97,30 +115,59 @@ class HostileState:
 
     def advance(self, traffic: Traffic, number: int) -> str | None:
         """One round of both halves; the name of what diverged, or None."""
-        members = self.members
-        acting = self.timetable.acting(number, members.alive)
-        self.steady = acting
-        open_ = members.open(traffic.senders, traffic.receivers)
+        cpu, learning = self.allocation, self.learning
+        self.steady = acting = self.timetable.acting(number, self.members.alive)
+        open_ = self.members.open(traffic.senders, traffic.receivers)
         going = open_ & acting[traffic.senders]
-        hops = members.passes(self.senders, self.receivers).astype(np.int64)
-        shares_fine = self.allocation is None or self.allocation.give(traffic, number, acting, going, open_)
-        models_fine = self.learning is None or self.learning.give(traffic, number, acting, going, open_)
-        self.mail.post(traffic, number, going, hops)
-        if self.allocation is not None:
-            self.allocation.take(self.receivers, acting)
-        if self.learning is not None and models_fine:
-            models_fine = self.learning.take(self.receivers, acting, number)
+        shares_fine = cpu is None or self._give_cpu(cpu, traffic, number, acting, open_)
+        models_fine = learning is None or learning.give(traffic, number, acting, going, open_)
+        if learning is not None or self.relay is None:
+            self.mail.post(traffic, number, going, self._passing, self._passing)
+        if cpu is not None:
+            shares_fine = cpu.take(self.receivers, acting) and shares_fine
+        if learning is not None and models_fine:
+            models_fine = learning.take(self.receivers, acting, number)
         return None if shares_fine and models_fine else "models" if shares_fine else "shares"
+
+    def _give_cpu(self, cpu: Ledger, traffic: Traffic, number: int, acting: AnyArray, open_: AnyArray) -> bool:
+        """Gifts go out; over one-way links by a mail of their own, with the way back."""
+        if self.relay is None:
+            return cpu.give(traffic, number, acting, open_ & acting[traffic.senders], open_)
+        around = self.cpu_roads.traffic(number)
+        open_ = self.members.open(around.senders, around.receivers)
+        going = open_ & acting[around.senders]
+        fine = cpu.give(around, number, acting, going, open_)
+        hops, rounds = self._ways
+        self.cpu_mail.post(around, number, going, hops, rounds[number % len(rounds)])
+        return fine
+
+    def _note_use(self) -> None:
+        """Which of the two ways of every pair some graph really has."""
+        self._used = np.zeros(self.roads.links, dtype=np.bool_)
+        for k in range(self.network.period or 0):
+            self._used[self.roads.traffic(k).link] = True
 
     def _grow(self) -> None:
         links = self.roads.links
         if links > len(self.senders):
             self.senders, self.receivers = self.roads.pairs.directed()
-            self.mail.grow(links)
+            for mail in {id(mail): mail for mail in (self.mail, self.cpu_mail)}.values():
+                mail.grow(links)
+            if self.network.period is not None:
+                self._note_use()
             if self.allocation is not None:
                 self.allocation.grow(links)
             if self.learning is not None:
                 self.learning.grow(links)
+            self._find_ways()
+
+    def _find_ways(self) -> None:
+        """Which links packets can pass, and how those of one-way links get back."""
+        members = self.members
+        self._passing = members.passes(self.senders, self.receivers).astype(np.int64)
+        if self.relay is not None and self.allocation is not None:
+            self._ways = self.relay.ways(self.senders, self.receivers, members.alive, members.side)
+            self.allocation.times = np.maximum(self._ways[0], 1)
 
     # events
 
@@ -153,11 +200,9 @@ class HostileState:
             if self.allocation is not None:
                 self._bequeath(nodes, self._neighbours(nodes))
         elif event.kind == "join":
-            members.alive[nodes] = members.known[nodes] = True
-            if self.allocation is not None:
-                self.allocation.enter(nodes)
-            if self.learning is not None:
-                self.learning.enter(nodes)
+            members.arriving += [int(node) for node in nodes]
+            self._let_in()
+        self._find_ways()
         if event.kind not in ("split", "crash"):
             self.epoch += 1
             if self.learning is not None:
@@ -166,7 +211,8 @@ class HostileState:
 
     def _drop_packets(self, links: AnyArray) -> None:
         """Packets on their way over these links are lost."""
-        self.mail.due[: len(links)][links] = -1
+        for mail in (self.mail, self.cpu_mail):
+            mail.due[: len(links)][links] = NEVER
 
     def _rewrite_books(self, before: AnyArray) -> None:
         """Links that left the books (came back) are taken out of (put back into) the trackers at both ends."""
@@ -182,7 +228,8 @@ class HostileState:
         links = np.flatnonzero(np.isin(self.senders, nodes) | np.isin(self.receivers, nodes))
         if self.learning is not None:
             self.learning.forget(links)
-        self.mail.forget(links)
+        for mail in (self.mail, self.cpu_mail):
+            mail.forget(links)
 
     def _hand_on(self) -> None:
         """CPU of the dead goes to a guardian, once every centre that had dealings with them can be asked."""
@@ -197,6 +244,18 @@ class HostileState:
             return
         members.waiting.clear()
         self._bequeath(gone, np.flatnonzero(partners & members.alive)[:1])
+        self._let_in()
+
+    def _let_in(self) -> None:
+        """Those who join come in; one that comes back waits until what it held before was claimed."""
+        members = self.members
+        nodes = np.array([node for node in members.arriving if node not in members.waiting], dtype=np.int64)
+        members.arriving = [node for node in members.arriving if node in members.waiting]
+        members.alive[nodes] = members.known[nodes] = True
+        if self.allocation is not None:
+            self.allocation.enter(nodes)
+        if self.learning is not None:
+            self.learning.enter(nodes)
 
     def _partners(self, gone: Ints) -> AnyArray:
         """Who has ever had a link with these."""
@@ -220,6 +279,11 @@ class HostileState:
         members, market = self.members, self.market
         if members.split:
             self.trouble.append("the network is split")
+        unnoticed = np.flatnonzero(members.known & ~members.alive)
+        if len(unnoticed):
+            self.trouble.append(f"the loss of centre {', '.join(map(str, unnoticed))} is not noticed yet")
+        if members.arriving:
+            self.trouble.append(f"centre {', '.join(map(str, members.arriving))} waits to join")
         if members.waiting:
             named = ", ".join(map(str, members.waiting))
             self.trouble.append(f"the CPU of centre {named} cannot be claimed: centres it dealt with cannot be asked")
@@ -231,13 +295,13 @@ class HostileState:
                     f"infeasible since round {number}: the survivors' boxes hold {room * market.grid.unit:g} of "
                     f"{self.budget * market.grid.unit:g} CPUs; {short:g} stay in escrow"
                 )
-            least = exact_sum(market.low[members.known])
+            least = exact_sum(market.low[members.known & members.alive])
             if least > self.budget:
                 raise InputError(
                     f"round {number}: the centres' lo add up to {least * market.grid.unit:g}, more than the budget of "
                     f"{self.budget * market.grid.unit:g} CPUs: lower lo, or let fewer join"
                 )
-        apart = self._apart()
+        apart = self._apart() if len(self.senders) else 0
         if apart:
             self.trouble.append(f"the survivors are in {apart} pieces: no link joins them")
 
@@ -248,8 +312,9 @@ class HostileState:
         alive = self.members.known
         kept = alive[self.senders] & alive[self.receivers]
         n = self.network.n
+        kept &= self._used[: len(kept)]
         graph = coo_array((np.ones(int(kept.sum())), (self.senders[kept], self.receivers[kept])), shape=(n, n))
-        _, piece = connected_components(graph, directed=False)
+        _, piece = connected_components(graph, directed=self.network.directed, connection="strong")
         pieces = len(np.unique(piece[alive]))
         return pieces if pieces > 1 else 0
 
@@ -267,7 +332,12 @@ class HostileState:
         """Units in nobody's share: on links, in escrow, or held by a dead centre whose CPU was not claimed yet."""
         if self.allocation is None:
             return 0
-        return self.allocation.in_flight() + exact_sum(self.allocation.shares[~self.members.alive])
+        return self.allocation.in_flight(self.senders, self.receivers, self.members.alive)
+
+    @property
+    def lost(self) -> int:
+        """Packets that never arrived."""
+        return self.mail.lost + (0 if self.cpu_mail is self.mail else self.cpu_mail.lost)
 
     @property
     def models(self) -> Floats | None:
@@ -315,6 +385,8 @@ class HostileState:
         parts: dict[str, Mapping[str, AnyArray]] = {
             "links": self.roads.pairs.memory(), "mail": self.mail.memory(), "members": self.members.memory(),
         }  # fmt: skip
+        if self.relay is not None:
+            parts["cpu_mail"] = self.cpu_mail.memory()
         if self.allocation is not None:
             parts["cpu"] = self.allocation.memory()
         if self.learning is not None:
@@ -327,9 +399,13 @@ class HostileState:
         self.senders, self.receivers = self.roads.pairs.directed()
         self.mail.restore(part_of(memory, "mail"))
         self.members.restore(part_of(memory, "members"))
+        if self.relay is not None:
+            self.cpu_mail.restore(part_of(memory, "cpu_mail"))
         if self.allocation is not None:
             self.allocation.restore(part_of(memory, "cpu"))
         if self.learning is not None:
             self.learning.restore(part_of(memory, "model"))
             self.learning.sampler.restore(part_of(memory, "sampler"))
+        self._find_ways()
+        self._look_for_trouble(int(memory["round"]))
         self.happened = [e for e in self.timetable.events if e.round < int(memory["round"])]

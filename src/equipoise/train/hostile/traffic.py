@@ -37,9 +37,8 @@ class Traffic:
 class Roads:
     """Numbers the links of all rounds and keeps the traffic of those that come again."""
 
-    def __init__(self, n: int, period: int | None, arcs: Callable[[int], Arcs]) -> None:
-        self.n, self._period, self._arcs = n, period, arcs
-        self.pairs = Pairs(n)
+    def __init__(self, period: int | None, arcs: Callable[[int], Arcs], pairs: Pairs) -> None:
+        self._period, self._arcs, self.pairs = period, arcs, pairs
         self._kept: dict[int, Traffic] = {}
 
     @property

@@ -1,0 +1,52 @@
+"""What coupling saves: CPU-seconds to a target accuracy against fixed ways to divide the same CPU, on seeds 0-9.
+
+    python benchmarks/train/coupling.py [--quick] [--model softmax|mlp] [--seeds 10] [--equal] [--oracle] [--tune] [--jobs 2]
+
+`--tune` plays the grid of steps on seeds 100-102 and prints the best for each allocation; the paces in
+src/equipoise/train/coupling/study.py are what it printed.
+"""
+
+import argparse
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from equipoise.train.coupling.study import ALLOCATIONS, Row, study, tune
+
+QUICK = 3  # seeds
+
+
+def _shown(rows: list[Row]) -> None:
+    first = rows[0]
+    print(f"sd of log sigma_i at the reference: mean {first.spread.mean():.2f}, {first.spread.min():.2f} to "
+          f"{first.spread.max():.2f}")  # fmt: skip
+    print(f"{'allocation':26}{'CPU-seconds':>18}{'missed':>8}{'less than equal':>20}{'less than data':>20}{'noise':>8}")
+    for row in rows:
+        took = f"{row.mean:,.0f} ± {row.error:,.0f}"
+        equal = f"{row.saved_against_equal:.1%} ± {row.saved_against_equal_error:.1%}"
+        data = f"{row.saved_against_data:.1%} ± {row.saved_against_data_error:.1%}"
+        print(f"{row.label:26}{took:>18}{row.missed:>8}{equal:>20}{data:>20}{row.noise.mean():>8.3f}")
+    print(f"largest |sum x - b| {max(row.worst_budget for row in rows):g}, outside a box {max(row.worst_box for row in rows):g}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} seeds")
+    parser.add_argument("--model", choices=("softmax", "mlp"), default="softmax")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--equal", action="store_true", help="centres as noisy as each other")
+    parser.add_argument("--oracle", action="store_true", help="also Neyman told the true sigma every 10 rounds")
+    parser.add_argument("--tune", action="store_true", help="the grid of steps, on seeds from 100 on")
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args()
+    if given.tune:
+        for name, pace in tune(given.model, progress=print, jobs=given.jobs).items():
+            print(f"{name}: {pace}")
+        return
+    names = (*ALLOCATIONS, "oracle") if given.oracle else ALLOCATIONS
+    seeds = range(QUICK if given.quick else given.seeds)
+    _shown(study(given.model, seeds, given.equal, print, allocations=names, jobs=given.jobs))
+
+
+if __name__ == "__main__":
+    main()

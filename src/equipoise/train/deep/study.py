@@ -1,0 +1,103 @@
+"""One net, one network, several ways to train it with the same samples: how good is the worst centre's model?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.book import worst_loss
+from equipoise.train.deep.rivals import WAYS, Outcome, Plan, way
+from equipoise.train.models.torch_model import TorchModel
+from equipoise.train.network import Network
+
+GRID = (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # rates that every way is tuned over
+# The best of the grid on seed 100: `python benchmarks/train/deep.py --tune` (MNIST by label, 20 centres, 5 passes, batches
+# of 16, Network.erdos_renyi(20, 0.3, seed=0)).
+RATES: dict[str, dict[str, float]] = {
+    "mlp": {"tracking": 0.8, "decentralised": 0.025, "local": 0.1, "centralised": 0.8},
+    "cnn": {"tracking": 0.4, "decentralised": 0.025, "local": 0.1, "centralised": 0.4},
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one way of training ended."""
+
+    way: str
+    rate: float
+    seed: int
+    worst: float  # test accuracy of the worst centre's model
+    mean: float  # over the centres
+    loss: float  # the worst centre's, on all training data
+    megabytes: float  # sent over all links
+    seconds: float
+    certified: bool | None  # of ours; rivals have no certificate
+
+
+def rounds_of(model: TorchModel, passes: float, batch: int) -> int:
+    """Rounds in which `passes` times as many samples are drawn as there are."""
+    if not (passes > 0 and batch >= 1):
+        raise InputError(f"passes and batch must be positive; given {passes} and {batch}")
+    return max(1, round(passes * model.samples / (model.nodes * batch)))
+
+
+def compare_deep(
+    model: TorchModel,
+    network: Network,
+    X_test: Floats,
+    y_test: AnyArray,
+    *,
+    rates: Mapping[str, float],
+    passes: float = 5.0,
+    batch: int = 16,
+    seed: int = 0,
+    ways: Sequence[str] = tuple(WAYS),
+) -> list[Row]:
+    """Every way from the same start, on the same batches, over the same network, for as many passes over the data."""
+    rounds, rows = rounds_of(model, passes, batch), []
+    for name in ways:
+        if name not in rates:
+            raise InputError(f"no rate for {name!r}: rates has {', '.join(rates)}")
+        outcome = way(name)(model, network, Plan(rounds, batch, rates[name], seed=seed))
+        rows.append(_row(name, rates[name], seed, model, outcome, X_test, y_test))
+    return rows
+
+
+def tune_rate(
+    name: str,
+    model: TorchModel,
+    network: Network,
+    X_test: Floats,
+    y_test: AnyArray,
+    *,
+    passes: float = 5.0,
+    batch: int = 16,
+    seed: int = 100,
+    grid: Sequence[float] = GRID,
+) -> list[Row]:
+    """One way at every rate of a grid; the best is that with the most accurate centres on average."""
+    rounds = rounds_of(model, passes, batch)
+    plans = [Plan(rounds, batch, rate, seed=seed) for rate in grid]
+    return [_row(name, p.rate, seed, model, way(name)(model, network, p), X_test, y_test) for p in plans]
+
+
+def _row(
+    name: str, rate: float, seed: int, model: TorchModel, outcome: Outcome, X_test: Floats, y_test: AnyArray
+) -> Row:
+    Y = outcome.models
+    if np.isfinite(Y).all():
+        alike = bool((Y == Y[0]).all())  # one model for all: scored once
+        scores = [float(model.accuracy(y, X_test, y_test) or 0.0) for y in (Y[:1] if alike else Y)]
+        loss = worst_loss(model, Y[:1] if alike else Y)
+    else:
+        scores, loss = [0.0], math.inf
+    return Row(
+        way=name, rate=rate, seed=seed, worst=min(scores), mean=float(np.mean(scores)), loss=loss,
+        megabytes=outcome.bits / 8e6, seconds=outcome.seconds,
+        certified=None if outcome.run is None else outcome.run.certificate().passed,
+    )  # fmt: skip
