@@ -55,11 +55,12 @@ def _option(name: str, field: Any) -> inspect.Parameter:
         kind = str
     flag = "--" + name.replace("_", "-")
     flags = [f"{flag}/--no-{name.replace('_', '-')}"] if kind is bool else [flag]
-    default = "" if field.default is None else f" (default: {field.default})"
+    repeats = extra.get("repeats", False)
+    default = "" if field.default is None or repeats else f" (default: {field.default})"
     option = typer.Option(
         *flags, help=field.description + default, rich_help_panel=extra.get("panel"), metavar=extra.get("metavar")
     )
-    annotation = Annotated[kind | None, option]  # type: ignore[valid-type]
+    annotation = Annotated[list[str] | None if repeats else kind | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

@@ -12,6 +12,7 @@ import typer
 from equipoise.cli.options import read_config, with_options
 from equipoise.cli.train_compare import CompareConfig
 from equipoise.cli.train_config import TrainConfig
+from equipoise.cli.train_faults import refusing_faults
 from equipoise.errors import InputError
 
 app = typer.Typer(
@@ -41,6 +42,10 @@ def train(
     """Centres train one model together and negotiate a CPU budget, over quantised messages.
 
     With no options: softmax on scikit-learn's digits, 20 centres, a switching network, 9-bit messages, 500 CPUs.
+
+    A hostile network: equipoise train --loss 0.3 --delay 3 --crash 7@137 --join 9@300 --partition 0-4@500..600
+
+    CPU that buys samples: equipoise train --couple. A net: equipoise train --model mlp --rivals
     """
     if context.invoked_subcommand is not None:
         if chosen or config is not None or budget_at or resume is not None or json or out != Path("runs"):
@@ -85,6 +90,7 @@ def analyse(
 
 @app.command("compare")
 @with_options(CompareConfig)
+@refusing_faults("compare")
 def compare(chosen: dict[str, Any], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
     """Our method beside its rivals: at equal rounds, at equal bits, and to a target; or one knob at a time (--study)."""
     settings = read_config(CompareConfig, config, chosen)

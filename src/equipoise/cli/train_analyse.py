@@ -16,11 +16,14 @@ from rich.text import Text
 
 from equipoise import __version__
 from equipoise.cli.run_folder import to_json
-from equipoise.cli.train_config import Job, TrainConfig, build
+from equipoise.cli.train_build import Job, build
+from equipoise.cli.train_config import TrainConfig
+from equipoise.cli.train_faults import flag, refuse_faults
 from equipoise.errors import InputError
 from equipoise.train import Quadratic
 from equipoise.train.baselines import Recorder
 from equipoise.train.comparison import finite
+from equipoise.train.run import DEFAULT_TARGET
 from equipoise.train.theory.analysis import Analysis, analyse, sweep
 from equipoise.train.theory.bounds import node_residual
 from equipoise.train.theory.predict import DENSE_STATE
@@ -37,10 +40,16 @@ def run_analyse(config: TrainConfig, *, quiet: bool, swept: bool) -> None:
 
 
 def _run(config: TrainConfig, settings: dict[str, Any], *, quiet: bool, swept: bool) -> None:
+    refuse_faults(config, "analyse", ": its theory is of links that work")
+    if config.deep:
+        raise InputError(f"analyse needs a convex model, which {config.model} is not: use softmax")
+    for name in ("couple", "batch", "fade"):
+        if getattr(config, name):
+            raise InputError(f"analyse knows no mini-batches: drop {flag(name)}")
     job = build(config)
     if swept:
         refuse_large_sweep(job)
-    found = analyse(job.problem, job.network, job.method, target=config.target)
+    found = analyse(job.problem, job.network, job.method, target=config.target or DEFAULT_TARGET)
     rows = sweep(job.problem, job.network, job.method) if swept else None
     residual = relative_residual(job)
     if quiet:

@@ -1,21 +1,21 @@
-"""What `equipoise train` can be told, and how that becomes a problem, a network and a method."""
+"""What `equipoise train` can be told."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
+from equipoise.cli import train_faults
 from equipoise.cli.options import setting
 from equipoise.errors import InputError, unknown_name
 
 Number = float | list[float]
 DATA = ("digits", "breast_cancer", "mnist", "csv", "none")
 NETWORKS = ("erdos_renyi", "geometric", "ring", "path", "star", "grid", "complete", "file")
-MODELS = ("auto", "softmax", "smooth_svm", "least_squares", "none")
+DEEP = ("mlp", "cnn")
+MODELS = ("auto", "softmax", "smooth_svm", "least_squares", *DEEP, "none")
 COSTS = ("latency", "quadratic", "none")
 QUANTIZERS = ("log", "uniform", "exact")
 METHODS = ("equipoise", "paper")
@@ -29,6 +29,12 @@ NAMES = {
     "weights": ("auto", "laplacian", "metropolis"),
     "split": ("even", "label", "dirichlet"),
 }
+FAULTY = "Hostile networks"  # panel of --help
+# With 30% of all packets lost and up to 3 rounds late, the default digits take 2,700 rounds to 2e-2 and many more to 1e-4.
+HOSTILE_TARGET = 2e-2
+NOTICE = 5  # rounds; as in equipoise.train.hostile.faults
+DEEP_ROUNDS, DEEP_BATCH = 600, 16
+COUPLED_ROUNDS = 400
 
 
 class TrainConfig(BaseModel):
@@ -101,9 +107,56 @@ class TrainConfig(BaseModel):
     cap: float | Literal["auto"] = setting(
         "auto", "Momentum of the averaged models, below 1; auto follows their conditioning.", "Method", "NUMBER|auto"
     )
+    batch: int | None = setting(
+        None, f"Samples a centre draws each round; all it has unless given, {DEEP_BATCH} for mlp and cnn.", "Method"
+    )
+    fade: float | None = setting(None, "Rounds after which alpha has halved, for mini-batches.", "Method", "ROUNDS")
+
+    directed: bool = setting(False, "Links carry one way only.", FAULTY)
+    loss: float | str = setting(
+        0.0, "Packets lost: 0.3, or in bursts: bursts:ENTER,LEAVE[,BAD[,GOOD]], such as bursts:0.05,0.3.", FAULTY,
+        "PART|bursts:...",
+    )  # fmt: skip
+    delay: int = setting(0, "Rounds a packet takes: 0 to so many, drawn for each.", FAULTY, "ROUNDS")
+    fixed_delay: bool = setting(False, "Every packet takes exactly --delay rounds.", FAULTY)
+    crash: list[str] = setting(
+        [], "Centres that die: 7@137, or 3,7@137; repeatable.", FAULTY, "NODES@ROUND", repeats=True
+    )
+    leave: list[str] = setting(
+        [], "Centres that go and hand over their CPU: 3@50; repeatable.", FAULTY, "NODES@ROUND", repeats=True
+    )
+    join: list[str] = setting(
+        [], "Centres that come later, or back: 9@200; repeatable.", FAULTY, "NODES@ROUND", repeats=True
+    )
+    straggle: list[str] = setting(
+        [], "Centres that act in every k-th round: 4:5; repeatable.", FAULTY, "NODES:ROUNDS", repeats=True
+    )
+    partition: list[str] = setting(
+        [], "The network splits and heals: 0-9@100..400; 0-9@100.. never does; repeatable.", FAULTY,
+        "NODES@BEGIN..END", repeats=True,
+    )  # fmt: skip
+    notice: int = setting(NOTICE, "Rounds of silence after which neighbours take a centre for gone.", FAULTY, "ROUNDS")
+
+    couple: bool = setting(
+        False, "CPU buys samples: batches follow shares; ends with CPU-seconds to a target accuracy per way to share.",
+        "Coupling and deep models",
+    )  # fmt: skip
+    seeds: int = setting(
+        2, "Seeds that --couple compares allocations on, from --seed on.", "Coupling and deep models", "COUNT"
+    )
+    passes: float | None = setting(
+        None, "With --batch: passes through all data, instead of --rounds.", "Coupling and deep models"
+    )
+    rivals: bool = setting(
+        False, "With mlp or cnn: also train it centrally, without trackers, and with a server.",
+        "Coupling and deep models",
+    )  # fmt: skip
 
     rounds: int = setting(3000, "Rounds at most.", "Run")
-    target: float = setting(1e-4, "Stop, and certify, at this part of the gap at the start.", "Run")
+    target: float | None = setting(
+        1e-4, f"Stop, and certify, at this part of the gap at the start; {HOSTILE_TARGET:g} on hostile networks, what "
+        "noise allows with mini-batches.", "Run",
+    )  # fmt: skip
     patience: int | None = setting(None, "Stop when the gap has not improved by 1% in so many rounds.", "Run")
     every: int | None = setting(None, "Record history each so many rounds.", "Run")
     seed: int = setting(0, "Of data split, costs and network.", "Run")
@@ -129,177 +182,57 @@ class TrainConfig(BaseModel):
             raise InputError(f"seed must be 0 or more, not {value}")
         return value
 
-    @field_validator("nodes", "rounds", "samples", "every", "patience")
+    @field_validator(*train_faults.EXAMPLES, mode="before")
+    @classmethod
+    def _faults(cls, value: Any, info: Any) -> list[str]:
+        return train_faults.texts(info.field_name, value)
+
+    @field_validator("loss", mode="before")
+    @classmethod
+    def _loss(cls, value: Any) -> float | str:
+        return train_faults.loss(value)
+
+    @field_validator("delay", "notice")
+    @classmethod
+    def _rounds_of_delay(cls, value: int, info: Any) -> int:
+        if value < 0:
+            raise InputError(f"{info.field_name} must be 0 rounds or more, not {value}")
+        return value
+
+    @field_validator("fade", "passes")
+    @classmethod
+    def _above_zero(cls, value: float | None, info: Any) -> float | None:
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(f"{info.field_name} must be a number above 0, not {value:g}")
+        return value
+
+    @model_validator(mode="after")
+    def _fitting_defaults(self) -> Self:
+        """What was not said fits what was: written to config.yaml, so that the file says it all."""
+        said = self.model_fields_set
+        noisy = self.deep or self.batch is not None or self.couple
+        defaults: dict[str, Any] = {}
+        if train_faults.is_hostile(self):
+            defaults["target"] = HOSTILE_TARGET
+        elif noisy:
+            defaults["target"] = None
+        if self.couple:
+            defaults |= {"rounds": COUPLED_ROUNDS}
+        elif self.deep:
+            defaults |= {"rounds": DEEP_ROUNDS, "batch": DEEP_BATCH}
+        for name, value in defaults.items():
+            if name not in said:
+                object.__setattr__(self, name, value)
+        return self
+
+    @property
+    def deep(self) -> bool:
+        """Whether the model is a net."""
+        return self.model in DEEP
+
+    @field_validator("nodes", "rounds", "samples", "every", "patience", "batch", "seeds")
     @classmethod
     def _positive(cls, value: int | None, info: Any) -> int | None:
         if value is not None and value < 1:
             raise InputError(f"{info.field_name} must be at least 1, not {value}")
         return value
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """A configuration made real."""
-
-    problem: Any
-    network: Any
-    method: Any
-    test: tuple[Any, Any] | None  # held-out X and answers, in the model's own labels
-    title: str
-
-
-def build(config: TrainConfig) -> Job:
-    """Load the data, split it, and put problem, network and method together."""
-    from equipoise.train import Problem
-
-    refuse_idle_settings(config)
-    network = _network(config)
-    shards, test, model, name = _model(config, network.n)
-    cost, budget = _cost(config, network.n, shards)
-    parts = []
-    if model is not None:
-        parts.append(f"trained {name} on {Path(config.data_file).name if config.data_file else config.data}")
-    if cost is not None:
-        last = config.budgets[max(config.budgets)] if config.budgets else budget
-        parts.append(f"shared {last:g} CPUs" + (" in the end" if config.budgets else ""))
-    centres = "1 centre" if network.n == 1 else f"{network.n} centres"
-    return Job(Problem(cost, budget, model), network, _method(config), test, f"{centres} " + " and ".join(parts))
-
-
-def refuse_idle_settings(config: TrainConfig) -> None:
-    """A setting that was changed but can have no effect is a misunderstanding: say so."""
-    no_model = config.data == "none" or config.model == "none"
-    idle = {
-        "p": config.network != "erdos_renyi" and f"network is {config.network}",
-        "radius": config.network != "geometric" and f"network is {config.network}",
-        "network_file": config.network != "file" and f"network is {config.network} (add --network file)",
-        "nodes": config.network == "file" and "the network's file says how many nodes there are",
-        "switching": config.network in ("complete", "file") and f"network is {config.network}, which is static",
-        "data_file": config.data != "csv" and f"data is {config.data} (add --data csv)",
-        "data_dir": config.data != "mnist" and f"data is {config.data} (add --data mnist)",
-        "label": config.data != "csv" and f"data is {config.data}",
-        "concentration": config.split != "dirichlet" and f"split is {config.split}",
-        "mu": config.model != "smooth_svm" and "model is not smooth_svm",
-        "reg": no_model and "there is no model",
-        "alpha": no_model and "there is no model",
-        "cap": no_model and "there is no model",
-        "samples": no_model and "there is no model",
-        "rho": config.quantizer != "log" and f"quantizer is {config.quantizer}",
-        "bits": config.quantizer != "uniform" and f"quantizer is {config.quantizer}",
-        "mode": config.quantizer == "exact" and "quantizer is exact",
-        **dict.fromkeys(("budget", "lo", "hi", "box", "budgets"), config.cost == "none" and "cost is none"),
-        **dict.fromkeys(("a", "c"), config.cost != "quadratic" and f"cost is {config.cost}"),
-        **dict.fromkeys(("work", "speed", "energy"), config.cost != "latency" and f"cost is {config.cost}"),
-    }
-    for name, reason in idle.items():
-        if reason and getattr(config, name) != TrainConfig.model_fields[name].default:
-            flag = "--budget-at" if name == "budgets" else "--" + name.replace("_", "-")
-            raise InputError(f"{flag} has no effect: {reason}")
-
-
-def _network(config: TrainConfig) -> Any:
-    from equipoise.train import Network
-
-    if config.network == "file":
-        if config.network_file is None:
-            raise InputError("network is file, but no file is named: give --network-file FILE")
-        return Network.from_file(config.network_file)
-    # Too few nodes, or every link there: no second graph to switch to, so the default becomes static.
-    only_one = config.nodes < 5 or (config.network == "erdos_renyi" and config.p == 1)
-    by_default = config.switching == TrainConfig.model_fields["switching"].default
-    options: dict[str, Any] = {"seed": config.seed, "switching": 0 if only_one and by_default else config.switching}
-    if config.network == "erdos_renyi":
-        options["p"] = config.p
-    if config.network == "geometric":
-        options["radius"] = config.radius
-    if config.network == "complete":
-        options = {}
-    return Network.by_name(config.network, config.nodes, **options)
-
-
-def _model(config: TrainConfig, nodes: int) -> tuple[Any, Any, Any, str]:
-    """Shards, held-out data, the model, and its name."""
-    if config.data == "none" or config.model == "none":
-        return None, None, None, "none"
-    from equipoise import data
-    from equipoise.train import LeastSquares, SmoothSVM, Softmax
-
-    given = {"folder": config.data_dir, "path": config.data_file, "label": config.label}
-    if config.data == "csv" and config.model == "least_squares" and config.data_file is not None:
-        dataset = data.csv(config.data_file, label=config.label, task="regression", seed=config.seed)
-    else:
-        dataset = data.load(config.data, seed=config.seed, **{k: v for k, v in given.items() if v is not None})
-    if config.samples is not None:
-        dataset = dataset.limited(config.samples, config.seed)
-    name = config.model
-    if name == "auto":
-        name = "softmax" if dataset.classes else "least_squares"
-    answers, test_answers = dataset.y, dataset.y_test
-    if name == "smooth_svm":
-        if dataset.classes != 2:
-            raise InputError(
-                f"smooth_svm needs two classes; {config.data} has {dataset.classes or 'a number to predict'}: use softmax"
-            )
-        answers, test_answers = 2 * answers - 1, 2 * test_answers - 1
-    if name == "least_squares" and dataset.classes:
-        raise InputError(f"least_squares needs a number to predict; {config.data} has classes: use softmax")
-    if name == "softmax" and not dataset.classes:
-        raise InputError(f"softmax needs classes; {config.data} has a number to predict: use least_squares")
-    X, X_test = dataset.X, dataset.X_test
-    if name == "least_squares":
-        ones = np.ones((len(X), 1)), np.ones((len(X_test), 1))
-        X, X_test = np.hstack([X, ones[0]]), np.hstack([X_test, ones[1]])
-        answers = answers.astype(np.float64)
-    shards = data.split(X, answers, nodes, config.split, concentration=config.concentration, seed=config.seed)
-    reg = {} if config.reg is None else {"reg": config.reg}
-    model: Any
-    if name == "softmax":
-        model = Softmax(shards, classes=dataset.classes, **reg)
-    elif name == "smooth_svm":
-        model = SmoothSVM(shards, mu=config.mu, **reg)
-    else:
-        model = LeastSquares(shards, **reg)
-    test = (X_test, test_answers) if len(X_test) else None
-    return shards, test, model, name
-
-
-def _cost(config: TrainConfig, nodes: int, shards: Any) -> tuple[Any, float | None]:
-    """Costs with what the file says, and the rest drawn by seed."""
-    if config.cost == "none":
-        return None, None
-    from equipoise.train import Latency, Quadratic
-
-    rng = np.random.default_rng([config.seed, 1])
-    box = {"lo": 10.0 if config.lo is None else config.lo, "hi": 40.0 if config.hi is None else config.hi}
-    budget = 25.0 * nodes if config.budget is None else config.budget
-
-    def told(given: Number | None, drawn: Any) -> Any:
-        return drawn if given is None else given
-
-    if config.cost == "quadratic":
-        a, c = rng.uniform(0.5, 3.0, nodes), rng.uniform(10.0, 60.0, nodes)
-        return Quadratic(told(config.a, a), told(config.c, c), **box), budget
-    work = np.full(nodes, 1000.0) if shards is None else np.array([float(len(y)) for _, y in shards])
-    speed = np.exp(0.5 * rng.standard_normal(nodes)) * work.mean() / 500.0
-    energy = np.full(nodes, 1e-4)
-    return Latency(told(config.work, work), told(config.speed, speed), told(config.energy, energy), **box), budget
-
-
-def _method(config: TrainConfig) -> Any:
-    from equipoise.train import Exact, LogQuantizer, Method, UniformQuantizer
-
-    mode = config.mode or ("node" if config.method == "paper" else "innovation")
-    quantizer: Any
-    if config.quantizer == "log":
-        quantizer = LogQuantizer(rho=config.rho, mode=mode)  # type: ignore[arg-type]
-    elif config.quantizer == "uniform":
-        quantizer = UniformQuantizer(bits=config.bits, mode=config.mode or "node")  # type: ignore[arg-type]
-    else:
-        quantizer = Exact()
-    changes: dict[str, Any] = {"quantizer": quantizer, "step": config.step, "alpha": config.alpha, "cap": config.cap}
-    if config.weights != "auto":
-        changes |= {"cpu_weights": config.weights, "model_weights": config.weights}
-    changes |= {
-        name: value for name, value in (("momentum", config.momentum), ("box", config.box)) if value is not None
-    }
-    return Method.paper(**changes) if config.method == "paper" else Method(**changes)

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from equipoise.certificate import Certificate
+from equipoise.cli import train_tables as tables
 from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
-from equipoise.cli.train_config import Job, TrainConfig, build
+from equipoise.cli.train_build import Job, build
+from equipoise.cli.train_config import TrainConfig
 from equipoise.errors import InputError
+from equipoise.train.hostile.run import HostileRun
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.run import Run
 from equipoise.train.solve import Moment, solve
@@ -32,12 +34,12 @@ def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: boo
     if resume is not None and not (resume / CHECKPOINT).exists():
         raise InputError(f"{resume} has no {CHECKPOINT}: that run has ended, or was never begun")
     run = _play(job, config, folder, resume, settings, quiet)
-    result = run.summary() | _test_scores(run, job)
-    certificate = run.certificate()
-    content = document("train", settings, result, certificate)
     if run.status == "stopped":
         _say_resume(folder)
         return False
+    result = run.summary() | _test_scores(run, job) | _beside(run, job, config, quiet)
+    certificate = run.certificate()
+    content = document("train", settings, result, certificate)
     _write(folder, run, job, content, settings)
     if quiet:
         print(to_json(content))
@@ -46,10 +48,14 @@ def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: boo
 
         console = Console()
         console.print(f"[bold]{job.title}[/]: {run.reason}")
-        console.print(key_numbers(_numbers(run, result)))
+        console.print(key_numbers(tables.key_lines(run, result, config)))
+        if "allocations" in result:
+            console.print(tables.allocation_table(result["allocations"]))
+        if "rivals" in result:
+            console.print(tables.rivals_table(result["rivals"]))
         console.print(certificate_table(certificate))
         if not certificate.passed:
-            console.print(_advice(run, certificate))
+            console.print(tables.advice(run, certificate))
         console.print(f"{folder / 'report.html'}")
     return certificate.passed
 
@@ -60,20 +66,35 @@ def _play(
     """Solve with a progress bar on standard error; the folder appears with the first round."""
     checkpoint = folder / CHECKPOINT
     stop = _stop_on_signal()
-    with metered("solving centrally", "round", config.rounds, quiet=quiet) as meter:
+    kind = "gap" if job.problem.model is None or job.problem.model.convex else "loss, or gap,"
+    with metered("solving centrally", "round", job.rounds, quiet=quiet) as meter:
 
         def show(moment: Moment) -> bool:
             if moment.number == 1:
                 make_folder(folder)
                 write_config(folder, settings)
-            meter.show(moment.number, moment.rounds, doing="training", note=f"gap {moment.relative_gap:.1e}")
+            meter.show(moment.number, moment.rounds, doing="training", note=f"{kind} {moment.relative_gap:.1e}")
             return stop.is_set()
 
         return solve(
-            job.problem, job.network, job.method, rounds=config.rounds, seed=config.seed, target=config.target,
+            job.problem, job.network, job.method, rounds=job.rounds, seed=config.seed, target=config.target,
             patience=config.patience, every=config.every, budgets=config.budgets, callback=show,
+            start=job.start, batch=job.batch, faults=job.faults,
             checkpoint=checkpoint, resume=None if resume is None else checkpoint,
         )  # fmt: skip
+
+
+def _beside(run: Run, job: Job, config: TrainConfig, quiet: bool) -> dict[str, Any]:
+    """What was asked for besides the run: other ways to divide the CPU, other ways to train the net."""
+    if config.couple:
+        from equipoise.cli.train_coupling import allocations
+
+        return {"allocations": allocations(config, quiet=quiet)}
+    if config.rivals and run.models is not None and run.status != "diverged":
+        from equipoise.cli.train_deep import rivals
+
+        return {"rivals": rivals(run.models, run.bits, job, config)}
+    return {}
 
 
 def _stop_on_signal() -> threading.Event:
@@ -89,60 +110,31 @@ def _stop_on_signal() -> threading.Event:
     return stop
 
 
-def _advice(run: Run, certificate: Certificate) -> str:
-    """What a user can do about a failed certificate."""
-    if run.status == "diverged":
-        return "[yellow]The run diverged: leave --step, --alpha and --cap at auto, or lower --rho.[/]"
-    if "box" in certificate and not certificate["box"].passed:
-        return "[yellow]Shares left their boxes: a penalty cannot hold them; use --box price.[/]"
-    if run.status == "finished" and run.method.quantizer.mode == "innovation":
-        return "[yellow]The rounds ran out: raise --rounds, or ask for less with --target.[/]"
-    return (
-        "[yellow]The gap does not close: these messages leave a residual; the default, --mode innovation, does not.[/]"
-    )
-
-
 def _test_scores(run: Run, job: Job) -> dict[str, Any]:
-    """On held-out data, every node's own model beside the centralised one's: accuracy, or root mean square error."""
+    """On held-out data, every node's own model (None for those who are gone) beside the centralised one's: accuracy, or
+    root mean square error."""
     model = run.problem.model
+    if model is not None and not model.convex and run.models is not None and run.status != "diverged":
+        from equipoise.cli.train_deep import scores
+
+        return scores(run.models, job)
     if job.test is None or model is None or run.models is None or run.model_optimum is None:
         return {}
     X, answers = job.test
+    there = run.present.tolist() if isinstance(run, HostileRun) else [True] * len(run.models)
     best = run.model_optimum.parameters
     if isinstance(model, LeastSquares):
         errors = [model.error(y, X, answers) for y in run.models]
-        return {"test_error": {"nodes": errors, "worst": max(errors), "centralised": model.error(best, X, answers)}}
+        own = [error if here else None for error, here in zip(errors, there, strict=True)]
+        worst = max(error for error in own if error is not None)
+        return {"test_error": {"nodes": own, "worst": worst, "centralised": model.error(best, X, answers)}}
     found = [model.accuracy(y, X, answers) for y in (*run.models, best)]
-    scores = [score for score in found if score is not None]
-    if len(scores) < len(found):
+    scored = [score for score in found if score is not None]
+    if len(scored) < len(found):
         return {}
-    return {"accuracy": {"nodes": scores[:-1], "worst": min(scores[:-1]), "centralised": scores[-1]}}
-
-
-def _numbers(run: Run, result: dict[str, Any]) -> dict[str, str]:
-    """The few numbers worth a line each."""
-    bits, links = run.method.quantizer.bits, len(run.link_bits.bits)
-    numbers = {
-        "network": run.network.description,
-        "rounds": f"{run.rounds:,} in {run.seconds:.1f} s",
-        "gap": f"{run.relative_gap:.2e} of the gap at the start"
-        + (" (the worse half)" if run.shares is not None and run.models is not None else ""),
-        "messages": f"{bits} bits a number, {run.bits / 8e6:,.1f} MB over {links} directed links",
-    }
-    if run.shares is not None:
-        numbers["shares"] = f"{run.shares.min():.2f} to {run.shares.max():.2f} CPUs, sum {np.sum(run.shares):.10g}"
-    if "accuracy" in result:
-        worst, best = result["accuracy"]["worst"], result["accuracy"]["centralised"]
-        numbers["test accuracy"] = f"{worst:.2%} at the worst centre, {best:.2%} centralised"
-    if "test_error" in result:
-        worst, best = result["test_error"]["worst"], result["test_error"]["centralised"]
-        numbers["test error"] = f"{worst:.4g} at the worst centre, {best:.4g} centralised (root mean square)"
-    lost = {name: t for name, t in run.tallies.items() if t.saturated}
-    if lost:
-        numbers["out of range"] = ", ".join(
-            f"{t.saturated:,} of {t.sent:,} {name} were clipped" for name, t in lost.items()
-        )
-    return numbers
+    right = [score if here else None for score, here in zip(scored[:-1], there, strict=True)]
+    worst = min(score for score in right if score is not None)
+    return {"accuracy": {"nodes": right, "worst": worst, "centralised": scored[-1]}}
 
 
 def _write(folder: Path, run: Run, job: Job, content: dict[str, Any], settings: dict[str, Any]) -> None:

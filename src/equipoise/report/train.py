@@ -5,25 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from equipoise.report import train_charts
+from equipoise.report import train_charts, train_coupling, train_deep, train_faults
 from equipoise.report.page import render, verdict
 from equipoise.report.train_network import network
 from equipoise.report.words import NOTHING, count, number, percent, scaled
+from equipoise.train.hostile.run import HostileRun
 from equipoise.train.run import Run
 
-MODEL_WORDS = {"LeastSquares": "least squares", "SmoothSVM": "a smooth SVM", "Softmax": "softmax"}
+MODEL_WORDS = {
+    "LeastSquares": "least squares",
+    "SmoothSVM": "a smooth SVM",
+    "Softmax": "softmax",
+    "TorchModel": "a net",
+    "Perceptron": "a net",
+}
+NETS = {"mlp": "a net with one hidden layer", "cnn": "a convolutional net"}
 
 
 def train_page(run: Run, document: dict[str, Any]) -> str:
     """The whole page as text; `document` is what stands in result.json."""
-    accuracy = document["result"].get("accuracy")
+    result = document["result"]
+    accuracy = result.get("accuracy")
     charts = [
+        train_coupling.allocations(result.get("allocations")),
         train_charts.convergence(run, _target(document)),
         train_charts.shares_over_time(run),
         network(run, None if accuracy is None else accuracy["nodes"]),
+        train_faults.in_flight(run),
         train_charts.bits_spent(run),
         train_charts.final_shares(run),
         None if accuracy is None else train_charts.node_accuracy(accuracy),
+        train_deep.node_losses(result.get("losses")),
+        train_deep.rivals(result.get("rivals")),
     ]
     return render(
         "train.html.j2",
@@ -41,13 +54,15 @@ def title(run: Run, document: dict[str, Any]) -> str:
     deeds = []
     if run.problem.model is not None:
         data = _data_name(document["config"])
-        deeds.append(f"trained {_model_name(run.problem.model)}" + (f" on {data}" if data else ""))
+        name = NETS.get(document["config"].get("model", ""), _model_name(run.problem.model))
+        deeds.append(f"trained {name}" + (f" on {data}" if data else ""))
     if run.budget is not None:
         deeds.append(f"shared {count_of_cpus(run.budget)}")
     outcome = f"certificate {verdict(document['certificate'])}"
     if run.status == "diverged":
         outcome = f"the run diverged, {outcome}"
-    return f"{count(run.network.n, 'centre')} {' and '.join(deeds)}: {outcome}"
+    where = " over a hostile network" if isinstance(run, HostileRun) else ""
+    return f"{count(run.network.n, 'centre')} {' and '.join(deeds)}{where}: {outcome}"
 
 
 def count_of_cpus(amount: float) -> str:
@@ -76,19 +91,26 @@ def _key_numbers(run: Run, result: dict[str, Any], target: float | None) -> list
     gap = result.get("relative_gap")
     found = [
         {"name": "rounds", "value": f"{run.rounds:,}", "note": run.status if run.status == "diverged" else run.reason},
-        {
-            "name": "relative gap",
-            "value": NOTHING if run.status == "diverged" else number(gap),
-            "note": "of the gap at the start" + ("" if target is None else f"; asked for {number(target)}"),
-        },
+    ]
+    if run.convex or run.shares is not None:
+        since = "at the last event" if train_faults.events_of(run) else "at the start"
+        half = "of the gap" if run.convex else "of the gap of the CPU cost"
+        asked = "" if target is None else f"; asked for {number(target)}"
+        value = NOTHING if run.status == "diverged" else number(gap)
+        found.append({"name": "relative gap", "value": value, "note": f"{half} {since}{asked}"})
+    if "loss" in result:
+        first = number(float(run.history["loss"][0]))
+        found.append({"name": "worst node's loss", "value": number(result["loss"]), "note": f"{first} at the start"})
+    found += [
         {
             "name": "sent over all links",
             "value": scaled(run.bits, "bit"),
             "note": f"{scaled(run.bits / 8, 'B')} over {count(len(run.link_bits.bits), 'directed link')}",
         },
+        *train_faults.key_numbers(run),
     ]
     if "accuracy" in result:
-        worst, central = result["accuracy"]["worst"], result["accuracy"]["centralised"]
-        note = f"centralised: {percent(central)}"
+        worst, central = result["accuracy"]["worst"], result["accuracy"].get("centralised")
+        note = "on data that nobody trained on" if central is None else f"centralised: {percent(central)}"
         found.append({"name": "worst node's test accuracy", "value": percent(worst), "note": note})
     return found

@@ -27,7 +27,9 @@ from equipoise.report.charts import (
     x_axis,
     y_axis,
 )
+from equipoise.report.train_faults import event_marks, present, words_on_gaps, words_on_marks
 from equipoise.report.words import count, number, percent
+from equipoise.train.hostile.run import HostileRun
 from equipoise.train.run import Run
 
 ROWS_DRAWN = 1000  # of the history; a page stays small whatever the run's length
@@ -52,6 +54,7 @@ TRACKER = Curve("tracker", "tracker", "@grey", {}, "error of the tracked gradien
 CURVES = (
     Curve("relative_gap", "relative gap", "@blue", {"width": 2.5}, "distance from what one central solver would reach"),
     Curve("consensus", "consensus", "@teal", {}, "how far the nodes' models differ"),
+    Curve("loss_part", "loss", "@violet", {"width": 2.5}, "the worst node's loss, as a part of the one at the start"),
     Curve("kkt", "kkt", "@amber", {"type": "dashed"}, "how far the nodes' prices of a CPU differ"),
     TRACKER,
 )
@@ -59,9 +62,12 @@ CURVES = (
 
 def convergence(run: Run, target: float | None) -> Chart | None:
     """Gap, consensus and kkt against rounds on a log axis; the tracker, many decades lower, in a strip below."""
-    rounds = run.history["round"]
+    history = run.history
+    if len(history.get("loss", np.empty(0))):
+        history = history | {"loss_part": history["loss"] / max(float(history["loss"][0]), 1e-300)}
+    rounds = history["round"]
     rows = thinned(len(rounds), ROWS_DRAWN)
-    drawn = [(c, log_points(rounds, run.history[c.column], rows)) for c in CURVES if c.column in run.history]
+    drawn = [(c, log_points(rounds, history[c.column], rows)) for c in CURVES if c.column in history]
     drawn = [(curve, points) for curve, points in drawn if any(y is not None for _, y in points)]
     if not drawn:
         return None
@@ -76,18 +82,23 @@ def convergence(run: Run, target: float | None) -> Chart | None:
     if lower:
         series[-1] |= {"xAxisIndex": 1, "yAxisIndex": 1}
         panels = _with_strip(main, y_axis("tracker, relative", "log", **_powers(lower, labels=2)))
+    marks = event_marks(run)
+    if marks is not None:
+        series.append(marks)
     said = "; ".join(f"{curve.name}: {curve.meaning}" for curve, _ in drawn)
     zeros = any(y is None for y in upper + lower)
     return Chart(
         "convergence",
         "Progress over the rounds",
-        f"Line chart: {', '.join(curve.name for curve, _ in drawn)} against rounds, on a logarithmic axis",
+        f"Line chart: {', '.join(curve.name for curve, _ in drawn)} against rounds, on a logarithmic axis"
+        + (", with events as upright marks" if marks is not None else ""),
         f"Lower is better ({said})."
+        + words_on_gaps(run)
         + (" Zeros and negative values are left out: a logarithmic axis has no place for them." if zeros else "")
         + _thinning(rows, len(rounds)),
         frame(
             **panels,
-            legend=legend(icon="inherit", itemWidth=26),
+            legend=legend(icon="inherit", itemWidth=26, data=[curve.name for curve, _ in drawn]),
             tooltip=tooltip("axis", valueFormatter="@short"),
             series=series,
         ),
@@ -157,8 +168,20 @@ def shares_over_time(run: Run) -> Chart | None:
             rest = np.setdiff1d(np.arange(nodes), largest)
             others = _points(rounds, shares[:, rest].sum(axis=1))
             series.append(_band(f"{len(rest):,} others", others, "@edge", stacked=True))
+        if isinstance(run, HostileRun):
+            flying = _points(rounds, run.history["in_flight"][rows])
+            series.append(_band("in flight", flying, "@grey", stacked=True))
+            meaning = (
+                "Each band is a node's share, and the grey one is in flight, in nobody's share. Shares alone never exceed "
+                "the budget, and with what is in flight they are the budget in every round."
+            )
         budget, dashes = _points(rounds, run.history["budget"][rows]), {"type": "dashed", "width": 1.5}
         series.append(line("budget", budget, "@ink", step="end", stroke=dashes))
+    names = [entry["name"] for entry in series]
+    marks = event_marks(run)
+    if marks is not None:
+        series.append(marks)
+        meaning += words_on_marks(run)
     if len(largest) < nodes:
         meaning += f" Of {nodes:,} nodes the {LARGEST} largest are drawn one by one."
     shape, top = ("Lines", "") if negative else ("Stacked areas", ", with the budget as a dashed line")
@@ -169,7 +192,7 @@ def shares_over_time(run: Run) -> Chart | None:
         meaning + _thinning(rows, len(history)),
         frame(
             grid=grid(legend=True),
-            legend=legend(),
+            legend=legend(data=names),
             tooltip=tooltip("axis", formatter="@bands"),
             xAxis=_round_axis(),
             yAxis=y_axis("CPUs"),
@@ -191,9 +214,10 @@ def final_shares(run: Run) -> Chart | None:
     """What each node ended with, beside what a central planner would have given it."""
     if run.shares is None or run.cpu_optimum is None or not np.isfinite(run.shares).all():
         return None
-    nodes, best = len(run.shares), run.cpu_optimum.shares
+    best, there = run.cpu_optimum.shares, np.flatnonzero(present(run))
+    nodes = len(there)
     few = nodes <= BARS
-    shown = np.arange(nodes) if few else np.argsort(best, kind="stable")[thinned(nodes, DOTS)]
+    shown = there if few else there[np.argsort(best[there], kind="stable")[thinned(nodes, DOTS)]]
     blue, ink = {"color": "@blue", "opacity": 0.75}, {"color": "@ink", "opacity": 1}
     final: Option = {"name": "final share", "data": run.shares[shown].tolist(), "itemStyle": blue}
     optimal: Option = {"name": "optimal share", "data": best[shown].tolist(), "itemStyle": ink}
@@ -214,7 +238,9 @@ def final_shares(run: Run) -> Chart | None:
         meaning = (
             f"{amount}, sorted; where dots lie on the line, nodes got what a central planner would have given them."
         )
-    off = float(np.abs(run.shares - best).max())
+    off = float(np.abs(run.shares - best)[there].max())
+    if nodes < len(best):
+        meaning += " Those who are gone have no bar." if few else " Those who are gone are left out."
     return Chart(
         "final",
         "Final shares against the optimum",
@@ -234,30 +260,40 @@ def final_shares(run: Run) -> Chart | None:
 
 def node_accuracy(accuracy: dict[str, Any]) -> Chart | None:
     """Test accuracy of each node's own model, with the centralised one's as a line."""
-    nodes, central = np.array(accuracy["nodes"], dtype=float), float(accuracy["centralised"])
-    if not len(nodes) or not np.isfinite(nodes).all():
+    nodes = np.array([math.nan if a is None else a for a in accuracy["nodes"]], dtype=float)  # None: it is gone
+    there = np.flatnonzero(np.isfinite(nodes))
+    if not len(there) or any(a is not None and not math.isfinite(a) for a in accuracy["nodes"]):
         return None
-    few = len(nodes) <= DOTS
-    shown = np.arange(len(nodes)) if few else np.argsort(nodes, kind="stable")[thinned(len(nodes), DOTS)]
-    low, high = min(float(nodes.min()), central), max(float(nodes.max()), central)
+    central = accuracy.get("centralised")
+    few = len(there) <= DOTS
+    shown = there if few else there[np.argsort(nodes[there], kind="stable")[thinned(len(there), DOTS)]]
+    drawn = [*nodes[there].tolist(), *([] if central is None else [float(central)])]
+    low, high = min(drawn), max(drawn)
     margin = max(0.01, 0.25 * (high - low))
     bottom, top = max(0.0, math.floor(100 * (low - margin)) / 100), min(1.0, math.ceil(100 * (high + margin)) / 100)
-    dots = {
+    dots: Option = {
         "type": "scatter",
         "name": "own model",
         "data": nodes[shown].tolist(),
         "symbolSize": 9 if len(shown) <= BARS else 5,
         "itemStyle": {"color": "@teal", "opacity": 0.9},
-        "markLine": mark_at("yAxis", central, f"centralised {percent(central)}"),
     }
+    if central is not None:
+        dots["markLine"] = mark_at("yAxis", central, f"centralised {percent(central)}")
     return Chart(
         "accuracy",
         "Test accuracy of each node's own model",
-        "Dots: test accuracy of each node, with the centralised model's as a dashed line",
-        "Each dot is one node's own model on data that nobody trained on; at the dashed line it is as good as a model "
-        "trained on all data in one place."
+        "Dots: test accuracy of each node"
+        + (", with the centralised model's as a dashed line" if central is not None else ""),
+        "Each dot is one node's own model on data that nobody trained on"
+        + (
+            "; at the dashed line it is as good as a model trained on all data in one place."
+            if central is not None
+            else "."
+        )
+        + ("" if len(there) == len(nodes) else " Those who are gone have no dot.")
         + (" The axis does not begin at zero." if bottom > 0 else "")
-        + ("" if few else f" {len(shown)} of {len(nodes):,} nodes are drawn, worst first."),
+        + ("" if few else f" {len(shown)} of {len(there):,} nodes are drawn, worst first."),
         frame(
             grid=grid(),
             tooltip=tooltip("axis", valueFormatter="@percent"),

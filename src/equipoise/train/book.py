@@ -21,6 +21,7 @@ ROUNDING = 1e-9  # of the optimal value: a start nearer than this to the optimum
 GRID_NOISE = 4096  # units by which shares may be off without anybody caring
 HALVES = ("cpu", "model", "loss")  # what a start is remembered of
 FEW = 4  # witnesses of a loss that nothing certifies: scoring a net on all data costs as much as many rounds
+RUNAWAY = 1e6  # a gap this many times the one at the start is a divergence
 NOTABLE = 0.99  # a gap below this part of the best so far counts as progress
 
 
@@ -117,6 +118,10 @@ class Book:
         if abs(done) < NOTABLE * self.best:
             self.best, self.best_round = abs(done), number
         return done
+
+    def runaway(self) -> bool:
+        """Whether the gap has grown so much since the start that the run has diverged."""
+        return bool(self.rows[-1]["relative_gap"] > RUNAWAY)
 
     def history(self) -> dict[str, Floats]:
         """Columns of all rows."""

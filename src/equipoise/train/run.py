@@ -26,6 +26,7 @@ Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
 DEFAULT_TARGET = 1e-6  # relative gap that a certificate asks for when the run was given no target
 TRACKER_LIMIT = 1e-9
 NOISE_ROOM = 4.0  # times the expected gap of mini-batches that a certificate allows: the worst node, in any one round
+TOO_NOISY = 0.1  # of the gap at the start: where noise allows more, a small gap says nothing
 ONE_MODEL = 0.05  # of the largest model: farthest apart that models which are not convex may lie and count as one
 SHARES_IN_CSV = 100
 
@@ -197,6 +198,11 @@ class Run:
         limit = target if self.models is None else self._noisy(target)
         if not np.isfinite(limit):
             return Check.not_made("gap", "batches of one sample show no variance to hold it against: give a target")
+        if limit > max(target, TOO_NOISY):
+            return Check.not_made(
+                "gap",
+                f"the noise of mini-batches allows {limit:.2g} of the gap at the start: give a target, or larger ones",
+            )
         if limit > target:
             limit_text += "; no target was given, so what the noise of mini-batches allows"
         return Check.at_most("gap", self.relative_gap, limit, limit_text)
@@ -224,7 +230,7 @@ class Run:
 
     def __repr__(self) -> str:
         verdict = "passed" if self.certificate().passed else "failed"
-        loss = self.history.get("loss", ())
+        loss = self.history.get("loss", np.empty(0))
         reached = f"gap {self.relative_gap:.2e}" if self.convex or not len(loss) else f"loss {loss[-1]:.3g}"
         return f"<Run: {self.status} after {self.rounds} rounds, {reached}, certificate {verdict}>"
 
@@ -270,7 +276,7 @@ class Run:
         if self.models is not None:
             if self.model_optimum is not None:
                 found["optimal_loss"] = self.model_optimum.loss
-            elif len(self.history.get("loss", ())):
+            elif len(self.history.get("loss", [])):
                 found["loss"] = finite(self.history["loss"][-1])
             found["consensus"] = self._disagreement()
         return found

@@ -50,8 +50,6 @@ class Moment:
         return None if models is None else models.copy()
 
 
-RUNAWAY = 1e6  # a gap this many times the one at the start is a divergence
-
 Callback = Callable[[Moment], object]
 
 
@@ -150,7 +148,7 @@ def solve(
             break
         if number % every == 0 or number == rounds:
             relative = book.write(state, number)
-            if relative > RUNAWAY:
+            if book.runaway():
                 status, reason = (
                     "diverged",
                     f"the gap is {relative:.1e} times that at the start in round {number}: {_advice(state)}",

@@ -61,8 +61,13 @@ class Instance:
         """sigma_i from whole shards, at one model or at each centre's own."""
         rows = np.ascontiguousarray(np.broadcast_to(models, (self.model.nodes, self.model.size)))
         rng = np.random.default_rng(0)
-        orders = [[rng.permutation(size) for size in self.sizes] for _ in range(1 if self.model.convex else ORDERS)]
+        orders = [[rng.permutation(size) for size in self.sizes] for _ in range(ORDERS if self.halves else 1)]
         return np.sqrt(np.mean([self.model.sampled(rows, order)[1] for order in orders], axis=0))
+
+    @property
+    def halves(self) -> bool:
+        """Whether the model estimates variances from two halves of its rows, so that their order matters (TorchModel)."""
+        return type(self.model).__name__ == "TorchModel"
 
     @cached_property
     def reference(self) -> Floats:

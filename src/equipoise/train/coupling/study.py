@@ -17,6 +17,7 @@ import numpy as np
 from equipoise.errors import unknown_name
 from equipoise.train.arrays import Floats
 from equipoise.train.coupling.instance import Factory, Instance, draw
+from equipoise.train.coupling.perceptron import Perceptron
 from equipoise.train.coupling.play import Pace, Played, play
 from equipoise.train.coupling.rivals import LABELS
 from equipoise.train.models.model import Model
@@ -79,18 +80,29 @@ def softmax(shards: list[Shard], classes: int) -> Model:
 
 
 def mlp(shards: list[Shard], classes: int) -> Model:
-    """One hidden layer."""
-    from equipoise.train.deep.nets import mlp as net
-    from equipoise.train.models.torch_model import TorchModel
-
-    return TorchModel(net(np.shape(shards[0][0])[1], classes, HIDDEN), shards, reg=1e-3)
+    """One hidden layer, not convex."""
+    return Perceptron(shards, classes=classes, hidden=HIDDEN, reg=1e-3)
 
 
-AVERAGES = tuple(Pace(cap=cap) for cap in (0.3, 0.5, 0.65, 0.8, 0.9))
+AVERAGES = tuple(Pace(cap=cap) for cap in (0.3, 0.5, 0.65, 0.8, 0.9, 0.95))
 TRACKING = tuple(Pace(descent, fade) for descent in (0.25, 0.5, 1.0) for fade in (None, 100.0))
 SETTINGS = {
-    "softmax": Setting(softmax, 0.96, 600, 5, AVERAGES, {}),
-    "mlp": Setting(mlp, 0.93, 600, 10, TRACKING, {}),
+    "softmax": Setting(
+        softmax,
+        target=0.96,
+        rounds=600,
+        every=5,
+        grid=AVERAGES,
+        paces={
+            "coupled": Pace(cap=0.9),
+            "equal": Pace(cap=0.65),
+            "data": Pace(cap=0.8),
+            "finish": Pace(cap=0.8),
+            "neyman": Pace(cap=0.9),
+            "oracle": Pace(cap=0.9),
+        },
+    ),
+    "mlp": Setting(mlp, target=0.93, rounds=600, every=10, grid=TRACKING, paces={}),
 }
 
 

@@ -79,8 +79,9 @@ def tracking_method(model: TorchModel, network: Network, plan: Plan, method: Met
 def centralised(model: TorchModel, network: Network, plan: Plan) -> Outcome:
     """y <- y - rate sum_i g_i(y): one machine that has all data. What the others are to reach; it sends nothing."""
     began, sampler, y = time.perf_counter(), Sampler(model, plan.batch, plan.seed), model.start(plan.seed)
+    assert sampler.batch is not None
     for number in range(plan.rounds):
-        y = y - plan.rate_at(number) * sampler.at(np.broadcast_to(y, (model.nodes, model.size)), number).sum(axis=0)
+        y = y - plan.rate_at(number) * model.pooled(y, sampler._rows(number, sampler.batch))
     return Outcome(np.tile(y, (model.nodes, 1)), 0, time.perf_counter() - began)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor, disagreement, kkt_violation
-from equipoise.train.book import NOTABLE, ROUNDING, SHARES_KEPT_UP_TO, Book, _least_notable
+from equipoise.train.book import NOTABLE, ROUNDING, RUNAWAY, SHARES_KEPT_UP_TO, Book, _least_notable
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.hostile.traffic import Traffic
@@ -29,6 +29,7 @@ class HostileBook(Book):
         self.model_optimum: ModelOptimum | None = None
         self.survivors: Subset | None = None
         self.first: dict[str, float] = {}
+        self.size: dict[str, float] = {}  # what a gap is compared with before it is called a divergence
         self.best, self.best_round = math.inf, 0
         self.rows: list[dict[str, float]] = []
         self.shares: list[Floats] = []
@@ -48,14 +49,23 @@ class HostileBook(Book):
             units = min(state.budget, exact_sum(market.high[there]))  # boxes that are too small end up full
             self.cpu_optimum = optimal_shares(market.cost, units * grid.unit + float(pinned[~there].sum()), lo, hi)
             start = self.auditor.cpu_gap(self._priced(state), self.cpu_optimum)
+            x = self.cpu_optimum.shares
+            worth = float(np.abs(market.cost.value(x)).sum() + (market.curvature * x**2).sum())
+            self.size["cpu"] = max(start, worth, self.size.get("cpu", 0.0))
             self.first["cpu"] = max(start, _least_notable(market, self.cpu_optimum), self.first.get("cpu", 0.0))
         if state.learning is not None and state.learning.model.convex:
             chosen = np.flatnonzero(state.members.known)
             self.survivors = Subset(state.learning.model, chosen)
             self.model_optimum = optimal_model(self.survivors)
             start = self._model_gap(state)
+            self.size["model"] = max(start, abs(self.model_optimum.loss), self.size.get("model", 1e-300))
             least = max(ROUNDING * abs(self.model_optimum.loss), 1e-300)
             self.first["model"] = max(start, least, self.first.get("model", 0.0))
+
+    def runaway(self) -> bool:
+        """Whether a half has gone far beyond any gap that its problem could have."""
+        row = self.rows[-1]
+        return any(row[f"{half}_gap"] > RUNAWAY * size for half, size in self.size.items())
 
     def watch(self, state: HostileState, traffic: Traffic | None = None) -> None:  # type: ignore[override]
         """Every round: shares + in flight against the budget, shares alone, and the boxes."""

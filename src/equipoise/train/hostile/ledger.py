@@ -64,7 +64,7 @@ class Ledger:
         self.times = np.empty(0, dtype=np.int64)  # links that a packet passes
 
     KEPT = ("sent", "got", "seen", "worth", "sent_in", "got_in", "worth_in", "amount_bits")
-    OWN = ("shares", "escrow", "collecting", "excess", "opening")
+    OWN: tuple[str, ...] = ("shares", "escrow", "collecting", "excess", "opening")
 
     def grow(self, links: int) -> None:
         """Room for pairs that have just met."""
@@ -99,7 +99,7 @@ class Ledger:
             return False
         self.scale = _told(np.maximum(traffic.degree, 1) * curvature)
         fine = _give(
-            traffic.first, traffic.receivers, traffic.link, open_, acting, prices, curvature, self.scale, self.post.held,
+            traffic.first, traffic.link, open_, acting, prices, curvature, market.curvature, self.scale, self.post.held,
             self.worth, self.mail.latest, self.seen, self.step, PATIENCE, grid.unit, market.low, market.high,
             self.collecting, self.shares, self.escrow, self.excess, self.sent, self.pushed,
         )  # fmt: skip
@@ -180,12 +180,12 @@ def _told(scale: Floats) -> Floats:
 @kernel
 def _give(
     first: Ints,
-    receivers: Ints,
     link: Ints,
     open_: AnyArray,
     acting: AnyArray,
     prices: Floats,
     curvature: Floats,
+    steepest: Floats,
     scale: Floats,
     heard: Floats,
     worth: Floats,
@@ -245,16 +245,19 @@ def _give(
         from_escrow = min(escrow[i], given)
         escrow[i] -= from_escrow
         shares[i] -= given - from_escrow
-        rate = patience * curvature[i] * unit
+        rate, undo = (
+            patience * curvature[i] * unit,
+            patience * steepest[i] * unit,
+        )  # curvature may have been larger before
         above = max(0.0, excess[i])
         below = max(0.0, -excess[i])
         if collecting[i]:
             below += rate * max(0, low[i] - escrow[i])
         else:
             if high[i] < NO_BOUND:
-                above = max(0.0, above + rate * (escrow[i] - (high[i] - shares[i])))
+                above = max(0.0, above + rate * escrow[i] - undo * (high[i] - shares[i]))
             if bounded_below:
-                below = max(0.0, below + rate * (max(0.0, wished - given) - (shares[i] - low[i])))
+                below = max(0.0, below + rate * max(0.0, wished - given) - undo * (shares[i] - low[i]))
         excess[i] = above - below
     return fine
 

@@ -14,13 +14,12 @@ from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.average import RUNAWAY, track
 from equipoise.train.channel import lengthened
+from equipoise.train.hostile.descent import mixing
 from equipoise.train.hostile.mail import NEVER, SEQUENCE_BITS, Mail
 from equipoise.train.hostile.post import Post
 from equipoise.train.hostile.traffic import Traffic
 from equipoise.train.method import Method
 from equipoise.train.sampler import Sampler
-
-MIXING = 1.0  # of the weights 1 / (1 + degree)
 
 
 class PushPull:
@@ -34,6 +33,7 @@ class PushPull:
         self.alpha, self.cap = alpha, cap
         nodes, m = model.nodes, model.size
         self.start = start
+        self._mixed: tuple[Traffic, tuple[Floats, Floats]] | None = None
         self.yz = np.zeros((nodes, 2 * m))
         self.yz[:, :m] = start
         self.gradient = np.array(sampler.at(self.models, 0))
@@ -79,7 +79,7 @@ class PushPull:
     def give(self, traffic: Traffic, number: int, acting: AnyArray, going: AnyArray, open_: AnyArray) -> bool:
         """Mix, descend, hand out trackers, and send. False when a number has run away."""
         m = self.model.size
-        weights = self._weights(traffic)
+        weights = self._mixing(traffic)
         fine = _pull(
             traffic.into_first, traffic.into, traffic.link, open_, acting, weights[0], self.post.held, self.mail.latest,
             self.alpha * self.method.faded(number), self.cap, self.calm, self.yz, self.speed, self.last, self.age,
@@ -122,13 +122,11 @@ class PushPull:
         self.speed[nodes] = self.last[nodes] = 0.0
         self.age[nodes] = 0
 
-    def _weights(self, traffic: Traffic) -> tuple[Floats, Floats]:
-        """Of pulling (by receiver) and of pushing (by sender), per entry."""
-        if not self.directed:
-            both = MIXING * traffic.balanced()
-            return both, both
-        pull, push = traffic.in_degree[traffic.receivers], traffic.degree[traffic.senders]
-        return np.asarray(MIXING / (1.0 + pull)), np.asarray(MIXING / (1.0 + push))
+    def _mixing(self, traffic: Traffic) -> tuple[Floats, Floats]:
+        """Weights of pulling and of pushing, made once for a graph that stays."""
+        if self._mixed is None or self._mixed[0] is not traffic:
+            self._mixed = traffic, mixing(traffic, self.directed)
+        return self._mixed[1]
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""

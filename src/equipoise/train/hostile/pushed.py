@@ -39,7 +39,7 @@ class Pushed(Ledger):
         )
         self.step = STEP / (method.sector * steepest)
 
-    OWN = (*Ledger.OWN, "weights")
+    OWN: tuple[str, ...] = (*Ledger.OWN, "weights")
 
     def give(self, traffic: Traffic, number: int, acting: AnyArray, going: AnyArray, open_: AnyArray) -> bool:
         """Everybody says its price, and its weight."""

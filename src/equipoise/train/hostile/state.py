@@ -13,6 +13,7 @@ from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.grid import exact_sum
+from equipoise.train.hostile.descent import descent, momentum
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.ledger import Ledger
 from equipoise.train.hostile.mail import NEVER, Mail
@@ -29,9 +30,6 @@ from equipoise.train.problem import Problem
 from equipoise.train.sampler import Sampler
 from equipoise.train.state import first_models, part_of
 from equipoise.train.steps import Steps, known_smoothness
-
-DESCENT = 0.2  # alpha x L, times e^(-rho/2)
-CAP = 0.5
 
 
 class HostileState:
@@ -71,22 +69,23 @@ class HostileState:
         self.relay: Relay | None = None
         self.allocation: Ledger | None = None
         self.learning: PushPull | None = None
-        alpha = None
+        alpha = alpha_limit = None
         if self.market is not None:
             self._look_for_trouble(0)
             self.allocation = self._open_ledger(pairs)
         if problem.model is not None:
             smoothness = known_smoothness(problem.model)
-            alpha = (
-                DESCENT / (method.sector * float(smoothness.max())) if method.alpha == "auto" else float(method.alpha)
-            )
-            cap = CAP if method.cap == "auto" else float(method.cap)
+            steepest = float(smoothness.max())
+            usual, limit = descent(self.roads, network.period, network.directed)
+            alpha = usual / (method.sector * steepest) if method.alpha == "auto" else float(method.alpha)
+            alpha_limit = limit / steepest
+            cap = momentum(problem.model, alpha, network.directed) if method.cap == "auto" else float(method.cap)
             first = first_models(problem.model, start, seed)
             self.learning = PushPull(
                 Sampler(problem.model, batch, seed), method, alpha, cap, mail=self.mail, directed=network.directed,
                 start=first,
             )  # fmt: skip
-        self.steps = Steps(0.0 if self.allocation is None else self.allocation.step, None, alpha, None)
+        self.steps = Steps(0.0 if self.allocation is None else self.allocation.step, None, alpha, alpha_limit)
         self._grow()
         self._look_for_trouble(0)
 
@@ -142,10 +141,17 @@ class HostileState:
         return fine
 
     def _note_use(self) -> None:
-        """Which of the two ways of every pair some graph really has."""
+        """Links that are ever used: some graph has them in a round in which their sender acts, and CPU needs the way back."""
         self._used = np.zeros(self.roads.links, dtype=np.bool_)
-        for k in range(self.network.period or 0):
-            self._used[self.roads.traffic(k).link] = True
+        period = self.network.period or 0
+        every = np.ones(self.network.n, dtype=np.int64)
+        for node, k in self.faults.straggle.items():
+            every[node] = k
+        for phase in range(period):
+            traffic = self.roads.traffic(phase)
+            self._used[traffic.link[phase % np.gcd(period, every[traffic.senders]) == 0]] = True
+        if not self.network.directed:
+            self._used &= self._used.reshape(-1, 2)[:, ::-1].ravel()
 
     def _grow(self) -> None:
         links = self.roads.links

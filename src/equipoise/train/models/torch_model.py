@@ -16,7 +16,8 @@ try:
     import torch
 except ImportError:
     raise InputError("TorchModel needs torch: pip install 'equipoise[torch]'") from None
-from torch import Tensor, nn
+from torch import Tensor
+from torch import nn as nn  # deep.nets has it from here: one place that says what to install
 from torch.func import functional_call, grad, vmap
 
 Each = Callable[[Tensor, Tensor], Tensor]  # outputs and answers to one loss per sample
@@ -46,6 +47,7 @@ class TorchModel(Model):
     """
 
     convex = False
+    sizes: Ints
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class TorchModel(Model):
 
     def loss(self, node: int, y: Floats) -> float:
         rows = [np.arange(self.sizes[node])]
-        return self._losses(y[None], rows, [node])[0] + 0.5 * self.reg / self.nodes * float(y @ y)
+        return float(self._losses(y[None], rows, [node])[0]) + 0.5 * self.reg / self.nodes * float(y @ y)
 
     def gradient(self, node: int, y: Floats) -> Floats:
         return np.asarray(self._whole(y[None], [node])[0])
@@ -137,25 +139,22 @@ class TorchModel(Model):
             self._padded([each[half::2] for each in rows], nodes, -(-max(map(len, rows)) // 2)) for half in (0, 1)
         ]
         index, mask = (torch.stack([half[part] for half in halves], dim=1) for part in (0, 1))
-        sums = self._summed(self._stacked(Y), index, mask)
-        counts = mask.sum(dim=2)
-        spread = np.full(self.nodes, np.nan)
-        paired = (counts > 0).all(dim=1)
-        with np.errstate(all="ignore"):
-            apart = sum(
-                ((each[:, 0].flatten(1) / counts[:, :1] - each[:, 1].flatten(1) / counts[:, 1:]) ** 2).sum(dim=1)
-                for each in sums
-            )
-        assert isinstance(apart, Tensor)
-        spread[paired.numpy()] = (apart / (1.0 / counts).sum(dim=1))[paired].double().numpy()
+        sums = [each.flatten(2) for each in self._summed(self._stacked(Y), index, mask)]
         drawn = np.array([len(each) for each in rows])
-        assert self.sizes is not None
-        gradients = self.reg / self.nodes * Y
-        gradients += (
-            _rows([each.sum(dim=1, keepdim=True) for each in sums])[:, 0]
-            * (self.sizes / (self.samples * drawn))[:, None]
-        )
-        return gradients, spread
+        gradients = np.empty(Y.shape)
+        torch.cat([each.sum(dim=1) for each in sums], dim=1, out=(single := torch.empty(Y.shape, dtype=self.dtype)))
+        np.multiply(single.numpy(), (self.sizes / (self.samples * drawn))[:, None], out=gradients)
+        if self.reg > 0:
+            gradients += self.reg / self.nodes * Y
+        return gradients, _spread(sums, mask.sum(dim=2).double())
+
+    def pooled(self, y: Floats, rows: Sequence[Ints]) -> Floats:
+        """The sum of what `sampled` gives where all nodes have the same parameters, in one pass."""
+        index = np.concatenate([self._offsets[i] + each for i, each in enumerate(rows)])
+        weights = np.repeat(self.sizes / [len(each) for each in rows], [len(each) for each in rows])
+        mask = torch.from_numpy(weights).to(self.dtype)
+        summed = self._summed(self._stacked(y[None]), torch.from_numpy(index)[None, None], mask[None, None])
+        return np.asarray(_rows(summed)[0, 0] / self.samples + self.reg * y)
 
     def total(self, y: Floats) -> tuple[float, Floats]:
         gradient = self.reg * y
@@ -181,7 +180,6 @@ class TorchModel(Model):
         """An estimate, for a net has no bound: the largest curvature of each g_i around `start()`, found by power steps
         along gradient differences on up to 64 of its samples, with half again as margin."""
         if self._smoothness is None:
-            assert self.sizes is not None
             rows = [np.linspace(0, size - 1, min(PROBED, size)).astype(np.int64) for size in self.sizes]
             here = np.tile(self._first, (self.nodes, 1))
             direction = np.random.default_rng(self.seed).standard_normal(here.shape)
@@ -237,7 +235,7 @@ class TorchModel(Model):
     def _stacked(self, Y: Floats) -> dict[str, Tensor]:
         """Rows of parameters as the module's tensors, one stack per name."""
         flat = torch.from_numpy(np.ascontiguousarray(Y)).to(self.dtype)
-        parts = flat.split([shape.numel() for shape in self._shapes.values()], dim=1)
+        parts = torch.split(flat, [shape.numel() for shape in self._shapes.values()], dim=1)
         return {
             name: part.reshape(len(flat), *shape)
             for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
@@ -275,6 +273,16 @@ def _refuse(module: nn.Module) -> None:
             )
     if not any(p.requires_grad for p in module.parameters()):
         raise InputError(f"{type(module).__name__} has no trainable parameters")
+
+
+def _spread(sums: list[Tensor], counts: Tensor) -> Floats:
+    """sigma^2 = |mean of one half - mean of the other|^2 / (1/h + 1/k), from the halves' sums [nodes, 2, ...] of h and k
+    samples; not a number where a half is empty."""
+    dots = [torch.stack([torch.linalg.vecdot(e[:, a], e[:, b]) for a, b in ((0, 0), (1, 1), (0, 1))]) for e in sums]
+    first, second, both = torch.stack(dots).double().sum(dim=0)
+    h, k = counts.unbind(dim=1)
+    apart = first / h**2 + second / k**2 - 2 * both / (h * k)
+    return np.asarray((apart.clamp(min=0) / (1 / h + 1 / k)).numpy())
 
 
 def _flat(parameters: dict[str, Tensor]) -> Floats:
