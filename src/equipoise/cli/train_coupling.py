@@ -17,13 +17,12 @@ STUDIED = {"auto": "softmax", "softmax": "softmax", "mlp": "mlp"}
 def coupled_job(config: TrainConfig) -> Job:
     """The study's instance of this seed, its shares and batches moving each other."""
     from equipoise.train import Network, Problem
-    from equipoise.train.coupling.instance import draw
     from equipoise.train.coupling.play import LINK_CHANCE, Pace
     from equipoise.train.coupling.study import SETTINGS
 
     name = _studied(config)
     setting = SETTINGS[name]
-    instance = draw(setting.factory, config.seed)
+    instance = setting.draw(config.seed)
     n = len(instance.speed)
     return Job(
         Problem(cost=instance.cost(), budget=instance.budget, model=instance.model),

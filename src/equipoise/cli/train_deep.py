@@ -12,7 +12,6 @@ from equipoise.cli.train_build import Job
 from equipoise.cli.train_config import TrainConfig
 from equipoise.errors import InputError
 
-RATE = 0.2  # step along the gradient of the mean loss; digits and MNIST learn with 0.1 to 0.3
 REG = 1e-4
 WORDS = {
     "tracking": "gradient tracking (ours)",
@@ -41,20 +40,17 @@ def deep_job(job: Job, config: TrainConfig) -> Job:
 
     method = job.method
     if config.alpha == "auto" and config.step == "auto" and config.cap == "auto":
-        method = tracking_method(job.problem.model, job.network, _plan(job, config), method)
+        method = tracking_method(job.problem.model, job.network, _plan(job, config, "tracking"), method)
     return replace(job, method=method, start=job.problem.model.start(config.seed))
 
 
-def _plan(job: Job, config: TrainConfig) -> Any:
+def _plan(job: Job, config: TrainConfig, way: str) -> Any:
+    """As long and with as many samples as the run, at the rate that suits this way to train best."""
     from equipoise.train.deep.rivals import Plan
-    from equipoise.train.method import AUTO_STEP
+    from equipoise.train.deep.study import RATES
 
-    rate = RATE
-    if not isinstance(config.alpha, str):  # along edges models move by step * alpha / n down the summed gradient
-        step = AUTO_STEP / job.method.sector if config.step == "auto" else config.step
-        rate = float(step) * config.alpha / job.network.n
     assert config.batch is not None
-    return Plan(job.rounds, config.batch, rate, config.fade, config.seed)
+    return Plan(job.rounds, config.batch, RATES[config.model][way], config.fade, config.seed)
 
 
 def scores(models: Any, job: Job) -> dict[str, Any]:
@@ -69,7 +65,7 @@ def scores(models: Any, job: Job) -> dict[str, Any]:
 
 
 def rivals(ours: Any, bits: int, job: Job, config: TrainConfig) -> list[dict[str, Any]]:
-    """A row for every way to train the same net on the same batches, ours first."""
+    """A row for every way to train the same net on the same batches, ours first; each at a rate tuned for it."""
     from equipoise.train.deep.rivals import WAYS
 
     rows = [_row("tracking", ours, bits, job)]
@@ -77,7 +73,7 @@ def rivals(ours: Any, bits: int, job: Job, config: TrainConfig) -> list[dict[str
         if name == "tracking":
             continue
         print(f"training the same net by {WORDS.get(name, name)}", file=sys.stderr, flush=True)
-        outcome = way(job.problem.model, job.network, _plan(job, config))
+        outcome = way(job.problem.model, job.network, _plan(job, config, name))
         rows.append(_row(name, outcome.models, outcome.bits, job))
     return rows
 

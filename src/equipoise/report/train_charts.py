@@ -77,6 +77,8 @@ def convergence(run: Run, target: float | None) -> Chart | None:
     if target is not None and target > 0 and drawn[0][0] is not TRACKER:
         series[0]["markLine"] = mark_at("yAxis", target, f"gap asked for: {number(target)}", "@soft")
         upper.append(target)
+        if isinstance(run, HostileRun):  # events have their names on the left, as a rule
+            series[0]["markLine"]["label"]["position"] = "insideEndTop"
     main = y_axis("relative (kkt: price)" if "kkt" in run.history else "relative", "log", **_powers(upper))
     panels: Option = {"grid": grid(legend=True), "xAxis": _round_axis(), "yAxis": main}
     if lower:

@@ -43,7 +43,7 @@ def allocations(study: dict[str, Any] | None) -> Chart | None:
         "CPU-seconds to target accuracy per allocation",
         f"Bars: CPU-seconds until {100 * study['target']:.0f} % of the centralised accuracy, for each way to divide the CPU",
         f"Shorter is better: what the centres spent until the mean accuracy of their models was "
-        f"{100 * study['target']:.0f} % of the centralised one's. All have the same centres, budget and draws; only the shares "
+        f"{100 * study['target']:.0f} % of the centralised one's. All have the same centres, budget and draws; only shares "
         f"differ. Mean of {seeds}" + (", a standard error either side." if errors["data"] else ".")
         + (f" Not reached, and counted with the whole run: {', '.join(missed)}." if missed else ""),
         frame(

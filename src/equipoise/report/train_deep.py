@@ -63,7 +63,7 @@ def rivals(rows: list[dict[str, Any]] | None) -> Chart | None:
         "rivals",
         "The same net, trained in other ways",
         "Dots: test accuracy of the worst and of the mean node for each way to train",
-        f"Same net, first parameters, batches and rounds. Ours ends at {percent(ours['worst_accuracy'])} at the worst node. "
+        f"Same net, first parameters, batches and rounds, each at a rate tuned for it. Ours ends at {percent(ours['worst_accuracy'])} at the worst node. "
         f"Sent: {sent}." + (" The axis does not begin at zero." if bottom > 0 else ""),
         frame(
             grid=grid(legend=True),
@@ -72,7 +72,9 @@ def rivals(rows: list[dict[str, Any]] | None) -> Chart | None:
             xAxis=x_axis("right answers", pointer="{value}", min=bottom, max=1, axisLabel={
                 "color": "@soft", "hideOverlap": True, "formatter": "@percent"}),
             yAxis=y_axis("", "category", data=[row["label"] for row in shown]),
-            series=[dots("accuracy", "mean node", "circle", "@teal"), dots("worst_accuracy", "worst node", "diamond", "@bad")],
+            series=[
+                dots("accuracy", "mean node", "circle", "@teal"), dots("worst_accuracy", "worst node", "diamond", "@bad"),
+            ],
         ),
         wide=True,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equipoise.report.charts import Chart, Option, frame, grid, legend, line, thinned, tooltip, x_axis, y_axis
+from equipoise.report.charts import Chart, Floats, Option, frame, grid, legend, line, thinned, tooltip, x_axis, y_axis
 from equipoise.report.words import count, number, percent
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.hostile.timetable import Event
@@ -15,6 +15,7 @@ from equipoise.train.run import Run
 ROWS_DRAWN = 1000
 LABELLED = 14  # marks; with more of them only the lines are drawn
 CLOSE = 1 / 30  # of all rounds: events nearer than this share a label
+LATE = 0.93
 NAMED = 3  # centres in a label
 COLOURS = {"crash": "@bad", "split": "@bad", "leave": "@amber", "join": "@good", "heal": "@good"}
 WORDS = {"crash": "crash", "leave": "leave", "join": "join", "split": "split", "heal": "heal"}
@@ -30,7 +31,9 @@ def event_marks(run: Run) -> Option | None:
     events = events_of(run)
     if not events:
         return None
-    data = [_mark(event, text) for event, text in zip(events, _labels(events, run.rounds), strict=True)]
+    late = LATE * max(run.rounds, 1)  # there a name would leave the chart on the right
+    texts = _labels(events, run.rounds)
+    data = [_mark(event, text, event.round > late) for event, text in zip(events, texts, strict=True)]
     return {
         "type": "line",
         "name": "events",
@@ -41,7 +44,7 @@ def event_marks(run: Run) -> Option | None:
     }
 
 
-def _mark(event: Event, text: str) -> Option:
+def _mark(event: Event, text: str, late: bool) -> Option:
     colour = COLOURS.get(event.kind, "@soft")
     faint = event.kind in AFTERMATH
     return {
@@ -51,7 +54,7 @@ def _mark(event: Event, text: str) -> Option:
         "label": {
             "show": bool(text),
             "formatter": text,
-            "position": "insideEndTop",
+            "position": "insideEndTop" if late else "insideEndBottom",
             "distance": [2, 3],
             "fontSize": 11,
             "color": colour,
@@ -101,8 +104,8 @@ def words_on_gaps(run: Run) -> str:
     if not run.events:
         return found + " at the start."
     return (
-        f"{found} at the last event: each event sets a new optimum and a new yardstick, so the curve jumps there"
-        f" to 1 or so and falls anew.{words_on_marks(run)}"
+        f"{found} at the last event: each sets a new optimum and a new yardstick, so the curve jumps there and "
+        f"falls anew.{words_on_marks(run)}"
     )
 
 
@@ -123,7 +126,7 @@ def in_flight(run: Run) -> Chart | None:
         drawn = line("CPUs in flight", points, "@blue", areaStyle={"color": "@blue", "opacity": 0.18})
         series.append(drawn)
         axes.append(y_axis("CPUs in flight", min=0))
-    there = [[float(a), float(b)] for a, b in zip(rounds[rows], centres[rows], strict=True)]
+    there = _centres(run, rounds[rows], centres[rows])
     steps = line("centres there", there, "@teal", step="end", stroke={"type": "dashed"})
     right = y_axis("centres", min=0, max=run.network.n, minInterval=1, splitLine={"show": False})
     if axes:
@@ -156,6 +159,16 @@ def in_flight(run: Run) -> Chart | None:
             series=series,
         ),
     )
+
+
+def _centres(run: HostileRun, rounds: Floats, centres: Floats) -> list[list[float]]:
+    """How many are there, as recorded and exactly where it changes."""
+    points = {float(a): float(b) for a, b in zip(rounds, centres, strict=True)}
+    amount = float(centres[0]) if len(centres) else 0.0
+    for event in run.events:
+        amount += {"join": 1, "crash": -1, "leave": -1}.get(event.kind, 0) * len(event.nodes)
+        points[float(event.round)] = amount
+    return [[at, points[at]] for at in sorted(points)]
 
 
 def present(run: Run) -> list[bool]:

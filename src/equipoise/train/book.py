@@ -39,7 +39,7 @@ class Book:
         self.model_optimum: ModelOptimum | None = None if model is None or not model.convex else optimal_model(model)
         self.cpu_optimum: CpuOptimum | None = None
         self.first: dict[str, float] = {}  # each half's gap at the start, or after the last change of budget
-        self.best, self.best_round = math.inf, 0
+        self.best, self.best_round, self.latest = math.inf, 0, math.inf
         self.reprice(state)
         self.rows: list[dict[str, float]] = []
         self.shares: list[Floats] = []
@@ -115,13 +115,14 @@ class Book:
         row["bits"] = float(sum(state.bit_parts().values()))
         self.rows.append(row)
         done = max([*progress.values(), *([relative] if parts else [])])
+        self.latest = done
         if abs(done) < NOTABLE * self.best:
             self.best, self.best_round = abs(done), number
         return done
 
     def runaway(self) -> bool:
         """Whether the gap has grown so much since the start that the run has diverged."""
-        return bool(self.rows[-1]["relative_gap"] > RUNAWAY)
+        return self.latest > RUNAWAY
 
     def history(self) -> dict[str, Floats]:
         """Columns of all rows."""

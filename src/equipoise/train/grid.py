@@ -13,6 +13,7 @@ from equipoise.train.arrays import Floats, Ints
 GRID_BITS = 51
 UNBOUNDED_ROOM = 64.0  # boxes without an end: sum|x| may grow to this many times its start
 SMALLEST_REACH = 1e-150  # CPUs: a unit of it can still be divided by
+HALVINGS = 100
 NO_BOUND = 2**61  # units; stands for an open end of a box
 
 
@@ -67,6 +68,21 @@ def spread(total: int, low: Ints, high: Ints) -> Ints:
     room = np.flatnonzero((low <= below) & (below < high))
     left = total - exact_sum(shares)
     shares[room[:left]] += 1
+    return np.asarray(shares)
+
+
+def proportion(total: int, low: Ints, high: Ints, weights: Floats) -> Ints:
+    """Divide a whole number of units in proportion to weights > 0, clipped to closed boxes: x = clip(level weights)."""
+    below, above = 0.0, float((high / weights).max())
+    for _ in range(HALVINGS):
+        level = 0.5 * (below + above)
+        if exact_sum(np.clip(np.floor(level * weights), low, high).astype(np.int64)) <= total:
+            below = level
+        else:
+            above = level
+    shares = np.clip(np.floor(below * weights), low, high).astype(np.int64)
+    for node in np.argsort(-weights, kind="stable"):  # what rounding left: a few units, to whoever has room
+        shares[node] += min(total - exact_sum(shares), int(high[node] - shares[node]))
     return np.asarray(shares)
 
 

@@ -13,7 +13,7 @@ from equipoise.errors import InputError
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.costs.check import check_cost
 from equipoise.train.costs.cost import Cost, box, curvature
-from equipoise.train.grid import Grid, exact_sum, spread
+from equipoise.train.grid import Grid, exact_sum, proportion, spread
 from equipoise.train.method import Method
 from equipoise.train.models.check import adopt, check_model
 from equipoise.train.models.model import Model, UserModel
@@ -101,7 +101,10 @@ class Market:
         return bool(np.isfinite(self.lo).any() or np.isfinite(self.hi).any())
 
     def start(self) -> Ints:
-        """x(0): equal shares, as far as the boxes allow."""
+        """x(0): equal shares, or in the proportions that the cost asks for, as far as the boxes allow."""
+        wish = getattr(self.cost, "first_wish", None)
+        if wish is not None:
+            return proportion(self.budget, self.low, self.high, wish)
         return spread(self.budget, self.low, self.high)
 
     def shift(self, shares: Ints, amount: int, order: Ints) -> None:

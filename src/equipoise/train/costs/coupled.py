@@ -22,12 +22,14 @@ NEWTON = 60
 class Coupled:
     """f_i(x) = cost_i(x) + beta p_i^2 sigma_i^2 / (tau speed_i x): what the noise of centre i's gradient costs.
 
-    With x CPUs a centre of `speed` (samples per CPU and second) draws tau speed x samples in a round of `tau` seconds. p_i is
-    its part of all samples, `sizes` over their sum, and sigma_i^2 the variance of one sample's gradient: `sigma` where it is
-    known; else every centre estimates its own from its batches and the cost moves with it. `beta` weighs noise against `cost`,
-    any other cost of CPU. Drawing without repetition takes p_i^2 sigma_i^2 / N_i off, which moves no optimum; `hi` should
-    be at most N_i / (tau speed_i), where the batch is the whole shard.
+    With x CPUs a centre of `speed` (samples per CPU and second) draws tau speed x samples in a round of `tau` seconds. p_i
+    is its part of all samples, `sizes` over their sum, and sigma_i^2 the variance of one sample's gradient: `sigma` where it
+    is known; else every centre estimates its own from its batches, and the cost moves with it. `beta` weighs noise against
+    `cost`, any other cost of CPU. Drawing without repetition takes p_i^2 sigma_i^2 / N_i off, which moves no optimum; `hi`
+    should be at most N_i / (tau speed_i), where the batch is the whole shard.
     """
+
+    never_flat = True  # f'' >= 2 noise / hi^3, and second() tells it exactly (costs/curve.py)
 
     def __init__(
         self,
@@ -64,6 +66,8 @@ class Coupled:
             length(self.speed, per_node("lo", cost.lo), per_node("hi", cost.hi))
         box(self, self.nodes)
         self.moves = sigma is None  # whether f changes during a run
+        # x(0): what would be best if all sigma_i were alike and CPU cost nothing else; a centre knows its own.
+        self.first_wish: Floats | None = self.sizes / np.sqrt(self.speed) if cost is None else None
         self._known: Floats | None = None if sigma is None else per_node("sigma", sigma, self.nodes)
         if self._known is not None and not (np.isfinite(self._known).all() and (self._known > 0).all()):
             raise InputError(f"Coupled needs sigma > 0; the smallest given is {self._known.min():g}")

@@ -61,11 +61,8 @@ def answer(cost: Cost, curve: Curve, weight: Floats, level: Floats, guess: Float
 def steepness(cost: Cost, curve: Curve, x: Floats) -> Floats:
     """f'' at each share, never flat."""
     if curve.kind == OTHER:
-        flattest = curve.flattest
-        if getattr(cost, "moves", False):  # and with it what counts as flat
-            flattest = FLATTEST * _mean_curvature(cost, curve.lo, curve.hi, np.full(len(x), np.inf))
-            flattest = np.where(np.isfinite(flattest), flattest, 0.0)
-        return np.maximum(second(cost, x, curve.lo, curve.hi), flattest)
+        steep = second(cost, x, curve.lo, curve.hi)
+        return steep if getattr(cost, "never_flat", False) else np.maximum(steep, curve.flattest)
     out = np.empty(len(x))
     steepnesses(curve, x, out)
     return out

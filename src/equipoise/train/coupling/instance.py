@@ -21,16 +21,30 @@ CONCENTRATION = 1.0  # of the Dirichlet draw of shard sizes
 SMALLEST = 4  # samples of a shard
 TAU = 1.0  # seconds of a round
 CPUS = 5.0  # a centre, in the mean: about as many samples a round, so that the noise of gradients rules
-# Noise of centre i, by its z_i of mean 0 and sd 1: labels replaced at random with a chance of 0.01 e^(2 z), at most 0.9, and
-# images blurred by noise that varies as images do (their covariance) with 2 e^z times their sd, at most 12.
+# Centre i has z_i, of mean 0 and sd 1 over centres. Labels are drawn anew with a chance of 0.01 e^(2 z), at most 0.9.
 WRONG, WRONG_SPREAD, MOST_WRONG = 0.01, 2.0, 0.9
-BLUR, BLUR_SPREAD, MOST_BLUR = 2.0, 1.0, 12.0
 COPIES = 10  # of every image, each with its own noise: shards so long that a batch is a small part of them
 TEST_COPIES, TEST_BLUR = 5, 0.5  # of held-out images, so that accuracy tells models apart
 ORDERS = 20  # of a shard: nets estimate its variance from two halves, whichever they are
 DESCENT = 30  # steps of L-BFGS that a net's reference takes: to the end it would learn its shards by heart
 
 Factory = Callable[[list[Shard], int], Model]  # a model from shards and the number of classes
+
+
+@dataclass(frozen=True)
+class Blur:
+    """Images get noise that varies as images do (with their covariance): `size` e^(`spread` z) times their sd, up to `most`.
+
+    Wrong labels alone leave log sigma_i an sd of 0.3 to 0.5: a sample's gradient is bounded, and before the model is sure of
+    itself all are alike. Sizes were chosen on seeds 100 and 101, for each model, so that the sd is about 0.7.
+    """
+
+    size: float = 2.0
+    spread: float = 1.0
+    most: float = 12.0
+
+    def of(self, z: Floats) -> Floats:
+        return np.minimum(self.size * np.exp(self.spread * z), self.most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +76,7 @@ class Instance:
         rows = np.ascontiguousarray(np.broadcast_to(models, (self.model.nodes, self.model.size)))
         rng = np.random.default_rng(0)
         orders = [[rng.permutation(size) for size in self.sizes] for _ in range(ORDERS if self.halves else 1)]
-        return np.sqrt(np.mean([self.model.sampled(rows, order)[1] for order in orders], axis=0))
+        return np.asarray(np.sqrt(np.mean([self.model.sampled(rows, order)[1] for order in orders], axis=0)))
 
     @property
     def halves(self) -> bool:
@@ -100,6 +114,7 @@ def draw(
     seed: int,
     *,
     equal: bool = False,
+    noise: Blur = Blur(),  # noqa: B008
     n: int = CENTRES,
     cpus: float = CPUS,
     copies: int = COPIES,
@@ -113,15 +128,15 @@ def draw(
     z = rng.standard_normal(n)
     z = (z - z.mean()) / z.std()
     wrong = np.zeros(n) if equal else np.minimum(WRONG * np.exp(WRONG_SPREAD * z), MOST_WRONG)
-    blur = np.full(n, BLUR) if equal else np.minimum(BLUR * np.exp(BLUR_SPREAD * z), MOST_BLUR)
-    noise = _Noise(data.X)
+    blur = np.full(n, noise.size) if equal else noise.of(z)
+    images = _Images(data.X)
     shards: list[Shard] = []
     for i, drawn in enumerate(np.split(rng.permutation(copies * len(data.y)), np.cumsum(sizes)[:-1])):
         rows = drawn % len(data.y)
         anew = rng.random(len(rows)) < wrong[i]
         labels = np.where(anew, rng.integers(0, data.classes, len(rows)), data.y[rows])
-        shards.append((noise.added(data.X[rows], blur[i], rng), labels))
-    X_test = noise.added(np.tile(data.X_test, (TEST_COPIES, 1)), TEST_BLUR, rng)
+        shards.append((images.added(data.X[rows], blur[i], rng), labels))
+    X_test = images.added(np.tile(data.X_test, (TEST_COPIES, 1)), TEST_BLUR, rng)
     y_test = np.tile(data.y_test, TEST_COPIES)
     model = factory(shards, data.classes)
     first = getattr(model, "start", None)
@@ -130,7 +145,7 @@ def draw(
     return Instance(seed, model, start, speed, 1.0 / (TAU * speed), hi, cpus * n, X_test, y_test)
 
 
-class _Noise:
+class _Images:
     """Noise with the covariance of images, and their mean, which is taken off."""
 
     def __init__(self, X: Floats) -> None:

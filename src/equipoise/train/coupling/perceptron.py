@@ -19,7 +19,9 @@ class Perceptron(Model):
 
     convex = False
 
-    def __init__(self, shards: Sequence[Shard], *, classes: int, hidden: int = 32, reg: float = 1e-3, seed: int = 0) -> None:
+    def __init__(
+        self, shards: Sequence[Shard], *, classes: int, hidden: int = 32, reg: float = 1e-3, seed: int = 0
+    ) -> None:
         data = read_shards(shards)
         self.nodes, self.features, self.hidden, self.classes = data.nodes, data.features, hidden, classes
         self.size = (data.features + 1) * hidden + (hidden + 1) * classes

@@ -22,8 +22,8 @@ SMOOTHED = 3  # records of which the mean is taken
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast models descend. `cap`: our averages, with this momentum. Else gradient tracking along edges, as it must be for
-    models that are not convex: `descent` is step x alpha x max L_i, halved after `fade` rounds and ever more slowly after.
+    """How fast models descend. `cap`: our averages, with this momentum. Else gradient tracking along edges, as it must be
+    where models are not convex: `descent` is step x alpha x max L_i, halved after `fade` rounds and ever more slowly after.
     """
 
     descent: float = AUTO_DESCENT

@@ -8,26 +8,14 @@ import numpy as np
 
 from equipoise.train.arrays import Floats
 from equipoise.train.coupling.instance import Instance
+from equipoise.train.grid import proportion
 from equipoise.train.problem import Market
-
-HALVINGS = 200
 
 
 def divided(weights: Floats, instance: Instance) -> Floats:
     """Shares in proportion to weights, clipped to boxes: x = clip(level weights); the sum is exact on the grid."""
     market = Market.open(instance.cost(np.ones(len(weights))), instance.budget, len(weights))
-    low, high = market.low, market.high
-    below, above = 0.0, float((high / weights).max())
-    for _ in range(HALVINGS):
-        level = 0.5 * (below + above)
-        if np.clip(level * weights, low, high).sum() <= market.budget:
-            below = level
-        else:
-            above = level
-    units = np.floor(np.clip(below * weights, low, high)).astype(np.int64)
-    for node in np.argsort(-weights, kind="stable"):  # what rounding left: a few units, to whoever has room
-        units[node] += min(market.budget - int(units.sum()), int(high[node] - units[node]))
-    return market.grid.floats(units)
+    return market.grid.floats(proportion(market.budget, market.low, market.high, weights))
 
 
 def equal(instance: Instance) -> Floats:

@@ -13,20 +13,20 @@ import numpy as np
 
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.channel import lengthened
 from equipoise.train.costs.cost import second
 from equipoise.train.grid import NO_BOUND, exact_sum, spread
 from equipoise.train.hostile.mail import NEVER, SEQUENCE_BITS, Mail
 from equipoise.train.hostile.post import Post
-from equipoise.train.hostile.traffic import Traffic
+from equipoise.train.hostile.traffic import Traffic, widened
 from equipoise.train.limiter import BIGGEST_FLOW
 from equipoise.train.method import Method
 from equipoise.train.problem import Market
 
 SUM_BITS = 64  # a running sum, in every packet
 SCALE_BITS = 16  # degree x curvature, rounded up to an eighth of an octave
-STEP = 0.5  # of the difference in price that a link evens out in a round
+STEP = 0.8  # of the difference in price that a link evens out in a round
 PATIENCE = 0.3  # kappa: how fast the price of a full (empty) node follows what it cannot place (give); 1 oscillates
+UNWOUND = 0.3  # of such a price, at most, where the curvature was larger when it arose than it is now
 FLATTEST = 1e-3  # of a node's largest curvature: the least that counts
 
 
@@ -55,9 +55,9 @@ class Ledger:
         self.seen = np.empty(0, dtype=np.int64)  # of what was sent, when the price was made that the sender holds
         self.worth = np.empty(0)  # degree x curvature of the sender, as the receiver holds it
         window = mail.window
-        self.sent_in = np.empty((0, window), dtype=np.int64)  # each as told in the last packets
-        self.got_in = np.empty((0, window), dtype=np.int64)
-        self.worth_in = np.empty((0, window))
+        self.sent_in = np.empty((window, 0), dtype=np.int64)  # each as told in the last packets
+        self.got_in = np.empty((window, 0), dtype=np.int64)
+        self.worth_in = np.empty((window, 0))
         self.post = Post(method.quantizer, 1, 0, window)
         self.amount_bits = np.empty(0, dtype=np.int64)
         self._nothing = np.empty((0, 0))
@@ -72,7 +72,7 @@ class Ledger:
         if links > old:
             room = links if not old else max(links, 2 * old)
             for name in self.KEPT:
-                setattr(self, name, lengthened(getattr(self, name), room))
+                setattr(self, name, widened(getattr(self, name), room))
             self._nothing = np.empty((room, 0))
             self.times = np.ones(room, dtype=np.int64)
             self.post.grow(room)
@@ -104,8 +104,9 @@ class Ledger:
             self.collecting, self.shares, self.escrow, self.excess, self.sent, self.pushed,
         )  # fmt: skip
         self.prices[:, 0] = prices - curvature * grid.floats(self.pushed)  # what giving will have done to it
+        order, link, senders, _ = traffic.by_link
         _write(
-            traffic.senders, traffic.link, going, number, self.sent, self.got, self.scale, self.sent_in, self.got_in,
+            senders, link, going[order], number, self.sent, self.got, self.scale, self.sent_in, self.got_in,
             self.worth_in,
         )  # fmt: skip
         used = traffic.link[going]
@@ -129,7 +130,6 @@ class Ledger:
         """
         is_gone = np.zeros(len(self.shares), dtype=np.bool_)
         is_gone[gone] = True
-        used = len(senders)
         to_gone, from_gone = np.flatnonzero(is_gone[receivers]), np.flatnonzero(is_gone[senders])
         outer_to = to_gone[present[senders[to_gone]]]
         outer_from = from_gone[present[receivers[from_gone]]]
@@ -143,7 +143,7 @@ class Ledger:
         np.add.at(self.opening, receivers[outer_from], self.got[outer_from])
         for links in (to_gone, from_gone):
             for name in ("sent", "got", "seen", "sent_in", "got_in"):
-                getattr(self, name)[:used][links] = 0
+                getattr(self, name)[..., links] = 0
         self.shares[gone] = self.escrow[gone] = self.opening[gone] = 0
         self.excess[gone], self.collecting[gone] = 0.0, False
         part, rest = divmod(claim, len(heirs))
@@ -255,9 +255,12 @@ def _give(
             below += rate * max(0, low[i] - escrow[i])
         else:
             if high[i] < NO_BOUND:
-                above = max(0.0, above + rate * escrow[i] - undo * (high[i] - shares[i]))
+                free = high[i] - shares[i]
+                above = max(0.0, above + rate * escrow[i] - min(undo * free, max(UNWOUND * above, rate * free)))
             if bounded_below:
-                below = max(0.0, below + rate * max(0.0, wished - given) - undo * (shares[i] - low[i]))
+                free = shares[i] - low[i]
+                below += rate * max(0.0, wished - given)
+                below = max(0.0, below - min(undo * free, max(UNWOUND * below, rate * free)))
         excess[i] = above - below
     return fine
 
@@ -276,11 +279,11 @@ def _write(
     worth_in: Floats,
 ) -> None:
     """Running sums and scales into this round's packets."""
-    slot = number % sent_in.shape[1]
+    slot = number % sent_in.shape[0]
     for e in range(len(link)):
         if going[e]:
             way = link[e]
-            sent_in[way, slot], got_in[way, slot], worth_in[way, slot] = sent[way], got[way ^ 1], scale[senders[e]]
+            sent_in[slot, way], got_in[slot, way], worth_in[slot, way] = sent[way], got[way ^ 1], scale[senders[e]]
 
 
 @kernel
@@ -288,20 +291,20 @@ def _read(
     fresh: AnyArray, latest: Ints, sent_in: Ints, got_in: Ints, worth_in: Floats, seen: Ints, worth: Floats
 ) -> None:
     """What the newest packets say of their sender."""
-    window = sent_in.shape[1]
+    window = sent_in.shape[0]
     for way in range(len(fresh)):
         if fresh[way]:
             slot = latest[way] % window
-            seen[way ^ 1], worth[way] = got_in[way, slot], worth_in[way, slot]
+            seen[way ^ 1], worth[way] = got_in[slot, way], worth_in[slot, way]
 
 
 @kernel
 def _credit(fresh: AnyArray, latest: Ints, sent_in: Ints, owners: Ints, got: Ints, escrow: Ints) -> None:
     """Received sum - credited sum is new."""
-    window = sent_in.shape[1]
+    window = sent_in.shape[0]
     for way in range(len(owners)):
         if fresh[way]:
-            total = sent_in[way, latest[way] % window]
+            total = sent_in[latest[way] % window, way]
             if total > got[way]:
                 escrow[owners[way]] += total - got[way]
                 got[way] = total

@@ -9,9 +9,8 @@ import numpy as np
 
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Ints
-from equipoise.train.channel import lengthened
 from equipoise.train.hostile.faults import Faults, finite_loss
-from equipoise.train.hostile.traffic import Traffic
+from equipoise.train.hostile.traffic import Traffic, widened
 
 LOSS, WAIT, WEATHER, FIRST_WEATHER = 1, 2, 3, 4  # what a draw is for
 LEAST_WINDOW = 8  # packets that a sender remembers until one of them is acknowledged
@@ -32,9 +31,9 @@ class Mail:
         self.fresh = np.empty(0, dtype=np.bool_)  # whether one newer than all before arrived in this round
         self.bad = np.empty(0, dtype=np.bool_)  # weather of a link with bursts
         self.met = np.empty(0, dtype=np.bool_)
-        self.due = np.empty((0, self.window), dtype=np.int64)  # round in which the packet of this slot arrives
-        self.number = np.empty((0, self.window), dtype=np.int64)  # and its number
-        self.ack = np.empty((0, self.window), dtype=np.int64)  # and what it acknowledges
+        self.due = np.empty((self.window, 0), dtype=np.int64)  # round in which the packet of this slot arrives
+        self.number = np.empty((self.window, 0), dtype=np.int64)  # and its number
+        self.ack = np.empty((self.window, 0), dtype=np.int64)  # and what it acknowledges
         self.packets = 0  # handed to the network, once for each link they are to pass
         self.lost = 0
 
@@ -46,9 +45,9 @@ class Mail:
         if links > old:
             room = links if not old else max(links, 2 * old)
             for name in self.KEPT:
-                setattr(self, name, lengthened(getattr(self, name), room))
+                setattr(self, name, widened(getattr(self, name), room))
             for array in (self.latest, self.acked, self.due, self.number, self.ack):
-                array[old:] = NEVER
+                array[..., old:] = NEVER
 
     def post(self, traffic: Traffic, number: int, going: AnyArray, hops: Ints, rounds: Ints) -> None:
         """Entries that are `going` hand a packet over; whatever arrives in this round is there afterwards.
@@ -56,14 +55,16 @@ class Mail:
         `hops` holds for each link how many links a packet passes, 0 where it never gets there; `rounds` how many it takes.
         """
         bursts = self.bursts
+        order, link, senders, receivers = traffic.by_link
+        going = going[order]
         self.lost += _post(
-            traffic.senders, traffic.receivers, traffic.link, going, hops, rounds, number, int(self.faults.seed), bursts.enter,
+            senders, receivers, link, going, hops, rounds, number, int(self.faults.seed), bursts.enter,
             bursts.leave, bursts.good, bursts.bad, int(self.faults.delay), self.longest, self.faults.jitter, self.bad, self.met,
             self.due, self.number, self.ack, self.latest,
         )  # fmt: skip
-        self.packets += int(np.maximum(hops[traffic.link[going]], 1).sum())
+        self.packets += int(np.maximum(hops[link[going]], 1).sum())
         if self.longest == 0:
-            _deliver_at_once(traffic.link, going, number, self.due, self.ack, self.latest, self.acked, self.fresh)
+            _deliver_at_once(link, going, number, self.due, self.ack, self.latest, self.acked, self.fresh)
         else:
             _deliver(number, self.longest, self.due, self.number, self.ack, self.latest, self.acked, self.fresh)
         if not self.two_way and self.faults.lossless:  # every packet gets there: no acknowledgement is needed
@@ -72,7 +73,7 @@ class Mail:
     def forget(self, links: Ints) -> None:
         """Links whose one end is gone: nothing of them counts any more."""
         for array in (self.latest, self.acked, self.due, self.number, self.ack):
-            array[links] = NEVER
+            array[..., links] = NEVER
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
@@ -123,7 +124,7 @@ def _post(
     latest: Ints,
 ) -> int:
     """The fate of every packet of this round; how many are lost."""
-    window, lost = due.shape[1], 0
+    window, lost = due.shape[0], 0
     slot = number % window
     for e in range(len(link)):
         i, j, way = senders[e], receivers[e], link[e]
@@ -136,7 +137,7 @@ def _post(
                 bad[way] = turn >= leave if bad[way] else turn < enter
         if not going[e]:
             continue
-        numbers[way, slot], ack[way, slot], due[way, slot] = number, latest[way ^ 1], NEVER
+        numbers[slot, way], ack[slot, way], due[slot, way] = number, latest[way ^ 1], NEVER
         chance = bad_loss if bad[way] else good_loss
         there, at = hops[way] > 0, number - 1 + rounds[way]
         for hop in range(hops[way]):
@@ -146,7 +147,7 @@ def _post(
             wait = int(draw(seed, number, i, j, WAIT + 8 * hop) * (delay + 1)) if jitter and delay > 0 else delay
             at += wait
         if there and at - number <= longest:
-            due[way, slot] = at
+            due[slot, way] = at
         else:
             lost += 1
     return lost
@@ -158,12 +159,12 @@ def _deliver_at_once(
 ) -> None:
     """Where nothing takes longer than a round only this round's packets can arrive."""
     fresh[:] = False
-    slot = number % due.shape[1]
+    slot = number % due.shape[0]
     for e in range(len(link)):
         way = link[e]
-        if going[e] and due[way, slot] == number:
+        if going[e] and due[slot, way] == number:
             latest[way], fresh[way] = number, True
-            acked[way ^ 1] = max(acked[way ^ 1], ack[way, slot])
+            acked[way ^ 1] = max(acked[way ^ 1], ack[slot, way])
 
 
 @kernel
@@ -171,13 +172,13 @@ def _deliver(
     number: int, longest: int, due: Ints, numbers: Ints, ack: Ints, latest: Ints, acked: Ints, fresh: AnyArray
 ) -> None:
     """Packets that arrive in this round; one that was overtaken is dropped, but what it acknowledges counts."""
-    window = due.shape[1]
+    window = due.shape[0]
     for way in range(len(latest)):
         fresh[way] = False
         for sent in range(max(0, number - longest), number + 1):
             slot = sent % window
-            if numbers[way, slot] == sent and due[way, slot] == number:
-                acked[way ^ 1] = max(acked[way ^ 1], ack[way, slot])
+            if numbers[slot, way] == sent and due[slot, way] == number:
+                acked[way ^ 1] = max(acked[way ^ 1], ack[slot, way])
                 if sent > latest[way]:
                     latest[way], fresh[way] = sent, True
 
@@ -185,9 +186,9 @@ def _deliver(
 @kernel
 def _acknowledge(number: int, longest: int, numbers: Ints, acked: Ints) -> None:
     """Where nothing is lost, a sender knows of every packet that has had its time."""
-    window = numbers.shape[1]
+    window = numbers.shape[0]
     for way in range(len(acked)):
         for sent in range(number - longest, max(-1, number - window), -1):
-            if numbers[way, sent % window] == sent:
+            if numbers[sent % window, way] == sent:
                 acked[way] = sent
                 break

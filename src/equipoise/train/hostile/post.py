@@ -15,7 +15,7 @@ from equipoise.compiled import float_bits, kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, lengthened
 from equipoise.train.hostile.mail import Mail
-from equipoise.train.hostile.traffic import Traffic
+from equipoise.train.hostile.traffic import Traffic, widened
 from equipoise.train.quantize import EXACT, FLOAT_BITS, LOG, Quantizer
 
 
@@ -30,8 +30,8 @@ class Post:
         self.coder, self.bits = quantizer.coder(), quantizer.bits
         self.innovation = quantizer.mode == "innovation"
         self.held = np.empty((0, self.width))
-        self.said = np.empty((0, window, self.width))  # in each of the last packets
-        self.unit = np.empty((0, window, 2))  # scale of the codes that build on it: of both parts
+        self.said = np.empty((window, 0, self.width))  # in each of the last packets
+        self.unit = np.empty((window, 0, 2))  # scale of the codes that build on it: of both parts
         self.bits_sent = np.empty(0, dtype=np.int64)
         self.tally = np.zeros(3, dtype=np.int64)
 
@@ -42,8 +42,10 @@ class Post:
         old = len(self.held)
         if links > old:
             room = links if not old else max(links, 2 * old)
-            for name in self.KEPT:
+            for name in ("held", "bits_sent"):
                 setattr(self, name, lengthened(getattr(self, name), room))
+            for name in ("said", "unit"):
+                setattr(self, name, widened(getattr(self, name), room))
 
     def say(
         self, traffic: Traffic, number: int, going: AnyArray, mail: Mail, own: Floats, each: Floats, times: Ints
@@ -53,8 +55,9 @@ class Post:
         To be called before mail.post.
         """
         coder = self.coder
+        order, link, senders, _ = traffic.by_link
         _say(
-            traffic.senders, traffic.link, going, times, number, mail.acked, mail.number, own, each, coder.kind, coder.spacing,
+            senders, link, going[order], times, number, mail.acked, mail.number, own, each, coder.kind, coder.spacing,
             coder.top, coder.levels, coder.borders, coder.shift, coder.first_bin, coder.bins, self.innovation, self.bits,
             self.said, self.unit, self.bits_sent, self.tally,
         )  # fmt: skip
@@ -99,26 +102,27 @@ def _say(
     tally: Ints,
 ) -> None:
     """Codes of the difference to an acknowledged packet, or the numbers themselves."""
-    window, width, a = said.shape[1], said.shape[2], own.shape[1]
+    window, width, a = said.shape[0], said.shape[2], own.shape[1]
     slot = number % window
+    sent = saturated = underflowed = 0
     for e in range(len(link)):
         if not going[e]:
             continue
         i, way = senders[e], link[e]
-        tally[NUMBERS] += width
+        sent += width
         base = acked[way]
-        known = base >= 0 and number - base < window and numbers[way, base % window] == base
+        known = base >= 0 and number - base < window and numbers[base % window, way] == base
         fits = known and kind != EXACT
         if fits:
             built = base % window
             for part in range(2):
                 begin, end = (0, a) if part == 0 else (a, width)
                 plain = part == 0 and not innovation  # node-wise codes of what a node says to everybody
-                scale = 1.0 if not innovation else unit[way, built, part]
+                scale = 1.0 if not innovation else unit[built, way, part]
                 per_unit = 1.0 / scale
                 for c in range(begin, end):
                     value = own[i, c] if c < a else each[way, c - a]
-                    ground = 0.0 if plain else said[way, built, c]
+                    ground = 0.0 if plain else said[built, way, c]
                     news = (value - ground) * per_unit
                     size = abs(news)
                     if kind == LOG:  # encode_one, written out
@@ -129,13 +133,13 @@ def _say(
                         position = np.floor(size / spacing + 0.5)
                         code = int(position) if position <= top else top + 1
                     if code > top:
-                        tally[SATURATED] += 1
+                        saturated += 1
                         fits = False
                         break
-                    tally[UNDERFLOWED] += (code == 0) & (news != 0.0)
+                    underflowed += (code == 0) & (news != 0.0)
                     level = levels[code] if kind == LOG else code * spacing
-                    said[way, slot, c] = ground + scale * math.copysign(level, news)
-                unit[way, slot, part] = scale
+                    said[slot, way, c] = ground + scale * math.copysign(level, news)
+                unit[slot, way, part] = scale
                 if not fits:
                     break
         if fits:
@@ -147,17 +151,20 @@ def _say(
             largest = 0.0
             for c in range(begin, end):
                 value = own[i, c] if c < a else each[way, c - a]
-                said[way, slot, c] = value
-                news = value - said[way, base % window, c] if known else value
+                said[slot, way, c] = value
+                news = value - said[base % window, way, c] if known else value
                 largest = max(largest, abs(news))
-            unit[way, slot, part] = largest if 0.0 < largest < np.inf else 1.0
+            unit[slot, way, part] = largest if 0.0 < largest < np.inf else 1.0
+    tally[NUMBERS] += sent
+    tally[SATURATED] += saturated
+    tally[UNDERFLOWED] += underflowed
 
 
 @kernel
 def _hear(fresh: AnyArray, latest: Ints, said: Floats, held: Floats) -> None:
-    window, width = said.shape[1], said.shape[2]
+    window, width = said.shape[0], said.shape[2]
     for way in range(len(fresh)):
         if fresh[way]:
             slot = latest[way] % window
             for c in range(width):
-                held[way, c] = said[way, slot, c]
+                held[way, c] = said[slot, way, c]

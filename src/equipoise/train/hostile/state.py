@@ -218,7 +218,7 @@ class HostileState:
     def _drop_packets(self, links: AnyArray) -> None:
         """Packets on their way over these links are lost."""
         for mail in (self.mail, self.cpu_mail):
-            mail.due[: len(links)][links] = NEVER
+            mail.due[:, : len(links)][:, links] = NEVER
 
     def _rewrite_books(self, before: AnyArray) -> None:
         """Links that left the books (came back) are taken out of (put back into) the trackers at both ends."""

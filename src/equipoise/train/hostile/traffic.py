@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from equipoise.train.arcs import Arcs
-from equipoise.train.arrays import Floats, Ints
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.links import Pairs
 
 
@@ -24,6 +25,12 @@ class Traffic:
     into: Ints  # the same entries sorted by receiver ...
     into_first: Ints  # ... those of node i being into_first[i]..into_first[i+1]
     degree: Ints  # links that leave a node
+
+    @cached_property
+    def by_link(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """The order of entries by link, and their links, senders and receivers in it: memory is read from end to end."""
+        order = np.argsort(self.link, kind="stable")
+        return order, self.link[order], self.senders[order], self.receivers[order]
 
     @property
     def in_degree(self) -> Ints:
@@ -83,3 +90,13 @@ def lay_out(arcs: Arcs, pairs: Pairs) -> Traffic:
 
 def _starts(sorted_nodes: Ints, n: int) -> Ints:
     return np.concatenate([[0], np.cumsum(np.bincount(sorted_nodes, minlength=n))]).astype(np.int64)
+
+
+def widened(array: AnyArray, links: int) -> AnyArray:
+    """The same with room for more links: along the first axis, or the second where the first is the packets' window."""
+    axis = 0 if array.ndim == 1 else 1
+    shape = list(array.shape)
+    shape[axis] = links
+    wider = np.zeros(shape, dtype=array.dtype)
+    wider[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
+    return wider

@@ -43,7 +43,8 @@ class TorchModel(Model):
     """g_i(y) = (1/N) sum of losses over shard i + (reg/2n) |y|^2; y is all trainable parameters, in the module's order.
 
     `module` is a torch.nn.Module, or a function that makes one (then `start` draws it anew for any seed). Rows in and out
-    are float64; torch computes in `dtype`. Not convex: alpha must be given, and runs start from `start()`, not from zeros.
+    are float64; torch computes in `dtype`. Not convex: runs begin at `start()`, not at zeros, and have no gap; an automatic
+    alpha trusts `smoothness()`, which is an estimate. Method(cap=0.95) or so makes them descend faster.
     """
 
     convex = False
