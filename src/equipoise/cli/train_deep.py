@@ -64,7 +64,7 @@ def scores(models: Any, job: Job) -> dict[str, Any]:
     return found
 
 
-def rivals(ours: Any, bits: int, job: Job, config: TrainConfig) -> list[dict[str, Any]]:
+def rivals(ours: Any, bits: int, job: Job, config: TrainConfig, *, quiet: bool) -> list[dict[str, Any]]:
     """A row for every way to train the same net on the same batches, ours first; each at a rate tuned for it."""
     from equipoise.train.deep.rivals import WAYS
 
@@ -72,7 +72,8 @@ def rivals(ours: Any, bits: int, job: Job, config: TrainConfig) -> list[dict[str
     for name, way in WAYS.items():
         if name == "tracking":
             continue
-        print(f"training the same net by {WORDS.get(name, name)}", file=sys.stderr, flush=True)
+        if not quiet:
+            print(f"training the same net by {WORDS.get(name, name)}", file=sys.stderr, flush=True)
         outcome = way(job.problem.model, job.network, _plan(job, config, name))
         rows.append(_row(name, outcome.models, outcome.bits, job))
     return rows

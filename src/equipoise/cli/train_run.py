@@ -93,7 +93,7 @@ def _beside(run: Run, job: Job, config: TrainConfig, quiet: bool) -> dict[str, A
     if config.rivals and run.models is not None and run.status != "diverged":
         from equipoise.cli.train_deep import rivals
 
-        return {"rivals": rivals(run.models, run.bits, job, config)}
+        return {"rivals": rivals(run.models, run.bits, job, config, quiet=quiet)}
     return {}
 
 

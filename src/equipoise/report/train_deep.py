@@ -63,7 +63,8 @@ def rivals(rows: list[dict[str, Any]] | None) -> Chart | None:
         "rivals",
         "The same net, trained in other ways",
         "Dots: test accuracy of the worst and of the mean node for each way to train",
-        f"Same net, first parameters, batches and rounds, each at a rate tuned for it. Ours ends at {percent(ours['worst_accuracy'])} at the worst node. "
+        f"Same net, first parameters, batches and rounds, each at a rate tuned for it. Ours ends at "
+        f"{percent(ours['worst_accuracy'])} at the worst node. "
         f"Sent: {sent}." + (" The axis does not begin at zero." if bottom > 0 else ""),
         frame(
             grid=grid(legend=True),

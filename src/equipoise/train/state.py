@@ -87,6 +87,8 @@ class State:
             self.learning = half(sampler, method, self.steps, slots=slots, start=first)
             if self.coupling is not None:
                 self.coupling.after(sampler)
+                if isinstance(self.allocation, Trading):
+                    self.allocation.reprice()
             if (
                 method.by_meetings and smoothness is not None
             ):  # the largest first gradient: the scale of messages about models that begin at 0

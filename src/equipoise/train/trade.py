@@ -94,6 +94,13 @@ class Trading:
         self.factor_bits = np.zeros(nodes, dtype=np.int64)
         self._static_floor: Floor | None = None
 
+    def reprice(self) -> None:
+        """Prices and elasticities anew, before the first round: the cost has learnt what its noise is."""
+        x = self.market.grid.floats(self.shares)
+        self.prices[:, 0] = self.market.cost.derivative(x)
+        self.stretch[:] = -np.log2(steepness(self.market.cost, self.curve, x))
+        self.weight[:] = self.inertia * 2.0 ** (np.round(PER_OCTAVE * self.stretch) / PER_OCTAVE)
+
     def floor(self, round: Round) -> Floor:
         """Everything a round needs."""
         if self._static_floor is not None:

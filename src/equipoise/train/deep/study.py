@@ -19,7 +19,7 @@ GRID = (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # rates that every way is
 # The best found on seed 100: `python benchmarks/train/deep.py --tune WAY --seeds 100` (MNIST by label, 20 centres, 4 passes,
 # batches of 8, Network.erdos_renyi(20, 0.3, seed=0)).
 RATES: dict[str, dict[str, float]] = {
-    "mlp": {"tracking": 0.8, "decentralised": 0.025, "local": 0.1, "centralised": 0.8},
+    "mlp": {"tracking": 0.4, "decentralised": 0.0125, "local": 0.4, "centralised": 0.8},
     "cnn": {"tracking": 0.4, "decentralised": 0.025, "local": 0.1, "centralised": 0.4},
 }
 

@@ -49,7 +49,11 @@ class Ledger:
         )  # balance without any open ledger; replicated, so that it outlives its node
         self.prices = np.zeros((nodes, 1))
         self.scale = np.ones(nodes)
-        self.pushed = np.zeros(nodes, dtype=np.int64)  # units given in this round
+        self.pushed = np.zeros(nodes, dtype=np.int64)  # units given in this round ...
+        self.wished, self.part = (
+            np.zeros(nodes),
+            np.zeros(nodes),
+        )  # ... those wished for, and how much of them there was
         self.sent = np.empty(0, dtype=np.int64)  # per link, by its sender
         self.got = np.empty(0, dtype=np.int64)  # per link, by its receiver
         self.seen = np.empty(0, dtype=np.int64)  # of what was sent, when the price was made that the sender holds
@@ -98,13 +102,21 @@ class Ledger:
         if not np.isfinite(prices[acting]).all():
             return False
         self.scale = _told(np.maximum(traffic.degree, 1) * curvature)
+        order, link, senders, _ = traffic.by_link
+        wishes = np.empty(len(link))
+        _wish(
+            link, senders, open_[order], acting, prices, self.scale, self.post.held, self.worth, self.mail.latest,
+            self.seen, self.step, grid.unit, self.sent, wishes, self.wished,
+        )  # fmt: skip
         fine = _give(
-            traffic.first, traffic.link, open_, acting, prices, curvature, market.curvature, self.scale, self.post.held,
-            self.worth, self.mail.latest, self.seen, self.step, PATIENCE, grid.unit, market.low, market.high,
-            self.collecting, self.shares, self.escrow, self.excess, self.sent, self.pushed,
+            link, senders, acting, wishes, self.wished, market.low, self.collecting, self.shares, self.escrow, self.sent,
+            self.pushed, self.part,
+        )  # fmt: skip
+        _settle_prices(
+            acting, self.wished, self.pushed, curvature, market.curvature, PATIENCE * grid.unit, market.low, market.high,
+            self.collecting, self.shares, self.escrow, self.excess,
         )  # fmt: skip
         self.prices[:, 0] = prices - curvature * grid.floats(self.pushed)  # what giving will have done to it
-        order, link, senders, _ = traffic.by_link
         _write(
             senders, link, going[order], number, self.sent, self.got, self.scale, self.sent_in, self.got_in,
             self.worth_in,
@@ -178,91 +190,116 @@ def _told(scale: Floats) -> Floats:
 
 
 @kernel
-def _give(
-    first: Ints,
+def _wish(
     link: Ints,
-    open_: AnyArray,
+    senders: Ints,
+    counts: AnyArray,
     acting: AnyArray,
     prices: Floats,
-    curvature: Floats,
-    steepest: Floats,
     scale: Floats,
     heard: Floats,
     worth: Floats,
     latest: Ints,
     seen: Ints,
     step: float,
-    patience: float,
     unit: float,
+    sent: Ints,
+    wishes: Floats,
+    wished: Floats,
+) -> None:
+    """i would give j step (phi_i - phi_j) / max(d_i a_i, d_j a_j), where phi_j is what j said, raised by what it has not yet
+    seen of i's gifts as if all its neighbours had given as much: so gifts stop before they are too many, whatever the delay.
+    """
+    wished[:] = 0.0
+    for e in range(len(link)):
+        i, way = senders[e], link[e]
+        back = way ^ 1
+        wishes[e] = 0.0
+        if counts[e] and acting[i] and latest[back] != NEVER:
+            rival = heard[back, 0] + worth[back] * ((sent[way] - seen[way]) * unit)
+            wishes[e] = max(0.0, step * (prices[i] - rival) / max(scale[i], worth[back]) / unit)
+            wished[i] += wishes[e]
+
+
+@kernel
+def _give(
+    link: Ints,
+    senders: Ints,
+    acting: AnyArray,
+    wishes: Floats,
+    wished: Floats,
+    low: Ints,
+    collecting: AnyArray,
+    shares: Ints,
+    escrow: Ints,
+    sent: Ints,
+    pushed: Ints,
+    part: Floats,
+) -> bool:
+    """Gifts as wished, cut to what each has: escrow goes first, then what a share has above lo."""
+    fine = True
+    for i in range(len(shares)):
+        pushed[i], part[i] = 0, 0.0
+        if not wished[i] < BIGGEST_FLOW:
+            fine &= wished[i] < np.inf
+            wished[i] = BIGGEST_FLOW if wished[i] == wished[i] else 0.0
+        if wished[i] > 0.0:
+            part[i] = min(1.0, _spare(i, low, collecting, shares, escrow) / wished[i])
+    for e in range(len(link)):
+        i = senders[e]
+        if part[i] > 0.0 and wishes[e] > 0.0:
+            amount = int(min(wishes[e], BIGGEST_FLOW) * part[i])
+            amount = min(amount, _spare(i, low, collecting, shares, escrow) - pushed[i])
+            sent[link[e]] += amount
+            pushed[i] += amount
+    for i in range(len(shares)):
+        from_escrow = min(escrow[i], pushed[i])
+        escrow[i] -= from_escrow
+        shares[i] -= pushed[i] - from_escrow
+    return fine
+
+
+@kernel
+def _spare(i: int, low: Ints, collecting: AnyArray, shares: Ints, escrow: Ints) -> int:
+    """Units that a node can give away."""
+    if collecting[i]:
+        return int(escrow[i])
+    room = shares[i] - low[i] if low[i] > -NO_BOUND else int(BIGGEST_FLOW)
+    return int(escrow[i] + room)
+
+
+@kernel
+def _settle_prices(
+    acting: AnyArray,
+    wished: Floats,
+    pushed: Ints,
+    curvature: Floats,
+    steepest: Floats,
+    patience: float,
     low: Ints,
     high: Ints,
     collecting: AnyArray,
     shares: Ints,
     escrow: Ints,
     excess: Floats,
-    sent: Ints,
-    pushed: Ints,
-) -> bool:
-    """i gives j step (phi_i - phi_j) / max(d_i a_i, d_j a_j), where phi_j is what j said, raised by what it has not yet
-    seen of i's gifts as if all its neighbours had given as much: so gifts stop before they are too many, whatever the delay.
-
-    Escrow goes first, then what a share has above lo. A full node's price rises while escrow waits, an empty one's falls
-    while it should give more than it has.
-    """
-    fine = True
-    widest = 0
+) -> None:
+    """A full node's price rises while escrow waits, an empty one's falls while it should give more than it has."""
     for i in range(len(shares)):
-        widest = max(widest, first[i + 1] - first[i])
-    wishes = np.empty(widest)
-    for i in range(len(shares)):
-        pushed[i] = 0
         if not acting[i]:
             continue
-        wished = 0.0
-        for e in range(first[i], first[i + 1]):
-            way = link[e]
-            back = way ^ 1
-            wish = 0.0
-            if open_[e] and latest[back] != NEVER:
-                rival = heard[back, 0] + worth[back] * ((sent[way] - seen[way]) * unit)
-                wish = max(0.0, step * (prices[i] - rival) / max(scale[i], worth[back]) / unit)
-            wishes[e - first[i]] = wish
-            wished += wish
-        if not wished < BIGGEST_FLOW:
-            fine &= wished < np.inf
-            wished = BIGGEST_FLOW if wished == wished else 0.0
-        bounded_below = low[i] > -NO_BOUND
-        room = shares[i] - low[i] if bounded_below else int(BIGGEST_FLOW)
-        spare = escrow[i] + (0 if collecting[i] else room)
-        part = min(1.0, spare / wished) if wished > 0.0 else 0.0
-        given = 0
-        for e in range(first[i], first[i + 1]):
-            amount = min(int(wishes[e - first[i]] * part), spare - given)
-            if amount > 0:
-                sent[link[e]] += amount
-                given += amount
-        pushed[i] = given
-        from_escrow = min(escrow[i], given)
-        escrow[i] -= from_escrow
-        shares[i] -= given - from_escrow
-        rate, undo = (
-            patience * curvature[i] * unit,
-            patience * steepest[i] * unit,
-        )  # curvature may have been larger before
-        above = max(0.0, excess[i])
-        below = max(0.0, -excess[i])
+        rate, undo = patience * curvature[i], patience * steepest[i]  # the curvature may have been larger before
+        above, below = max(0.0, excess[i]), max(0.0, -excess[i])
         if collecting[i]:
             below += rate * max(0, low[i] - escrow[i])
         else:
             if high[i] < NO_BOUND:
                 free = high[i] - shares[i]
                 above = max(0.0, above + rate * escrow[i] - min(undo * free, max(UNWOUND * above, rate * free)))
-            if bounded_below:
+            if low[i] > -NO_BOUND:
                 free = shares[i] - low[i]
-                below += rate * max(0.0, wished - given)
+                below += rate * max(0.0, wished[i] - pushed[i])
                 below = max(0.0, below - min(undo * free, max(UNWOUND * below, rate * free)))
         excess[i] = above - below
-    return fine
 
 
 @kernel

@@ -42,6 +42,7 @@ class PushPull:
         self.speed = np.zeros((nodes, m))  # momentum of a node's descent
         self.last = np.zeros((nodes, m))  # its tracker a round ago
         self.age = np.zeros(nodes, dtype=np.int64)
+        self.pulled, self.pushed = np.zeros((nodes, m)), np.zeros(nodes)  # of one round
         self.given = np.empty((0, m))  # running sums, per link
         self.taken = np.empty((0, m))
         self.post = Post(method.quantizer, m, m, mail.window)
@@ -79,12 +80,15 @@ class PushPull:
     def give(self, traffic: Traffic, number: int, acting: AnyArray, going: AnyArray, open_: AnyArray) -> bool:
         """Mix, descend, hand out trackers, and send. False when a number has run away."""
         m = self.model.size
-        weights = self._mixing(traffic)
-        fine = _pull(
-            traffic.into_first, traffic.into, traffic.link, open_, acting, weights[0], self.post.held, self.mail.latest,
-            self.alpha * self.method.faded(number), self.cap, self.calm, self.yz, self.speed, self.last, self.age,
+        pull, push = self._mixing(traffic)
+        order, link, senders, receivers = traffic.by_link
+        counts = open_[order]
+        _pull(link, receivers, counts, acting, pull, self.post.held, self.mail.latest, self.yz, self.pulled)
+        _push(link, senders, counts, acting, push, self.yz, self.given, self.pushed)
+        fine = _descend(
+            acting, self.alpha * self.method.faded(number), self.cap, self.calm, self.pulled, self.pushed, self.yz,
+            self.speed, self.last, self.age,
         )  # fmt: skip
-        _push(traffic.first, traffic.link, open_, acting, weights[1], self.yz, self.given)
         self.post.say(traffic, number, going, self.mail, self.yz[:, :m].copy(), self.given, self.times)
         self.header_bits[traffic.link[going]] += SEQUENCE_BITS
         return bool(fine)
@@ -123,9 +127,10 @@ class PushPull:
         self.age[nodes] = 0
 
     def _mixing(self, traffic: Traffic) -> tuple[Floats, Floats]:
-        """Weights of pulling and of pushing, made once for a graph that stays."""
+        """Weights of pulling and of pushing by link, made once for a graph that stays."""
         if self._mixed is None or self._mixed[0] is not traffic:
-            self._mixed = traffic, mixing(traffic, self.directed)
+            pull, push = mixing(traffic, self.directed)
+            self._mixed = traffic, (pull[traffic.by_link[0]], push[traffic.by_link[0]])
         return self._mixed[1]
 
     def memory(self) -> dict[str, AnyArray]:
@@ -142,38 +147,68 @@ class PushPull:
 
 @kernel
 def _pull(
-    into_first: Ints,
-    into: Ints,
     link: Ints,
-    open_: AnyArray,
+    receivers: Ints,
+    counts: AnyArray,
     acting: AnyArray,
     weights: Floats,
     heard: Floats,
     latest: Ints,
+    yz: Floats,
+    pulled: Floats,
+) -> None:
+    """sum_j w_ij (y_j - y_i) of every node i, from what it last heard."""
+    m = pulled.shape[1]
+    pulled[:] = 0.0
+    for e in range(len(link)):
+        i, way = receivers[e], link[e]
+        if counts[e] and acting[i] and latest[way] != NEVER:
+            for c in range(m):
+                pulled[i, c] += weights[e] * (heard[way, c] - yz[i, c])
+
+
+@kernel
+def _push(
+    link: Ints,
+    senders: Ints,
+    counts: AnyArray,
+    acting: AnyArray,
+    weights: Floats,
+    yz: Floats,
+    given: Floats,
+    pushed: Floats,
+) -> None:
+    """Every node hands out parts of its tracker; `pushed` is how much of it."""
+    m = given.shape[1]
+    pushed[:] = 0.0
+    for e in range(len(link)):
+        i, way = senders[e], link[e]
+        if counts[e] and acting[i]:
+            pushed[i] += weights[e]
+            for c in range(m):
+                given[way, c] += weights[e] * yz[i, m + c]
+
+
+@kernel
+def _descend(
+    acting: AnyArray,
     alpha: float,
     cap: float,
     calm: float,
+    pulled: Floats,
+    pushed: Floats,
     yz: Floats,
     speed: Floats,
     last: Floats,
     age: Ints,
 ) -> bool:
-    """y_i += sum_j w_ij (y_j - y_i) - alpha s_i, where s_i = z_i + b (s_i + z_i - z_i_prev) carries on as long as it
-    leads downhill."""
+    """y_i += what it pulled - alpha s_i, where s_i = b s_i + z_i + b (z_i - z_i_prev) carries on as long as it leads
+    downhill; of its tracker a node keeps what it has not handed out. False when a number has run away."""
     m = speed.shape[1]
     fine = True
-    own = np.empty(m)
     for i in range(len(yz)):
         if not acting[i]:
             continue
-        for c in range(m):
-            own[c] = yz[i, c]
-        for k in range(into_first[i], into_first[i + 1]):
-            e = into[k]
-            way = link[e]
-            if open_[e] and latest[way] != NEVER:
-                for c in range(m):
-                    yz[i, c] += weights[e] * (heard[way, c] - own[c])
         b = min(cap, age[i] / (age[i] + 3.0))
         downhill = 0.0
         for c in range(m):
@@ -187,28 +222,10 @@ def _pull(
             for c in range(m):
                 speed[i, c] = yz[i, m + c]
         for c in range(m):
-            yz[i, c] -= alpha * speed[i, c]
+            yz[i, c] += pulled[i, c] - alpha * speed[i, c]
+            yz[i, m + c] *= 1.0 - pushed[i]
             fine &= abs(yz[i, c]) <= calm
     return fine
-
-
-@kernel
-def _push(
-    first: Ints, link: Ints, open_: AnyArray, acting: AnyArray, weights: Floats, yz: Floats, given: Floats
-) -> None:
-    """Every node hands out parts of its tracker and keeps the rest."""
-    m = given.shape[1]
-    for i in range(len(yz)):
-        if not acting[i]:
-            continue
-        kept = 1.0
-        for e in range(first[i], first[i + 1]):
-            if open_[e]:
-                kept -= weights[e]
-                for c in range(m):
-                    given[link[e], c] += weights[e] * yz[i, m + c]
-        for c in range(m):
-            yz[i, m + c] *= kept
 
 
 @kernel

@@ -30,6 +30,7 @@ from equipoise.train.problem import Problem
 from equipoise.train.sampler import Sampler
 from equipoise.train.state import first_models, part_of
 from equipoise.train.steps import Steps, known_smoothness
+from equipoise.train.threads import side_by_side
 
 
 class HostileState:
@@ -118,14 +119,21 @@ class HostileState:
         self.steady = acting = self.timetable.acting(number, self.members.alive)
         open_ = self.members.open(traffic.senders, traffic.receivers)
         going = open_ & acting[traffic.senders]
-        shares_fine = cpu is None or self._give_cpu(cpu, traffic, number, acting, open_)
-        models_fine = learning is None or learning.give(traffic, number, acting, going, open_)
+        worth = 0 if cpu is None or learning is None else self.network.n
+        shares_fine, models_fine = side_by_side(
+            lambda: cpu is None or self._give_cpu(cpu, traffic, number, acting, open_),
+            lambda: learning is None or learning.give(traffic, number, acting, going, open_),
+            worth=worth,
+        )
         if learning is not None or self.relay is None:
             self.mail.post(traffic, number, going, self._passing, self._passing)
-        if cpu is not None:
-            shares_fine = cpu.take(self.receivers, acting) and shares_fine
-        if learning is not None and models_fine:
-            models_fine = learning.take(self.receivers, acting, number)
+        if not (shares_fine and models_fine):
+            return "models" if shares_fine else "shares"
+        shares_fine, models_fine = side_by_side(
+            lambda: cpu is None or cpu.take(self.receivers, acting),
+            lambda: learning is None or learning.take(self.receivers, acting, number),
+            worth=worth,
+        )
         return None if shares_fine and models_fine else "models" if shares_fine else "shares"
 
     def _give_cpu(self, cpu: Ledger, traffic: Traffic, number: int, acting: AnyArray, open_: AnyArray) -> bool:
