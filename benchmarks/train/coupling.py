@@ -26,7 +26,8 @@ def _shown(rows: list[Row]) -> None:
         equal = f"{row.saved_against_equal:.1%} ± {row.saved_against_equal_error:.1%}"
         data = f"{row.saved_against_data:.1%} ± {row.saved_against_data_error:.1%}"
         print(f"{row.label:26}{took:>18}{row.missed:>8}{equal:>20}{data:>20}{row.noise.mean():>8.3f}")
-    print(f"largest |sum x - b| {max(row.worst_budget for row in rows):g}, outside a box {max(row.worst_box for row in rows):g}")
+    budget, box = max(row.worst_budget for row in rows), max(row.worst_box for row in rows)
+    print(f"largest |sum x - b| {budget:g}, farthest outside a box {box:g}")
 
 
 def main() -> None:

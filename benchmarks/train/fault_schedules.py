@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "train"))
-from fault_cases import QUIET, Outcome, Seeded, draw_case, play  # noqa: E402
+from fault_cases import QUIET, Outcome, Seeded, draw_case, play
 
 BAD = ("violated", "silent", "diverged", "error")
 
@@ -54,7 +54,9 @@ def main() -> None:
             found.append(result)
             seed, kinds, outcome = result
             if outcome.verdict in BAD:
-                print(f"seed {seed}: {outcome.verdict}: {'; '.join(outcome.notes[:2])}   [{', '.join(kinds)}]", flush=True)
+                print(
+                    f"seed {seed}: {outcome.verdict}: {'; '.join(outcome.notes[:2])}   [{', '.join(kinds)}]", flush=True
+                )
             if done % 100 == 0:
                 print(f"{done} of {len(jobs)} schedules, {time.perf_counter() - began:.0f} s", flush=True)
     summarise(found)
@@ -89,7 +91,9 @@ def summarise(found: list[tuple[int, tuple[str, ...], Outcome]]) -> None:
                 for half, rounds in outcome.needed.items():
                     groups[kind][half].append(rounds)
                 missed[kind] += outcome.verdict == "slow"
-    print(f"\n{'rounds after the last event to 1e-8':36s} {'':4s} CPU: median  90%    max   models: median  90%    max   missed")
+    print(
+        f"\n{'rounds after the last event to 1e-8':36s} {'':4s} CPU: median  90%    max   models: med  90%    max  missed"
+    )
     for kind in sorted(groups, key=lambda k: (k != "all", k)):
         cells = []
         for half in ("cpu", "model"):

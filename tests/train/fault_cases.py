@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -205,6 +206,8 @@ def draw_faults(pick: Seeded, n: int, fixed: dict[str, Any]) -> tuple[Faults, li
     kinds += ["split"] * bool(parts) + ["straggle"] * bool(straggle)
     if parts and any(part.begin <= at < part.end for part in parts for _, at in deeds["crash"]):
         kinds.append("crash in split")
+    if loss == 0.0 and not (delay or any(deeds.values()) or parts or straggle):
+        loss = 0.1  # without any fault another engine plays
     return Faults(
         loss=loss, delay=delay, jitter=jitter, **deeds, straggle=straggle, partition=parts, notice=notice,
         seed=pick.integer(0, 9999),
@@ -222,22 +225,27 @@ def _some(pick: Seeded, n: int, many: int) -> list[int]:
 # the truth, by other means than the package's
 
 
+def of(value: np.ndarray, who: np.ndarray) -> np.ndarray:
+    """The numbers of some centres, of one for all or one for each."""
+    return np.broadcast_to(value, who.shape)[who]
+
+
 def best_shares(cost: Quadratic | Latency, budget: float, who: np.ndarray) -> tuple[np.ndarray, float]:
     """Shares of `who` and their price, by bisection; where the boxes are too small, all are full."""
-    lo, hi = (np.broadcast_to(bound, who.shape)[who] for bound in (cost.lo, cost.hi))
+    lo, hi = of(cost.lo, who), of(cost.hi, who)
     if hi.sum() <= budget:
         return hi.copy(), float(slopes(cost, hi, who).max())
 
     def wanted(price: float) -> np.ndarray:
         if isinstance(cost, Quadratic):
-            return np.clip(price / cost.a[who] + cost.c[who], lo, hi)
-        return np.clip(np.sqrt(cost.work[who] / cost.speed[who] / max(-price, 1e-300)), lo, hi)
+            return np.clip(price / of(cost.a, who) + of(cost.c, who), lo, hi)
+        return np.clip(np.sqrt(of(cost.work, who) / of(cost.speed, who) / max(-price, 1e-300)), lo, hi)
 
     if isinstance(cost, Quadratic):
-        reach = np.abs(budget) + np.abs(cost.c[who]).sum() + np.abs(np.where(np.isfinite(lo), lo, 0.0)).sum()
-        low, high = (sign * 2.0 * float((cost.a[who]).max()) * reach for sign in (-1.0, 1.0))
+        reach = np.abs(budget) + np.abs(of(cost.c, who)).sum() + np.abs(np.where(np.isfinite(lo), lo, 0.0)).sum()
+        low, high = (sign * 2.0 * float(of(cost.a, who).max()) * reach for sign in (-1.0, 1.0))
     else:
-        low, high = 2.0 * float((-cost.work[who] / cost.speed[who] / lo**2).min()), 0.0
+        low, high = 2.0 * float((-of(cost.work, who) / of(cost.speed, who) / lo**2).min()), 0.0
     for _ in range(2000):
         middle = 0.5 * (low + high)
         if not low < middle < high:
@@ -248,14 +256,14 @@ def best_shares(cost: Quadratic | Latency, budget: float, who: np.ndarray) -> tu
 
 def values(cost: Quadratic | Latency, x: np.ndarray, who: np.ndarray) -> np.ndarray:
     if isinstance(cost, Quadratic):
-        return 0.5 * cost.a[who] * (x - cost.c[who]) ** 2
-    return cost.work[who] / (cost.speed[who] * x)
+        return 0.5 * of(cost.a, who) * (x - of(cost.c, who)) ** 2
+    return of(cost.work, who) / (of(cost.speed, who) * x)
 
 
 def slopes(cost: Quadratic | Latency, x: np.ndarray, who: np.ndarray) -> np.ndarray:
     if isinstance(cost, Quadratic):
-        return cost.a[who] * (x - cost.c[who])
-    return -cost.work[who] / (cost.speed[who] * x**2)
+        return of(cost.a, who) * (x - of(cost.c, who))
+    return -of(cost.work, who) / (of(cost.speed, who) * x**2)
 
 
 class CpuTruth:
@@ -264,7 +272,7 @@ class CpuTruth:
     def __init__(self, cost: Quadratic | Latency, budget: float, who: np.ndarray) -> None:
         self.cost, self.who = cost, who
         self.best, self.price = best_shares(cost, budget, who)
-        lo, hi = (np.broadcast_to(bound, who.shape)[who] for bound in (cost.lo, cost.hi))
+        lo, hi = of(cost.lo, who), of(cost.hi, who)
         low, high = -1e6 * abs(budget) - 1e6, 1e6 * abs(budget) + 1e6
         for _ in range(200):
             level = 0.5 * (low + high)
@@ -372,7 +380,8 @@ class Watch:
     def why_not(self) -> list[str]:
         """What keeps the survivors from their optimum, in the words a run should use."""
         found, cost = [], self.case.problem.cost
-        if cost is not None and np.broadcast_to(cost.hi, self.survivors.shape)[self.survivors].sum() < self.case.problem.budget * (1 - 1e-12):
+        room = math.inf if cost is None else of(cost.hi, self.survivors).sum()
+        if cost is not None and room < self.case.problem.budget * (1 - 1e-12):
             found.append("infeasible")
         if self.case.network.period is not None and self.pieces() > 1:
             found.append("pieces")
@@ -387,11 +396,15 @@ class Watch:
                 i = group[i]
             return i
 
-        for k in range(self.case.network.period or 0):
+        straggle, used = self.case.faults.straggle, set()
+        for k in range(math.lcm(self.case.network.period or 1, *straggle.values())):
             arcs = self.case.network.arcs(k)
             for i, j in zip(arcs.senders.tolist(), arcs.receivers.tolist(), strict=True):
-                if i in group and j in group:
-                    group[root(i)] = root(j)
+                if i in group and j in group and k % straggle.get(i, 1) == 0:
+                    used.add((i, j))
+        for i, j in used:
+            if (j, i) in used:  # a link on which one end never acts says nothing
+                group[root(i)] = root(j)
         return len({root(i) for i in group})
 
     def refusal_expected(self) -> bool:
@@ -407,7 +420,11 @@ class Watch:
         number, state = moment.number, moment.state
         self.rounds = number
         alive, known, side, cut = self.standing.at(number - 1)
+        late = np.zeros(len(alive), bool)
+        late[state.members.arriving] = True  # comes back, and waits until what it held before was claimed
+        alive, known = alive & ~late, known & ~late
         self._same("alive", number, state.members.alive, alive)
+        self._same("known", number, state.members.known, known)
         if state.allocation is not None:
             self._look_at_cpu(number, state, alive, known)
         if state.learning is not None:
@@ -440,25 +457,35 @@ class Watch:
     def _look_at_cpu(self, number: int, state: Any, alive: np.ndarray, known: np.ndarray) -> None:
         books, market = state.allocation, state.allocation.market
         shares, escrow = books.shares.tolist(), books.escrow.tolist()
-        sent, got = books.sent.tolist(), books.got.tolist()
-        budget = int(round(self.case.problem.budget / market.grid.unit))
+        budget = round(self.case.problem.budget / market.grid.unit)
         if abs(budget - market.budget) > len(shares) + 1:
             self._say(number, f"the budget became {market.budget}, not {budget} units")
-        living = sum(x for x, there in zip(shares, alive.tolist(), strict=True) if there)
-        dead = sum(x for x, there in zip(shares, alive.tolist(), strict=True) if not there)
-        links = sum(sent) - sum(got)
-        total = living + dead + links + sum(escrow)
-        if total != market.budget:
+        living = sum(books.shares[alive].tolist()) + sum(books.escrow[alive].tolist())
+        i, j = state.senders, state.receivers
+        sent, got = books.sent[: len(i)], books.got[: len(i)]
+        both, to, back = alive[i] & alive[j], alive[i] & ~alive[j], ~alive[i] & alive[j]
+        links = sum(sent[both].tolist()) - sum(got[both].tolist())
+        claims = sum(books.opening[~alive].tolist()) + sum(sent[to].tolist()) - sum(got[back].tolist())
+        if living + links + claims != market.budget:
             self._say(
                 number,
-                f"budget off by {total - market.budget} units of {market.budget} (living {living}, dead {dead}, "
-                f"links {links}, escrow {sum(escrow)})",
+                f"budget off by {living + links + claims - market.budget} units of {market.budget} (living {living}, "
+                f"links {links}, claims on the dead {claims})",
             )
+        unsettled = (~alive & known) | np.isin(np.arange(len(alive)), state.members.waiting)
+        adrift = sum(shares) + sum(escrow) + sum(sent.tolist()) - sum(got.tolist()) - market.budget
+        if adrift and not (
+            unsettled.any() and self.case.faults.leave
+        ):  # a leaver's gifts to the dead are in their claims
+            self._say(number, f"budget off by {adrift} units, the dead's own shares included")
+        if claims and not unsettled.any():
+            self._say(number, f"{claims} units of the dead were never claimed")
+        living = sum(books.shares[alive].tolist())
         if np.isfinite(market.lo).all() and min(market.low) >= 0 and living > market.budget:
             self._say(number, f"shares exceed the budget by {living - market.budget} units")
-        if any(s < g for s, g in zip(sent, got, strict=True)):
+        if (sent < got).any():
             self._say(number, "a link has received more than was sent")
-        if min(got, default=0) < 0:
+        if (got < 0).any():
             self._say(number, "a link has received less than nothing")
         if min(escrow) < 0:
             self._say(number, f"escrow {min(escrow)} < 0")
@@ -536,6 +563,9 @@ def play(case: Case, quiet: int = QUIET) -> Outcome:
     why = watch.why_not()
     if outcome.notes:
         outcome.verdict = "violated"
+    elif run.status == "diverged":
+        outcome.verdict = "diverged"
+        outcome.notes.append(run.reason)
     elif why:
         outcome.verdict = "reported"
         if not all(any(word in text for text in run.trouble) for word in why) or certificate.passed:
@@ -544,9 +574,6 @@ def play(case: Case, quiet: int = QUIET) -> Outcome:
     elif run.trouble:
         outcome.verdict = "violated"
         outcome.notes.append(f"false alarm: {run.trouble}")
-    elif run.status == "diverged":
-        outcome.verdict = "diverged"
-        outcome.notes.append(run.reason)
     elif not all(gap <= AWAY for gap in outcome.gaps.values()) and not failed:
         outcome.verdict = "silent"
         outcome.notes.append(f"gaps {outcome.gaps} yet the certificate passed")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.train import LeastSquares, Network, Problem, SmoothSVM, Softmax, solve
+from equipoise.train import LeastSquares, Method, Network, Problem, SmoothSVM, Softmax, solve
 from equipoise.train.models.model import Model
 from equipoise.train.sampler import Sampler
 
@@ -42,10 +42,7 @@ def _one_by_one(build, shards, node, y):
     X, answers = shards[node]
     ridge = build([(X, answers)])
     singles = [build([(X[k : k + 1], answers[k : k + 1])]) for k in range(len(X))]
-    if isinstance(ridge, SmoothSVM):
-        pull = np.append(0.3 * y[:-1], 0.0)
-    else:
-        pull = 0.3 * y
+    pull = np.append(0.3 * y[:-1], 0.0) if isinstance(ridge, SmoothSVM) else 0.3 * y
     return np.array([single.gradient(0, y) - pull for single in singles])
 
 
@@ -121,10 +118,10 @@ def test_batches_train_least_squares():
     rng = np.random.default_rng(0)
     truth = rng.standard_normal(3)
     shards = [(X := rng.standard_normal((40, 3)), X @ truth + 0.01 * rng.standard_normal(40)) for _ in range(5)]
-    from equipoise.train import Method
-
     run = solve(Problem(model=LeastSquares(shards)), Network.ring(5), Method(fade=200.0), rounds=600, seed=1, batch=8)
-    pooled = np.linalg.lstsq(np.concatenate([X for X, _ in shards]), np.concatenate([t for _, t in shards]), rcond=None)[0]
+    pooled = np.linalg.lstsq(
+        np.concatenate([X for X, _ in shards]), np.concatenate([t for _, t in shards]), rcond=None
+    )[0]
     assert np.abs(run.models - pooled).max() < 0.01
     assert run.history["samples"][-1] == 601 * 5 * 8
 

@@ -34,7 +34,7 @@ FAULTY = "Hostile networks"  # panel of --help
 HOSTILE_TARGET = 2e-2
 DIRECTED_TARGET = 0.3  # one-way links bear no momentum yet: 1,700 rounds
 NOTICE = 5  # rounds; as in equipoise.train.hostile.faults
-DEEP_ROUNDS, DEEP_BATCH = 300, 16
+DEEP_ROUNDS, DEEP_BATCH = 200, 16
 COUPLED: dict[str, Any] = {"rounds": 300, "target": 0.2, "every": 5}  # noise keeps models from coming much nearer
 
 

@@ -37,6 +37,7 @@ def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: boo
     if run.status == "stopped":
         _say_resume(folder)
         return False
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what follows has no checkpoint
     result = run.summary() | _test_scores(run, job) | _beside(run, job, config, quiet)
     certificate = run.certificate()
     content = document("train", settings, result, certificate)

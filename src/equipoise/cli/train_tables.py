@@ -130,9 +130,12 @@ def _either_side(error: float | None, form: str) -> str:
 
 def rivals_table(rows: list[dict[str, Any]]) -> Table:
     """The same net on the same batches, trained in other ways."""
-    table = Table(title="the same net, the same batches", title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(
+        title="test accuracy of the same net, trained on the same batches in other ways", title_justify="left",
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
+    )  # fmt: skip
     table.add_column("", no_wrap=True)
-    for head in ("worst accuracy", "mean accuracy", "worst loss", "MB sent"):
+    for head in ("worst centre", "mean", "worst loss", "MB sent"):
         table.add_column(head, justify="right", no_wrap=True)
     for row in rows:
         right = [f"{row[key]:.2%}" if key in row else "-" for key in ("worst_accuracy", "accuracy")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class Book:
             return
         self.cpu_optimum = self._best_shares(state)
         start = self.auditor.cpu_gap(state.shares, self.cpu_optimum)
-        self.first["cpu"] = max(start, _least_notable(state.market, self.cpu_optimum))
+        self.first["cpu"] = max(start, least_notable(state.market, self.cpu_optimum))
         self.best = math.inf
 
     def _best_shares(self, state: State) -> CpuOptimum:
@@ -163,7 +164,7 @@ def worst_loss(model: Model, Y: Floats, witnesses: int = FEW) -> float:
         return float(model.totals(np.ascontiguousarray(Y)).max())
 
 
-def noise_floor(state: State, number: int) -> float:
+def noise_floor(state: Any, number: int) -> float:
     """What mini-batches leave of the gap at steps like these: gamma/2 times the variance of the summed gradient.
 
     Models on average move by gamma = step alpha / n down the summed gradient (alpha / n / (1 - beta) with momentum), whose
@@ -181,7 +182,7 @@ def noise_floor(state: State, number: int) -> float:
         gamma = steps.alpha / (1.0 - steps.momentum)
     else:
         gamma = steps.step * steps.alpha * state.method.faded(number)
-    return 0.5 * gamma / learning.model.nodes * variance
+    return float(0.5 * gamma / learning.model.nodes * variance)
 
 
 def _refuse_zeros(model: Model, state: State) -> None:
@@ -192,7 +193,7 @@ def _refuse_zeros(model: Model, state: State) -> None:
         )
 
 
-def _least_notable(market: Market, optimum: CpuOptimum) -> float:
+def least_notable(market: Market, optimum: CpuOptimum) -> float:
     """A cost difference too small to speak of, for starts that happen to be optimal: rounding of costs or grid."""
     x = optimum.shares
     size = float(np.abs(market.cost.value(x)).sum() + (market.curvature * x**2).sum())

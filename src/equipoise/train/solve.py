@@ -189,7 +189,8 @@ def _hostile_run(state: HostileState) -> Callable[..., Run]:
     unit = 0.0 if state.market is None else state.market.grid.unit
     return partial(
         HostileRun, faults=state.faults, events=tuple(state.happened), present=state.members.alive.copy(),
-        in_flight=state.in_flight * unit, trouble=tuple(state.trouble), cpu_packets=state.cpu_mail.packets, model_packets=state.mail.packets,
+        in_flight=state.in_flight * unit, trouble=tuple(state.trouble),
+        cpu_packets=state.cpu_mail.packets, model_packets=state.mail.packets,
         lost=state.lost,
     )  # fmt: skip
 

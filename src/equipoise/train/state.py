@@ -230,13 +230,8 @@ class State:
         return LinkBits(senders, receivers, bits)
 
     def meters(self) -> dict[str, float]:
-        """Columns of history that runs with mini-batches have: samples drawn, and CPU-seconds where shares buy them."""
-        read: dict[str, float] = {}
-        if self.learning is not None and not self.learning.sampler.exact:
-            read["samples"] = float(self.learning.sampler.samples)
-        if self.coupling is not None:
-            read["cpu_seconds"] = self.coupling.cpu_seconds
-        return read
+        """Samples drawn and CPU-seconds spent, where batches are drawn."""
+        return meters(self.learning, self.coupling)
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
@@ -263,6 +258,16 @@ class State:
             self.learning.sampler.restore(part_of(memory, "sampler"))
         if self.coupling is not None:
             self.coupling.restore(part_of(memory, "coupling"))
+
+
+def meters(learning: Any, coupling: CouplingLink | None) -> dict[str, float]:
+    """Columns of history that runs with mini-batches have: samples drawn, and CPU-seconds where shares buy them."""
+    read: dict[str, float] = {}
+    if learning is not None and not learning.sampler.exact:
+        read["samples"] = float(learning.sampler.samples)
+    if coupling is not None:
+        read["cpu_seconds"] = coupling.cpu_seconds
+    return read
 
 
 def part_of(memory: dict[str, AnyArray], part: str) -> dict[str, AnyArray]:

@@ -8,7 +8,16 @@ import numpy as np
 
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor, disagreement, kkt_violation
-from equipoise.train.book import NOTABLE, ROUNDING, RUNAWAY, SHARES_KEPT_UP_TO, Book, _least_notable
+from equipoise.train.book import (
+    NOTABLE,
+    ROUNDING,
+    RUNAWAY,
+    SHARES_KEPT_UP_TO,
+    Book,
+    least_notable,
+    noise_floor,
+    worst_loss,
+)
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.hostile.traffic import Traffic
@@ -39,6 +48,18 @@ class HostileBook(Book):
         """Solve both halves centrally for those who are there; gaps are relative to the largest at the
         start or at an event so far."""
         self.best = math.inf
+        self._price(state)
+        if state.learning is not None and state.learning.model.convex:
+            chosen = np.flatnonzero(state.members.known)
+            self.survivors = Subset(state.learning.model, chosen)
+            self.model_optimum = optimal_model(self.survivors)
+            start = self._model_gap(state)
+            self.size["model"] = max(start, abs(self.model_optimum.loss), self.size.get("model", 1e-300))
+            least = max(ROUNDING * abs(self.model_optimum.loss), 1e-300)
+            self.first["model"] = max(start, least, self.first.get("model", 0.0))
+
+    def _price(self, state: HostileState) -> None:
+        """The best shares of those who are there."""
         if state.market is not None:
             market, grid = state.market, state.market.grid
             there = state.members.known
@@ -52,20 +73,13 @@ class HostileBook(Book):
             x = self.cpu_optimum.shares
             worth = float(np.abs(market.cost.value(x)).sum() + (market.curvature * x**2).sum())
             self.size["cpu"] = max(start, worth, self.size.get("cpu", 0.0))
-            self.first["cpu"] = max(start, _least_notable(market, self.cpu_optimum), self.first.get("cpu", 0.0))
-        if state.learning is not None and state.learning.model.convex:
-            chosen = np.flatnonzero(state.members.known)
-            self.survivors = Subset(state.learning.model, chosen)
-            self.model_optimum = optimal_model(self.survivors)
-            start = self._model_gap(state)
-            self.size["model"] = max(start, abs(self.model_optimum.loss), self.size.get("model", 1e-300))
-            least = max(ROUNDING * abs(self.model_optimum.loss), 1e-300)
-            self.first["model"] = max(start, least, self.first.get("model", 0.0))
+            self.first["cpu"] = max(start, least_notable(market, self.cpu_optimum), self.first.get("cpu", 0.0))
 
     def runaway(self) -> bool:
         """Whether a half has gone far beyond any gap that its problem could have."""
         row = self.rows[-1]
-        return any(row[f"{half}_gap"] > RUNAWAY * size for half, size in self.size.items())
+        lost = row.get("loss", 0.0) > RUNAWAY * self.first.get("loss", 1.0)
+        return lost or any(row[f"{half}_gap"] > RUNAWAY * size for half, size in self.size.items())
 
     def watch(self, state: HostileState, traffic: Traffic | None = None) -> None:  # type: ignore[override]
         """Every round: shares + in flight against the budget, shares alone, and the boxes."""
@@ -88,6 +102,9 @@ class HostileBook(Book):
         """One row of history; returns the relative gap."""
         row: dict[str, float] = {"round": float(number), "centres": float(state.members.alive.sum())}
         gaps: dict[str, float] = {}
+        row |= state.meters()
+        if state.coupling is not None and state.coupling.cost.moves:  # the optimum has moved with what batches showed
+            self._price(state)
         market, x = state.market, state.shares
         if market is not None and x is not None and self.cpu_optimum is not None:
             gaps["cpu"] = self.auditor.cpu_gap(self._priced(state), self.cpu_optimum)
@@ -101,25 +118,40 @@ class HostileBook(Book):
             }
             if len(x) <= SHARES_KEPT_UP_TO:
                 self.shares.append(x)
-        if state.learning is not None and self.model_optimum is not None:
-            gaps["model"] = self._model_gap(state)
-            known, learning = state.members.known, state.learning
-            Y = learning.models[state.members.alive]
-            self.auditor.worst.model = max(self.auditor.worst.model, float(np.linalg.norm(Y, axis=1).max()))
-            gradients = np.where(known[:, None], learning.sampler.again(learning.models), 0.0)
-            gradients[known & ~state.steady] = learning.gradient[known & ~state.steady]
-            trackers = np.vstack([np.where(known[:, None], learning.trackers, 0.0), state.tracker_in_flight()])
-            row |= {
-                "model_gap": gaps["model"],
-                "consensus": disagreement(Y, self.auditor.worst.model),
-                "tracker": self.auditor.tracker_error(gradients, trackers),
-            }
-        relative = max(gap / self.first[half] for half, gap in gaps.items())
-        row |= {"gap": sum(gaps.values()), "relative_gap": relative, "bits": float(sum(state.bit_parts().values()))}
+        progress: dict[str, float] = {}
+        if state.learning is not None:
+            if self.model_optimum is not None:
+                row["model_gap"] = gaps["model"] = self._model_gap(state)
+            else:
+                row["loss"] = worst_loss(state.learning.model, state.learning.models[state.members.alive])
+                self.first.setdefault("loss", max(abs(row["loss"]), 1e-300))
+                progress["loss"] = row["loss"] / self.first["loss"]
+            row |= self._learning(state)
+            if not state.learning.sampler.exact:
+                row["noise"] = noise_floor(state, number)
+        parts = [gap / self.first[half] for half, gap in gaps.items()]
+        row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": max(parts) if parts else math.nan}
+        row["bits"] = float(sum(state.bit_parts().values()))
         self.rows.append(row)
-        if abs(relative) < NOTABLE * self.best:
-            self.best, self.best_round = abs(relative), number
-        return relative
+        done = max([*parts, *progress.values()])
+        if abs(done) < NOTABLE * self.best:
+            self.best, self.best_round = abs(done), number
+        return done
+
+    def _learning(self, state: HostileState) -> dict[str, float]:
+        """How far models differ, and whether trackers + in flight are still the sum of gradients, computed anew."""
+        assert state.learning is not None
+        known, learning = state.members.known, state.learning
+        Y = learning.models[state.members.alive]
+        self.auditor.worst.model = max(self.auditor.worst.model, float(np.linalg.norm(Y, axis=1).max()))
+        gradients = np.where(known[:, None], learning.sampler.again(learning.models), 0.0)
+        asleep = known & ~state.steady
+        gradients[asleep] = learning.gradient[asleep]
+        trackers = np.vstack([np.where(known[:, None], learning.trackers, 0.0), state.tracker_in_flight()])
+        return {
+            "consensus": disagreement(Y, self.auditor.worst.model),
+            "tracker": self.auditor.tracker_error(gradients, trackers),
+        }
 
     def _priced(self, state: HostileState) -> Floats:
         """Shares where they count, and elsewhere the value at which the optimum is pinned as well."""

@@ -59,8 +59,8 @@ class Mail:
         going = going[order]
         self.lost += _post(
             senders, receivers, link, going, hops, rounds, number, int(self.faults.seed), bursts.enter,
-            bursts.leave, bursts.good, bursts.bad, int(self.faults.delay), self.longest, self.faults.jitter, self.bad, self.met,
-            self.due, self.number, self.ack, self.latest,
+            bursts.leave, bursts.good, bursts.bad, int(self.faults.delay), self.longest, self.faults.jitter, self.bad,
+            self.met, self.due, self.number, self.ack, self.latest,
         )  # fmt: skip
         self.packets += int(np.maximum(hops[link[going]], 1).sum())
         if self.longest == 0:

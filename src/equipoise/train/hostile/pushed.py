@@ -2,8 +2,8 @@
 
     x+ = x + eta (C - I)(v o phi),   v+ = C v,   C column-stochastic, one v for each graph
 
-What leaves one node enters others, so the budget holds even while v is being learnt; once C v = v, shares rest only where all
-prices phi are equal (docs/train.md, 5).
+What leaves one node enters others, so the budget holds even while v is being learnt; once C v = v, shares rest only where
+all prices phi are equal (docs/train.md, 5).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Relay:
         self.most_rounds = min(SLACK * int(rounds.max()), self.n * len(self.graphs))
 
     def ways(self, senders: Ints, receivers: Ints, alive: AnyArray, side: AnyArray) -> tuple[Ints, Ints]:
-        """For each link the number of links its packets pass (0: there is no way), and per phase how many rounds that takes."""
+        """Per link how many links its packets pass (0: there is no way), and per phase how many rounds that takes."""
         hops = shortest_path(self._matrix(self.graphs, alive, side), unweighted=True)
         rounds = np.stack([self._rounds_from(phase, alive, side) for phase in range(len(self.graphs))])
         passed = hops[senders, receivers]

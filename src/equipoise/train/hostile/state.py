@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Tally
+from equipoise.train.coupling import CouplingLink
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.descent import descent, momentum
 from equipoise.train.hostile.faults import Faults
@@ -28,7 +29,7 @@ from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.sampler import Sampler
-from equipoise.train.state import first_models, part_of
+from equipoise.train.state import first_models, meters, part_of
 from equipoise.train.steps import Steps, known_smoothness
 from equipoise.train.threads import side_by_side
 
@@ -55,6 +56,7 @@ class HostileState:
         nodes = problem.sized(network.n)
         self.timetable = Timetable(faults, nodes, rounds)
         self.members = Membership(self.timetable)
+        self.coupling = CouplingLink.of(problem, method, batch)
         self.market = problem.market(nodes)
         self.budget = 0 if self.market is None else self.market.budget
         self.last_event = self.timetable.last
@@ -71,6 +73,7 @@ class HostileState:
         self.allocation: Ledger | None = None
         self.learning: PushPull | None = None
         alpha = alpha_limit = None
+        cap = 0.0
         if self.market is not None:
             self._look_for_trouble(0)
             self.allocation = self._open_ledger(pairs)
@@ -82,11 +85,15 @@ class HostileState:
             alpha_limit = limit / steepest
             cap = momentum(problem.model, alpha, network.directed) if method.cap == "auto" else float(method.cap)
             first = first_models(problem.model, start, seed)
+            if self.coupling is not None and self.shares is not None:  # batches follow shares
+                batch = self.coupling.first(self.shares)
             self.learning = PushPull(
                 Sampler(problem.model, batch, seed), method, alpha, cap, mail=self.mail, directed=network.directed,
                 start=first,
             )  # fmt: skip
-        self.steps = Steps(0.0 if self.allocation is None else self.allocation.step, None, alpha, alpha_limit)
+            if self.coupling is not None:
+                self.coupling.after(self.learning.sampler)
+        self.steps = Steps(0.0 if self.allocation is None else self.allocation.step, None, alpha, alpha_limit, cap)
         self._grow()
         self._look_for_trouble(0)
 
@@ -116,6 +123,8 @@ class HostileState:
     def advance(self, traffic: Traffic, number: int) -> str | None:
         """One round of both halves; the name of what diverged, or None."""
         cpu, learning = self.allocation, self.learning
+        if self.coupling is not None and learning is not None and self.shares is not None:
+            self.coupling.before(self.shares, learning.sampler, number)
         self.steady = acting = self.timetable.acting(number, self.members.alive)
         open_ = self.members.open(traffic.senders, traffic.receivers)
         going = open_ & acting[traffic.senders]
@@ -134,6 +143,8 @@ class HostileState:
             lambda: learning is None or learning.take(self.receivers, acting, number),
             worth=worth,
         )
+        if self.coupling is not None and learning is not None:
+            self.coupling.after(learning.sampler)
         return None if shares_fine and models_fine else "models" if shares_fine else "shares"
 
     def _give_cpu(self, cpu: Ledger, traffic: Traffic, number: int, acting: AnyArray, open_: AnyArray) -> bool:
@@ -149,7 +160,7 @@ class HostileState:
         return fine
 
     def _note_use(self) -> None:
-        """Links that are ever used: some graph has them in a round in which their sender acts, and CPU needs the way back."""
+        """Links that are ever used: some graph has them when their sender acts, and CPU needs the way back."""
         self._used = np.zeros(self.roads.links, dtype=np.bool_)
         period = self.network.period or 0
         every = np.ones(self.network.n, dtype=np.int64)
@@ -187,6 +198,9 @@ class HostileState:
 
     def _happen(self, event: Event) -> None:
         members = self.members
+        if event.kind in ("crash", "leave", "noticed") and not members.known[list(event.nodes)].all():
+            members.arriving = [node for node in members.arriving if node not in event.nodes]
+            return  # it waited to join, and is gone before it was in
         nodes = np.array(event.nodes, dtype=np.int64)
         before = members.open(self.senders, self.receivers)
         self.happened.append(event)
@@ -394,11 +408,17 @@ class HostileState:
             bits += self.learning.header_bits[: len(bits)]
         return LinkBits(self.senders, self.receivers, bits)
 
+    def meters(self) -> dict[str, float]:
+        """Samples drawn and CPU-seconds spent, where batches are drawn."""
+        return meters(self.learning, self.coupling)
+
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
         parts: dict[str, Mapping[str, AnyArray]] = {
             "links": self.roads.pairs.memory(), "mail": self.mail.memory(), "members": self.members.memory(),
         }  # fmt: skip
+        if self.coupling is not None:
+            parts["coupling"] = self.coupling.memory()
         if self.relay is not None:
             parts["cpu_mail"] = self.cpu_mail.memory()
         if self.allocation is not None:
@@ -413,6 +433,8 @@ class HostileState:
         self.senders, self.receivers = self.roads.pairs.directed()
         self.mail.restore(part_of(memory, "mail"))
         self.members.restore(part_of(memory, "members"))
+        if self.coupling is not None:
+            self.coupling.restore(part_of(memory, "coupling"))
         if self.relay is not None:
             self.cpu_mail.restore(part_of(memory, "cpu_mail"))
         if self.allocation is not None:

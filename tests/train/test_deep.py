@@ -1,0 +1,122 @@
+"""Nets over centres that each know few labels: gradient tracking against plain ways to train the same net."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equipoise import data
+from equipoise.errors import InputError
+from equipoise.train import Network
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'equipoise[torch]'")
+
+from equipoise.train import TorchModel  # noqa: E402
+from equipoise.train.deep import (  # noqa: E402
+    Plan,
+    centralised,
+    cnn,
+    compare_deep,
+    decentralised,
+    local_averaging,
+    mlp,
+    rounds_of,
+    tracking,
+)
+from equipoise.train.deep.rivals import tracking_method  # noqa: E402
+
+CENTRES = 5
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return data.load("digits")
+
+
+@pytest.fixture(scope="module")
+def model(digits):
+    """Two labels a centre."""
+    return TorchModel(mlp(64, 10, hidden=16), data.split(digits.X, digits.y, CENTRES, "label"))
+
+
+def test_tracking_on_sorted_labels_ends_clearly_above_plain_decentralised_sgd(digits):
+    """Digits, one label a centre, on a ring: the worst centre nears the centralised net, and leaves plain SGD far behind."""
+    sorted_by_label = TorchModel(mlp(64, 10, hidden=16), data.split(digits.X, digits.y, 10, "label"))
+    rates = {"tracking": 0.4, "centralised": 0.4, "decentralised": 0.2}
+    ours, centre, plain = compare_deep(
+        sorted_by_label, Network.ring(10), digits.X_test, digits.y_test, rates=rates, passes=6, batch=4,
+        ways=("tracking", "centralised", "decentralised"),
+    )  # fmt: skip
+    assert ours.worst > centre.worst - 0.04
+    assert ours.worst > plain.worst + 0.2 and ours.loss < 0.5 * plain.loss
+    assert ours.certified is True and centre.certified is None and centre.megabytes == 0
+
+
+def test_centralised_is_sgd_written_out(model):
+    """Two steps by hand on the summed gradients, at a rate that fades."""
+    plan = Plan(2, 1000, 0.3, fade=2.0)
+    y = model.start()
+    for rate in (0.3, 0.2):  # 0.3 / (1 + 1/2)
+        y = y - rate * model.total(y)[1]
+    np.testing.assert_allclose(centralised(model, Network.ring(CENTRES), plan).models[3], y, atol=1e-6)
+
+
+def test_with_whole_shards_one_local_round_is_an_average_of_own_steps(model):
+    """Five steps on one's own data, then the mean; every parameter goes up and down once in float32."""
+    found = local_averaging(model, Network.ring(CENTRES), Plan(5, 1000, 0.05))
+    Y = np.tile(model.start(), (CENTRES, 1))
+    for _ in range(5):
+        Y = Y - 0.05 * CENTRES * model.gradients(Y)
+    np.testing.assert_allclose(found.models, np.tile(Y.mean(axis=0), (CENTRES, 1)), atol=1e-6)
+    assert found.bits == 2 * 32 * CENTRES * model.size
+
+
+def test_decentralised_first_steps_are_those_of_its_formula(model):
+    """From a common start the first round has nothing to mix; the second mixes what was told, floats at first contact."""
+    network = Network.complete(CENTRES)
+    first = decentralised(model, network, Plan(1, 1000, 0.05))
+    start = np.tile(model.start(), (CENTRES, 1))
+    Y = start - 0.05 * CENTRES * model.gradients(start)
+    np.testing.assert_allclose(first.models, Y, atol=1e-7)
+    assert first.bits == 64 * model.size * CENTRES * (CENTRES - 1)
+    again = decentralised(model, network, Plan(2, 1000, 0.05))
+    mixing = np.exp(-0.125 / 2) / CENTRES  # Metropolis weight of a complete graph, below what codes may overshoot
+    mixed = Y + mixing * CENTRES * (Y.mean(axis=0) - Y)
+    expected = mixed - 0.05 * CENTRES * model.gradients(Y)
+    np.testing.assert_allclose(again.models, expected, atol=0.1 * np.abs(Y - start).max())  # codes are right to 6%
+
+
+def test_trackings_rate_is_that_of_the_plan(model):
+    """alpha / (n (1 - cap)) is the rate; a fading one goes along edges, where step alpha / n is."""
+    network = Network.ring(CENTRES)
+    run = tracking(model, network, Plan(3, 8, 0.5)).run
+    assert run.steps.alpha / (CENTRES * (1 - run.steps.momentum)) == pytest.approx(0.5)
+    faded = tracking_method(model, network, Plan(3, 8, 0.5, fade=10.0))
+    assert faded.step * faded.alpha / CENTRES == pytest.approx(0.5) and not faded.by_meetings
+
+
+def test_samples_are_counted_in_passes_and_nonsense_is_refused(digits, model):
+    """A pass draws as many samples as there are."""
+    assert rounds_of(model, 2.0, 7) == round(2 * model.samples / (7 * CENTRES))
+    with pytest.raises(InputError, match="passes"):
+        rounds_of(model, 0, 7)
+    with pytest.raises(InputError, match="no rate"):
+        compare_deep(model, Network.ring(CENTRES), digits.X_test, digits.y_test, rates={}, passes=1)
+    with pytest.raises(InputError, match="one of tracking"):
+        compare_deep(model, Network.ring(CENTRES), digits.X_test, digits.y_test, rates={"x": 1.0}, ways=["x"])
+
+
+def test_a_cnn_learns_mnist_by_label(shared_data):
+    """A taste of the real thing: 2000 images, 5 centres with two digits each; chance is 10%."""
+    mnist = data.load("mnist", folder=shared_data / "mnist")
+    few = TorchModel(cnn(10), data.split(mnist.X[:2000], mnist.y[:2000], CENTRES, "label"))
+    outcome = tracking(few, Network.ring(CENTRES), Plan(200, 8, 0.3))
+    assert min(few.accuracy(y, mnist.X_test[:1000], mnist.y_test[:1000]) for y in outcome.models) > 0.5
