@@ -225,6 +225,7 @@ class Row:
 def test_coupling_ends_with_cpu_seconds_per_allocation(tmp_path, monkeypatch):
     """The run is real and short, the study's rows are given: table, result.json and chart hold them, cheapest first."""
     from equipoise.train.coupling import study
+    from equipoise.train.coupling.instance import draw
 
     asked = []
 
@@ -235,6 +236,8 @@ def test_coupling_ends_with_cpu_seconds_per_allocation(tmp_path, monkeypatch):
         return [Row("equal", "equal shares", [400.0, 600.0]), Row("coupled", "coupled (sigma learnt)", [300.0, 350.0])]
 
     monkeypatch.setattr(study, "study", rows)
+    small = {"n": 6, "copies": 1}
+    monkeypatch.setattr(study.Setting, "draw", lambda own, seed: draw(own.factory, seed, noise=own.blur, **small))
     output, _ = train("--couple", "--seed", "4", "--seeds", "2", "--rounds", "10")
     assert asked == [("softmax", [4, 5])]
     table = output[output.index("allocation ") : output.index("certificate")]

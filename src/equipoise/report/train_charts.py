@@ -160,6 +160,7 @@ def shares_over_time(run: Run) -> Chart | None:
         _band(f"node {i}", _points(rounds, shares[:, i]), colour, stacked=not negative)
         for i, colour in zip(largest.tolist(), hues(len(largest)), strict=True)
     ]
+    top_of_bands: Option = {}
     if negative:
         meaning = "Some shares are negative, so each node has a line; in every round they sum to the budget."
     else:
@@ -171,6 +172,7 @@ def shares_over_time(run: Run) -> Chart | None:
             others = _points(rounds, shares[:, rest].sum(axis=1))
             series.append(_band(f"{len(rest):,} others", others, "@edge", stacked=True))
         if isinstance(run, HostileRun):
+            top_of_bands = {"max": float(run.history["budget"].max())}  # else rounding may ask for a tick above it
             flying = _points(rounds, run.history["in_flight"][rows])
             series.append(_band("in flight", flying, "@grey", stacked=True))
             meaning = (
@@ -197,7 +199,7 @@ def shares_over_time(run: Run) -> Chart | None:
             legend=legend(data=names),
             tooltip=tooltip("axis", formatter="@bands"),
             xAxis=_round_axis(),
-            yAxis=y_axis("CPUs"),
+            yAxis=y_axis("CPUs", **top_of_bands),
             series=series,
         ),
         tall=True,

@@ -92,6 +92,12 @@ class Method:
         return self._ours and self.alpha == "auto" and self.fade is None and self.model_weights == "metropolis"
 
     @property
+    def flows(self) -> bool:
+        """Whether the paper's own flows along edges were asked for: by name, or by a setting that only they have."""
+        own = self.step != "auto" or not self.momentum or self.box != "price" or self.cpu_weights != "curvature"
+        return own or self.name == "paper"
+
+    @property
     def _ours(self) -> bool:
         exact = isinstance(self.quantizer, LogQuantizer) and self.quantizer.mode == "innovation"
         exact = exact or isinstance(self.quantizer, Exact)

@@ -293,8 +293,7 @@ def _settle_prices(
             below += rate * max(0, low[i] - escrow[i])
         else:
             if high[i] < NO_BOUND:
-                free = high[i] - shares[i]
-                above = max(0.0, above + rate * escrow[i] - min(undo * free, max(UNWOUND * above, rate * free)))
+                above = max(0.0, above + rate * (escrow[i] - (high[i] - shares[i])))
             if low[i] > -NO_BOUND:
                 free = shares[i] - low[i]
                 below += rate * max(0.0, wished[i] - pushed[i])

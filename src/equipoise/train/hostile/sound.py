@@ -17,7 +17,7 @@ def is_hostile(network: Network, method: Method, faults: Faults | None) -> bool:
         return True
     if faults is None or faults.none:
         return False
-    return not (faults.only_delayed and not method.by_markets)
+    return not (faults.only_delayed and method.flows)
 
 
 def refuse_unsound(
@@ -30,12 +30,12 @@ def refuse_unsound(
             f"edge codes have no sound form on {where}: both ends would have to know the exact difference of their "
             'values; use LogQuantizer(mode="innovation")'
         )
-    if problem.cost is not None and not method.by_markets and network.directed:
+    if method.flows and network.directed and problem.cost is not None:
         raise InputError(
             "the paper's flows have no sound form on one-way links: each node pulls by its own row of weights, columns do "
             "not sum to zero, and the budget is lost; use the default method, which pushes"
         )
-    if not method.momentum or method.name == "paper" or method.step != "auto" or method.box != "price":
+    if method.flows:
         raise InputError(
             f"the paper's flows have no sound form on {where}: a lost or late packet leaves its two ends with different "
             "flows, and the budget is lost; use the default method (no step, momentum or box), which keeps ledgers"
