@@ -34,7 +34,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} seeds")
     parser.add_argument("--model", choices=("softmax", "mlp"), default="softmax")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=10, help="how many")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--equal", action="store_true", help="centres as noisy as each other")
     parser.add_argument("--oracle", action="store_true", help="also Neyman told the true sigma every 10 rounds")
     parser.add_argument("--tune", action="store_true", help="the grid of steps, on seeds from 100 on")
@@ -45,7 +46,7 @@ def main() -> None:
             print(f"{name}: {pace}")
         return
     names = (*ALLOCATIONS, "oracle") if given.oracle else ALLOCATIONS
-    seeds = range(QUICK if given.quick else given.seeds)
+    seeds = range(given.first_seed, given.first_seed + (QUICK if given.quick else given.seeds))
     _shown(study(given.model, seeds, given.equal, print, allocations=names, jobs=given.jobs))
 
 

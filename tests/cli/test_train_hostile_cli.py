@@ -129,6 +129,9 @@ def test_defaults_that_fit_a_hostile_network():
     assert TrainConfig(loss=0.3, data="none").target == 1e-4
     assert TrainConfig(loss=0.3, target=1e-4).target == 1e-4
     assert TrainConfig(batch=8).target is None
+    for settings in ({"loss": 0.3}, {"batch": 8}, {"couple": True}, {"couple": True, "model": "mlp"}, {"model": "mlp"}):
+        config = TrainConfig(**settings)
+        assert TrainConfig(**json.loads(config.model_dump_json(exclude_none=True))) == config  # as config.yaml has it
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,7 @@ def test_allocations_are_bars_with_errors_the_cheapest_on_top() -> None:
     bars, errors = chart.option["series"]
     assert [bar["value"] for bar in bars["data"]] == [500.0, 300.0]
     assert errors["data"] == [[500.0, 0, 30.0, 1], [300.0, 1, 20.0, 1]]
+    assert chart.option["xAxis"]["max"] == 550.0  # past 500 + 30
     assert "Not reached, and counted with the whole run: equal shares in 1." in chart.meaning
     assert train_coupling.allocations(None) is None
 

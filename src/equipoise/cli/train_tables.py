@@ -12,6 +12,7 @@ from rich.text import Text
 
 from equipoise.certificate import Certificate
 from equipoise.cli.train_config import DIRECTED_TARGET, HOSTILE_TARGET, TrainConfig
+from equipoise.report.words import count
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.run import Run
 
@@ -108,7 +109,8 @@ def allocation_table(study: dict[str, Any]) -> Table:
     """CPU-seconds to the target accuracy for each way to divide the CPU, the cheapest first."""
     seeds = study["seeds"]
     table = Table(
-        title=f"CPU-seconds to {study['target']:.0%} of the centralised accuracy, {len(seeds)} seeds from {seeds[0]}",
+        title=f"CPU-seconds to {study['target']:.0%} of the centralised accuracy, "
+        f"{count(len(seeds), 'seed')} from {seeds[0]}",
         title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
     )  # fmt: skip
     table.add_column("allocation", no_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from equipoise.report.charts import Chart, Option, frame, grid, tooltip, x_axis, y_axis
@@ -49,9 +50,16 @@ def allocations(study: dict[str, Any] | None) -> Chart | None:
         frame(
             grid=grid() | {"top": 6},
             tooltip=tooltip("item", formatter="@barTip"),
-            xAxis=x_axis("CPU-seconds", pointer="{value}", min=0),
+            xAxis=x_axis("CPU-seconds", pointer="{value}", min=0, max=_end(rows), splitNumber=3),
             yAxis=y_axis("", "category", data=[row["label"] for row in rows]),
             series=[bars, errors],
         ),
         wide=True,
     )  # fmt: skip
+
+
+def _end(rows: list[dict[str, Any]]) -> float:
+    """A round number past the longest bar and its error."""
+    longest = max(row["mean"] + (row["error"] or 0.0) for row in rows)
+    step: float = 10.0 ** math.floor(math.log10(max(longest, 1.0))) / 2
+    return float(step * math.ceil(longest / step))

@@ -8,7 +8,7 @@ a mode decays by (1 - mu)^2 / (alpha h) a round: there a smaller alpha is faster
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array, diags_array
@@ -18,42 +18,74 @@ from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.hostile.traffic import Roads, Traffic
 from equipoise.train.models.model import Model
 
-KEPT = 0.4  # of a node's own model and tracker, in every mixing
-BOTH_WAYS = 2.0 * KEPT**2  # limit of alpha h
+LIMIT = 2.0  # of alpha h, times k^2
 DESCENT = 0.5  # alpha as a part of its limit
-SLOW = 0.7  # alpha h as a part of 1 - mu, where that is less
+KEPT = np.linspace(0.4, 0.85, 10)  # what a node may keep
+PARTS = np.geomspace(0.02, 1.0, 18)  # of the largest alpha that is taken
+CAPS = np.array(
+    [0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.985, 0.99, 0.993, 0.995]
+)  # momentum
+FELT, FELT_SWITCHING = 0.5, 0.2  # of alpha h / (1 - b), by the network's slowest mode: found by trying
+USUAL_CONDITIONING = 50.0  # where no ridge tells it
 DENSE = 400  # nodes up to which all eigenvalues are found
 EXTREME = 12  # of a larger graph, those farthest from 0
 HALVINGS = 40
-USUAL_CAP, LARGEST_CAP = 0.7, 0.995
 
 
-def mixing(traffic: Traffic, directed: bool) -> tuple[Floats, Floats]:
-    """Weights of pulling (rows) and of pushing (columns) per entry: each sums to at most 1 - KEPT at a node."""
+@dataclass(frozen=True)
+class Descent:
+    """What a node keeps when it mixes, alpha x h, the largest that every graph bears by itself, and the momentum."""
+
+    kept: float
+    rate: float
+    limit: float
+    cap: float = 0.0
+
+
+def mixing(traffic: Traffic, directed: bool, kept: float) -> tuple[Floats, Floats]:
+    """Weights of pulling (rows) and of pushing (columns) per entry: each sums to at most 1 - kept at a node."""
     if directed:
         pull, push = traffic.in_degree[traffic.receivers], traffic.degree[traffic.senders]
-        return np.asarray((1.0 - KEPT) / pull), np.asarray((1.0 - KEPT) / push)
-    both = (1.0 - KEPT) / np.maximum(traffic.degree[traffic.senders], traffic.degree[traffic.receivers])
+        return np.asarray((1.0 - kept) / pull), np.asarray((1.0 - kept) / push)
+    both = (1.0 - kept) / np.maximum(traffic.degree[traffic.senders], traffic.degree[traffic.receivers])
     return both, both
 
 
-def descent(roads: Roads, period: int | None, directed: bool) -> tuple[float, float]:
-    """alpha x h, and the largest that every graph bears by itself."""
-    if not directed:
-        slowest = _slowest(roads.traffic(0)) if period == 1 else 1.0  # where neighbours change no mode lasts
-        return min(DESCENT * BOTH_WAYS, SLOW * slowest), BOTH_WAYS
-    limits = [
-        _limit(_eigenvalues(traffic, weights))
-        for traffic in map(roads.traffic, range(period or 1))
-        for weights in mixing(traffic, directed)
-    ]
-    limit = min([BOTH_WAYS, *limits])
-    return DESCENT * limit, limit
+def choose_descent(
+    roads: Roads, period: int | None, directed: bool, age: float, model: Model, steepest: float
+) -> Descent:
+    """The fastest for news that is `age` rounds old on average, by the slower of two modes.
+
+    Models downhill: while parts of trackers travel they follow only 1 / (1 + (1 - k) age)^2 of alpha, and momentum b helps
+    as in heavy ball. The network: (g - e)^2 = alpha h e / (1 - b) for its decay e, where g = 1 - mu. Who keeps more bears a
+    larger alpha and loses less to travel, but mixes more slowly.
+    """
+    if directed:
+        kept = 0.5
+        limits = [
+            _limit(_eigenvalues(traffic, weights, kept))
+            for traffic in map(roads.traffic, range(period or 1))
+            for weights in mixing(traffic, directed, kept)
+        ]
+        limit = min([LIMIT * kept**2, *limits])
+        return Descent(kept, DESCENT * limit, limit)
+    gap = _slowest(roads.traffic(0)) if period == 1 else 1.0  # where neighbours change no mode lasts
+    known = model.nodes * steepest / model.convexity if model.convexity > 0 else USUAL_CONDITIONING
+    kept, part, cap = (axis.ravel() for axis in np.meshgrid(KEPT, PARTS, CAPS, indexing="ij"))
+    rate, travel = part * DESCENT * LIMIT * kept**2, 1.0 + (1.0 - kept) * age
+    flattest = rate / travel**2 / known
+    root = 1.0 - np.sqrt(cap)
+    downhill = np.where(flattest >= root**2, root, flattest / (1.0 - cap))
+    felt = FELT if period == 1 else FELT_SWITCHING
+    g, pull = (1.0 - kept) * gap / travel, felt * rate / (1.0 - cap)
+    agreeing = 2.0 * g**2 / (2.0 * g + pull + np.sqrt(pull * (4.0 * g + pull)))
+    best = int(np.argmax(np.minimum(downhill, agreeing)))
+    return Descent(float(kept[best]), float(rate[best]), LIMIT * float(kept[best]) ** 2, float(cap[best]))
 
 
 def _slowest(traffic: Traffic) -> float:
-    """1 - mu of the slowest mode of a graph whose links carry both ways."""
-    weights, _ = mixing(traffic, directed=False)
+    """1 - mu of the slowest mode of a graph whose links carry both ways, if nodes kept nothing."""
+    weights, _ = mixing(traffic, directed=False, kept=0.0)
     n = traffic.n
     sums = np.bincount(traffic.receivers, weights, n)
     matrix = coo_array((weights, (traffic.receivers, traffic.senders)), shape=(n, n)).tocsr() - diags_array(sums)
@@ -66,18 +98,18 @@ def _slowest(traffic: Traffic) -> float:
         return 0.05
 
 
-def _eigenvalues(traffic: Traffic, weights: Floats) -> AnyArray:
+def _eigenvalues(traffic: Traffic, weights: Floats, kept: float) -> AnyArray:
     n = traffic.n
     matrix = coo_array((weights, (traffic.receivers, traffic.senders)), shape=(n, n)).tocsr()
-    rest = 1.0 - KEPT - np.asarray(matrix.sum(axis=1)).ravel()
-    columns = 1.0 - KEPT - np.asarray(matrix.sum(axis=0)).ravel()
-    kept = KEPT + (rest if np.abs(rest).max() < np.abs(columns).max() else columns)
+    rest = 1.0 - kept - np.asarray(matrix.sum(axis=1)).ravel()
+    columns = 1.0 - kept - np.asarray(matrix.sum(axis=0)).ravel()
+    own = kept + (rest if np.abs(rest).max() < np.abs(columns).max() else columns)
     if n <= DENSE:
-        return np.linalg.eigvals(matrix.toarray() + np.diag(kept))
+        return np.linalg.eigvals(matrix.toarray() + np.diag(own))
     try:
         return np.asarray(
             eigs(
-                matrix + coo_array((kept, (np.arange(n), np.arange(n))), shape=(n, n)),
+                matrix + coo_array((own, (np.arange(n), np.arange(n))), shape=(n, n)),
                 k=EXTREME,
                 return_eigenvectors=False,
             )
@@ -90,8 +122,8 @@ def _limit(mu: AnyArray) -> float:
     """The smallest over all mu but 1 of the largest alpha h at which both roots lie inside the unit circle."""
     mu = mu[np.abs(mu - 1.0) > 1e-9].astype(np.complex128)
     if not len(mu):
-        return BOTH_WAYS
-    low, high = np.zeros(len(mu)), np.full(len(mu), BOTH_WAYS)
+        return LIMIT
+    low, high = np.zeros(len(mu)), np.full(len(mu), LIMIT)
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         linear, constant = middle - 2.0 * mu, mu**2 - middle  # l^2 + linear l + constant
@@ -99,11 +131,3 @@ def _limit(mu: AnyArray) -> float:
         stable = np.maximum(np.abs(-linear + root), np.abs(-linear - root)) < 2.0
         low, high = np.where(stable, middle, low), np.where(stable, high, middle)
     return float(low.min())
-
-
-def momentum(model: Model, alpha: float, directed: bool) -> float:
-    """Of a node's descent: a usual one, more for the conditioning that a ridge guarantees; none where modes turn."""
-    if directed:
-        return 0.0
-    conditioning = model.nodes / (alpha * model.convexity) if model.convexity > 0 else 0.0
-    return max(USUAL_CAP, min(LARGEST_CAP, 1.0 - 2.0 / math.sqrt(max(conditioning, 4.0))))

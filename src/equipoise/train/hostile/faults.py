@@ -127,6 +127,12 @@ class Faults:
         return lost == 0 and not self.partition and not self.crash
 
     @property
+    def age(self) -> float:
+        """How many rounds old news is on average when it is used, beyond the one it always takes."""
+        lost = self.loss.mean if isinstance(self.loss, Bursts) else float(self.loss)
+        return (0.5 if self.jitter else 1.0) * self.delay + lost / max(1.0 - lost, 0.05)
+
+    @property
     def only_delayed(self) -> bool:
         """Whether the one fault is that every packet takes the same number of rounds."""
         return self == Faults(delay=self.delay, jitter=False, notice=self.notice, seed=self.seed) and self.delay > 0

@@ -26,11 +26,20 @@ class PushPull:
     """Every node's model and tracker, [y | z], and what was handed out and taken in over every link."""
 
     def __init__(
-        self, sampler: Sampler, method: Method, alpha: float, cap: float, *, mail: Mail, directed: bool, start: Floats
+        self,
+        sampler: Sampler,
+        method: Method,
+        alpha: float,
+        cap: float,
+        kept: float,
+        *,
+        mail: Mail,
+        directed: bool,
+        start: Floats,
     ) -> None:
         model = sampler.model
         self.sampler, self.model, self.method, self.mail, self.directed = sampler, model, method, mail, directed
-        self.alpha, self.cap = alpha, cap
+        self.alpha, self.cap, self.kept = alpha, cap, kept
         nodes, m = model.nodes, model.size
         self.start = start
         self._mixed: tuple[Traffic, tuple[Floats, Floats]] | None = None
@@ -129,7 +138,7 @@ class PushPull:
     def _mixing(self, traffic: Traffic) -> tuple[Floats, Floats]:
         """Weights of pulling and of pushing by link, made once for a graph that stays."""
         if self._mixed is None or self._mixed[0] is not traffic:
-            pull, push = mixing(traffic, self.directed)
+            pull, push = mixing(traffic, self.directed, self.kept)
             self._mixed = traffic, (pull[traffic.by_link[0]], push[traffic.by_link[0]])
         return self._mixed[1]
 

@@ -14,7 +14,7 @@ from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.coupling import CouplingLink
 from equipoise.train.grid import exact_sum
-from equipoise.train.hostile.descent import descent, momentum
+from equipoise.train.hostile.descent import choose_descent
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.ledger import Ledger
 from equipoise.train.hostile.mail import NEVER, Mail
@@ -80,16 +80,16 @@ class HostileState:
         if problem.model is not None:
             smoothness = known_smoothness(problem.model)
             steepest = float(smoothness.max())
-            usual, limit = descent(self.roads, network.period, network.directed)
-            alpha = usual / (method.sector * steepest) if method.alpha == "auto" else float(method.alpha)
-            alpha_limit = limit / steepest
-            cap = momentum(problem.model, alpha, network.directed) if method.cap == "auto" else float(method.cap)
+            chosen = choose_descent(self.roads, network.period, network.directed, faults.age, problem.model, steepest)
+            alpha = chosen.rate / (method.sector * steepest) if method.alpha == "auto" else float(method.alpha)
+            alpha_limit = chosen.limit / steepest
+            cap = chosen.cap if method.cap == "auto" else float(method.cap)
             first = first_models(problem.model, start, seed)
             if self.coupling is not None and self.shares is not None:  # batches follow shares
                 batch = self.coupling.first(self.shares)
             self.learning = PushPull(
-                Sampler(problem.model, batch, seed), method, alpha, cap, mail=self.mail, directed=network.directed,
-                start=first,
+                Sampler(problem.model, batch, seed), method, alpha, cap, chosen.kept, mail=self.mail,
+                directed=network.directed, start=first,
             )  # fmt: skip
             if self.coupling is not None:
                 self.coupling.after(self.learning.sampler)
@@ -160,7 +160,7 @@ class HostileState:
         return fine
 
     def _note_use(self) -> None:
-        """Links that are ever used: some graph has them when their sender acts, and CPU needs the way back."""
+        """Links that are ever used: some graph has them when their sender acts."""
         self._used = np.zeros(self.roads.links, dtype=np.bool_)
         period = self.network.period or 0
         every = np.ones(self.network.n, dtype=np.int64)
