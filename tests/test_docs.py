@@ -1,4 +1,4 @@
-"""The pages of docs/ about share and place run as they stand: every block, what it prints, and every command's options.
+"""The pages of docs/ run as they stand: every block, what it prints, and every command's options.
 
 python tests/test_docs.py    writes what the blocks print now into the pages
 """
@@ -17,7 +17,7 @@ import typer
 ROOT = Path(__file__).parents[1]
 PAGES = (
     "docs/share.md", "docs/write-a-policy.md", "docs/place.md", "docs/replay-your-cluster.md", "docs/write-a-placer.md",
-    "docs/train-theory.md", "docs/compare-methods.md",
+    "docs/train-theory.md", "docs/compare-methods.md", "docs/hostile-networks.md", "docs/coupling.md",
 )  # fmt: skip
 TOLD = ("README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))))
 BLOCK = re.compile(r"```(python|py|text)\n(.*?)```", re.S)

@@ -1,9 +1,10 @@
-"""What coupling saves: CPU-seconds to a target accuracy against fixed ways to divide the same CPU, on seeds 0-9.
+"""What coupling saves: CPU-seconds to a target accuracy against fixed ways to divide the same CPU.
 
-    python benchmarks/train/coupling.py [--quick] [--model softmax|mlp] [--seeds 10] [--equal] [--oracle] [--tune] [--jobs 2]
+    python benchmarks/train/coupling.py [--quick] [--model softmax|mlp] [--seeds 10] [--first-seed 0] [--equal] [--oracle]
+                                        [--tune] [--jobs 2]
 
-`--tune` plays the grid of steps on seeds 100-102 and prints the best for each allocation; the paces in
-src/equipoise/train/coupling/study.py are what it printed.
+`--tune` plays the grid of steps on seeds 100-103 and prints the best for each allocation. The paces in
+src/equipoise/train/coupling/study.py were chosen so: mlp's on these seeds, softmax's on 100-102. `--equal` keeps them.
 """
 
 import argparse

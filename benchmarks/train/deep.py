@@ -17,6 +17,7 @@ import torch
 from equipoise import data
 from equipoise.train import Network
 from equipoise.train.deep import NETS, RATES, WAYS, Row, compare_deep, net, tune_rate
+from equipoise.train.deep.rivals import RISE
 from equipoise.train.deep.study import GRID
 from equipoise.train.models.torch_model import TorchModel
 
@@ -42,6 +43,7 @@ def main() -> None:
     ask.add_argument("--model", choices=NETS, default="mlp")
     ask.add_argument("--passes", type=float)
     ask.add_argument("--batch", type=int, default=8, help="samples a centre and round")
+    ask.add_argument("--even", action="store_true", help="rates that neither rise nor fall")
     ask.add_argument("--seeds", type=numbers)
     ask.add_argument("--ways", default=",".join(WAYS))
     ask.add_argument("--rates", type=numbers, default=list(GRID))
@@ -60,7 +62,7 @@ def main() -> None:
         f"{given.model}, {model.size} parameters; {len(X)} samples by label over {CENTRES} centres; {passes:g} passes"
     )
     print("way               rate  seed   worst    mean     loss        MB  seconds  certified")
-    plan = {"passes": passes, "batch": given.batch}
+    plan = {"passes": passes, "batch": given.batch, "rise": None if given.even else RISE}
     for seed in seeds:
         if given.tune:
             for rate in given.rates:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ from equipoise.train.deep import (  # noqa: E402
     rounds_of,
     tracking,
 )
-from equipoise.train.deep.rivals import tracking_method  # noqa: E402
+from equipoise.train.deep.rivals import MOMENTUM, tracking_method  # noqa: E402
 
 CENTRES = 5
 
@@ -71,7 +73,7 @@ def test_centralised_is_sgd_written_out(model):
 
 def test_with_whole_shards_one_local_round_is_an_average_of_own_steps(model):
     """Five steps on one's own data, then the mean; every parameter goes up and down once in float32."""
-    found = local_averaging(model, Network.ring(CENTRES), Plan(5, 1000, 0.05))
+    found = local_averaging(model, Network.ring(CENTRES), Plan(5, 1000, 0.05, rise=None))
     Y = np.tile(model.start(), (CENTRES, 1))
     for _ in range(5):
         Y = Y - 0.05 * CENTRES * model.gradients(Y)
@@ -82,12 +84,12 @@ def test_with_whole_shards_one_local_round_is_an_average_of_own_steps(model):
 def test_decentralised_first_steps_are_those_of_its_formula(model):
     """From a common start the first round has nothing to mix; the second mixes what was told, floats at first contact."""
     network = Network.complete(CENTRES)
-    first = decentralised(model, network, Plan(1, 1000, 0.05))
+    first = decentralised(model, network, Plan(1, 1000, 0.05, rise=None))
     start = np.tile(model.start(), (CENTRES, 1))
     Y = start - 0.05 * CENTRES * model.gradients(start)
     np.testing.assert_allclose(first.models, Y, atol=1e-7)
     assert first.bits == 64 * model.size * CENTRES * (CENTRES - 1)
-    again = decentralised(model, network, Plan(2, 1000, 0.05))
+    again = decentralised(model, network, Plan(2, 1000, 0.05, rise=None))
     mixing = np.exp(-0.125 / 2) / CENTRES  # Metropolis weight of a complete graph, below what codes may overshoot
     mixed = Y + mixing * CENTRES * (Y.mean(axis=0) - Y)
     expected = mixed - 0.05 * CENTRES * model.gradients(Y)
@@ -95,12 +97,27 @@ def test_decentralised_first_steps_are_those_of_its_formula(model):
 
 
 def test_trackings_rate_is_that_of_the_plan(model):
-    """alpha / (n (1 - cap)) is the rate; a fading one goes along edges, where step alpha / n is."""
+    """alpha / (n (1 - cap)) is the highest rate; a fading one goes along edges, where step alpha / n is."""
     network = Network.ring(CENTRES)
     run = tracking(model, network, Plan(3, 8, 0.5)).run
     assert run.steps.alpha / (CENTRES * (1 - run.steps.momentum)) == pytest.approx(0.5)
     faded = tracking_method(model, network, Plan(3, 8, 0.5, fade=10.0))
     assert faded.step * faded.alpha / CENTRES == pytest.approx(0.5) and not faded.by_meetings
+
+
+def test_a_rate_rises_and_falls_alike_for_all(model):
+    """Up over the first fifth, down to a fiftieth; without `rise` it stays, and one round of ours is then a plain step."""
+    plan = Plan(10, 1000, 0.5)
+    np.testing.assert_allclose([plan.rate_at(k) for k in (0, 1, 2, 6, 9)], [0.25, 0.5, 0.5, 0.25, 0.0625])
+    assert Plan(1000, 8, 0.5).rate_at(999) == pytest.approx(0.01)
+    method = tracking_method(model, Network.ring(CENTRES), plan)
+    assert [method.faded(k) for k in range(10)] == pytest.approx([plan.rate_at(k) / 0.5 for k in range(10)])
+    assert Plan(10, 1000, 0.5, rise=None).rate_at(3) == 0.5
+    first = replace(plan, rounds=1, rise=None)
+    moved = tracking(model, Network.ring(CENTRES), first).models.mean(axis=0) - model.start()
+    np.testing.assert_allclose(moved, -0.5 * (1 - MOMENTUM) * model.total(model.start())[1], atol=1e-6)
+    with pytest.raises(InputError, match="rise"):
+        Plan(10, 8, 0.5, rise=1.5)
 
 
 def test_samples_are_counted_in_passes_and_nonsense_is_refused(digits, model):

@@ -203,7 +203,7 @@ def test_other_wrong_settings_are_explained():
     with pytest.raises(InputError, match="function"):
         given.start(7)
     with pytest.raises(InputError, match="zeros"):
-        solve(Problem(model=small()), Network.ring(3), rounds=1)
+        solve(Problem(model=small()), Network.ring(3), rounds=1, start="zeros")
 
 
 def test_torch_is_loaded_only_when_asked_for():

@@ -71,8 +71,8 @@ def _rounds(config: TrainConfig, model: Any) -> int:
 
 def refuse_unbuilt(config: TrainConfig) -> None:
     """What has no sound form together."""
-    if config.deep:
-        refuse_faults(config, f"--model {config.model}", ", or train softmax there")
+    if config.deep and config.rivals:
+        refuse_faults(config, "--rivals", ", or drop --rivals")
     if config.deep and config.method == "paper":
         raise InputError(f"--method paper is built for convex models: drop it, or --model {config.model}")
     if config.quantizer == "uniform" and config.deep:

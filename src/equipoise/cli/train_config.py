@@ -30,9 +30,6 @@ NAMES = {
     "split": ("even", "label", "dirichlet"),
 }
 FAULTY = "Hostile networks"  # panel of --help
-# With 30% of all packets lost and up to 3 rounds late, the default digits take 1,000 rounds to 1e-2 and 2,300 to 1e-3.
-HOSTILE_TARGET = 1e-2
-DIRECTED_TARGET = 0.3  # one-way links bear no momentum yet: 1,700 rounds
 NOTICE = 5  # rounds; as in equipoise.train.hostile.faults
 DEEP_ROUNDS, DEEP_BATCH = 200, 16
 COUPLED: dict[str, Any] = {"rounds": 300, "target": 0.2, "every": 5}  # noise keeps models from coming much nearer
@@ -155,9 +152,7 @@ class TrainConfig(BaseModel):
 
     rounds: int = setting(3000, "Rounds at most.", "Run")
     target: float | None = setting(
-        1e-4, f"Stop, and certify, at this part of the gap at the start; {HOSTILE_TARGET:g} for models on hostile networks "
-        f"({DIRECTED_TARGET:g} directed), what "
-        "noise allows with mini-batches.", "Run",
+        1e-4, "Stop, and certify, at this part of the gap at the start; what noise allows with mini-batches.", "Run",
     )  # fmt: skip
     patience: int | None = setting(None, "Stop when the gap has not improved by 1% in so many rounds.", "Run")
     every: int | None = setting(None, "Record history each so many rounds.", "Run")
@@ -214,9 +209,7 @@ class TrainConfig(BaseModel):
         said = self.model_fields_set
         noisy = self.deep or self.batch is not None or self.couple
         defaults: dict[str, Any] = {}
-        if train_faults.is_hostile(self) and "none" not in (self.data, self.model):
-            defaults["target"] = DIRECTED_TARGET if self.directed else HOSTILE_TARGET
-        elif noisy:
+        if noisy:
             defaults["target"] = None
         if self.couple:
             defaults |= COUPLED if self.model != "mlp" else COUPLED | {"target": 0.5}

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equipoise.certificate import Certificate
-from equipoise.cli.train_config import DIRECTED_TARGET, HOSTILE_TARGET, TrainConfig
+from equipoise.cli.train_config import TrainConfig
 from equipoise.report.words import count
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.run import Run
@@ -72,10 +72,8 @@ def _progress(run: Run, config: TrainConfig) -> dict[str, str]:
     found: dict[str, str] = {}
     if len(run.history["relative_gap"]) and math.isfinite(run.relative_gap):
         halves = run.shares is not None and run.models is not None and run.convex
-        since = "at the start, or at the last event" if isinstance(run, HostileRun) else "at the start"
+        since = "at the start or at an event" if isinstance(run, HostileRun) else "at the start"
         asked = f"; asked for {config.target:g}" if isinstance(run, HostileRun) and config.target is not None else ""
-        if asked and run.models is not None and config.target in (HOSTILE_TARGET, DIRECTED_TARGET):
-            asked += ", as of any model on such a network (change it with --target)"
         part = "of the CPU cost " if not run.convex else ""
         found["gap"] = f"{run.relative_gap:.2e} of the gap {part}{since}{' (the worse half)' if halves else ''}{asked}"
     losses = run.history.get("loss", np.empty(0))

@@ -56,7 +56,7 @@ class Averaging:
 
     def __init__(self, sampler: Sampler, method: Method, steps: Steps, *, slots: int, start: Floats) -> None:
         assert steps.alpha is not None
-        model = sampler.model
+        model, self.method = sampler.model, method
         self.sampler, self.model, self.alpha, self.momentum = sampler, model, steps.alpha, steps.momentum
         nodes, m = model.nodes, model.size
         self.yz = np.zeros((nodes, 2 * m))
@@ -123,7 +123,10 @@ class Averaging:
 
     def advance(self, round: Round, number: int) -> bool:
         """One round. False when models or trackers have run away: the run has diverged."""
-        if not self._descend(self.circle(round), number):
+        circle = self.circle(round)
+        if self.method.ramp is not None:
+            circle = circle._replace(alpha=self.alpha * self.method.faded(number))
+        if not self._descend(circle, number):
             return False
         with np.errstate(all="ignore"):
             gradient = self.sampler.at(self.models, number + 1)

@@ -179,7 +179,7 @@ def noise_floor(state: Any, number: int) -> float:
     size = learning.model.sizes / learning.model.sizes.sum()
     variance = float((size**2 * sampler.spread * (1.0 / sampler.batch - 1.0 / learning.model.sizes)).sum())
     if state.method.by_meetings:
-        gamma = steps.alpha / (1.0 - steps.momentum)
+        gamma = steps.alpha * state.method.faded(number) / (1.0 - steps.momentum)
     else:
         gamma = steps.step * steps.alpha * state.method.faded(number)
     return float(0.5 * gamma / learning.model.nodes * variance)

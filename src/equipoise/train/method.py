@@ -14,6 +14,7 @@ WEIGHTS = ("curvature", "laplacian", "metropolis")
 
 AUTO_STEP = 0.6  # of the limit of curvature and Metropolis weights, times e^(-rho/2) (docs/train.md, 3.7)
 AUTO_DESCENT = 0.3  # step * alpha * max L_i, times e^(-rho/2); 0.2 took a fifth more rounds
+LEAST_RAMP = 0.02  # of alpha, at either end of a ramp
 PENALTY = 10.0  # the paper's box penalty, in curvatures
 
 
@@ -29,6 +30,9 @@ class Method:
     box     "price": flux limiter and a price for full nodes (exact); "limit": the limiter alone (stalls where full
             nodes separate the network); "penalty": the paper's, which leaves the box
     cap     momentum of the averaged models; "auto" follows the model's conditioning where its ridge tells it
+    descent  times the automatic alpha, whose limit holds for convex losses only; nets bear more once they have warmed up
+            (where messages are late or lost, what exceeds 1 becomes momentum instead)
+    ramp    (a, b): alpha rises evenly over the first a rounds and falls evenly to a fiftieth in round b
     """
 
     quantizer: Quantizer = field(default_factory=LogQuantizer)
@@ -40,6 +44,8 @@ class Method:
     model_weights: str = "metropolis"
     cap: float | Literal["auto"] = "auto"
     fade: float | None = None  # rounds after which alpha has halved, alpha / (1 + round / fade): for mini-batches
+    descent: float = 1.0
+    ramp: tuple[float, float] | None = None
     tracker_start: Literal["gradient", "zero"] = "gradient"  # "zero" converges to the wrong model: kept to show it
     name: str = "equipoise"
 
@@ -55,6 +61,12 @@ class Method:
                 raise InputError(f'{name} must be a number > 0 or "auto", not {value!r}')
         if self.fade is not None and not 0 < self.fade < math.inf:
             raise InputError(f"fade must be a number of rounds > 0, not {self.fade!r}")
+        if not 0 < self.descent < math.inf or (self.descent != 1.0 and self.alpha != "auto"):
+            raise InputError(
+                f"descent must be a number > 0 that the automatic alpha is taken times, not {self.descent!r}"
+            )
+        if self.ramp is not None and (self.fade is not None or not 0 < self.ramp[0] < self.ramp[1] < math.inf):
+            raise InputError(f"ramp must be two numbers of rounds, 0 < a < b, and no fade with it, not {self.ramp!r}")
         if self.cap != "auto" and not self.cap < 1:
             raise InputError(f"cap must be below 1, not {self.cap!r}")
         if self.box not in BOXES:
@@ -105,6 +117,8 @@ class Method:
 
     def faded(self, number: int) -> float:
         """What is left of alpha in this round."""
+        if self.ramp is not None:
+            return ramped(number, *self.ramp)
         return 1.0 if self.fade is None else 1.0 / (1.0 + number / self.fade)
 
     @property
@@ -121,3 +135,8 @@ class Method:
     def sector(self) -> float:
         """e^(rho/2): the most a quantised value can exceed the true one (docs/train.md, 3.2)."""
         return math.exp(self.quantizer.rho / 2)
+
+
+def ramped(number: int, rise: float, end: float) -> float:
+    """1 at the top of a ramp, after `rise` rounds; less before and after."""
+    return max(min((number + 1) / rise, (end - number) / (end - rise), 1.0), LEAST_RAMP)

@@ -29,7 +29,7 @@ class Sampler:
         """Gradients after `number` rounds, one row per node."""
         if self.batch is None:
             return self.model.gradients(Y)
-        gradients, self.spread = self.model.sampled(Y, self._rows(number, self.batch))
+        gradients, self.spread = self.model.sampled(Y, self.rows(number, self.batch))
         self.samples += int(self.batch.sum())
         self._last = number, self.batch.copy()
         return gradients
@@ -37,9 +37,9 @@ class Sampler:
     def again(self, Y: Floats) -> Floats:
         """The same draw as the last one, for whoever checks."""
         number, batch = self._last
-        return self.model.gradients(Y) if batch is None else self.model.sampled(Y, self._rows(number, batch))[0]
+        return self.model.gradients(Y) if batch is None else self.model.sampled(Y, self.rows(number, batch))[0]
 
-    def _rows(self, number: int, batch: Ints) -> list[Ints]:
+    def rows(self, number: int, batch: Ints) -> list[Ints]:
         """Rows of each node's own shard, without repetition."""
         sizes = self.model.sizes
         assert sizes is not None

@@ -63,7 +63,7 @@ def solve(
     target: float | None = None,
     patience: int | None = None,
     every: int | None = None,
-    start: str | ArrayLike = "zeros",
+    start: str | ArrayLike = "auto",
     batch: ArrayLike | None = None,
     faults: Faults | None = None,
     budgets: Mapping[int, float] | None = None,
@@ -77,7 +77,7 @@ def solve(
     target     stop once the gap is this part of the gap at the start (worse half of the two)
     patience   stop when the gap has not improved by 1% in this many rounds
     every      record history each so many rounds (default: as often as costs little beside the rounds themselves)
-    start      y(0): "zeros", "random" (by seed), or an array
+    start      y(0): "zeros", "random" (by seed), or an array; "auto" is model.start(seed) where a net has it, else zeros
     batch      samples a node draws each round for its gradient (a number, or one per node); None: all it has
     faults     what goes wrong on the network: losses, delays, crashes, joins, splits
     budgets    {round: CPUs}: before that round the budget becomes this; it enters or leaves inside the boxes
@@ -151,12 +151,12 @@ def solve(
             if book.runaway():
                 status, reason = (
                     "diverged",
-                    f"the gap is {relative:.1e} times that at the start in round {number}: {_advice(state)}",
+                    f"the {_measure(problem)} is {relative:.1e} times that at the start in round {number}: {_advice(state)}",
                 )
                 break
             waiting = any(later >= number for later in budgets) or state.last_event >= number
             if target is not None and abs(relative) <= target and not waiting:
-                status, reason = "converged", f"the target gap {target:g} was reached in round {number}"
+                status, reason = "converged", f"the target {_measure(problem)} {target:g} was reached in round {number}"
                 break
             if patience is not None and number - book.best_round >= patience and not waiting:
                 status, reason = "stagnated", f"no progress in the last {patience} rounds"
@@ -216,7 +216,14 @@ def _how_often(problem: Problem, rounds: int) -> int:
     """Scoring every node's model on all data costs about as many gradients as there are nodes: do it that rarely."""
     if problem.model is None:
         return max(1, rounds // 2000)
+    if not problem.model.convex:  # nobody knows its optimum, and a loss of all models on all data is many passes
+        return max(1, rounds // 50)
     return max(1, rounds // 200, 1 if problem.model.quick_totals else min(problem.model.nodes, WITNESSES))
+
+
+def _measure(problem: Problem) -> str:
+    """What a target is a part of: a net has no gap, for nobody knows its optimum."""
+    return "loss" if problem.model is not None and not problem.model.convex else "gap"
 
 
 def _check(rounds: int, target: float | None, patience: int | None, every: int | None, checkpoint_every: int) -> None:
@@ -246,7 +253,12 @@ def _advice(state: Any) -> str:
     if steps.cpu_limit is not None and steps.step >= steps.cpu_limit:
         return f"step {steps.step:g} is past its limit {steps.cpu_limit:.4g}; lower it or use step='auto'"
     if steps.alpha is not None and steps.alpha_limit is not None and steps.alpha >= steps.alpha_limit:
-        return f"alpha {steps.alpha:g} is past its limit {steps.alpha_limit:.4g}; lower it or use alpha='auto'"
+        remedy = (
+            "lower it or use alpha='auto'"
+            if state.method.descent == 1.0
+            else f"lower descent {state.method.descent:.3g}"
+        )
+        return f"alpha {steps.alpha:g} is past its limit {steps.alpha_limit:.4g}; {remedy}"
     if state.method.by_markets or state.method.by_meetings:
         return "lower rho, or cap"
     return "lower step, alpha or rho"

@@ -48,7 +48,7 @@ class State:
         method: Method,
         *,
         seed: int = 0,
-        start: str | ArrayLike = "zeros",
+        start: str | ArrayLike = "auto",
         budgets: Mapping[int, float] | None = None,
         batch: ArrayLike | None = None,
         delay: int = 0,
@@ -138,7 +138,8 @@ class State:
             and self.learning.sampler.exact
             and type(self.learning.model) is LeastSquares  # a subclass may differ
         )
-        return self.network.static and cpu and model and threads_for(self.network.n) == 1
+        even = self.learning is None or self.method.ramp is None
+        return self.network.static and cpu and model and even and threads_for(self.network.n) == 1
 
     def hurry(self, round: Round, number: int, count: int, auditor: Auditor) -> tuple[int, str | None]:
         """`count` rounds at once, the two halves side by side: how many were played, and what diverged in the last."""
@@ -295,13 +296,16 @@ def _warn_of_locked_links(market: Market, network: Network) -> None:
 
 
 def first_models(model: Model, start: str | ArrayLike, seed: int) -> Floats:
-    """y(0): zeros, or random by seed, or what the user gives (one row for all, or one per node)."""
+    """y(0): what the model starts from by seed ("auto"; zeros where it does not say), zeros, or random by seed, or what the
+    user gives (one row for all, or one per node)."""
+    if isinstance(start, str) and start == "auto" and hasattr(model, "start"):
+        start = model.start(seed if getattr(model, "drawn", True) else None)
     if isinstance(start, str):
-        if start == "zeros":
+        if start in ("auto", "zeros"):
             return np.zeros((model.nodes, model.size))
         if start == "random":
             return np.random.default_rng(seed).standard_normal((model.nodes, model.size))
-        raise InputError(f'start must be "zeros", "random" or an array, not {start!r}')
+        raise InputError(f'start must be "auto", "zeros", "random" or an array, not {start!r}')
     given = np.asarray(start, dtype=np.float64)
     if given.shape not in ((model.size,), (model.nodes, model.size)) or not np.isfinite(given).all():
         raise InputError(

@@ -84,6 +84,7 @@ def choose_steps(
         L = float(smoothness.max())
         alpha_limit = theory.meeting_limit(L)
         alpha, momentum = meeting_steps(gap, L, method.sector, model, method.cap)
+        alpha *= method.descent
     if smoothness is not None and mixing is not None:
         L = float(smoothness.max())
         alpha_limit = theory.alpha_limit(step, mixing, L)
@@ -91,8 +92,9 @@ def choose_steps(
             alpha = float(method.alpha)
         elif method.name == "paper":
             alpha = 0.5 * theory.paper_alpha(theory.smallest_connectivity(network, method.model_weights), L)
+            alpha *= method.descent
         else:
-            alpha = AUTO_DESCENT / method.sector / (step * L)
+            alpha = method.descent * AUTO_DESCENT / method.sector / (step * L)
     if method.quantizer.mode == "innovation" and rho >= 2 * math.log(2):
         warnings.warn(
             f"rho {rho:g} is past its limit {2 * math.log(2):.4g} for innovation codes: they may not settle",
@@ -105,7 +107,8 @@ def choose_steps(
             StepWarning,
             stacklevel=4,
         )
-    if alpha is not None and alpha_limit is not None and alpha >= alpha_limit:
+    holds = method.descent == 1.0 or model is None or model.convex  # a net's is an estimate, and was passed on purpose
+    if alpha is not None and alpha_limit is not None and alpha >= alpha_limit and holds:
         warnings.warn(
             f"alpha {alpha:g} is past its limit {alpha_limit:.4g} at step {step:g}: the models may diverge",
             StepWarning,

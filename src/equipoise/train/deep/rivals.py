@@ -16,7 +16,7 @@ from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
 from equipoise.train.channel import Channel
 from equipoise.train.links import Links
-from equipoise.train.method import AUTO_STEP, Method
+from equipoise.train.method import AUTO_STEP, Method, ramped
 from equipoise.train.models.torch_model import TorchModel
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
@@ -26,21 +26,38 @@ from equipoise.train.solve import solve
 from equipoise.train.steps import choose_steps, known_smoothness
 
 LOCAL_STEPS = 5
-LEAST_CAP = 1e-3  # a rate below alpha / n takes no momentum
+MOMENTUM = 0.9  # of tracking: less lets shards that differ pull their centres apart, more lags behind
+RISE = 0.2  # part of all rounds in which rates rise
 FLOAT32 = 32  # bits of a parameter as a server sends it
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, with how many samples a centre and round, how fast, and when the rate has halved (never: None)."""
+    """How long, with how many samples a centre and round, and how fast at most.
+
+    The rate rises evenly in the first `rise` of all rounds and falls evenly to a fiftieth in the rest; None: it stays. With
+    `fade` it has halved after so many rounds instead.
+    """
 
     rounds: int
     batch: int
     rate: float
     fade: float | None = None
     seed: int = 0
+    rise: float | None = RISE
+
+    def __post_init__(self) -> None:
+        if self.rise is not None and not 0 < self.rise < 1:
+            raise InputError(f"rise must be a part of all rounds, between 0 and 1, not {self.rise!r}")
+
+    @property
+    def ramp(self) -> tuple[float, float] | None:
+        """In rounds: where the rate is highest, and where it ends."""
+        return None if self.rise is None or self.fade is not None else (self.rise * self.rounds, float(self.rounds))
 
     def rate_at(self, number: int) -> float:
+        if self.ramp is not None:
+            return self.rate * ramped(number, *self.ramp)
         return self.rate if self.fade is None else self.rate / (1.0 + number / self.fade)
 
 
@@ -55,8 +72,8 @@ class Outcome:
 
 
 def tracking(model: TorchModel, network: Network, plan: Plan, method: Method | None = None) -> Outcome:
-    """Ours: gradient tracking over quantised messages, by `solve`, which chooses alpha; momentum makes it the plan's rate,
-    alpha / (n (1 - cap)). A rate that fades takes the paper's form along edges, which alone knows `fade`."""
+    """Ours: gradient tracking over quantised messages, by `solve`; alpha / (n (1 - cap)) is the plan's rate. A rate that
+    fades takes the paper's form along edges, which alone knows `fade`."""
     run = solve(
         Problem(model=model), network, tracking_method(model, network, plan, method), rounds=plan.rounds,
         every=plan.rounds, seed=plan.seed, batch=plan.batch, start=model.start(plan.seed),
@@ -73,7 +90,12 @@ def tracking_method(model: TorchModel, network: Network, plan: Plan, method: Met
         return replace(method, step=step, alpha=plan.rate * model.nodes / step, fade=plan.fade)
     alpha = choose_steps(None, model, known_smoothness(model), network, method).alpha
     assert alpha is not None
-    return replace(method, cap=max(1.0 - alpha / (model.nodes * plan.rate), LEAST_CAP))
+    return replace(
+        method,
+        cap=MOMENTUM,
+        descent=(1.0 - MOMENTUM) * model.nodes * plan.rate / alpha * method.descent,
+        ramp=plan.ramp,
+    )
 
 
 def centralised(model: TorchModel, network: Network, plan: Plan) -> Outcome:
@@ -81,7 +103,7 @@ def centralised(model: TorchModel, network: Network, plan: Plan) -> Outcome:
     began, sampler, y = time.perf_counter(), Sampler(model, plan.batch, plan.seed), model.start(plan.seed)
     assert sampler.batch is not None
     for number in range(plan.rounds):
-        y = y - plan.rate_at(number) * model.pooled(y, sampler._rows(number, sampler.batch))
+        y = y - plan.rate_at(number) * model.pooled(y, sampler.rows(number, sampler.batch))
     return Outcome(np.tile(y, (model.nodes, 1)), 0, time.perf_counter() - began)
 
 

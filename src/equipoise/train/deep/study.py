@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.book import worst_loss
-from equipoise.train.deep.rivals import WAYS, Outcome, Plan, way
+from equipoise.train.deep.rivals import RISE, WAYS, Outcome, Plan, way
 from equipoise.train.models.torch_model import TorchModel
 from equipoise.train.network import Network
 
@@ -20,7 +20,7 @@ GRID = (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # rates to tune over
 # label, 20 centres, 4 passes, batches of 8, Network.erdos_renyi(20, 0.3, seed=0)): tracking 0.4, 0.8; centralised 0.2-0.8;
 # local 0.1-0.4, so its best may lie above; decentralised 0.0125 alone (0.0125-0.05 at batches of 32). cnn: not tuned yet.
 RATES: dict[str, dict[str, float]] = {
-    "mlp": {"tracking": 0.4, "decentralised": 0.0125, "local": 0.4, "centralised": 0.8},
+    "mlp": {"tracking": 0.8, "decentralised": 0.0125, "local": 0.2, "centralised": 0.8},
     "cnn": {"tracking": 0.4, "decentralised": 0.025, "local": 0.1, "centralised": 0.4},
 }
 
@@ -57,6 +57,7 @@ def compare_deep(
     passes: float = 4.0,
     batch: int = 8,
     seed: int = 0,
+    rise: float | None = RISE,
     ways: Sequence[str] = tuple(WAYS),
 ) -> list[Row]:
     """Every way from the same start, on the same batches, over the same network, for as many passes over the data."""
@@ -64,7 +65,7 @@ def compare_deep(
     for name in ways:
         if name not in rates:
             raise InputError(f"no rate for {name!r}: rates has {', '.join(rates)}")
-        outcome = way(name)(model, network, Plan(rounds, batch, rates[name], seed=seed))
+        outcome = way(name)(model, network, Plan(rounds, batch, rates[name], seed=seed, rise=rise))
         rows.append(_row(name, rates[name], seed, model, outcome, X_test, y_test))
     return rows
 
@@ -79,11 +80,12 @@ def tune_rate(
     passes: float = 4.0,
     batch: int = 8,
     seed: int = 100,
+    rise: float | None = RISE,
     grid: Sequence[float] = GRID,
 ) -> list[Row]:
     """One way at every rate of a grid; the best is that with the most accurate centres on average."""
     rounds = rounds_of(model, passes, batch)
-    plans = [Plan(rounds, batch, rate, seed=seed) for rate in grid]
+    plans = [Plan(rounds, batch, rate, seed=seed, rise=rise) for rate in grid]
     return [_row(name, p.rate, seed, model, way(name)(model, network, p), X_test, y_test) for p in plans]
 
 

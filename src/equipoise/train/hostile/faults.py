@@ -129,8 +129,13 @@ class Faults:
     @property
     def age(self) -> float:
         """How many rounds old news is on average when it is used, beyond the one it always takes."""
+        return (0.5 if self.jitter else 1.0) * self.delay + self.missed
+
+    @property
+    def missed(self) -> float:
+        """How many packets in a row are lost on average before one gets through."""
         lost = self.loss.mean if isinstance(self.loss, Bursts) else float(self.loss)
-        return (0.5 if self.jitter else 1.0) * self.delay + lost / max(1.0 - lost, 0.05)
+        return lost / max(1.0 - lost, 0.05)
 
     @property
     def only_delayed(self) -> bool:

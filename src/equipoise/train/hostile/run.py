@@ -92,4 +92,7 @@ class HostileRun(Run):
         }
         if self.shares is not None:
             found["in_flight"] = self.in_flight
+        if "optimal_shares" in found:
+            best = zip(found["optimal_shares"], self.present, strict=True)
+            found["optimal_shares"] = [share if there else 0.0 for share, there in best]
         return found

@@ -48,7 +48,7 @@ class HostileState:
         *,
         rounds: int,
         seed: int = 0,
-        start: str | ArrayLike = "zeros",
+        start: str | ArrayLike = "auto",
         budgets: Mapping[int, float] | None = None,
         batch: ArrayLike | None = None,
     ) -> None:
@@ -80,10 +80,11 @@ class HostileState:
         if problem.model is not None:
             smoothness = known_smoothness(problem.model)
             steepest = float(smoothness.max())
-            chosen = choose_descent(self.roads, network.period, network.directed, faults.age, problem.model, steepest)
+            chosen = choose_descent(self.roads, network.period, network.directed, faults, problem.model, steepest)
             alpha = chosen.rate / (method.sector * steepest) if method.alpha == "auto" else float(method.alpha)
             alpha_limit = chosen.limit / steepest
             cap = chosen.cap if method.cap == "auto" else float(method.cap)
+            cap = 1.0 - (1.0 - cap) / method.descent if method.descent > 1.0 else cap  # as fast, by momentum alone
             first = first_models(problem.model, start, seed)
             if self.coupling is not None and self.shares is not None:  # batches follow shares
                 batch = self.coupling.first(self.shares)

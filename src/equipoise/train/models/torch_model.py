@@ -43,8 +43,9 @@ class TorchModel(Model):
     """g_i(y) = (1/N) sum of losses over shard i + (reg/2n) |y|^2; y is all trainable parameters, in the module's order.
 
     `module` is a torch.nn.Module, or a function that makes one (then `start` draws it anew for any seed). Rows in and out
-    are float64; torch computes in `dtype`. Not convex: runs begin at `start()`, not at zeros, and have no gap; an automatic
-    alpha trusts `smoothness()`, which is an estimate. Method(cap=0.95) or so makes them descend faster.
+    are float64; torch computes in `dtype`. Not convex: runs begin at `start(seed)`, not at zeros, and have no gap; an
+    automatic alpha trusts `smoothness()`, an estimate. `deep.tracking_method` makes them descend faster: a rate that rises
+    first, for steps that are large at the start leave ReLUs that never fire again.
     """
 
     convex = False
@@ -102,6 +103,11 @@ class TorchModel(Model):
                 f"cross_entropy needs outputs [samples, classes] and labels 0..classes-1; the module gives "
                 f"{tuple(out.shape)} for 2 samples and labels are {low}..{high}"
             )
+
+    @property
+    def drawn(self) -> bool:
+        """Whether `start` can draw a new net: it was given a function that makes one."""
+        return self._make is not None
 
     def start(self, seed: int | None = None) -> Floats:
         """Initial parameters, the same for every node: those the model was made with, or drawn anew by another seed."""
