@@ -41,6 +41,7 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--quick", action="store_true", help=f"{QUICK} samples, seed 0 and 2 passes unless given")
     ask.add_argument("--model", choices=NETS, default="mlp")
+    ask.add_argument("--hidden", type=int, default=32, help="ReLUs of the mlp")
     ask.add_argument("--passes", type=float)
     ask.add_argument("--batch", type=int, default=8, help="samples a centre and round")
     ask.add_argument("--even", action="store_true", help="rates that neither rise nor fall")
@@ -56,7 +57,7 @@ def main() -> None:
     folder = Path(os.environ.get("EQUIPOISE_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
     mnist = data.load("mnist", folder=folder / "mnist")
     X, y = (mnist.X[:QUICK], mnist.y[:QUICK]) if given.quick else (mnist.X, mnist.y)
-    model = TorchModel(net(given.model, X.shape[1], mnist.classes), data.split(X, y, CENTRES, "label"))
+    model = TorchModel(net(given.model, X.shape[1], mnist.classes, given.hidden), data.split(X, y, CENTRES, "label"))
     network = Network.erdos_renyi(CENTRES, 0.3, seed=0)
     print(
         f"{given.model}, {model.size} parameters; {len(X)} samples by label over {CENTRES} centres; {passes:g} passes"

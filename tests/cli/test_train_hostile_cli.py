@@ -163,7 +163,7 @@ def test_defaults_that_fit_a_hostile_network():
         (("--network", "path", "--directed"), "only way back"),
         (("--loss", "0.1", "--budget-at", "5:600"), "budget that changes"),
         (("--loss", "0.1", "--method", "paper"), "no sound form"),
-        (("--model", "mlp", "--loss", "0.1", "--crash", "1@4"), "mlp knows no hostile networks: drop --loss, --crash"),
+        (("--model", "mlp", "--rivals", "--loss", "0.1"), "--rivals knows no hostile networks: drop --loss"),
         (("--couple", "--nodes", "5"), "--nodes has no effect: --couple draws its own centres"),
         (("--couple", "--loss", "0.1"), "--loss has no effect: --couple"),
         (("--couple", "--model", "smooth_svm"), "--couple studies softmax and mlp"),
@@ -223,6 +223,7 @@ class Row:
         self.allocation, self.label, self.cpu_seconds, self.missed = name, label, np.array(seconds), 0
         self.mean, self.error = float(np.mean(seconds)), float("nan")
         self.saved_against_equal, self.saved_against_equal_error = 0.25, float("nan")
+        self.saved_against_data, self.saved_against_data_error = 0.125, 0.01
 
 
 def test_coupling_ends_with_cpu_seconds_per_allocation(tmp_path, monkeypatch):
@@ -232,8 +233,8 @@ def test_coupling_ends_with_cpu_seconds_per_allocation(tmp_path, monkeypatch):
 
     asked = []
 
-    def rows(model, seeds, progress):
-        asked.append((model, list(seeds)))
+    def rows(model, seeds, equal, progress):
+        asked.append((model, list(seeds), equal))
         for seed in seeds:
             progress(f"seed {seed}")
         return [Row("equal", "equal shares", [400.0, 600.0]), Row("coupled", "coupled (sigma learnt)", [300.0, 350.0])]
@@ -242,15 +243,16 @@ def test_coupling_ends_with_cpu_seconds_per_allocation(tmp_path, monkeypatch):
     small = {"n": 6, "copies": 1}
     monkeypatch.setattr(study.Setting, "draw", lambda own, seed: draw(own.factory, seed, noise=own.blur, **small))
     output, _ = train("--couple", "--seed", "4", "--seeds", "2", "--rounds", "10")
-    assert asked == [("softmax", [4, 5])]
+    assert asked == [("softmax", [4, 5], False), ("softmax", [4, 5], True)]
     table = output[output.index("allocation ") : output.index("certificate")]
     assert table.index("coupled") < table.rindex("equal shares")
-    assert "325" in table and "25.0%" in table
+    assert "325" in table and "25.0%" in table and "12.5% ± 1.0%" in table and "equal centres" in table
     folder = only_folder(tmp_path)
     found = json.loads((folder / "result.json").read_text())["result"]
     assert [row["mean"] for row in found["allocations"]["rows"]] == [325.0, 500.0]
     assert found["allocations"]["rows"][0]["error"] is None
-    assert "CPU-seconds to target accuracy per allocation" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert "CPU-seconds to target accuracy per allocation" in page and "The same on equal centres" in page
     assert sum(found["shares"]) == found["budget"]
     rows = np.genfromtxt(folder / "history.csv", delimiter=",", names=True)
     assert rows["cpu_seconds"][-1] == pytest.approx(10 * found["budget"])

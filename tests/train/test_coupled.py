@@ -11,7 +11,7 @@ from equipoise.train.coupling.instance import draw
 from equipoise.train.coupling.perceptron import Perceptron
 from equipoise.train.coupling.play import Pace, play
 from equipoise.train.coupling.rivals import RIVALS
-from equipoise.train.coupling.study import softmax
+from equipoise.train.coupling.study import SETTINGS, softmax
 
 SIZES = np.array([40, 10, 90, 25, 60])
 SPEED = np.array([1.0, 2.0, 0.5, 1.5, 3.0])
@@ -182,6 +182,9 @@ def test_instances_are_as_unequal_as_they_say():
     """log sigma_i has a standard deviation of about 0.7 at the optimum, and far less where centres are alike."""
     assert 0.5 < draw(softmax, 101, copies=3).spread < 0.9
     assert draw(softmax, 101, equal=True, copies=3).spread < 0.15
+    net = SETTINGS["mlp"]
+    assert 0.5 < draw(net.factory, 101, noise=net.blur, copies=3).spread < 0.9
+    assert draw(net.factory, 101, equal=True, noise=net.blur, copies=3).spread < 0.15
 
 
 def test_coupled_needs_less_cpu_than_equal_shares():

@@ -49,25 +49,24 @@ def _studied(config: TrainConfig) -> str:
 
 
 def allocations(config: TrainConfig, *, quiet: bool) -> dict[str, Any]:
-    """CPU-seconds to the target accuracy for each allocation, over the seeds, with standard errors."""
+    """CPU-seconds to the target accuracy for each allocation, over the seeds, with standard errors: of unequal centres, and
+    of equal ones, where little can be gained."""
     from equipoise.train.coupling.study import SETTINGS, study
 
-    name = _studied(config)
-    done = 0
-    with metered("comparing allocations", "seed", config.seeds, quiet=quiet) as meter:
+    name, seeds = _studied(config), range(config.seed, config.seed + config.seeds)
+    done, found = 0, {}
+    with metered("comparing allocations", "seed", 2 * config.seeds, quiet=quiet) as meter:
 
         def show(text: str) -> None:
             nonlocal done
             done += 1
-            meter.show(done, config.seeds, note=text)
+            meter.show(done, 2 * config.seeds, note=text)
 
-        meter.show(0, config.seeds)
-        rows = study(name, range(config.seed, config.seed + config.seeds), progress=show)
-    return {
-        "seeds": list(range(config.seed, config.seed + config.seeds)),
-        "target": SETTINGS[name].target,
-        "rows": [_plain(row) for row in sorted(rows, key=lambda row: row.mean)],
-    }
+        meter.show(0, 2 * config.seeds)
+        for key, equal in (("rows", False), ("rows_of_equal_centres", True)):
+            rows = study(name, seeds, equal, progress=show)
+            found[key] = [_plain(row) for row in sorted(rows, key=lambda row: row.mean)]
+    return {"seeds": list(seeds), "target": SETTINGS[name].target} | found
 
 
 def _plain(row: Any) -> dict[str, Any]:
@@ -81,5 +80,7 @@ def _plain(row: Any) -> dict[str, Any]:
         "missed": int(row.missed),
         "saved_against_equal": row.saved_against_equal,
         "saved_against_equal_error": row.saved_against_equal_error,
+        "saved_against_data": row.saved_against_data,
+        "saved_against_data_error": row.saved_against_data_error,
     }
     return {key: None if isinstance(value, float) and value != value else value for key, value in found.items()}

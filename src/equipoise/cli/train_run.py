@@ -51,7 +51,8 @@ def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: boo
         console.print(f"[bold]{job.title}[/]: {run.reason}")
         console.print(key_numbers(tables.key_lines(run, result, config)))
         if "allocations" in result:
-            console.print(tables.allocation_table(result["allocations"]))
+            for equal in (False, True):
+                console.print(tables.allocation_table(result["allocations"], equal))
         if "rivals" in result:
             console.print(tables.rivals_table(result["rivals"]))
         console.print(certificate_table(certificate))

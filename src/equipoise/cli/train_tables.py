@@ -103,24 +103,31 @@ def _hostile_lines(run: HostileRun) -> dict[str, str]:
     return found
 
 
-def allocation_table(study: dict[str, Any]) -> Table:
+def allocation_table(study: dict[str, Any], equal: bool = False) -> Table:
     """CPU-seconds to the target accuracy for each way to divide the CPU, the cheapest first."""
     seeds = study["seeds"]
     table = Table(
         title=f"CPU-seconds to {study['target']:.0%} of the centralised accuracy, "
-        f"{count(len(seeds), 'seed')} from {seeds[0]}",
+        f"{count(len(seeds), 'seed')} from {seeds[0]}{', equal centres' if equal else ''}",
         title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
     )  # fmt: skip
     table.add_column("allocation", no_wrap=True)
-    for head in ("CPU-seconds", "less than equal shares", "not reached"):
+    for head in ("CPU-seconds", "less than equal shares", "than by data", "not reached"):
         table.add_column(head, justify="right", no_wrap=True)
-    for row in study["rows"]:
-        saved, off = row["saved_against_equal"], row["saved_against_equal_error"]
-        less = "-" if saved is None or row["allocation"] == "equal" else f"{saved:.1%}{_either_side(off, '.1%')}"
+    for row in study["rows_of_equal_centres" if equal else "rows"]:
+        less, than_data = (
+            "-"
+            if row[saved] is None or row["allocation"] == own
+            else f"{row[saved]:.1%}{_either_side(row[off], '.1%')}"
+            for own, saved, off in (
+                ("equal", "saved_against_equal", "saved_against_equal_error"),
+                ("data", "saved_against_data", "saved_against_data_error"),
+            )
+        )
         missed = f"{row['missed']} of {len(seeds)}" if row["missed"] else ""
         took = f"{row['mean']:,.0f}{_either_side(row['error'], ',.0f')}"
         bold = "bold" if row["allocation"] == "coupled" else ""
-        table.add_row(Text(row["label"], style=bold), took, less, missed)
+        table.add_row(Text(row["label"], style=bold), took, less, than_data, missed)
     return table
 
 

@@ -8,12 +8,15 @@ from typing import Any
 from equipoise.report.charts import Chart, Option, frame, grid, tooltip, x_axis, y_axis
 from equipoise.report.words import count
 
+EQUAL = "These have the same speed, as much data and as much noise: there is little to gain. "
 
-def allocations(study: dict[str, Any] | None) -> Chart | None:
+
+def allocations(study: dict[str, Any] | None, equal: bool = False) -> Chart | None:
     """A lying bar for each allocation, the cheapest on top, with a standard error either side of its end."""
-    if not study or not study["rows"]:
+    given = (study or {}).get("rows_of_equal_centres" if equal else "rows")
+    if not study or not given:
         return None
-    rows = study["rows"][::-1]  # an axis counts upwards
+    rows = given[::-1]  # an axis counts upwards
     ours = [{"itemStyle": {"color": "@blue"}} if row["allocation"] == "coupled" else {} for row in rows]
     bars: Option = {
         "type": "bar",
@@ -37,15 +40,15 @@ def allocations(study: dict[str, Any] | None) -> Chart | None:
         "tooltip": {"show": False},
         "z": 4,
     }
-    missed = [f"{row['label']} in {row['missed']}" for row in study["rows"] if row["missed"]]
+    missed = [f"{row['label']} in {row['missed']}" for row in given if row["missed"]]
     seeds = count(len(study["seeds"]), "seed")
     return Chart(
-        "allocations",
-        "CPU-seconds to target accuracy per allocation",
+        "allocations_equal" if equal else "allocations",
+        "The same on equal centres" if equal else "CPU-seconds to target accuracy per allocation",
         f"Bars: CPU-seconds until {100 * study['target']:.0f} % of the centralised accuracy, for each way to divide the CPU",
         f"Shorter is better: what the centres spent until the mean accuracy of their models was "
         f"{100 * study['target']:.0f} % of the centralised one's. All have the same centres, budget and draws; only shares "
-        f"differ. Mean of {seeds}" + (", a standard error either side." if errors["data"] else ".")
+        f"differ. {EQUAL if equal else ''}Mean of {seeds}" + (", a standard error either side." if errors["data"] else ".")
         + (f" Not reached, and counted with the whole run: {', '.join(missed)}." if missed else ""),
         frame(
             grid=grid() | {"top": 6},
@@ -54,7 +57,7 @@ def allocations(study: dict[str, Any] | None) -> Chart | None:
             yAxis=y_axis("", "category", data=[row["label"] for row in rows]),
             series=[bars, errors],
         ),
-        wide=True,
+        wide=False,
     )  # fmt: skip
 
 

@@ -100,11 +100,11 @@ def words_on_gaps(run: Run) -> str:
     """Why the curve jumps."""
     if not isinstance(run, HostileRun):
         return ""
-    found = " The gap is against what those who are there could reach, as a part of the gap"
+    found = " The gap is against what those who are there could reach, as a part of the"
     if not run.events:
-        return found + " at the start."
+        return found + " gap at the start."
     return (
-        f"{found} at the last event: each sets a new optimum and a new yardstick, so the curve jumps there and "
+        f"{found} largest so far at the start or at an event: each event sets a new optimum, so the curve jumps there and "
         f"falls anew.{words_on_marks(run)}"
     )
 

@@ -1,8 +1,8 @@
 """Unequal centres to train on: speeds, shards and noise drawn by seed, and what their boxes and budget are.
 
-Digits over 20 centres: log speeds have sd 0.5, sizes of shards are Dirichlet(1), and centre i has z_i, of mean 0 and sd 1 over
-centres, which sets how noisy its samples are (`Blur`): some of its labels are drawn anew and, for softmax, its images are
-blurred. The sd of log sigma_i is measured on whole shards at the reference (`Instance.spread`), not set.
+Digits over 20 centres: log speeds have sd 0.5, sizes of shards are Dirichlet(1), and centre i has z_i, of mean 0 and sd 1
+over centres, which sets how noisy its samples are (`Blur`): some of its labels are drawn anew and, for softmax, its images
+are blurred. The sd of log sigma_i is measured on whole shards at the reference (`Instance.spread`), not set.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Factory = Callable[[list[Shard], int], Model]  # a model from shards and the num
 
 @dataclass(frozen=True)
 class Blur:
-    """Labels are drawn anew with a chance of `wrong` e^(`wrong_spread` z), at most MOST_WRONG. Images get noise that varies as
-    images do (with their covariance): `size` e^(`spread` z) times their sd, up to `most`; held-out ones `test` times.
+    """Labels are drawn anew with a chance of `wrong` e^(`wrong_spread` z), at most MOST_WRONG. Images get noise that varies
+    as images do (with their covariance): `size` e^(`spread` z) times their sd, up to `most`; held-out ones `test` times.
 
     The defaults are softmax's. There wrong labels alone leave log sigma_i an sd of 0.3 to 0.5, for a sample's gradient is
     bounded; with blur it is about 0.7 (0.72 in the mean of seeds 10-19). Both were chosen on seeds 100 and 101.

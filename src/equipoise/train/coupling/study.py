@@ -1,6 +1,6 @@
 """What coupling saves: CPU-seconds until the centres' models are good, against fixed ways to divide the same CPU.
 
-Every run of a seed has the same shards, network, first models, budget, rule for batches and draws; only shares and pace differ.
+Every run of a seed has the same shards, network, first models, budget, rule for batches and draws; shares and pace differ.
 The target is a part of the held-out accuracy that the reference has, which is trained centrally on the same shards; it is
 reached when the mean over centres' own models, smoothed over three looks, first is that high. The pace of each allocation is
 the best of its model's grid in the mean of the tuning seeds (`tune`), no finer; results are of other seeds.
@@ -94,8 +94,9 @@ def mlp(shards: list[Shard], classes: int) -> Model:
 
 AVERAGES = tuple(Pace(cap=cap) for cap in (0.3, 0.5, 0.65, 0.8, 0.9, 0.95))
 TRACKING = tuple(Pace(descent, 100.0) for descent in (0.35, 0.7, 1.4, 2.8))
-# By wrong labels alone: sd of log sigma_i at the reference is about 0.7 so, and batches of all centres are noisy in the same
-# directions. Blurred images make it as large, but what they add is noise that accuracy hardly feels, and less of it saves nothing.
+# A net's centres differ by wrong labels alone, their images are alike. Blurred images make sigma_i as unequal, but there the
+# variance of the summed gradient does not tell how long a net takes: Neyman's shares took longer than equal ones of more CPU
+# at the same variance.
 LABELS_ALONE = Blur(size=0.2, spread=0.0, wrong=0.005, wrong_spread=3.0, test=0.2)
 SETTINGS = {
     "softmax": Setting(

@@ -8,10 +8,11 @@ from equipoise.errors import InputError
 from equipoise.train.models.torch_model import nn
 
 SIDE = 28  # pixels of an MNIST image
+HIDDEN = 64
 FOUND = 7  # pixels left after two halvings
 
 
-def mlp(features: int, classes: int, hidden: int = 64) -> Callable[[], nn.Module]:
+def mlp(features: int, classes: int, hidden: int = HIDDEN) -> Callable[[], nn.Module]:
     """One hidden layer of ReLUs."""
     return lambda: nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
@@ -33,10 +34,10 @@ def cnn(classes: int, channels: tuple[int, int] = (8, 16)) -> Callable[[], nn.Mo
 NETS = ("mlp", "cnn")
 
 
-def net(name: str, features: int, classes: int) -> Callable[[], nn.Module]:
+def net(name: str, features: int, classes: int, hidden: int = HIDDEN) -> Callable[[], nn.Module]:
     """The net of this name, for such data."""
     if name == "mlp":
-        return mlp(features, classes)
+        return mlp(features, classes, hidden)
     if name != "cnn":
         raise InputError(f"no net {name!r}: it is one of {', '.join(NETS)}")
     if features != SIDE * SIDE:

@@ -173,7 +173,9 @@ class TorchModel(Model):
         return loss + float(self.totals(y[None])[0]) - 0.5 * self.reg * float(y @ y), gradient
 
     def totals(self, Y: Floats) -> Floats:
-        """Each row of Y on everybody's data."""
+        """Each row of Y on everybody's data; once where all are the same, as at the start."""
+        if len(Y) > 1 and not np.ptp(Y, axis=0).any():
+            return np.repeat(self.totals(Y[:1]), len(Y))
         parameters = self._stacked(Y)
         found = np.zeros(len(Y))
         with torch.no_grad():
