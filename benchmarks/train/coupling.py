@@ -3,8 +3,8 @@
     python benchmarks/train/coupling.py [--quick] [--model softmax|mlp] [--seeds 10] [--first-seed 0] [--equal] [--oracle]
                                         [--tune] [--jobs 2]
 
-`--tune` plays the grid of steps on seeds 100-103 and prints the best for each allocation. The paces in
-src/equipoise/train/coupling/study.py were chosen so: mlp's on these seeds, softmax's on 100-102. `--equal` keeps them.
+`--tune` plays the grid of steps on seeds 100-103 and prints the best for each allocation; study.py says how the
+paces in force were chosen. `--equal` keeps them.
 """
 
 import argparse

@@ -9,7 +9,8 @@ import pytest
 
 from equipoise import data
 from equipoise.errors import InputError
-from equipoise.train import Network
+from equipoise.train import Method, Network
+from equipoise.train.steps import choose_steps
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'equipoise[torch]'")
 
@@ -118,6 +119,19 @@ def test_a_rate_rises_and_falls_alike_for_all(model):
     np.testing.assert_allclose(moved, -0.5 * (1 - MOMENTUM) * model.total(model.start())[1], atol=1e-6)
     with pytest.raises(InputError, match="rise"):
         Plan(10, 8, 0.5, rise=1.5)
+
+
+def test_descent_and_ramp_say_what_they_take(model):
+    """descent goes with an automatic alpha and multiplies it; a ramp is two numbers of rounds, without fade."""
+    ring = Network.ring(CENTRES)
+    usual = choose_steps(None, model, model.smoothness(), ring, Method()).alpha
+    assert choose_steps(None, model, model.smoothness(), ring, Method(descent=3.0)).alpha == pytest.approx(3 * usual)
+    for wrong in ({"descent": 0.0}, {"descent": 2.0, "alpha": 0.1}):
+        with pytest.raises(InputError, match="descent"):
+            Method(**wrong)
+    for wrong in ({"ramp": (5.0, 5.0)}, {"ramp": (0.0, 5.0)}, {"ramp": (1.0, 5.0), "fade": 3.0}):
+        with pytest.raises(InputError, match="ramp"):
+            Method(**wrong)
 
 
 def test_samples_are_counted_in_passes_and_nonsense_is_refused(digits, model):

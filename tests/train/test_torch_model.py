@@ -17,6 +17,7 @@ from torch import nn  # noqa: E402
 from equipoise.train import TorchModel  # noqa: E402
 from equipoise.train.deep import cnn, mlp, net  # noqa: E402
 from equipoise.train.sampler import Sampler  # noqa: E402
+from equipoise.train.state import first_models  # noqa: E402
 
 SIZES = (5, 9, 13)
 
@@ -204,6 +205,14 @@ def test_other_wrong_settings_are_explained():
         given.start(7)
     with pytest.raises(InputError, match="zeros"):
         solve(Problem(model=small()), Network.ring(3), rounds=1, start="zeros")
+
+
+def test_by_default_a_net_begins_where_it_was_drawn():
+    """By the run's seed where a function makes the net, else as it was given."""
+    drawn, fixed = small(), TorchModel(nn.Linear(6, 3), shards())
+    for model, expected in ((drawn, drawn.start(5)), (fixed, fixed.start())):
+        np.testing.assert_array_equal(first_models(model, "auto", 5), np.tile(expected, (model.nodes, 1)))
+        assert not first_models(model, "zeros", 5).any()
 
 
 def test_torch_is_loaded_only_when_asked_for():

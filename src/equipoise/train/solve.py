@@ -21,7 +21,7 @@ from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
 from equipoise.train.hostile.book import HostileBook
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.run import HostileRun
-from equipoise.train.hostile.sound import is_hostile, refuse_unsound
+from equipoise.train.hostile.sound import is_hostile, refuse_delayed_learning, refuse_unsound
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.method import Method
 from equipoise.train.network import Network
@@ -100,6 +100,8 @@ def solve(
         budgets = {}
     else:
         delay = 0 if faults is None else int(faults.delay)
+        if delay:
+            refuse_delayed_learning(problem)
         state = State(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch, delay=delay)
         budgets = _check_budgets(budgets, state, rounds)
         book = Book(problem, state)

@@ -60,7 +60,7 @@ class State:
         self.links = Links(network)
         self.links.round(0)
         smoothness = None if problem.model is None else known_smoothness(problem.model)
-        self.steps = choose_steps(self.market, problem.model, smoothness, network, method)
+        self.steps = choose_steps(self.market, problem.model, smoothness, network, method, delay)
         self.overhead = Overhead(self.links, self._curvature_bits(method))
         if smoothness is not None and method.alpha == "auto":
             self.overhead.flood(smoothness, self.links, network)

@@ -64,7 +64,12 @@ def known_smoothness(model: Model) -> Floats:
 
 
 def choose_steps(
-    market: Market | None, model: Model | None, smoothness: Floats | None, network: Network, method: Method
+    market: Market | None,
+    model: Model | None,
+    smoothness: Floats | None,
+    network: Network,
+    method: Method,
+    delay: int = 0,
 ) -> Steps:
     """The steps, automatic or given, with their limits; a given one past its limit is warned about by name."""
     rho = method.quantizer.rho
@@ -74,10 +79,11 @@ def choose_steps(
         inertia = market_inertia(gap)
     elif market is not None:
         curvature = market.curvature * method.curvature_factor
-        cpu_limit = theory.step_limit(theory.top_eigenvalue(network, method.cpu_weights, curvature), rho)
+        top = theory.top_eigenvalue(network, method.cpu_weights, curvature)
+        cpu_limit = min(theory.step_limit(top, rho), theory.delay_limit(delay, top) / method.sector)
     if smoothness is not None and not method.by_meetings:
         mixing = theory.top_eigenvalue(network, method.model_weights)
-    step = _auto_step(cpu_limit, mixing, method) if method.step == "auto" else float(method.step)
+    step = _auto_step(cpu_limit, mixing, method, delay) if method.step == "auto" else float(method.step)
     alpha = alpha_limit = None
     momentum = 0.0
     if model is not None and smoothness is not None and method.by_meetings:
@@ -138,11 +144,11 @@ def meeting_steps(gap: float, L: float, sector: float, model: Model, cap: float 
     return 1.0 / steepness, max(usual, min(LARGEST_CAP, 1.0 - 2.0 / math.sqrt(max(conditioning, 4.0))))
 
 
-def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method) -> float:
+def _auto_step(cpu_limit: float | None, mixing: float | None, method: Method, delay: int) -> float:
     """0.6 e^(-rho/2) on curvature and Metropolis weights, from local information; else the same part of the limit."""
     choices = []
     if cpu_limit is not None:
-        choices.append(1.0 / method.sector if method.cpu_weights == "curvature" else cpu_limit)
+        choices.append(1.0 / method.sector if method.cpu_weights == "curvature" and not delay else cpu_limit)
     if mixing is not None:
         choices.append(1.0 / method.sector if method.model_weights == "metropolis" else 1.0 / (mixing * method.sector))
     return AUTO_STEP * min(c for c in choices if math.isfinite(c)) if any(map(math.isfinite, choices)) else AUTO_STEP

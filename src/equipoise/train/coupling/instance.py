@@ -49,6 +49,7 @@ class Blur:
     most: float = 12.0
     wrong: float = 0.01
     wrong_spread: float = 2.0
+    even: float = 0.0  # chance of a wrong label where all centres are alike
     test: float = 0.5
 
     def chance(self, z: Floats) -> Floats:
@@ -131,14 +132,14 @@ def draw(
     copies: int = COPIES,
     data: Dataset | None = None,
 ) -> Instance:
-    """The instance of this seed; in an `equal` one no label is wrong and all images are blurred as the median centre's."""
+    """The instance of this seed; in an `equal` one all centres have as many wrong labels and the median's blur."""
     data = digits(seed) if data is None else data
     rng = np.random.default_rng([seed, 29])
     speed = np.exp(SPEED_SPREAD * rng.standard_normal(n))
     sizes = _sizes(rng.dirichlet(np.full(n, CONCENTRATION)), copies * len(data.y))
     z = rng.standard_normal(n)
     z = (z - z.mean()) / z.std()
-    wrong = np.zeros(n) if equal else noise.chance(z)
+    wrong = np.full(n, noise.even) if equal else noise.chance(z)
     blur = np.full(n, noise.size) if equal else noise.of(z)
     images = _Images(data.X)
     shards: list[Shard] = []

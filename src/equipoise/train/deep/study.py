@@ -15,13 +15,13 @@ from equipoise.train.deep.rivals import RISE, WAYS, Outcome, Plan, way
 from equipoise.train.models.torch_model import TorchModel
 from equipoise.train.network import Network
 
-GRID = (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # rates to tune over
+GRID = (0.0125, 0.05, 0.2, 0.4, 0.8, 1.2, 1.6)  # rates to tune over
 # mlp: the most accurate rate tried on seed 100 with `python benchmarks/train/deep.py --tune WAY --seeds 100` (MNIST by
 # label, 20 centres, 4 passes, batches of 8, Network.erdos_renyi(20, 0.3, seed=0)): tracking 0.4, 0.8; centralised 0.2-0.8;
 # local 0.1-0.4, so its best may lie above; decentralised 0.0125 alone (0.0125-0.05 at batches of 32). cnn: not tuned yet.
 RATES: dict[str, dict[str, float]] = {
-    "mlp": {"tracking": 0.8, "decentralised": 0.0125, "local": 0.2, "centralised": 0.8},
-    "cnn": {"tracking": 0.4, "decentralised": 0.025, "local": 0.1, "centralised": 0.4},
+    "mlp": {"tracking": 1.2, "decentralised": 0.05, "local": 0.2, "centralised": 1.2},
+    "cnn": {"tracking": 0.8, "decentralised": 0.05, "local": 0.2, "centralised": 0.8},
 }
 
 

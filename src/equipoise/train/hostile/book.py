@@ -136,7 +136,7 @@ class HostileBook(Book):
         done = max([*parts, *progress.values()])
         if abs(done) < NOTABLE * self.best:
             self.best, self.best_round = abs(done), number
-        return done
+        return max(done, row.get("consensus", 0.0) ** 2)  # a target asks for models that agree to its root
 
     def _learning(self, state: HostileState) -> dict[str, float]:
         """How far models differ, and whether trackers + in flight are still the sum of gradients, computed anew."""

@@ -29,6 +29,7 @@ CAPS = np.array(
 )  # momentum
 FELT, FELT_SWITCHING = 0.5, 0.1  # of alpha h / (1 - b), by the network's slowest mode: found by trying
 HALF = 0.5  # what a node keeps on one-way links
+MISSED = 1.0  # packets lost in a row that slow agreeing down; what is lost beyond them slows everything alike
 SLOW, USUAL_CAP = 0.7, 0.7  # alpha h as a part of 1 - mu, and momentum, where no ridge tells the conditioning
 FRESH = 8  # graphs of a network that never repeats that stand for it
 DENSE = 400  # nodes up to which all eigenvalues are found
@@ -75,7 +76,7 @@ def choose_descent(
         felt = FELT if period == 1 else FELT_SWITCHING
         return _by_modes(kept, limits, gap, faults.age, model.nodes * steepest / model.convexity, felt)
     given_on = 1.0 - float(kept[0])
-    rate = min(DESCENT * float(limits[0]), SLOW * given_on * gap / (1.0 + given_on * faults.missed))
+    rate = min(DESCENT * float(limits[0]), SLOW * given_on * gap / (1.0 + given_on * min(faults.missed, MISSED)))
     return Descent(float(kept[0]), rate, float(limits[0]), 0.0 if directed else USUAL_CAP)
 
 

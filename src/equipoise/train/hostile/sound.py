@@ -49,3 +49,12 @@ def refuse_unsound(
         raise InputError(
             "a budget that changes is not built together with faults or one-way links: drop one of the two"
         )
+
+
+def refuse_delayed_learning(problem: Problem) -> None:
+    """The paper's flows of CPU bear prices that are all equally old; its learning has no such form here."""
+    if problem.model is not None:
+        raise InputError(
+            "models along edges have no sound form with a delay: use the default method (no step, momentum or box), "
+            "which keeps ledgers, or model=None"
+        )

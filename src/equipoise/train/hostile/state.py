@@ -226,8 +226,12 @@ class HostileState:
         elif event.kind == "leave":
             members.alive[nodes] = False
             self._close(nodes, before)
-            if self.allocation is not None:
+            if self.allocation is not None and not self._parted(self._partners(nodes)):
                 self._bequeath(nodes, self._neighbours(nodes))
+            elif (
+                self.allocation is not None
+            ):  # it cannot settle with the other side: its CPU is claimed when the network heals
+                members.waiting += [int(node) for node in nodes]
         elif event.kind == "join":
             members.arriving += [int(node) for node in nodes]
             self._let_in()
@@ -269,7 +273,7 @@ class HostileState:
             return
         partners = self._partners(gone)
         unsure = partners & members.known & ~members.alive
-        if unsure.any() or (members.split and len(np.unique(members.side[partners & members.alive])) > 1):
+        if unsure.any() or self._parted(partners):
             return
         members.waiting.clear()
         self._bequeath(gone, np.flatnonzero(partners & members.alive)[:1])
@@ -285,6 +289,10 @@ class HostileState:
             self.allocation.enter(nodes)
         if self.learning is not None:
             self.learning.enter(nodes)
+
+    def _parted(self, nodes: AnyArray) -> bool:
+        """Whether a split has living ones of these on both sides."""
+        return bool(self.members.split and len(np.unique(self.members.side[nodes & self.members.alive])) > 1)
 
     def _partners(self, gone: Ints) -> AnyArray:
         """Who has ever had a link with these."""
