@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--model", choices=("softmax", "mlp"), default="softmax")
     parser.add_argument("--seeds", type=int, default=10, help="how many")
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--equal", action="store_true", help="centres as noisy as each other")
+    parser.add_argument("--equal", action="store_true", help="centres of the same speed, size and noise")
     parser.add_argument("--oracle", action="store_true", help="also Neyman told the true sigma every 10 rounds")
     parser.add_argument("--tune", action="store_true", help="the grid of steps, on seeds from 100 on")
     parser.add_argument("--jobs", type=int, default=1)

@@ -133,7 +133,7 @@ class TrainConfig(BaseModel):
         [], "The network splits and heals: 0-9@100..400; 0-9@100.. never does; repeatable.", FAULTY,
         "NODES@BEGIN..END", repeats=True,
     )  # fmt: skip
-    notice: int = setting(NOTICE, "Rounds of silence after which neighbours take a centre for gone.", FAULTY, "ROUNDS")
+    notice: int = setting(NOTICE, "Rounds after a crash or a split until everybody knows of it.", FAULTY, "ROUNDS")
 
     couple: bool = setting(
         False, "CPU buys samples: batches follow shares; ends with CPU-seconds to a target accuracy per way to share.",

@@ -39,12 +39,12 @@ def advice(run: Run, certificate: Certificate) -> str:
 
 def key_lines(run: Run, result: dict[str, Any], config: TrainConfig) -> dict[str, str]:
     """The few numbers worth a line each."""
-    bits, links = run.method.quantizer.bits, len(run.link_bits.bits)
+    links = len(run.link_bits.bits)
     numbers = {
         "network": run.network.description,
         "rounds": f"{run.rounds:,} in {run.seconds:.1f} s",
         **_progress(run, config),
-        "messages": f"{bits} bits a number, {run.bits / 8e6:,.1f} MB over {links} directed links",
+        "messages": f"{codes_of(run)}, {run.bits / 8e6:,.1f} MB over {links} directed links",
     }
     if run.shares is not None:
         own = run.shares[run.present] if isinstance(run, HostileRun) else run.shares
@@ -65,6 +65,12 @@ def key_lines(run: Run, result: dict[str, Any], config: TrainConfig) -> dict[str
             f"{t.saturated:,} of {t.sent:,} {name} were clipped" for name, t in lost.items()
         )
     return numbers
+
+
+def codes_of(run: Run) -> str:
+    """How numbers travel."""
+    bits = f"{run.method.quantizer.bits} bits a number"
+    return f"{bits}, 64 where no recent packet was acknowledged" if isinstance(run, HostileRun) else bits
 
 
 def _progress(run: Run, config: TrainConfig) -> dict[str, str]:

@@ -45,6 +45,7 @@ def train_page(run: Run, document: dict[str, Any]) -> str:
         document=document,
         charts=[chart for chart in charts if chart is not None],
         banner=run.reason if run.status == "diverged" else "",
+        events=train_faults.words_of_events(run),
         numbers=_key_numbers(run, document["result"], _target(document)),
         seconds=number(run.seconds, 2),
     )

@@ -133,7 +133,8 @@ def bits_spent(run: Run) -> Chart | None:
         "bits",
         "What the progress cost in messages",
         "Line chart: relative gap against bits sent over all links, both axes logarithmic",
-        f"Each number sent takes {count(run.method.quantizer.bits, 'bit')}; the curve shows how many bits "
+        f"Each number sent takes {count(run.method.quantizer.bits, 'bit')} where a recent one was heard, 64 where not; "
+        "the curve shows how many bits "
         "over all links bought how small a gap.",
         frame(
             grid=grid(),

@@ -96,6 +96,11 @@ def words_on_marks(run: Run) -> str:
     return " Upright marks are events; dotted ones, when neighbours notice." if events_of(run) else ""
 
 
+def words_of_events(run: Run) -> list[str]:
+    """A line for each event, and for what kept the survivors from their optimum."""
+    return [str(event) for event in run.events] + list(run.trouble) if isinstance(run, HostileRun) else []
+
+
 def words_on_gaps(run: Run) -> str:
     """Why the curve jumps."""
     if not isinstance(run, HostileRun):

@@ -156,6 +156,10 @@ class Run:
             ),
         ]  # fmt: skip
 
+    def _since(self) -> str:
+        """What gaps are a part of."""
+        return "the start"
+
     def _budget_check(self) -> Check:
         assert self.market is not None and self.shares is not None and self.budget is not None
         off = abs(float(np.sum(self.shares)) - self.budget)
@@ -185,7 +189,7 @@ class Run:
         parts = ["the cost of the shares"] * (self.shares is not None) + ["the worst node's loss"] * (
             self.model_optimum is not None
         )
-        limit_text = f"{' and '.join(parts)} against a centralised solver, relative to the start"
+        limit_text = f"{' and '.join(parts)} against a centralised solver, relative to {self._since()}"
         worst_negative = float(np.min(self.history["relative_gap"]))
         if worst_negative < -NEGATIVE:
             return Check(

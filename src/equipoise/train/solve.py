@@ -90,6 +90,8 @@ def solve(
         given = ", ".join(type(part).__name__ for part in (problem, network, method))
         raise InputError(f"solve takes a Problem, a Network and a Method, not {given}")
     _check(rounds, target, patience, every, checkpoint_every)
+    if faults is not None and not isinstance(faults, Faults):
+        raise InputError(f"faults takes Faults(loss=..., crash=...), not {faults!r}")
     state: Any  # both kinds have the same names
     book: Any
     if is_hostile(network, method, faults):
@@ -192,8 +194,8 @@ def _hostile_run(state: HostileState) -> Callable[..., Run]:
     return partial(
         HostileRun, faults=state.faults, events=tuple(state.happened), present=state.members.alive.copy(),
         in_flight=state.in_flight * unit, trouble=tuple(state.trouble),
-        cpu_packets=state.cpu_mail.packets, model_packets=state.mail.packets,
-        lost=state.lost,
+        packets=state.packets, lost=state.lost,
+        cpu_links=state.cpu_mail.links_to_pass, model_links=state.mail.links_to_pass,
     )  # fmt: skip
 
 
@@ -233,7 +235,7 @@ def _check(rounds: int, target: float | None, patience: int | None, every: int |
     for name, value in whole.items():
         if value is not None and not (isinstance(value, numbers.Integral) and value >= 1):
             raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
-    if target is not None and not 0 < target < 1:
+    if target is not None and not (isinstance(target, numbers.Real) and 0 < target < 1):
         raise InputError(f"target must be between 0 and 1, a part of the gap at the start, not {target!r}")
 
 

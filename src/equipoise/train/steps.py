@@ -125,7 +125,8 @@ def choose_steps(
 
 def slowest_gap(network: Network) -> float:
     """1 - tau of a static network; where neighbours change no mode lasts, and a half stands for fast."""
-    return min(0.5, market_gap(network.topology(0))) if network.static else 0.5
+    fixed = network.static and not network.directed
+    return min(0.5, market_gap(network.topology(0))) if fixed else 0.5
 
 
 def market_inertia(gap: float) -> float:

@@ -132,11 +132,14 @@ def draw(
     copies: int = COPIES,
     data: Dataset | None = None,
 ) -> Instance:
-    """The instance of this seed; in an `equal` one all centres have as many wrong labels and the median's blur."""
+    """The instance of this seed; in an `equal` one all centres have the same speed, as many samples and wrong labels, and
+    the median's blur."""
     data = digits(seed) if data is None else data
     rng = np.random.default_rng([seed, 29])
     speed = np.exp(SPEED_SPREAD * rng.standard_normal(n))
     sizes = _sizes(rng.dirichlet(np.full(n, CONCENTRATION)), copies * len(data.y))
+    if equal:
+        speed, sizes = np.ones(n), _sizes(np.full(n, 1.0 / n), copies * len(data.y))
     z = rng.standard_normal(n)
     z = (z - z.mean()) / z.std()
     wrong = np.full(n, noise.even) if equal else noise.chance(z)

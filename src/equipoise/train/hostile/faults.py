@@ -49,7 +49,13 @@ class Partition:
     end: int | None = None  # None: it never heals
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nodes", frozenset(int(node) for node in self.nodes))
+        given = self.nodes
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InputError(f"a partition takes the centres of one side, such as {{0, 1, 2}}, not {given!r}")
+        sides = list(given)
+        if any(isinstance(node, bool) or not isinstance(node, numbers.Integral) for node in sides):
+            raise InputError(f"a partition takes whole numbers of centres, not {given!r}")
+        object.__setattr__(self, "nodes", frozenset(int(node) for node in sides))
         if not self.nodes:
             raise InputError("a partition names no centre: give those of one side")
         _round("partition", self.begin)
@@ -88,6 +94,8 @@ class Faults:
                 raise InputError("loss 1 loses every packet: nothing could be agreed on; give less")
         if not isinstance(self.delay, numbers.Integral) or not 0 <= self.delay <= LONGEST_DELAY:
             raise InputError(f"delay must be a whole number of rounds from 0 to {LONGEST_DELAY}, not {self.delay!r}")
+        if not isinstance(self.jitter, bool):
+            raise InputError(f"jitter must be True or False, not {self.jitter!r}")
         if not isinstance(self.notice, numbers.Integral) or self.notice < 0:
             raise InputError(f"notice must be a whole number of rounds, 0 or more, not {self.notice!r}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, numbers.Integral) or self.seed < 0:

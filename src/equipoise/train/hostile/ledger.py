@@ -131,7 +131,7 @@ class Ledger:
         self.post.hear(self.mail)
         _read(self.mail.fresh, self.mail.latest, self.sent_in, self.got_in, self.worth_in, self.seen, self.worth)
         _credit(self.mail.fresh, self.mail.latest, self.sent_in, owners, self.got, self.escrow)
-        _settle(self.market.low, self.market.high, acting, self.collecting, self.shares, self.escrow)
+        _settle(self.market.low, self.market.high, acting, self.collecting, self.shares, self.escrow, self.excess)
         return True
 
     def close(self, gone: Ints, heirs: Ints, senders: Ints, receivers: Ints, present: AnyArray) -> int:
@@ -347,15 +347,18 @@ def _credit(fresh: AnyArray, latest: Ints, sent_in: Ints, owners: Ints, got: Int
 
 
 @kernel
-def _settle(low: Ints, high: Ints, acting: AnyArray, collecting: AnyArray, shares: Ints, escrow: Ints) -> None:
-    """Escrow becomes share as far as the box allows; one that collects waits until it has its lo."""
+def _settle(
+    low: Ints, high: Ints, acting: AnyArray, collecting: AnyArray, shares: Ints, escrow: Ints, excess: Floats
+) -> None:
+    """Escrow becomes share as far as the box allows; one that collects waits until it has its lo, and then forgets the
+    price that brought it."""
     for i in range(len(shares)):
         if escrow[i] <= 0 or not acting[i]:
             continue
         if collecting[i]:
             if escrow[i] < low[i]:
                 continue
-            collecting[i] = False
+            collecting[i], excess[i] = False, 0.0
         fits = min(escrow[i], high[i] - shares[i])
         shares[i] += fits
         escrow[i] -= fits

@@ -34,7 +34,8 @@ class Mail:
         self.due = np.empty((self.window, 0), dtype=np.int64)  # round in which the packet of this slot arrives
         self.number = np.empty((self.window, 0), dtype=np.int64)  # and its number
         self.ack = np.empty((self.window, 0), dtype=np.int64)  # and what it acknowledges
-        self.packets = 0  # handed to the network, once for each link they are to pass
+        self.packets = 0  # handed to the network
+        self.links_to_pass = 0  # by all of them together
         self.lost = 0
 
     KEPT = ("latest", "acked", "fresh", "bad", "met", "due", "number", "ack")
@@ -62,7 +63,8 @@ class Mail:
             bursts.leave, bursts.good, bursts.bad, int(self.faults.delay), self.longest, self.faults.jitter, self.bad,
             self.met, self.due, self.number, self.ack, self.latest,
         )  # fmt: skip
-        self.packets += int(np.maximum(hops[link[going]], 1).sum())
+        self.packets += int(going.sum())
+        self.links_to_pass += int(np.maximum(hops[link[going]], 1).sum())
         if self.longest == 0:
             _deliver_at_once(link, going, number, self.due, self.ack, self.latest, self.acked, self.fresh)
         else:
@@ -77,12 +79,14 @@ class Mail:
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
-        return {name: getattr(self, name) for name in self.KEPT} | {"counts": np.array([self.packets, self.lost])}
+        return {name: getattr(self, name) for name in self.KEPT} | {
+            "counts": np.array([self.packets, self.lost, self.links_to_pass])
+        }
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         for name in self.KEPT:
             setattr(self, name, memory[name])
-        self.packets, self.lost = map(int, memory["counts"])
+        self.packets, self.lost, self.links_to_pass = map(int, memory["counts"])
 
 
 @kernel

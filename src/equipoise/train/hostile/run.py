@@ -27,8 +27,9 @@ class HostileRun(Run):
     present: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # who is there at the end
     in_flight: float = 0.0  # CPUs in nobody's share at the end
     trouble: tuple[str, ...] = ()  # what kept the survivors from their optimum, by name
-    cpu_packets: int = 0  # each counted once for every link it passes; where links carry both ways they are the same
-    model_packets: int = 0
+    packets: int = 0  # handed to the network
+    cpu_links: int = 0  # links that packets about CPU had to pass, all together; about models
+    model_links: int = 0
     lost: int = 0
 
     def certificate(self) -> Certificate:
@@ -42,6 +43,9 @@ class HostileRun(Run):
         if self.trouble:
             checks.append(Check("reach", float(len(self.trouble)), 0.0, False, "; ".join(self.trouble)))
         return Certificate(tuple(checks))
+
+    def _since(self) -> str:
+        return "the largest at the start or at an event" if self.events else "the start"
 
     def _budget_check(self) -> Check:
         assert self.shares is not None and self.budget is not None
@@ -70,16 +74,11 @@ class HostileRun(Run):
         if self.shares is not None:
             pushed = self.network.directed and self.faults.none and self.market is not None and not self.market.boxed
             fixed = SEQUENCE_BITS + (FLOAT_BITS if pushed else SUM_BITS + SCALE_BITS)
-            least, most = self.cpu_packets * (fixed + low), self.cpu_packets * (fixed + high)
+            least, most = self.cpu_links * (fixed + low), self.cpu_links * (fixed + high)
         if m:
-            least += self.model_packets * (SEQUENCE_BITS + 2 * m * low)
-            most += self.model_packets * (SEQUENCE_BITS + 2 * m * high)
+            least += self.model_links * (SEQUENCE_BITS + 2 * m * low)
+            most += self.model_links * (SEQUENCE_BITS + 2 * m * high)
         return least, most
-
-    @property
-    def packets(self) -> int:
-        """Packets handed to links."""
-        return max(self.cpu_packets, self.model_packets)
 
     def summary(self) -> dict[str, Any]:
         found = super().summary()

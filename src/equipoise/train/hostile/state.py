@@ -63,6 +63,7 @@ class HostileState:
         self.steady = np.ones(nodes, dtype=np.bool_)  # whose gradient is that of this round: no straggler that slept
         self.epoch = 0  # grows whenever the survivors' optimum changes
         self.trouble: list[str] = []
+        self._cramped: int | None = None  # round since which the survivors' boxes are too small
         self.happened: list[Event] = []
         self.senders = self.receivers = np.empty(0, dtype=np.int64)
         pairs = Pairs(nodes)
@@ -328,10 +329,13 @@ class HostileState:
             room = exact_sum(market.high[members.known])
             if room < self.budget:
                 short = (self.budget - room) * market.grid.unit
+                self._cramped = number if self._cramped is None else self._cramped
                 self.trouble.append(
-                    f"infeasible since round {number}: the survivors' boxes hold {room * market.grid.unit:g} of "
+                    f"infeasible since round {self._cramped}: the survivors' boxes hold {room * market.grid.unit:g} of "
                     f"{self.budget * market.grid.unit:g} CPUs; {short:g} stay in escrow"
                 )
+            else:
+                self._cramped = None
             least = exact_sum(market.low[members.known & members.alive])
             if least > self.budget:
                 raise InputError(
@@ -370,6 +374,11 @@ class HostileState:
         if self.allocation is None:
             return 0
         return self.allocation.in_flight(self.senders, self.receivers, self.members.alive)
+
+    @property
+    def packets(self) -> int:
+        """Packets handed to the network."""
+        return self.mail.packets + (0 if self.cpu_mail is self.mail else self.cpu_mail.packets)
 
     @property
     def lost(self) -> int:
@@ -415,7 +424,8 @@ class HostileState:
             bits += self.allocation.amount_bits[: len(bits)]
         if self.learning is not None:
             bits += self.learning.header_bits[: len(bits)]
-        return LinkBits(self.senders, self.receivers, bits)
+        used = bits > 0
+        return LinkBits(self.senders[used], self.receivers[used], bits[used])
 
     def meters(self) -> dict[str, float]:
         """Samples drawn and CPU-seconds spent, where batches are drawn."""
