@@ -16,6 +16,20 @@ it, alike for all ways (--even: they stay); they are tuned on seed 100 and repor
     tracking           1.2     2   96.54   96.56   0.0931      8624
     centralised        1.2     2   96.46   96.46   0.0924         0
 
+with --model cnn
+
+    tracking           0.8     0   97.98   98.00   0.0606      3820
+    centralised        0.8     0   98.30   98.30   0.0399         0
+    tracking           0.8     1   98.35   98.36   0.0408      3820
+    centralised        0.8     1   98.37   98.37   0.0396         0
+    tracking           0.8     2   98.24   98.27   0.0526      3820
+    centralised        0.8     2   98.51   98.51   0.0370         0
+
+with --ways local,decentralised --seeds 0
+
+    local              0.4     0   92.70   92.70   0.2592      1222
+    decentralised      0.2     0   88.49   89.81   0.3927      4312
+
 and on seed 100 by --tune, the better of the rates tried (0.4 and 1.2; 0.05 and 0.2):
 
     local              0.4   100   92.61   92.61   0.2596      1222
