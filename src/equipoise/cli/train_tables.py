@@ -78,7 +78,7 @@ def _progress(run: Run, config: TrainConfig) -> dict[str, str]:
     found: dict[str, str] = {}
     if len(run.history["relative_gap"]) and math.isfinite(run.relative_gap):
         halves = run.shares is not None and run.models is not None and run.convex
-        since = "at the start or at an event" if isinstance(run, HostileRun) else "at the start"
+        since = "at the last event" if isinstance(run, HostileRun) and run.events else "at the start"
         asked = f"; asked for {config.target:g}" if isinstance(run, HostileRun) and config.target is not None else ""
         part = "of the CPU cost " if not run.convex else ""
         found["gap"] = f"{run.relative_gap:.2e} of the gap {part}{since}{' (the worse half)' if halves else ''}{asked}"

@@ -95,7 +95,7 @@ def _key_numbers(run: Run, result: dict[str, Any], target: float | None) -> list
         {"name": "rounds", "value": f"{run.rounds:,}", "note": run.status if run.status == "diverged" else run.reason},
     ]
     if run.convex or run.shares is not None:
-        since = "at the start or at an event" if train_faults.events_of(run) else "at the start"
+        since = "at the last event" if train_faults.events_of(run) else "at the start"
         half = "of the gap" if run.convex else "of the gap of the CPU cost"
         asked = "" if target is None else f"; asked for {number(target)}"
         value = NOTHING if run.status == "diverged" else number(gap)

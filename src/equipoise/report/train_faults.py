@@ -109,7 +109,8 @@ def words_on_gaps(run: Run) -> str:
     if not run.events:
         return found + " gap at the start."
     return (
-        f"{found} largest so far at the start or at an event: each event sets a new optimum, so the curve jumps there and "
+        f"{found} gap at the last event, or of equal shares and first models: each event sets a new optimum, so the curve "
+        f"jumps there and "
         f"falls anew.{words_on_marks(run)}"
     )
 

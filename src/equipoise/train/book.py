@@ -36,7 +36,7 @@ class Book:
         )
         model = problem.model
         if model is not None and not model.convex:
-            _refuse_zeros(model, state)
+            refuse_zeros(model, state)
         self.model_optimum: ModelOptimum | None = None if model is None or not model.convex else optimal_model(model)
         self.cpu_optimum: CpuOptimum | None = None
         self.first: dict[str, float] = {}  # each half's gap at the start, or after the last change of budget
@@ -164,7 +164,7 @@ def worst_loss(model: Model, Y: Floats, witnesses: int = FEW) -> float:
         return float(model.totals(np.ascontiguousarray(Y)).max())
 
 
-def noise_floor(state: Any, number: int) -> float:
+def noise_floor(state: Any, number: int, there: AnyArray | None = None) -> float:
     """What mini-batches leave of the gap at steps like these: gamma/2 times the variance of the summed gradient.
 
     Models on average move by gamma = step alpha / n down the summed gradient (alpha / n / (1 - beta) with momentum), whose
@@ -177,7 +177,8 @@ def noise_floor(state: Any, number: int) -> float:
     if sampler.batch is None or sampler.spread is None or learning.model.sizes is None:
         return math.nan
     size = learning.model.sizes / learning.model.sizes.sum()
-    variance = float((size**2 * sampler.spread * (1.0 / sampler.batch - 1.0 / learning.model.sizes)).sum())
+    each = size**2 * sampler.spread * (1.0 / sampler.batch - 1.0 / learning.model.sizes)
+    variance = float(each.sum() if there is None else each[there].sum())
     if state.method.by_meetings:
         gamma = steps.alpha * state.method.faded(number) / (1.0 - steps.momentum)
     else:
@@ -185,7 +186,8 @@ def noise_floor(state: Any, number: int) -> float:
     return float(0.5 * gamma / learning.model.nodes * variance)
 
 
-def _refuse_zeros(model: Model, state: State) -> None:
+def refuse_zeros(model: Model, state: Any) -> None:
+    """A net cannot learn from zeros."""
     if state.learning is not None and hasattr(model, "start") and not state.learning.models.any():
         raise InputError(
             f"{type(model).__name__} cannot learn from zeros, where its hidden units are all alike: "

@@ -116,7 +116,7 @@ class Run:
         noise = self.history.get("noise")
         if self.target is not None or not self.convex or noise is None or not len(noise):
             return target
-        allowed = NOISE_ROOM * float(noise[-1]) / max(float(self.history["model_gap"][0]), 1e-300)
+        allowed = NOISE_ROOM * float(noise[-1]) / max(self._first_model_gap(), 1e-300)
         return max(allowed, target)  # not a number where it is not known
 
     def _loss_check(self) -> Check:
@@ -155,6 +155,9 @@ class Run:
                 "farthest price of a node that could still act on it from the best common price",
             ),
         ]  # fmt: skip
+
+    def _first_model_gap(self) -> float:
+        return float(self.history["model_gap"][0])
 
     def _since(self) -> str:
         """What gaps are a part of."""

@@ -174,7 +174,7 @@ def solve(
         keep()
     if status != "diverged" and (not book.rows or book.rows[-1]["round"] != number):
         book.write(state, number)
-    kind = Run if isinstance(state, State) else _hostile_run(state)
+    kind = Run if isinstance(state, State) else _hostile_run(state, book)
     return kind(
         problem=problem, network=network, method=method, seed=seed, status=status, reason=reason, rounds=number,
         target=target, budget=None if state.market is None else state.budget * state.market.grid.unit,
@@ -188,11 +188,12 @@ def solve(
     )  # fmt: skip
 
 
-def _hostile_run(state: HostileState) -> Callable[..., Run]:
+def _hostile_run(state: HostileState, book: HostileBook) -> Callable[..., Run]:
     """With what happened, and what is still in flight."""
     unit = 0.0 if state.market is None else state.market.grid.unit
     return partial(
-        HostileRun, faults=state.faults, events=tuple(state.happened), present=state.members.alive.copy(),
+        HostileRun, model_scale=book.first.get("model", 1.0), faults=state.faults, events=tuple(state.happened),
+        present=state.members.alive.copy(),
         in_flight=state.in_flight * unit, trouble=tuple(state.trouble),
         packets=state.packets, lost=state.lost,
         cpu_links=state.cpu_mail.links_to_pass, model_links=state.mail.links_to_pass,

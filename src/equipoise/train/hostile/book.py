@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from equipoise.train.arrays import AnyArray, Floats
-from equipoise.train.audit import Auditor, disagreement, kkt_violation
+from equipoise.train.audit import NEGATIVE, Auditor, disagreement, kkt_violation
 from equipoise.train.book import (
     NOTABLE,
     ROUNDING,
@@ -16,9 +16,10 @@ from equipoise.train.book import (
     Book,
     least_notable,
     noise_floor,
+    refuse_zeros,
     worst_loss,
 )
-from equipoise.train.grid import exact_sum
+from equipoise.train.grid import exact_sum, spread
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.hostile.traffic import Traffic
 from equipoise.train.models.subset import Subset
@@ -34,6 +35,8 @@ class HostileBook(Book):
         self.auditor = Auditor(
             problem.cost, problem.model, None if market is None else market.lo, None if market is None else market.hi
         )
+        if problem.model is not None and not problem.model.convex:
+            refuse_zeros(problem.model, state)
         self.cpu_optimum: CpuOptimum | None = None
         self.model_optimum: ModelOptimum | None = None
         self.survivors: Subset | None = None
@@ -45,8 +48,8 @@ class HostileBook(Book):
         self.reprice(state)
 
     def reprice(self, state: HostileState) -> None:  # type: ignore[override]
-        """Solve both halves centrally for those who are there; gaps are relative to the largest at the
-        start or at an event so far."""
+        """Solve both halves centrally for those who are there; from now on gaps are relative to the gap
+        here, or to that of equal shares (first models) if it is larger."""
         self.best = math.inf
         self._price(state)
         if state.learning is not None and state.learning.model.convex:
@@ -56,7 +59,8 @@ class HostileBook(Book):
             start = self._model_gap(state)
             self.size["model"] = max(start, abs(self.model_optimum.loss), self.size.get("model", 1e-300))
             least = max(ROUNDING * abs(self.model_optimum.loss), 1e-300)
-            self.first["model"] = max(start, least, self.first.get("model", 0.0))
+            begun = self.auditor.gaps_of(self.survivors, state.learning.start[chosen], self.model_optimum)
+            self.first["model"] = max(start, least, float(begun.max()))
 
     def _price(self, state: HostileState) -> None:
         """The best shares of those who are there."""
@@ -73,7 +77,7 @@ class HostileBook(Book):
             x = self.cpu_optimum.shares
             worth = float(np.abs(market.cost.value(x)).sum() + (market.curvature * x**2).sum())
             self.size["cpu"] = max(start, worth, self.size.get("cpu", 0.0))
-            self.first["cpu"] = max(start, least_notable(market, self.cpu_optimum), self.first.get("cpu", 0.0))
+            self.first["cpu"] = max(start, least_notable(market, self.cpu_optimum), self._first_gap(state))
 
     def runaway(self) -> bool:
         """Whether a half has gone far beyond any gap that its problem could have."""
@@ -123,17 +127,18 @@ class HostileBook(Book):
             if self.model_optimum is not None:
                 row["model_gap"] = gaps["model"] = self._model_gap(state)
             else:
-                row["loss"] = worst_loss(state.learning.model, state.learning.models[state.members.alive])
+                survivors = Subset(state.learning.model, np.flatnonzero(state.members.known))
+                row["loss"] = worst_loss(survivors, state.learning.models[state.members.alive])
                 self.first.setdefault("loss", max(abs(row["loss"]), 1e-300))
                 progress["loss"] = row["loss"] / self.first["loss"]
             row |= self._learning(state)
             if not state.learning.sampler.exact:
-                row["noise"] = noise_floor(state, number)
+                row["noise"] = noise_floor(state, number, state.members.alive & state.members.known)
         parts = [gap / self.first[half] for half, gap in gaps.items()]
-        row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": max(parts) if parts else math.nan}
+        row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": _worst(parts)}
         row["bits"] = float(sum(state.bit_parts().values()))
         self.rows.append(row)
-        done = max([*parts, *progress.values()])
+        done = max([abs(part) for part in parts] + list(progress.values()))
         if abs(done) < NOTABLE * self.best:
             self.best, self.best_round = abs(done), number
         return max(done, row.get("consensus", 0.0) ** 2)  # a target asks for models that agree to its root
@@ -162,10 +167,26 @@ class HostileBook(Book):
         hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
         return np.where(counts, state.shares, _pins(lo, hi))
 
+    def _first_gap(self, state: HostileState) -> float:
+        """The gap that equal shares would have among those who are there."""
+        assert state.market is not None and self.cpu_optimum is not None
+        market, there = state.market, state.members.known
+        shares = self._priced(state)
+        fits = min(state.budget, exact_sum(market.high[there]))
+        shares[there] = market.grid.floats(spread(fits, market.low[there], market.high[there]))
+        return self.auditor.cpu_gap(shares, self.cpu_optimum)
+
     def _model_gap(self, state: HostileState) -> float:
         assert self.survivors is not None and self.model_optimum is not None and state.learning is not None
         both = state.members.alive & state.members.known
         return float(self.auditor.gaps_of(self.survivors, state.learning.models[both], self.model_optimum).max())
+
+
+def _worst(parts: list[float]) -> float:
+    """The larger, unless one is negative: an infeasible half is not hidden by the other."""
+    if not parts:
+        return math.nan
+    return min(parts) if min(parts) < -NEGATIVE else max(parts)
 
 
 def survivors_kkt(state: HostileState, x: Floats) -> float:

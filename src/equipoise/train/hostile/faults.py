@@ -32,6 +32,10 @@ class Bursts:
             _probability(f"Bursts {name}", getattr(self, name))
         if self.enter > 0 and self.leave == 0:
             raise InputError("Bursts leave is 0: a link that turns bad stays so for ever; give a leave > 0")
+        if self.mean == 1:
+            raise InputError("Bursts that lose every packet: nothing could be agreed on; give a lower bad or good")
+        for name in ("enter", "leave", "bad", "good"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def mean(self) -> float:
@@ -92,22 +96,34 @@ class Faults:
             _probability("loss", self.loss)
             if self.loss == 1:
                 raise InputError("loss 1 loses every packet: nothing could be agreed on; give less")
-        if not isinstance(self.delay, numbers.Integral) or not 0 <= self.delay <= LONGEST_DELAY:
+        if (
+            isinstance(self.delay, bool)
+            or not isinstance(self.delay, numbers.Integral)
+            or not 0 <= self.delay <= LONGEST_DELAY
+        ):
             raise InputError(f"delay must be a whole number of rounds from 0 to {LONGEST_DELAY}, not {self.delay!r}")
         if not isinstance(self.jitter, bool):
             raise InputError(f"jitter must be True or False, not {self.jitter!r}")
-        if not isinstance(self.notice, numbers.Integral) or self.notice < 0:
+        if isinstance(self.notice, bool) or not isinstance(self.notice, numbers.Integral) or self.notice < 0:
             raise InputError(f"notice must be a whole number of rounds, 0 or more, not {self.notice!r}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, numbers.Integral) or self.seed < 0:
-            raise InputError(f"seed={self.seed!r}: must be a whole number, 0 or more")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, numbers.Integral) or not 0 <= self.seed < 2**63:
+            raise InputError(f"seed={self.seed!r}: must be a whole number from 0 to 2^63 - 1")
         for name in ("crash", "leave", "join"):
             object.__setattr__(self, name, _pairs(name, getattr(self, name)))
-        for node, every in dict(self.straggle).items():
-            if not isinstance(every, numbers.Integral) or every < 1:
+        if not isinstance(self.straggle, Mapping):
+            raise InputError(f"straggle takes {{node: k}}, such as {{4: 5}}, not {self.straggle!r}")
+        for node, every in self.straggle.items():
+            if isinstance(node, bool) or not isinstance(node, numbers.Integral):
+                raise InputError(f"straggle: centres are whole numbers, counted from 0, not {node!r}")
+            if isinstance(every, bool) or not isinstance(every, numbers.Integral) or not 1 <= every < 2**31:
                 raise InputError(
                     f"straggle: centre {node} answers every {every!r} rounds: give a whole number, 1 or more"
                 )
-        object.__setattr__(self, "straggle", dict(self.straggle))
+        object.__setattr__(self, "straggle", {int(node): int(k) for node, k in sorted(self.straggle.items())})
+        for name in ("delay", "notice", "seed"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        if not isinstance(self.partition, Iterable | Partition):
+            raise InputError(f"partition takes Partition(nodes, begin, end), not {self.partition!r}")
         parts = (self.partition,) if isinstance(self.partition, Partition) else tuple(self.partition)
         if any(not isinstance(part, Partition) for part in parts):
             raise InputError(f"partition takes Partition(nodes, begin, end), not {self.partition!r}")

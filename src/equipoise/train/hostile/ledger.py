@@ -253,7 +253,7 @@ def _give(
             sent[link[e]] += amount
             pushed[i] += amount
     for i in range(len(shares)):
-        from_escrow = min(escrow[i], pushed[i])
+        from_escrow = min(max(escrow[i], 0), pushed[i])
         escrow[i] -= from_escrow
         shares[i] -= pushed[i] - from_escrow
     return fine
@@ -353,6 +353,12 @@ def _settle(
     """Escrow becomes share as far as the box allows; one that collects waits until it has its lo, and then forgets the
     price that brought it."""
     for i in range(len(shares)):
+        if (
+            escrow[i] < 0 and not collecting[i]
+        ):  # what a centre below 0 left behind is a debt, paid out of what is above lo
+            paid = min(-escrow[i], shares[i] - low[i]) if low[i] > -NO_BOUND else -escrow[i]
+            shares[i] -= paid
+            escrow[i] += paid
         if escrow[i] <= 0 or not acting[i]:
             continue
         if collecting[i]:

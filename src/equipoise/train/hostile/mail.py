@@ -14,7 +14,7 @@ from equipoise.train.hostile.traffic import Traffic, widened
 
 LOSS, WAIT, WEATHER, FIRST_WEATHER = 1, 2, 3, 4  # what a draw is for
 LEAST_WINDOW = 8  # packets that a sender remembers until one of them is acknowledged
-SEQUENCE_BITS = 16  # of a packet's own number, and of the newest one received on the way back
+SEQUENCE_BITS = 48  # 16 each: a packet's own number, that of the one it builds on, and of the newest one received
 NEVER = -1
 
 

@@ -19,7 +19,7 @@ from equipoise.train.arrays import AnyArray, Ints
 from equipoise.train.network import Network
 
 MOST_NODES = 2000  # ways between all pairs are kept in a table
-SLACK = 3  # ways may become so much longer when centres on them are gone
+SLACK, LEAST_REACH = 3, 64  # ways may become so much longer when centres on them are gone, or so long at least
 
 
 class Relay:
@@ -38,8 +38,8 @@ class Relay:
         self.arcs = Arcs.unweighted(self.n, keys // self.n, keys % self.n)
         everybody, nobody = np.ones(self.n, dtype=np.bool_), np.zeros(self.n, dtype=np.bool_)
         hops, rounds = self.ways(self.arcs.senders, self.arcs.receivers, everybody, nobody)
-        self.most_hops = min(SLACK * int(hops.max()), self.n)
-        self.most_rounds = min(SLACK * int(rounds.max()), self.n * len(self.graphs))
+        self.most_hops = min(max(SLACK * int(hops.max()), LEAST_REACH), self.n)
+        self.most_rounds = min(max(SLACK * int(rounds.max()), LEAST_REACH), self.n * len(self.graphs))
 
     def ways(self, senders: Ints, receivers: Ints, alive: AnyArray, side: AnyArray) -> tuple[Ints, Ints]:
         """Per link how many links its packets pass (0: there is no way), and per phase how many rounds that takes."""

@@ -27,6 +27,7 @@ class HostileRun(Run):
     present: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # who is there at the end
     in_flight: float = 0.0  # CPUs in nobody's share at the end
     trouble: tuple[str, ...] = ()  # what kept the survivors from their optimum, by name
+    model_scale: float = 1.0  # what the models' gaps are a part of at the end
     packets: int = 0  # handed to the network
     cpu_links: int = 0  # links that packets about CPU had to pass, all together; about models
     model_links: int = 0
@@ -45,7 +46,10 @@ class HostileRun(Run):
         return Certificate(tuple(checks))
 
     def _since(self) -> str:
-        return "the largest at the start or at an event" if self.events else "the start"
+        return "the last event, or to equal shares and first models" if self.events else "the start"
+
+    def _first_model_gap(self) -> float:
+        return self.model_scale
 
     def _budget_check(self) -> Check:
         assert self.shares is not None and self.budget is not None

@@ -227,8 +227,9 @@ class HostileState:
         elif event.kind == "leave":
             members.alive[nodes] = False
             self._close(nodes, before)
-            if self.allocation is not None and not self._parted(self._partners(nodes)):
-                self._bequeath(nodes, self._neighbours(nodes))
+            met = self._partners(nodes) & members.alive
+            if self.allocation is not None and not (met & (members.side != members.side[nodes[0]])).any():
+                self._bequeath(nodes, np.flatnonzero(met))
             elif (
                 self.allocation is not None
             ):  # it cannot settle with the other side: its CPU is claimed when the network heals
@@ -302,9 +303,6 @@ class HostileState:
         met[gone] = False
         return met
 
-    def _neighbours(self, nodes: Ints) -> Ints:
-        return np.flatnonzero(self._partners(nodes) & self.members.alive)
-
     def _bequeath(self, gone: Ints, heirs: Ints) -> None:
         assert self.allocation is not None
         if not len(heirs):
@@ -342,9 +340,18 @@ class HostileState:
                     f"round {number}: the centres' lo add up to {least * market.grid.unit:g}, more than the budget of "
                     f"{self.budget * market.grid.unit:g} CPUs: lower lo, or let fewer join"
                 )
+        if self.relay is not None and len(self.senders) and self._too_far():
+            self.trouble.append("the way back of a one-way link has become too long: its CPU cannot be given")
         apart = self._apart() if len(self.senders) else 0
         if apart:
             self.trouble.append(f"the survivors are in {apart} pieces: no link joins them")
+
+    def _too_far(self) -> bool:
+        """Whether packets about CPU take longer between two who live than anybody waits for them."""
+        hops, rounds = self._ways
+        live = self.members.passes(self.senders, self.receivers) & (hops > 0)
+        takes = rounds.max(axis=0) - 1 + int(self.faults.delay) * hops
+        return bool((takes[live] > self.cpu_mail.longest).any())
 
     def _apart(self) -> int:
         """Into how many pieces the survivors fall for good; 0 if they hang together (or graphs never repeat)."""
