@@ -27,6 +27,9 @@ from equipoise.train.problem import Problem
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
 
+ROUNDED = 1e-12  # of the size of costs: a gap below 0 by less is rounding
+
+
 class HostileBook(Book):
     """Rows of history against the survivors' optimum, and an audit of shares + in flight in every round."""
 
@@ -134,7 +137,7 @@ class HostileBook(Book):
             row |= self._learning(state)
             if not state.learning.sampler.exact:
                 row["noise"] = noise_floor(state, number, state.members.alive & state.members.known)
-        parts = [gap / self.first[half] for half, gap in gaps.items()]
+        parts = [0.0 if -ROUNDED * self.size[half] <= gap < 0 else gap / self.first[half] for half, gap in gaps.items()]
         row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": _worst(parts)}
         row["bits"] = float(sum(state.bit_parts().values()))
         self.rows.append(row)

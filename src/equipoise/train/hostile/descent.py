@@ -8,7 +8,7 @@ a mode decays by (1 - mu)^2 / (alpha h) a round: there a smaller alpha is faster
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ CAPS = np.array(
 )  # momentum
 FELT, FELT_SWITCHING = 0.5, 0.1  # of alpha h / (1 - b), by the network's slowest mode: found by trying
 HALF = 0.5  # what a node keeps on one-way links
+STRAGGLING = 4.0  # rounds that a straggler sleeps for each part by which alpha is less
 MISSED = 1.0  # packets lost in a row that slow agreeing down; what is lost beyond them slows everything alike
 SLOW, USUAL_CAP = 0.7, 0.7  # alpha h as a part of 1 - mu, and momentum, where no ridge tells the conditioning
 FRESH = 8  # graphs of a network that never repeats that stand for it
@@ -72,12 +73,14 @@ def choose_descent(
         gap = min(1.0 - float(np.abs(mu[np.abs(mu - 1.0) > 1e-9]).max(initial=0.0)) for mu in values) / HALF
     else:
         gap = _slowest(roads, period)
+    asleep = 1.0 + (max(faults.straggle.values(), default=1) - 1) / STRAGGLING
     if model.convexity > 0:
         felt = FELT if period == 1 else FELT_SWITCHING
-        return _by_modes(kept, limits, gap, faults.age, model.nodes * steepest / model.convexity, felt)
+        found = _by_modes(kept, limits, gap, faults.age, model.nodes * steepest / model.convexity, felt)
+        return replace(found, rate=found.rate / asleep)
     given_on = 1.0 - float(kept[0])
     rate = min(DESCENT * float(limits[0]), SLOW * given_on * gap / (1.0 + given_on * min(faults.missed, MISSED)))
-    return Descent(float(kept[0]), rate, float(limits[0]), 0.0 if directed else USUAL_CAP)
+    return Descent(float(kept[0]), rate / asleep, float(limits[0]), 0.0 if directed else USUAL_CAP)
 
 
 def _by_modes(kept: Floats, limits: Floats, gap: float, age: float, conditioning: float, felt: float) -> Descent:
