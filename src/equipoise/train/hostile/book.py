@@ -26,7 +26,6 @@ from equipoise.train.models.subset import Subset
 from equipoise.train.problem import Problem
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
-
 ROUNDED = 1e-12  # of the size of costs: a gap below 0 by less is rounding
 
 
