@@ -114,6 +114,15 @@ def test_a_net_is_refused_from_zeros_here_too():
         solve(Problem(model=model), Network.ring(4), start="zeros", batch=4, faults=Faults(loss=0.1), rounds=3)
 
 
+def test_samples_are_those_of_the_living():
+    """20 at the start, 20 a round until round 10, then 4 a round of the one who is left."""
+    rng = np.random.default_rng(0)
+    model = LeastSquares([(rng.normal(size=(12, 2)), rng.normal(size=12)) for _ in range(5)], reg=0.1)
+    faults = Faults(crash=[(node, 10) for node in range(4)])
+    run = solve(Problem(model=model), Network.complete(5), faults=faults, rounds=100, batch=4)
+    assert run.history["samples"][-1] == 20 + 10 * 20 + 90 * 4
+
+
 @pytest.mark.parametrize("stop", [80, 110])
 def test_resume_in_a_split_with_somebody_waiting(tmp_path, stop):
     """Cut noticed at 65, a crash inside it that nobody can claim, a rejoin that waits: all of it is kept."""

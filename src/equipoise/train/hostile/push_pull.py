@@ -110,6 +110,8 @@ class PushPull:
             gradient = self.sampler.at(self.models, number + 1)
         if not acting.all():
             gradient = np.where(acting[:, None], gradient, self.gradient)
+            if self.sampler.batch is not None:  # who does not act draws nothing
+                self.sampler.samples -= int(self.sampler.batch[~acting].sum())
         return track(gradient, self.gradient, self.yz)
 
     def reverse(self, links: Ints, senders: Ints, receivers: Ints, sign: float) -> None:
