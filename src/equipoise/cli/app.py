@@ -12,6 +12,15 @@ VERBS = {
     "train": "Centres train one model together and negotiate a CPU budget, over quantised messages.",
     "share": "Tasks with learning curves and deadlines crowd one site: compare policies that divide it.",
     "place": "Jobs arrive at a cluster: compare policies that admit, size, place and time them.",
+    "serve": "The planner as a service: decisions with reasons, a live page, nothing lost.",
+    "submit": "Submit a job to a running service, or ask what it would be told.",
+    "jobs": "List the jobs of a running service.",
+    "job": "Show one job: its plan, why it was treated so, its history.",
+    "cancel": "Cancel jobs.",
+    "machines": "List the machines of a running service; add, drain, down, up.",
+    "shadow": "Feed a service from a growing sacct export or a trace, and report what it would have done.",
+    "token": "Add, list and revoke the tokens of a service.",
+    "tenant": "Set, list and remove the quotas of tenants.",
 }
 
 app = typer.Typer(

@@ -200,17 +200,17 @@ def _look(seen: _Seen, result: Result, desk: Desk, session: Session, j: int) -> 
     seen.promises = True
     session._tick()
     planner, shape = session.planner, session.desk.shapes[j]
-    seen.earliest_start = next((t for t in range(start, end) if _fits_one(planner, t, shape)), None)
-    quickest = _quickest(planner, shape, float(desk.work[j]), start, end)
-    seen.earliest_finish = quickest.last if quickest is not None else None
+    seen.earliest_start = next((t for t in range(start, end) if fits_one(planner, t, shape)), None)
+    soonest = quickest(planner, shape, float(desk.work[j]), start, end)
+    seen.earliest_finish = soonest.last if soonest is not None else None
     _, plan = session.best(j, floor=-math.inf)
-    seen.best = _schedule(plan, desk.cluster) if plan is not None else None
-    seen.prices = _prices(planner, shape, plan, start, end)
+    seen.best = schedule_of(plan, desk.cluster) if plan is not None else None
+    seen.prices = prices_met(planner, shape, plan, start, end)
     if told != ADMITTED:
         seen.smaller = least_change(job, desk.cluster, by_promise(desk, session, j))
 
 
-def _fits_one(planner: Planner, t: int, shape: Shape) -> bool:
+def fits_one(planner: Planner, t: int, shape: Shape) -> bool:
     cluster = planner.cluster
     return _room_for_one(cluster.capacity[cluster.type_of] - planner.used(t), shape)
 
@@ -228,7 +228,7 @@ def _room_for_one(free: Ints, shape: Shape) -> bool:
     return bool(worker.any() and server.any() and (worker | server).sum() > 1)
 
 
-def _quickest(planner: Planner, shape: Shape, work: float, start: int, end: int) -> Plan | None:
+def quickest(planner: Planner, shape: Shape, work: float, start: int, end: int) -> Plan | None:
     """The schedule that ends first with all room for the taking."""
     if end <= start or shape.widest == 0:
         return None
@@ -238,7 +238,7 @@ def _quickest(planner: Planner, shape: Shape, work: float, start: int, end: int)
     return free.plan(shape, sooner, work, start, end, floor=-math.inf)[1]
 
 
-def _schedule(plan: Plan, cluster: Cluster) -> Schedule:
+def schedule_of(plan: Plan, cluster: Cluster) -> Schedule:
     cells = plan.cells
     slots = np.unique(cells[:, SLOT])
     stretches: list[Stretch] = []
@@ -255,7 +255,7 @@ def _schedule(plan: Plan, cluster: Cluster) -> Schedule:
     )
 
 
-def _prices(planner: Planner, shape: Shape, plan: Plan | None, start: int, end: int) -> tuple[Price, ...]:
+def prices_met(planner: Planner, shape: Shape, plan: Plan | None, start: int, end: int) -> tuple[Price, ...]:
     """Over the cells of the schedule, by amount; without one, over all machines and slots of the window."""
     cluster, book = planner.cluster, planner.book
     capacity = cluster.capacity[cluster.type_of]

@@ -43,7 +43,7 @@ def cluster(path: str | Path) -> Cluster:
     machines = []
     for where, values in file.entries:
         with at(file.path, where):
-            machines.append(_machine(values))
+            machines.append(machine_from(values))
     with at(file.path, file.where):
         rates = file.settings.get("bandwidth", {})
         if not isinstance(rates, dict):
@@ -65,7 +65,7 @@ def jobs(path: str | Path, cluster: Cluster, slot: str | float | None = None) ->
     seen: dict[str, str] = {}
     for where, values in file.entries:
         with at(file.path, where):
-            job = _job(_with_defaults(values, file.defaults), cluster, length)
+            job = job_from(_with_defaults(values, file.defaults), cluster, length)
             if job.id in seen:
                 raise InputError(f"job {job.id!r} is also at {seen[job.id]}; give every job an id of its own")
         seen[job.id] = where
@@ -78,20 +78,20 @@ def write_jobs(workload: Iterable[Job], path: str | Path) -> None:
     """YAML, JSON or CSV by the name's ending; `jobs` reads equal jobs from it."""
     given = Workload.of(workload)
     settings = {"slot": float(given.slot), "note": given.note, "start": given.start}
-    save(Path(path), "jobs", {k: v for k, v in settings.items() if v}, [_plain_job(job) for job in given])
+    save(Path(path), "jobs", {k: v for k, v in settings.items() if v}, [plain_job(job) for job in given])
 
 
 def write_cluster(cluster: Cluster, path: str | Path) -> None:
     """YAML, JSON or CSV by the name's ending; `cluster` reads an equal one from it."""
     rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
-    machines = [{"name": m.name, "count": m.count, "capacity": _plain(m.capacity)} for m in cluster.machines]
-    save(Path(path), "machines", {"bandwidth": rates}, machines)
+    save(Path(path), "machines", {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines])
 
 
 # One entry: plain values to a machine or a job.
 
 
-def _machine(values: Values) -> Machine:
+def machine_from(values: Values) -> Machine:
+    """Equal machines of plain values."""
     refuse_unknown("field of a machine", values, ("name", "count", "capacity"))
     name = str(values.get("name") or "machine")
     with said_of(f"machine {name!r}"):
@@ -109,7 +109,8 @@ def _with_defaults(own: Values, defaults: Values) -> Values:
     return {k: v for k, v in both.items() if v is not None}
 
 
-def _job(values: Values, cluster: Cluster, slot: float) -> Job:
+def job_from(values: Values, cluster: Cluster, slot: float) -> Job:
+    """A job of plain values (YAML, JSON, a request), in slots of so many seconds."""
     name = values.get("id")
     if not isinstance(name, Scalar) or not str(name).strip():
         raise InputError("a job has no id; give every job an id of its own")
@@ -260,8 +261,8 @@ def _milli(value: Scalar, what: str) -> int:
 # Back to plain values.
 
 
-def _plain_job(job: Job) -> Values:
-    """The fields of a job that `_job` reads back to an equal one, whatever the cluster."""
+def plain_job(job: Job) -> Values:
+    """The fields of a job that `job_from` reads back to an equal one, whatever the cluster."""
     if not job.id.strip():
         raise InputError(f"a job has the id {job.id!r}, which cannot be written; expected a visible name")
     utility = {name: v if name == "kind" else float(v) for name, v in job.utility.as_dict().items()}
@@ -276,6 +277,11 @@ def _plain_job(job: Job) -> Values:
         "utility": utility, "tags": {str(k): str(v) for k, v in job.tags.items()} or None,
     }  # fmt: skip
     return {name: value for name, value in plain.items() if value is not None}
+
+
+def plain_machine(machine: Machine) -> Values:
+    """What `machine_from` reads back to an equal one."""
+    return {"name": machine.name, "count": machine.count, "capacity": _plain(machine.capacity)}
 
 
 def _plain(held: Mapping[str, int]) -> dict[str, int | str]:

@@ -1,0 +1,200 @@
+"""`equipoise serve`: the planner as a service."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from equipoise.errors import InputError
+
+if TYPE_CHECKING:
+    from equipoise.place.cluster import Cluster
+    from equipoise.serve.settings import Settings
+    from equipoise.serve.store import Store
+
+app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+DEFAULT_STORE = "sqlite:///equipoise.db"
+EXAMPLE = "8 machines of 8 GPUs"
+KEPT, REACHED, CHECKED = "What the store keeps (said once)", "Who reaches it", "Instead of serving"
+
+
+@app.command()
+def serve(
+    store: Annotated[
+        str, typer.Option(envvar="EQUIPOISE_STORE", help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME")
+    ] = DEFAULT_STORE,
+    cluster: Annotated[
+        Path | None, typer.Option(help=f"Machines, as YAML, JSON or CSV (default: {EXAMPLE})", rich_help_panel=KEPT)
+    ] = None,
+    clock: Annotated[
+        str | None, typer.Option(help="real, or virtual: told by POST /v1/clock (default: real)", rich_help_panel=KEPT)
+    ] = None,
+    slot: Annotated[str | None, typer.Option(help="Length of a slot (default: 10m)", rich_help_panel=KEPT)] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Slots ahead that a job is planned in (default: 168)", rich_help_panel=KEPT)
+    ] = None,
+    finish: Annotated[
+        str, typer.Option(help="assumed: a job is done when its plan is; reported: when it says so")
+    ] = "assumed",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than this machine's need tokens", rich_help_panel=REACHED)
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any free one", rich_help_panel=REACHED)] = 8321,
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option(help="A name it may be called by, beside localhost; may be repeated", rich_help_panel=REACHED),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM", rich_help_panel=REACHED)] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Private key, PEM", rich_help_panel=REACHED)] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Requests a second of one caller (default: 1000; 0: no limit)", rich_help_panel=REACHED),
+    ] = None,
+    verify_log: Annotated[
+        bool,
+        typer.Option("--verify-log", help="Replay the log, prove the store sound, and end", rich_help_panel=CHECKED),
+    ] = False,
+    copy_to: Annotated[
+        str | None, typer.Option(help="Copy the store to an empty one (URL), and end", rich_help_panel=CHECKED)
+    ] = None,
+    backup: Annotated[
+        Path | None,
+        typer.Option(help="Copy an SQLite store to a file, also while it is served, and end", rich_help_panel=CHECKED),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error")] = "info",
+    log_json: Annotated[
+        bool | None, typer.Option("--log-json/--log-text", help="Default: JSON unless on a terminal")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="With --verify-log: only JSON on standard output")] = False,
+) -> None:
+    """Decide about jobs as they come, and lose nothing: REST under /v1, a live page at /.
+
+    Every decision is on disk before it is answered. Exit 0: stopped as told; 1: a check failed or it could not go on;
+    2: bad input.
+    """
+    _needs_extra()
+    from equipoise.serve.logs import hide_password, start_logs
+
+    if log_level.lower() not in ("debug", "info", "warning", "error"):
+        raise InputError(f"--log-level is {log_level!r}; expected debug, info, warning or error")
+    hide_password(store)
+    if sum((verify_log, copy_to is not None, backup is not None)) > 1:
+        raise InputError("--verify-log, --copy-to and --backup are each done alone; keep one")
+    if verify_log:
+        raise typer.Exit(_verify(store, json))
+    if copy_to is not None:
+        raise typer.Exit(_copy(store, copy_to))
+    if backup is not None:
+        raise typer.Exit(_backup(store, backup))
+    start_logs(level=log_level, as_json=log_json)
+    if (tls_cert is None) != (tls_key is None):
+        raise InputError("--tls-cert and --tls-key go together; give both")
+    chosen = {"clock": clock, "slot": slot, "horizon": horizon, "finish": finish}
+    tls = (str(tls_cert), str(tls_key)) if tls_cert and tls_key else None
+    raise typer.Exit(_serve(store, cluster, chosen, host, port, host_name or [], tls, rate))
+
+
+def _needs_extra() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import sqlalchemy  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as missing:
+        raise InputError(f"serve needs {missing.name}; pip install 'equipoise[serve]'") from None
+
+
+def _serve(
+    url: str, machines: Path | None, chosen: dict[str, Any], host: str, port: int, names: list[str],
+    tls: tuple[str, str] | None, rate: float | None,
+) -> int:  # fmt: skip
+    import logging
+
+    from equipoise.place import read
+    from equipoise.serve.access import Limits, access_for
+    from equipoise.serve.logs import say
+    from equipoise.serve.run import listening, run, warm_up
+    from equipoise.serve.service import Service
+    from equipoise.serve.store import open_store
+
+    log = logging.getLogger("equipoise.serve")
+    cluster = read.cluster(machines) if machines is not None else None
+    listener = listening(host, port)
+    for file in tls or ():
+        if not Path(file).is_file():
+            raise InputError(f"{file}: no such file; expected a PEM file for TLS")
+    store = open_store(url, on_wait=lambda: say(log, logging.INFO, "waiting", why="another server holds the store"))
+    try:
+        limits = Limits() if rate is None else Limits(rate=rate, burst=2 * rate)
+        access = access_for(store.tokens, host=host, names=names, tls=tls is not None, limits=limits)
+        settings = _settings(store, chosen)
+        if store.last() == 0 and cluster is None:
+            cluster = _example()
+            say(log, logging.WARNING, "no --cluster: an example is served", machines=EXAMPLE)
+        service = Service(store, settings, cluster)
+        say(log, logging.INFO, "loading the planner", note="after an upgrade it is compiled once: about a minute")
+        warm_up(service)
+        return run(service, access, host=host, listener=listener, tls=tls)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _settings(store: Store, chosen: dict[str, Any]) -> Settings:
+    """What was said, then what the store was opened with, then the defaults."""
+    from equipoise.place import quantity
+    from equipoise.serve.settings import Settings
+
+    first = next(iter(store.events(0, 1)), None)
+    kept = {name: first.data[name] for name in ("slot_seconds", "horizon", "clock")} if first is not None else {}
+    said: dict[str, Any] = {name: chosen[name] for name in ("clock", "horizon", "finish") if chosen[name] is not None}
+    if chosen["slot"] is not None:
+        said["slot_seconds"] = quantity.seconds(chosen["slot"], "--slot")
+    return Settings(**(kept | said))
+
+
+def _example() -> Cluster:
+    from equipoise.place.cluster import Cluster, Machine
+
+    return Cluster((Machine({"gpu": 8, "cpu": 64, "memory": "512Gi"}, 8, "gpu"),))
+
+
+def _verify(url: str, as_json: bool) -> int:
+    import json
+
+    from rich.console import Console
+
+    from equipoise.cli.progress import metered
+    from equipoise.report.terminal import certificate_table
+    from equipoise.serve.store import peek_store
+    from equipoise.serve.verify_log import verify_log
+
+    with peek_store(url) as store:
+        if store.last() == 0:
+            raise InputError(f"{store.shown}: the log is empty; nothing to verify")
+        with metered("replaying the log", "event", store.last(), quiet=as_json) as meter:
+            certificate, seq = verify_log(store, meter.show)
+    if as_json:
+        print(json.dumps({"verb": "serve", "seq": seq, "certificate": certificate.as_dict()}))
+    else:
+        Console().print(certificate_table(certificate))
+    return 0 if certificate.passed else 1
+
+
+def _copy(source: str, target: str) -> int:
+    from equipoise.serve.logs import hide_password
+    from equipoise.serve.store import copy_store
+
+    hide_password(target)
+    counts = copy_store(source, target)
+    print(", ".join(f"{count:,} {name}" for name, count in counts.items()), file=sys.stderr)
+    return 0
+
+
+def _backup(url: str, path: Path) -> int:
+    from equipoise.serve.store import backup
+
+    backup(url, path)
+    return 0

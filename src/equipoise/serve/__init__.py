@@ -1,0 +1,1 @@
+"""serve: the planner as a service that loses nothing."""

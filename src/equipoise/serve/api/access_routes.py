@@ -1,0 +1,215 @@
+"""Login, tokens and tenants over REST."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Protocol
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from starlette.exceptions import HTTPException
+
+from equipoise.place.quantity import MILLI
+from equipoise.serve.access import COOKIE, JOBS, NAME, TOKEN, Access, Caller, digest, new_token, read_quota
+from equipoise.serve.api.guard import Admin, Asked, Reader
+from equipoise.serve.api.refusals import GUARDED, answers
+from equipoise.serve.store.rows import TenantRow, TokenRow
+
+MOST_RESOURCES = 64  # of a quota
+Name = Annotated[str, Path(pattern=NAME, description="1 to 64 of A-Z a-z 0-9 _ . -")]
+Role = Literal["read", "submit", "admin"]
+
+
+class Rows(Protocol):
+    """The store, as far as access goes."""
+
+    def tokens(self) -> list[TokenRow]: ...
+    def add_token(self, row: TokenRow) -> None: ...
+    def remove_token(self, name: str) -> bool: ...
+    def tenants(self) -> list[TenantRow]: ...
+    def put_tenant(self, row: TenantRow) -> None: ...
+    def remove_tenant(self, name: str) -> bool: ...
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class LoginIn(Strict):
+    token: str = Field(max_length=200)
+
+
+class Me(BaseModel):
+    """Who asks: `open` is true while the service has no tokens and everyone on this machine is admin."""
+
+    name: str
+    role: str
+    tenant: str
+    open: bool
+
+
+class Done(BaseModel):
+    """What was removed or ended."""
+
+    removed: str
+
+
+class TokenIn(Strict):
+    name: str = Field(pattern=NAME)
+    role: Role = "submit"
+    tenant: str = Field("", pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$", description="empty: sees all tenants")
+
+
+class TokenOut(BaseModel):
+    name: str
+    role: str
+    tenant: str
+    created: str = Field(description="ISO time, UTC")
+
+
+class NewToken(TokenOut):
+    token: str = Field(description="shown this once; only its digest is kept")
+
+
+class TokensOut(BaseModel):
+    tokens: list[TokenOut]
+
+
+class TenantIn(Strict):
+    quota: dict[Annotated[str, Field(pattern=NAME)], StrictInt | StrictFloat | StrictStr] = Field(
+        default_factory=dict,
+        max_length=MOST_RESOURCES,
+        description='units by resource ("gpu": 16, "memory": "1Ti"); "jobs": a count of unfinished jobs; {}: no limit',
+    )
+
+
+class TenantOut(BaseModel):
+    name: str
+    quota: dict[str, int | float] = Field(description="units by resource; jobs: a count of unfinished jobs")
+
+
+class TenantsOut(BaseModel):
+    tenants: list[TenantOut]
+
+
+def me(caller: Caller) -> Me:
+    return Me(name=caller.name, role=caller.role, tenant=caller.tenant, open=caller.open)
+
+
+def token_out(row: TokenRow) -> dict[str, Any]:
+    created = datetime.fromtimestamp(row.created, UTC).isoformat(timespec="seconds")
+    return {"name": row.name, "role": row.role, "tenant": row.tenant, "created": created}
+
+
+def taken(name: str) -> str:
+    return f"there is a token {name!r} already; revoke it first, or take another name"
+
+
+def tenant_out(row: TenantRow) -> TenantOut:
+    quota = {name: amount if name == JOBS else amount / MILLI for name, amount in row.quota.items()}
+    return TenantOut(name=row.name, quota=quota)
+
+
+def routes_access(access: Access, store: Rows, on_tenants: Callable[[], None] | None = None) -> APIRouter:
+    """The routes; `on_tenants` is called after a quota changed. Plain functions: they run off the event loop."""
+    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["access"])
+
+    def changed() -> None:
+        if on_tenants is not None:
+            on_tenants()
+
+    @router.post("/login")
+    def login(body: LoginIn, request: Request, response: Response) -> Me:
+        """Start a browser's session: the cookie it sets stands for the token, for 12 hours or until it is revoked."""
+        access.tokens.reload(now=True)
+        caller = access.tokens.find(body.token) if TOKEN.fullmatch(body.token) else None
+        if caller is None:
+            hint = "; the service has no tokens and needs no login" if access.is_open() else ""
+            raise HTTPException(401, "this token is wrong or revoked" + hint, {"WWW-Authenticate": "Bearer"})
+        response.set_cookie(
+            COOKIE,
+            access.sessions.start(digest(body.token)),
+            max_age=int(access.sessions.seconds),
+            httponly=True,
+            samesite="strict",
+            secure=access.tls or request.url.scheme == "https",
+            path="/",
+        )
+        return me(caller)
+
+    @router.post("/logout")
+    def logout(caller: Reader, request: Request, response: Response) -> Done:
+        """End this browser's session. With a token instead of a session there is nothing to end."""
+        access.sessions.end(Asked(request.scope).session() or "")
+        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+        return Done(removed=caller.name)
+
+    @router.get("/me")
+    def who(caller: Reader) -> Me:
+        """Who the token says you are."""
+        return me(caller)
+
+    @router.get("/tokens")
+    def list_tokens(caller: Admin) -> TokensOut:
+        """All tokens by name; the tokens themselves are not kept."""
+        return TokensOut(tokens=[TokenOut(**token_out(row)) for row in store.tokens()])
+
+    @router.post("/tokens", status_code=201, responses=answers(409))
+    def add_token(body: TokenIn, caller: Admin) -> NewToken:
+        """Create a token. It is in this answer and nowhere else."""
+        rows = store.tokens()
+        if any(row.name == body.name for row in rows):
+            raise HTTPException(409, taken(body.name))
+        if body.role != "admin" and not any(row.role == "admin" for row in rows):
+            raise HTTPException(
+                409, f"the first token is {body.role!r}: it must be admin, or nobody could add the next"
+            )
+        token = new_token()
+        row = TokenRow(body.name, digest(token), body.role, body.tenant, time.time())
+        try:
+            store.add_token(row)
+        except Exception as error:
+            if any(other.name == body.name for other in store.tokens()):  # another server or command line was faster
+                raise HTTPException(409, taken(body.name)) from error
+            raise
+        access.tokens.reload(now=True)
+        return NewToken(**token_out(row), token=token)
+
+    @router.delete("/tokens/{name}", responses=answers(404, 409))
+    def revoke_token(name: Name, caller: Admin) -> Done:
+        """Revoke a token, and every session that logged in with it."""
+        rows = {row.name: row for row in store.tokens()}
+        if name not in rows:
+            raise HTTPException(404, f"no token {name!r}")
+        if [row.name for row in rows.values() if row.role == "admin"] == [name]:
+            raise HTTPException(
+                409, f"{name!r} is the last admin token; add another first, or use: equipoise token revoke"
+            )
+        store.remove_token(name)
+        access.tokens.reload(now=True)
+        return Done(removed=name)
+
+    @router.get("/tenants")
+    def list_tenants(caller: Admin) -> TenantsOut:
+        """All tenants that have a quota."""
+        return TenantsOut(tenants=[tenant_out(row) for row in store.tenants()])
+
+    @router.put("/tenants/{name}")
+    def put_tenant(name: Name, body: TenantIn, caller: Admin) -> TenantOut:
+        """Set what a tenant may use at once; jobs over it are refused, running ones stay."""
+        row = TenantRow(name, read_quota(dict(body.quota)))
+        store.put_tenant(row)
+        changed()
+        return tenant_out(row)
+
+    @router.delete("/tenants/{name}", responses=answers(404))
+    def remove_tenant(name: Name, caller: Admin) -> Done:
+        """Remove a tenant's quota: it has no limit from then on."""
+        if not store.remove_tenant(name):
+            raise HTTPException(404, f"no tenant {name!r}")
+        changed()
+        return Done(removed=name)
+
+    return router

@@ -1,0 +1,158 @@
+"""The REST interface put together, and the pages beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from anyio import to_thread
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp
+
+from equipoise import __version__
+from equipoise.serve.access import Access
+from equipoise.serve.api.access_routes import routes_access
+from equipoise.serve.api.cluster import routes_cluster
+from equipoise.serve.api.guard import Guard, Reader
+from equipoise.serve.api.jobs import routes_jobs
+from equipoise.serve.api.models import CertificateOut, HealthOut
+from equipoise.serve.api.refusals import GUARDED, refuse, speak_plainly
+from equipoise.serve.api.stream import Hub, routes_stream
+from equipoise.serve.certify import certify
+from equipoise.serve.plan.decide import Conflict, NotFound
+from equipoise.serve.service import Service, Unavailable
+
+PAGE = files("equipoise.serve") / "page"
+VENDOR = files("equipoise.report") / "vendor"
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+PATIENCE = 20  # times as long as a certificate took to make, until the next is made
+
+
+def app_of(service: Service, access: Access) -> ASGIApp:
+    """Everything behind the guard."""
+    hub = Hub()
+    service.listen(hub.told)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        hub.loop = asyncio.get_running_loop()
+        ticking = asyncio.create_task(_clock(service)) if service.settings.clock == "real" else None
+        yield
+        if ticking is not None:
+            ticking.cancel()
+
+    app = FastAPI(
+        title="Equipoise", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        description="Admission, sizing and placement of training jobs; every decision is stored before it is answered.",
+    )  # fmt: skip
+    app.state.hub = hub
+    speak_plainly(app)
+    _say_why(app)
+    for router in (
+        routes_jobs(service), routes_cluster(service), routes_stream(service, hub),
+        routes_access(access, service.store, service.read_quotas), _routes_proof(service), _pages(),
+    ):  # fmt: skip
+        app.include_router(router)
+    return Guard(app, access)
+
+
+def _say_why(app: FastAPI) -> None:
+    for error, status in ((NotFound, 404), (Conflict, 409), (Unavailable, 503)):
+
+        async def handle(request: Request, problem: Exception, status: int = status) -> JSONResponse:
+            return refuse(
+                status, str(problem.args[0]) if problem.args else "", {"Retry-After": "1"} if status == 503 else None
+            )
+
+        app.add_exception_handler(error, handle)
+
+
+async def _clock(service: Service) -> None:
+    """Tell the planner when a slot begins."""
+    while True:
+        view = service.view
+        begins = view.start + (view.now + 1) * view.slot_seconds
+        await asyncio.sleep(max(0.0, begins - time.time()))
+        now = service.slot_at(time.time())
+        if now > service.view.now:
+
+            def tick(scheduler: Any, now: int = now) -> dict[str, Any]:
+                if now > scheduler.state.now:
+                    scheduler.tick(now)
+                return {}
+
+            try:
+                await asyncio.wrap_future(service.ask(tick))
+            except Unavailable:
+                await asyncio.sleep(1.0)
+
+
+def _routes_proof(service: Service) -> APIRouter:
+    router = APIRouter(responses=GUARDED, tags=["proof"])
+    made: dict[str, Any] = {"until": 0.0, "seq": -1, "answer": {}}
+    making = asyncio.Lock()
+
+    @router.get("/v1/certificate", response_model=CertificateOut)
+    async def certificate(caller: Reader) -> JSONResponse:
+        """Every claim recomputed from the log alone. On a long log it may be some seconds old; `seq` says of which event."""
+
+        def make() -> None:
+            began = time.monotonic()
+            found, seq = certify(service.store.events(0))
+            done = time.monotonic()
+            made.update(until=done + PATIENCE * (done - began), seq=seq, answer=found.as_dict() | {"seq": seq})
+
+        async with making:
+            if service.view.seq != made["seq"] and time.monotonic() >= made["until"]:
+                await to_thread.run_sync(make)
+        return JSONResponse(made["answer"])
+
+    @router.get("/metrics", response_class=PlainTextResponse)
+    async def metrics(caller: Reader) -> Response:
+        """For Prometheus."""
+
+        def read() -> bytes:
+            view, numbers = service.view, service.metrics
+            for state, count in service.store.counts().items():
+                numbers.jobs.labels(state).set(count)
+            for resource, share in view.utilisation(view.used(view.now, view.now)).items():
+                numbers.utilisation.labels(resource).set(share[0])
+            for status in ("up", "draining", "down"):
+                numbers.machines.labels(status).set(view.status.count(status))
+            numbers.waiting.set(service.waiting)
+            return numbers.text()
+
+        text = await to_thread.run_sync(read)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @router.get("/health", response_model=HealthOut)
+    async def health() -> JSONResponse:
+        """Whether decisions can be made and stored."""
+        if service.failed is not None:
+            return refuse(503, f"the service cannot go on: {type(service.failed).__name__}")
+        return JSONResponse({"status": "ok", "seq": service.view.seq})
+
+    return router
+
+
+def _pages() -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def page() -> Response:
+        return FileResponse(str(PAGE / "index.html"), media_type="text/html")
+
+    @router.get("/static/{name}")
+    async def static(name: str) -> Response:
+        kind = KINDS.get("." + name.rpartition(".")[2], "")
+        folder = VENDOR if name == "echarts.min.js" else PAGE
+        if not kind or "/" in name or "\\" in name or name.startswith(".") or not (folder / name).is_file():
+            return refuse(404, "no such file")
+        return FileResponse(str(folder / name), media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return router

@@ -1,0 +1,212 @@
+"""Routes about the cluster: machines, prices, schedule, status, clock. All reads are of the last published view."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from equipoise import __version__
+from equipoise.errors import InputError, unknown_name
+from equipoise.place.quantity import MILLI
+from equipoise.serve.api.guard import Admin, Reader
+from equipoise.serve.api.jobs import own_tenant
+from equipoise.serve.api.models import (
+    ClockIn,
+    ClockOut,
+    ClusterOut,
+    MachineChanged,
+    MachineIn,
+    MachinesOut,
+    PricesIn,
+    PricesOut,
+    ScheduleOut,
+    StatusOut,
+)  # fmt: skip
+from equipoise.serve.api.refusals import GUARDED, answers
+from equipoise.serve.plan.decide import Scheduler
+from equipoise.serve.plan.floor import DOWN, DRAINING, UP, Ints
+from equipoise.serve.plan.tell import iso
+from equipoise.serve.service import Service
+from equipoise.serve.view import View, bars
+
+Name = Annotated[str, Path(max_length=80)]
+STATUS = {"drain": DRAINING, "down": DOWN, "up": UP}
+
+
+def routes_cluster(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["cluster"])
+
+    async def asked(command: Any, **how: Any) -> dict[str, Any]:
+        return (await asyncio.wrap_future(service.ask(command, **how)))[1]
+
+    @router.get("/cluster", response_model=ClusterOut)
+    async def cluster(caller: Reader) -> JSONResponse:
+        """Machines, their status and what is held on them in this slot."""
+        view = service.view
+        used = await to_thread.run_sync(view.used, view.now, view.now)
+        return JSONResponse(
+            {
+                "now": view.now, "slot_seconds": view.slot_seconds, "horizon": view.horizon, "clock": view.clock,
+                "start": iso(view.start) if view.clock == "real" else "", "resources": list(view.cluster.resources),
+                "machines": machines_out(view, used[0]), "seq": view.seq,
+            }
+        )  # fmt: skip
+
+    @router.post("/machines", status_code=201, response_model=MachinesOut)
+    async def add(body: MachineIn, caller: Admin) -> JSONResponse:
+        """New machines; those who wait are asked again."""
+        names = (await asked(lambda scheduler: {"names": scheduler.add_machines(body.model_dump())}))["names"]
+        view = service.view
+        told = machines_out(view, view.used(view.now, view.now)[0])
+        return JSONResponse({"machines": [one for one in told if one["name"] in set(names)]}, 201)
+
+    def change(verb: str, status: str, meaning: str) -> None:
+        async def changed(name: Name, caller: Admin) -> JSONResponse:
+            def command(scheduler: Scheduler) -> dict[str, Any]:
+                replanned, displaced = scheduler.set_machine(name, status)
+                return {"replanned": replanned, "displaced": [{"job": j, "reason": r} for j, r in displaced]}
+
+            answer = await asked(command)
+            view = service.view
+            told = machines_out(view, view.used(view.now, view.now)[0])
+            return JSONResponse({"machine": next(one for one in told if one["name"] == name), **answer})
+
+        changed.__doc__, changed.__name__ = meaning, verb
+        router.post(f"/machines/{{name}}/{verb}", response_model=MachineChanged, responses=answers(404))(changed)
+
+    change("drain", DRAINING, "No new work; what is promised there stays.")
+    change("down", DOWN, "It failed: its jobs are planned again from what they reported, by density.")
+    change("up", UP, "It is back.")
+
+    @router.get("/prices", response_model=PricesOut)
+    async def prices(caller: Reader, resource: Annotated[str | None, Query(max_length=60)] = None) -> JSONResponse:
+        """Utility per unit and slot, for the slots ahead: means, and by machine for one resource."""
+        return JSONResponse(await to_thread.run_sync(prices_out, service.view, resource))
+
+    @router.put("/prices", response_model=PricesOut)
+    async def set_prices(body: PricesIn, caller: Admin) -> JSONResponse:
+        """Set what an empty machine costs, and how much more a full one."""
+
+        def command(scheduler: Scheduler) -> dict[str, Any]:
+            scheduler.set_prices(body.base, body.ratio)
+            return {}
+
+        await asked(command)
+        return JSONResponse(await to_thread.run_sync(prices_out, service.view, None))
+
+    @router.get("/schedule", response_model=ScheduleOut)
+    async def schedule(
+        caller: Reader,
+        first: Annotated[int | None, Query(ge=0, le=10**9)] = None,
+        last: Annotated[int | None, Query(ge=0, le=10**9)] = None,
+    ) -> JSONResponse:
+        """What is planned, as bars; of other tenants only how full machines are."""
+        tenant = own_tenant(caller)
+        return JSONResponse(await to_thread.run_sync(schedule_out, service.view, first, last, tenant))
+
+    @router.get("/status", response_model=StatusOut)
+    async def status(caller: Reader) -> JSONResponse:
+        """Numbers of the moment."""
+
+        def read() -> dict[str, Any]:
+            view = service.view
+            share = view.utilisation(view.used(view.now, view.now))
+            return {
+                "now": view.now, "seq": view.seq, "clock": view.clock, "version": __version__,
+                "jobs": service.store.counts(own_tenant(caller)), "waiting": service.waiting,
+                "utilisation": {r: shares[0] for r, shares in share.items()},
+                "uptime": round(time.time() - service.began, 3), "store": service.store.kind,
+            }  # fmt: skip
+
+        return JSONResponse(await to_thread.run_sync(read))
+
+    @router.post("/clock", response_model=ClockOut, responses=answers(409))
+    async def clock(body: ClockIn, caller: Admin) -> JSONResponse:
+        """Move a virtual clock on, slot by slot."""
+        if service.view.clock != "virtual":
+            raise HTTPException(409, "the clock is real; only a service with --clock virtual is told the time")
+        if (body.advance is None) == (body.slot is None):
+            raise InputError("expected one of advance (slots) and slot (a number)")
+
+        def command(scheduler: Scheduler) -> dict[str, Any]:
+            now = scheduler.state.now
+            to = now + body.advance if body.advance is not None else body.slot
+            assert to is not None
+            if to != now:
+                scheduler.tick(to)
+            return {"now": scheduler.state.now}
+
+        return JSONResponse(await asked(command))
+
+    return router
+
+
+def machines_out(view: View, used: Ints) -> list[dict[str, Any]]:
+    resources = view.cluster.resources
+    rows = zip(view.names, view.status, (view.capacity / MILLI).tolist(), (used / MILLI).tolist(), strict=True)
+    return [
+        {
+            "name": name, "status": status, "capacity": dict(zip(resources, capacity, strict=True)),
+            "used": dict(zip(resources, held, strict=True)),
+        }
+        for name, status, capacity, held in rows
+    ]  # fmt: skip
+
+
+def prices_out(view: View, resource: str | None) -> dict[str, Any]:
+    resources = view.cluster.resources
+    if resource is not None and resource not in resources:
+        raise unknown_name("resource", resource, resources)
+    last = view.now + view.horizon - 1
+    price = view.prices(view.used(view.now, last))
+    has = view.capacity > 0
+    weight = has.sum(axis=0)
+    mean = (price * has).sum(axis=1) / weight.clip(min=1)
+    out = {
+        "now": view.now, "slots": list(range(view.now, last + 1)), "resources": list(resources),
+        "mean": {r: mean[:, k].tolist() for k, r in enumerate(resources)}, "machines": list(view.names),
+        "by_machine": None,
+    }  # fmt: skip
+    if resource is not None:
+        out["by_machine"] = price[:, :, resources.index(resource)].T.tolist()
+    return out
+
+
+def schedule_out(view: View, first: int | None, last: int | None, tenant: str | None) -> dict[str, Any]:
+    first = view.now if first is None else max(first, view.now)
+    last = min(view.now + view.horizon, 10**9 if last is None else last)
+    lives = list(view.live.values())
+    seen = [live for live in lives if tenant is None or live.tenant == tenant]
+    told = []
+    for live in seen:
+        about = {"job": live.told["id"], "name": live.told["name"], "state": live.told["state"]}
+        told += [about | bar for bar in bars(live, first, last)]
+    used = view.used(first, last, lives)
+    others = [] if tenant is None else occupied(view, used - view.used(first, last, seen), first)
+    return {
+        "now": view.now, "first": first, "last": max(first, last), "machines": list(view.names), "bars": told,
+        "others": others, "utilisation": view.utilisation(used),
+    }  # fmt: skip
+
+
+def occupied(view: View, used: Ints, first: int) -> list[dict[str, Any]]:
+    """How full machines are with what others hold, as stretches of equal share: no names, no counts of jobs."""
+    share = (used / view.capacity.clip(min=1)).max(axis=2).round(3)
+    out: list[dict[str, Any]] = []
+    for h in range(share.shape[1]):
+        for t in range(share.shape[0]):
+            value = float(share[t, h])
+            if value == 0.0:
+                continue
+            before = out[-1] if out else None
+            if before and (before["machine"], before["last"], before["share"]) == (h, first + t - 1, value):
+                before["last"] = first + t
+            else:
+                out.append({"machine": h, "first": first + t, "last": first + t, "share": value})
+    return out

@@ -1,0 +1,195 @@
+"""Routes about jobs: submit, list, get, explain, history, cancel, progress, finish, forecast."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Path, Query
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from equipoise.errors import InputError
+from equipoise.place.desk import PENDING
+from equipoise.serve import event as kinds
+from equipoise.serve.access import Caller
+from equipoise.serve.api.guard import Reader, Submitter
+from equipoise.serve.api.models import (
+    EventsOut,
+    ExplainOut,
+    ForecastOut,
+    JobIn,
+    JobsOut,
+    JobWithCells,
+    ProgressIn,
+)  # fmt: skip
+from equipoise.serve.api.refusals import GUARDED, answers
+from equipoise.serve.plan import explain as explaining
+from equipoise.serve.plan.decide import NotFound, Scheduler
+from equipoise.serve.plan.state import STATES, Held
+from equipoise.serve.plan.tell import cells_out, event_out, job_out
+from equipoise.serve.service import Service, body_digest, restored
+
+MOST_IN_A_PAGE, MOST_EVENTS = 1_000, 10_000
+Id = Annotated[str, Path(pattern=r"^j[0-9]{1,15}$", description="as submit answered")]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, description="ask again with it: one job")]
+EXPLAINING = threading.Semaphore(1)  # one replay at a time: it takes CPU from nobody's decision
+
+
+def with_cells(held: Held, scheduler: Scheduler) -> dict[str, Any]:
+    state = scheduler.state
+    return job_out(held, state) | {"cells": cells_out(held, state.floor.names)}
+
+
+def routes_jobs(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["jobs"])
+    store = service.store
+
+    async def asked(command: Any, **how: Any) -> JSONResponse:
+        status, body = await asyncio.wrap_future(service.ask(command, **how))
+        return JSONResponse(body, status)
+
+    async def mine(id: str, caller: Caller) -> dict[str, Any]:
+        """A job the caller may know of, live or over; else it is not there."""
+        live = service.view.live.get(id)
+        told = live.told if live is not None else None
+        if told is None:
+            row = await to_thread.run_sync(store.job, id)
+            told = row.data if row is not None else None
+        if told is None or not caller.sees(told["tenant"]):
+            raise NotFound(f"no job {id!r}")
+        return told
+
+    async def change(id: str, caller: Caller, command: Any) -> JSONResponse:
+        told = await mine(id, caller)
+        if id not in service.view.live and told["state"] not in (PENDING,):
+            raise HTTPException(409, f"job {id} is {told['state']}; nothing more happens to it")
+        return await asked(lambda scheduler: with_cells(command(scheduler), scheduler))
+
+    @router.post(
+        "/jobs", status_code=201, response_model=JobWithCells, responses={200: {"model": JobWithCells}, **answers(409)}
+    )
+    async def submit(
+        body: JobIn,
+        caller: Submitter,
+        key: Key = None,
+        dry_run: bool = False,
+        tenant: str | None = Query(None, max_length=64),
+    ) -> JSONResponse:
+        """Submit a job: the answer is the decision, stored with what it reserves. `dry_run`: only what it would be."""
+        given, owner = body.model_dump(exclude_unset=True), _owner(caller, tenant)
+        if dry_run:
+            return await asked(lambda scheduler: with_cells(scheduler.imagine(given, owner)[0], scheduler))
+        unique = (owner, key, body_digest(given)) if key else None
+        return await asked(
+            lambda scheduler: with_cells(scheduler.submit(given, owner), scheduler), key=unique, status=201
+        )
+
+    @router.get("/jobs", response_model=JobsOut)
+    async def jobs(
+        caller: Reader,
+        state: Annotated[
+            list[str] | None, Query(description="admitted, lent, pending, refused, finished or cancelled")
+        ] = None,
+        tenant: Annotated[str | None, Query(max_length=64)] = None,
+        name: Annotated[str, Query(max_length=200, description="part of the name")] = "",
+        after: Annotated[str | None, Query(pattern=r"^[0-9]{1,15}$", description="`next` of the page before")] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST_IN_A_PAGE)] = 100,
+        order: Annotated[str, Query(pattern="^(newest|oldest)$")] = "newest",
+    ) -> JSONResponse:
+        """Jobs, newest first, page by page."""
+        for one in state or ():
+            if one not in STATES:
+                raise InputError(f"state is {one[:40]!r}; expected {', '.join(STATES)}")
+        whose = tenant if tenant is not None else own_tenant(caller)
+        if tenant is not None and not caller.sees(tenant):
+            return JSONResponse({"jobs": [], "next": None})
+
+        def read() -> dict[str, Any]:
+            rows = store.jobs(
+                tenant=whose, states=state or (), name=name, after=int(after) if after else None,
+                newest_first=order == "newest", limit=limit,
+            )  # fmt: skip
+            live = service.view.live
+            told = [live[row.id].told if row.id in live else row.data for row in rows]
+            return {"jobs": told, "next": str(rows[-1].n) if len(rows) == limit else None}
+
+        return JSONResponse(await to_thread.run_sync(read))
+
+    @router.get("/jobs/{id}", response_model=JobWithCells, responses=answers(404))
+    async def job(id: Id, caller: Reader) -> JSONResponse:
+        """One job, with the cells it still has."""
+        told, view = await mine(id, caller), service.view
+        live = view.live.get(id)
+        cells = [[t, view.names[h], w, s] for t, h, w, s in live.cells.tolist()] if live is not None else []
+        return JSONResponse(told | {"cells": cells})
+
+    @router.get("/jobs/{id}/history", response_model=EventsOut, responses=answers(404))
+    async def history(id: Id, caller: Reader) -> JSONResponse:
+        """All that happened to a job."""
+        await mine(id, caller)
+        events = await to_thread.run_sync(lambda: list(store.events(job=id, limit=MOST_EVENTS)))
+        return JSONResponse({"events": [event_out(event) for event in events], "next": None})
+
+    @router.get("/jobs/{id}/explain", response_model=ExplainOut, responses=answers(404))
+    async def explain(id: Id, caller: Reader) -> JSONResponse:
+        """Why it was treated so: the log is replayed to the moment the job came, and the planner asked there."""
+        told = await mine(id, caller)
+
+        def replayed() -> dict[str, Any]:
+            with EXPLAINING:
+                first = next(iter(store.events(job=id, limit=1)))
+                state = restored(store, first.seq)
+                scheduler = Scheduler(state, lambda: 0.0, service.quota, finish=service.settings.finish)
+                found = explaining.explanation(scheduler, state.jobs[id])
+                decided = [event_out(event) for event in store.events(job=id, limit=50) if event.kind == kinds.DECIDED]
+            reason = str(decided[0]["data"]["reason"]) if decided else ""
+            state_then = str(decided[0]["data"]["state"]) if decided else told["state"]
+            text = explaining.text(found, state_then, reason)
+            return {"job": id, "state": told["state"], "reason": told["reason"], "told": decided, "text": text, **found}
+
+        return JSONResponse(await to_thread.run_sync(replayed))
+
+    @router.delete("/jobs/{id}", response_model=JobWithCells, responses=answers(404, 409))
+    async def cancel(id: Id, caller: Submitter) -> JSONResponse:
+        """Cancel: what it held is free, and those who wait are asked again."""
+        return await change(id, caller, lambda scheduler: scheduler.cancel(id))
+
+    @router.post("/jobs/{id}/progress", response_model=JobWithCells, responses=answers(404, 409))
+    async def progress(id: Id, body: ProgressIn, caller: Submitter) -> JSONResponse:
+        """How far it is. A promised job that is late is planned again at its measured pace."""
+        if (body.done is None) == (body.fraction is None):
+            raise InputError("expected one of done (samples) and fraction (0 to 1)")
+
+        def report(scheduler: Scheduler) -> Held:
+            work = scheduler.job(id).job.work
+            return scheduler.progress(id, body.fraction * work if body.done is None else body.done, service.elapsed())  # type: ignore[operator]
+
+        return await change(id, caller, report)
+
+    @router.post("/jobs/{id}/finish", response_model=JobWithCells, responses=answers(404, 409))
+    async def finish(id: Id, caller: Submitter) -> JSONResponse:
+        """It is done, early or late: what it still held is free."""
+        return await change(id, caller, lambda scheduler: scheduler.finished(id))
+
+    @router.post("/forecast", response_model=ForecastOut)
+    async def forecast(body: JobIn, caller: Reader) -> JSONResponse:
+        """When could this start, and end? Nothing is stored."""
+        given = body.model_dump(exclude_unset=True)
+        return await asked(lambda scheduler: explaining.forecast(scheduler, given, caller.tenant))
+
+    return router
+
+
+def own_tenant(caller: Caller) -> str | None:
+    """The only tenant whose things the caller sees; None: all of them."""
+    return None if caller.role == "admin" or not caller.tenant else caller.tenant
+
+
+def _owner(caller: Caller, tenant: str | None) -> str:
+    """Whose job it is: the caller's tenant; who has none may say."""
+    if tenant is not None and not caller.sees(tenant):
+        raise HTTPException(403, f"your token {caller.name!r} submits for the tenant {caller.tenant!r} only")
+    return caller.tenant if tenant is None else tenant

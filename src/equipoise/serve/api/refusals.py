@@ -1,0 +1,98 @@
+"""How the REST interface says no: always {"error": "one line"}, and documented on every route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from equipoise.errors import InputError
+from equipoise.serve.logs import redact
+
+LONGEST = 500  # characters of an error
+
+
+class ErrorOut(BaseModel):
+    """What went wrong, in one line."""
+
+    error: str
+
+
+MEANINGS = {
+    400: "The request is not well formed.",
+    401: "The token is missing, wrong or revoked.",
+    403: "The token's role does not suffice, or a browser sent this from another site.",
+    404: "There is no such thing.",
+    405: "The path has no such method.",
+    409: "It contradicts what is there.",
+    413: "The request is too large.",
+    415: "Not JSON.",
+    421: "The service does not answer to the name in the Host header.",
+    422: "A value is not what was expected; the error names it.",
+    429: "Too many requests; Retry-After says when to come back.",
+    500: "A mistake of the service, logged under the answer's X-Request-ID.",
+    503: "The store does not answer.",
+}
+
+
+def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """`responses=` of a route for these refusals."""
+    return {status: {"model": ErrorOut, "description": MEANINGS[status]} for status in statuses}
+
+
+GUARDED = answers(
+    400, 401, 403, 413, 421, 422, 429, 500, 503
+)  # what any route may answer before or beside its own work
+
+
+def one_line(text: str) -> str:
+    """Without line breaks, and cut where nobody reads on."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
+
+
+def refuse(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": one_line(text)}, status, headers=headers)
+
+
+def explain_mistake(error: RequestValidationError) -> str:
+    """The first mistake, by the name of its field. What was sent is not repeated: it may be a token."""
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return f"the body is not JSON: {first.get('ctx', {}).get('error', 'cannot be read')}"
+    where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    more = len(error.errors()) - 1
+    return redact(f"{where}: {first['msg']}") + (f" (and {more} more)" if more else "")
+
+
+def mistake_of_ours(request_id: str) -> str:
+    """Nothing of the inside, only where to find it."""
+    return f"a mistake of the service; its log tells more under {request_id}"
+
+
+def speak_plainly(app: FastAPI) -> None:
+    """Make every error of the framework and every InputError one line in our shape."""
+
+    async def http(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return refuse(error.status_code, str(error.detail), error.headers)
+
+    async def mistake(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return refuse(422, explain_mistake(error))
+
+    async def bad_input(request: Request, error: Exception) -> JSONResponse:
+        return refuse(422, str(error))
+
+    async def our_mistake(request: Request, error: Exception) -> JSONResponse:
+        return refuse(500, mistake_of_ours(getattr(request.state, "request_id", "")))
+
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, mistake)
+    app.add_exception_handler(InputError, bad_input)
+    app.add_exception_handler(Exception, our_mistake)

@@ -1,0 +1,112 @@
+"""Events as they are stored: a stream for browsers and clients, and the log page by page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from equipoise.serve.access import Caller
+from equipoise.serve.api.guard import Reader
+from equipoise.serve.api.jobs import own_tenant
+from equipoise.serve.api.models import EventsOut
+from equipoise.serve.api.refusals import GUARDED
+from equipoise.serve.event import Event
+from equipoise.serve.plan.tell import event_out
+from equipoise.serve.service import Service
+
+RECENT = 5_000  # events kept in memory for streams; who is further behind reads the store
+PAGE = 500
+
+
+class Hub:
+    """The newest events, and who waits for the next. Filled from the planner thread, read on the event loop."""
+
+    def __init__(self) -> None:
+        self.recent: deque[Event] = deque(maxlen=RECENT)
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.stopping = False
+        self._news: asyncio.Event | None = None
+
+    def told(self, events: list[Event]) -> None:
+        """From the planner thread: events are stored."""
+        if self.loop is not None and events:
+            self.loop.call_soon_threadsafe(self._take, events)
+
+    def _take(self, events: list[Event]) -> None:
+        self.recent.extend(events)
+        self.wake()
+
+    def wake(self) -> None:
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+    async def wait(self) -> None:
+        """Until something new is stored."""
+        if self._news is None:
+            self._news = asyncio.Event()
+        await self._news.wait()
+
+    def after(self, seq: int) -> list[Event] | None:
+        """Recent events after `seq`; None when they are no longer in memory."""
+        if not self.recent or self.recent[0].seq > seq + 1:
+            return None
+        behind = seq - self.recent[0].seq + 1
+        return [self.recent[k] for k in range(behind, min(len(self.recent), behind + PAGE))]
+
+
+def visible(event: Event, caller: Caller) -> bool:
+    """Machines, prices and the clock are everyone's; jobs are their tenant's."""
+    tenant = own_tenant(caller)
+    return tenant is None or not event.job or event.tenant == tenant
+
+
+def routes_stream(service: Service, hub: Hub) -> APIRouter:
+    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["events"])
+    store = service.store
+
+    @router.get("/log", response_model=EventsOut)
+    async def log(
+        caller: Reader,
+        after: Annotated[int, Query(ge=0, le=10**15)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> JSONResponse:
+        """The log, oldest first. `next` is where the next page begins, null at the end."""
+        events = await to_thread.run_sync(lambda: list(store.events(after, limit=limit)))
+        shown = [event_out(event) for event in events if visible(event, caller)]
+        return JSONResponse({"events": shown, "next": events[-1].seq if len(events) == limit else None})
+
+    @router.get("/events", response_class=EventSourceResponse)
+    async def events(
+        request: Request,
+        caller: Reader,
+        after: Annotated[
+            int | None, Query(ge=0, le=10**15, description="begin after this seq; else with what is new")
+        ] = None,
+        last_event_id: Annotated[str | None, Header(pattern=r"^[0-9]{1,15}$")] = None,
+    ) -> AsyncIterator[ServerSentEvent]:
+        """A stream of events (server-sent), from `after` or Last-Event-ID on; it begins with `hello`."""
+        view = service.view
+        seq = int(last_event_id) if last_event_id else view.seq if after is None else after
+        yield ServerSentEvent(event="hello", data={"seq": view.seq, "now": view.now}, retry=1000)
+        while not hub.stopping:
+            batch = hub.after(seq)
+            if batch is None and seq < service.view.seq:
+                since = seq
+                batch = await to_thread.run_sync(lambda since=since: list(store.events(since, limit=PAGE)))  # type: ignore[misc]
+            if not batch:
+                await hub.wait()
+                continue
+            for event in batch:
+                seq = event.seq
+                if visible(event, caller):
+                    yield ServerSentEvent(id=str(event.seq), event=event.kind, data=event_out(event))
+
+    return router

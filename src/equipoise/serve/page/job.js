@@ -1,0 +1,116 @@
+/** The drawer of one job: what it is, why it is so, where it runs, and what happened to it. */
+
+import { api } from "./api.js";
+import { board, may, on } from "./board.js";
+import { confirmed, facts, note, openDrawer, trying } from "./dialogs.js";
+import { at, atMostEvery, chip, el, fill, meter } from "./dom.js";
+import { amounts, count, many, OVER, percent, priceScale, reasonWords, second, short, slotWords, STATE_WORDS } from "./format.js";
+import { layout, marked, redraw, reveal } from "./gantt.js";
+
+const drawer = at("job");
+let shown = "";
+
+function head(job) {
+  return el("div", { class: "drawer-head" },
+    el("div", {}, el("h2", { id: "job-title" }, job.name || job.id), el("p", { class: "soft" }, job.id, job.tenant ? ` · ${job.tenant}` : "")),
+    el("button", { type: "button", class: "icon close", "aria-label": "Close" }, "✕"));
+}
+
+/** What the planner answered about a job; the form shows the same of one on trial. */
+export function answerOf(job) {
+  const share = job.work > 0 ? Math.min(1, (job.done ?? 0) / job.work) : 0;
+  return [
+    el("p", { class: "verdict" }, chip(job.state), el("span", {}, job.reason ? reasonWords(job.reason) : STATE_WORDS[job.state] ?? "")),
+    job.why ? el("p", {}, job.why) : null,
+    share > 0 ? el("p", { class: "progress" }, meter(share, job.state), `${percent(share)} done`) : null,
+    facts([
+      ["starts", job.start === null ? null : slotWords(board.cluster, job.start)],
+      ["ends", job.end === null ? null : slotWords(board.cluster, job.end)],
+      ["finished", job.finish === null || job.finish === undefined ? null : slotWords(board.cluster, job.finish)],
+      ["worth", short(job.worth)], ["costs", short(job.cost)],
+      ["workers", job.workers ? `${count(job.workers)} at most` : null], ["each", amounts(job.worker)],
+      ["machines", machinesOf(job)], ["submitted", job.id ? slotWords(board.cluster, job.submitted) : null],
+    ]),
+  ];
+}
+
+function machinesOf({ machines = [] }) {
+  if (machines.length <= 8) return machines.join(", ");
+  return `${machines.slice(0, 7).join(", ")} and ${count(machines.length - 7)} more`;
+}
+
+/** Prices of the slots it wanted, and how full they were. */
+function pricesOf(explained) {
+  if (!explained.prices?.length) return null;
+  const rows = explained.prices.map(({ resource, price, cost, full }) => {
+    const { by, per } = priceScale(resource);
+    return el("tr", {}, el("th", { scope: "row" }, resource), el("td", {}, `${short(price * by, 3)} / ${per}`), el("td", {}, short(cost, 3)), el("td", {}, percent(full)));
+  });
+  return el("table", { class: "small-table" },
+    el("thead", {}, el("tr", {}, ["resource", "price", "cost", "full"].map((word) => el("th", { scope: "col" }, word)))), el("tbody", {}, rows));
+}
+
+const part = (title, ...content) => el("section", { class: "part" }, el("h3", {}, title), ...content);
+
+function historyOf(events) {
+  return el("ol", { class: "history" }, events.map((e) => el("li", { class: `event ${e.kind}` },
+    el("i", { "aria-hidden": "true" }), el("div", {}, e.text || e.kind, el("small", {}, `slot ${count(e.slot)} · ${second(e.at)}`)))));
+}
+
+function actsOf(job) {
+  const bars = layout().byJob.get(job.id);
+  return el("div", { class: "buttons" },
+    bars?.length ? el("button", { type: "button", on: { click: () => reveal(bars[0]) } }, "Show in the schedule") : null,
+    may("submit") && !OVER.has(job.state)
+      ? el("button", { type: "button", class: "danger", id: "cancel-job", on: { click: () => cancel(job) } }, "Cancel job") : null);
+}
+
+async function cancel(job) {
+  if (!(await confirmed(`Cancel ${job.name || job.id}?`, "Its room is given to others; work that is not saved is lost.", "Cancel the job"))) return;
+  if (await trying(() => api.cancel(job.id))) {
+    note(`${job.name || job.id} was cancelled.`);
+    load(job.id);
+  }
+}
+
+/** Asks for all of a job at once; a part that is not to be had is left out. */
+async function load(id) {
+  const [job, explained, history] = await Promise.all([
+    trying(() => api.job(id)), api.explain(id).catch(() => null), api.history(id).catch(() => null),
+  ]);
+  if (shown !== id) return;
+  if (!job) {
+    drawer.close();
+    return;
+  }
+  const keep = drawer.scrollTop;
+  const focus = drawer.contains(document.activeElement) ? document.activeElement.className || document.activeElement.id : null;
+  fill(drawer, head(job), answerOf(job), actsOf(job),
+    explained && part("Explained", el("p", { class: "explained" }, explained.text), pricesOf(explained)),
+    history?.events?.length ? part(`History, ${many(history.events.length, "event")}`, historyOf(history.events)) : null);
+  drawer.scrollTop = keep;
+  if (focus !== null) (drawer.querySelector(focus.includes("close") ? ".close" : `#${focus || "job-title"}`) ?? drawer.querySelector(".close")).focus();
+}
+
+/** @param {string} id */
+export function openJob(id) {
+  shown = id;
+  marked.job = id;
+  fill(drawer, head({ name: layout().byJob.get(id)?.[0].name, id }));
+  openDrawer(drawer);
+  drawer.querySelector(".close").focus();
+  redraw();
+  load(id);
+}
+
+drawer.addEventListener("close", () => {
+  shown = "";
+  marked.job = "";
+  redraw();
+});
+
+const again = atMostEvery(1000, () => shown && drawer.open && load(shown));
+on("open-job", openJob);
+on("events", (events) => {
+  if (shown && events.some((e) => e.job === shown || e.kind === "tick")) again();
+});

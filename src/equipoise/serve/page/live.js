@@ -1,0 +1,132 @@
+/**
+ * Staying up to date: events are pushed (SSE); after some, what depends on them is asked for again, at most every half second.
+ * Where pushing does not work (a proxy that buffers, say), the log is asked for every two seconds instead.
+ */
+
+import { api } from "./api.js";
+import { board, put } from "./board.js";
+import { atMostEvery } from "./dom.js";
+import { timeline } from "./timeline.js";
+
+const KINDS = ["opened", "submitted", "decided", "tick", "progress", "finished", "cancelled", "machine", "prices", "tenant"];
+const REFRESH = 500; // ms between two rounds of asking again
+const POLL = 2000; // ms between two looks at the log without SSE
+const PATIENCE = 8000; // ms without a first word before SSE is given up for now
+const RETRY = 30000; // ms of polling before SSE is tried again
+const KEPT = 200; // events asked for when the page opens
+
+let seq = 0;
+let source = null;
+let timer = 0;
+let resource = "";
+
+/** @param {string} name whose prices by machine are wanted; "" for the means of all */
+export function watchPrices(name) {
+  resource = name;
+  refresh();
+}
+
+/** Ask again for all that changes. One part that fails leaves the others alone. */
+async function askAgain() {
+  const { first, last } = timeline.wanted();
+  const parts = {
+    cluster: api.cluster(), status: api.status(), schedule: api.schedule(first, last), prices: api.prices(resource),
+  };
+  await Promise.all(Object.entries(parts).map(async ([part, answer]) => {
+    try { put(part, await answer); } catch (error) { failed(error); }
+  }));
+}
+
+let asking = false;
+let askedMeanwhile = false;
+/** One round at a time: a slow server is not asked faster than it answers. */
+export const refresh = atMostEvery(REFRESH, async () => {
+  if (asking) {
+    askedMeanwhile = true;
+    return;
+  }
+  asking = true;
+  await askAgain();
+  asking = false;
+  if (askedMeanwhile) {
+    askedMeanwhile = false;
+    refresh();
+  }
+});
+
+const refreshCertificate = atMostEvery(5000, async () => {
+  try { put("certificate", await api.certificate()); } catch (error) { failed(error); }
+});
+
+function failed(error) {
+  if (error.status === 0) put("connection", "lost");
+}
+
+/** Of events already told (a reconnect repeats some) none is told twice. @param {any[]} events */
+function hear(events) {
+  const fresh = events.filter((e) => e.seq > seq);
+  if (!fresh.length) return;
+  seq = fresh.at(-1).seq;
+  put("events", fresh);
+  refresh();
+  refreshCertificate();
+}
+
+function listen() {
+  source?.close();
+  clearTimeout(timer);
+  source = new EventSource(`/v1/events?after=${seq}`);
+  const giveUp = () => {
+    source.close();
+    put("connection", "polling");
+    poll(performance.now() + RETRY);
+  };
+  timer = setTimeout(giveUp, PATIENCE);
+  source.addEventListener("hello", () => {
+    clearTimeout(timer);
+    put("connection", "live");
+    refresh();
+  });
+  for (const kind of KINDS) source.addEventListener(kind, (message) => hear([JSON.parse(message.data)]));
+  source.onerror = () => {
+    clearTimeout(timer);
+    if (source.readyState === EventSource.CLOSED) giveUp();
+    else {
+      put("connection", "lost"); // the browser tries again by itself, from the last event it saw
+      timer = setTimeout(giveUp, PATIENCE);
+    }
+  };
+}
+
+async function poll(until) {
+  clearTimeout(timer);
+  try {
+    const { events } = await api.log(seq, 500);
+    put("connection", "polling");
+    hear(events);
+  } catch (error) {
+    put("connection", "lost");
+    if (error.status === 401) return; // the login starts it all anew
+  }
+  timer = setTimeout(() => (performance.now() > until ? listen() : poll(until)), POLL);
+}
+
+/** Opens the page's ears: who is reading, the recent past, and from there on whatever happens. */
+export async function start() {
+  put("connection", "connecting");
+  try {
+    put("me", await api.me());
+    put("cluster", await api.cluster());
+    seq = Math.max(0, board.cluster.seq - KEPT);
+    const past = await api.log(seq, KEPT);
+    hear(past.events);
+    seq = Math.max(seq, board.cluster.seq);
+  } catch (error) {
+    put("connection", "lost");
+    if (error.status !== 401) setTimeout(start, POLL);
+    return;
+  }
+  refresh();
+  refreshCertificate();
+  listen();
+}

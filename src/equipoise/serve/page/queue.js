@@ -1,0 +1,130 @@
+/** The table of jobs. */
+
+import { board, on, put } from "./board.js";
+import { at, atMostEvery, chip, el, fill, meter, say } from "./dom.js";
+import { count, many, OVER, percent, reasonWords, short, slotWords, STATES, STATE_WORDS } from "./format.js";
+import { JobsList } from "./jobs_list.js";
+import { virtualRows } from "./rows.js";
+
+const ROW = 36; // px, as in the style sheet
+const scroller = at("jobs");
+
+const COLUMNS = ["name", "state", "why", "tenant", "submitted", "start", "end", "done", "worth", "cost"];
+
+function make() {
+  const cells = Object.fromEntries(COLUMNS.map((name) => [name, el("span", { class: `cell ${name}`, role: "gridcell" })]));
+  const row = el("div", { class: "row", role: "row", tabindex: "-1" }, Object.values(cells));
+  row.cells = cells;
+  return row;
+}
+
+const shareDone = (job) => (job.state === "finished" ? 1 : job.work > 0 ? Math.min(1, (job.done ?? 0) / job.work) : null);
+
+function show(row, index) {
+  const job = list.jobs[index];
+  if (!job || (row.job === job && row.turn === board.cluster?.now)) return;
+  row.job = job;
+  row.turn = board.cluster?.now;
+  row.dataset.job = job.id;
+  const { cells } = row;
+  fill(cells.name, el("b", {}, job.name || job.id), el("small", {}, job.id));
+  fill(cells.state, chip(job.state));
+  cells.state.title = STATE_WORDS[job.state] ?? "";
+  say(cells.why, job.reason ? reasonWords(job.reason) : job.why ?? "");
+  cells.why.title = job.why ?? "";
+  say(cells.tenant, job.tenant || "default");
+  say(cells.submitted, count(job.submitted));
+  say(cells.start, slotOr(job.start));
+  say(cells.end, slotOr(job.finish ?? job.end));
+  const done = shareDone(job);
+  fill(cells.done, done === null || (OVER.has(job.state) && job.state !== "finished") ? "–" : [meter(done, job.state), percent(done)]);
+  say(cells.worth, short(job.worth));
+  say(cells.cost, short(job.cost));
+  row.setAttribute("aria-label", `${job.name || job.id}, ${job.state}, ends ${slotWords(board.cluster, job.finish ?? job.end)}`);
+}
+
+const slotOr = (slot) => (slot === null || slot === undefined ? "–" : count(slot));
+
+const list = new JobsList(() => draw(), (added) => rows.shift(added));
+const rows = virtualRows(scroller, {
+  height: ROW, make, show,
+  seen: (first, last) => {
+    list.renew(first, last);
+    if (last > list.jobs.length - 60) list.more();
+  },
+});
+
+function draw() {
+  rows.size(list.jobs.length);
+  scroller.setAttribute("aria-rowcount", String(list.whole ? list.jobs.length + 1 : -1));
+  const empty = at("jobs-empty");
+  empty.hidden = list.jobs.length > 0 || list.loading;
+  const { state, name } = list.filter;
+  say(empty, state || name ? "No job is like this." : "No jobs yet. Press N to submit the first.");
+  const all = Object.entries(board.status?.jobs ?? {}).reduce((sum, [s, n]) => (state && s !== state ? sum : sum + n), 0);
+  say(at("jobs-count"), name || list.whole ? `${many(list.jobs.length, "job")}${list.whole ? "" : " so far"}`
+    : `${count(list.jobs.length)} of ${many(Math.max(all, list.jobs.length), "job")} loaded`);
+}
+
+const filterChips = at("state-filter");
+fill(filterChips, ["", ...STATES].map((state) => el("button", {
+  type: "button", class: "filter", "data-state": state, "aria-pressed": String(state === ""),
+  on: { click: () => choose(state) },
+}, el("span", {}, state || "all"), el("b", {}))));
+
+/** Show the jobs in one state only; "" for all. @param {string} state */
+export function choose(state) {
+  for (const button of filterChips.children) button.setAttribute("aria-pressed", String(button.dataset.state === state));
+  restart({ ...list.filter, state });
+}
+
+function restart(filter) {
+  scroller.scrollTop = 0;
+  list.reset(filter).catch((error) => put("trouble", error.message));
+}
+
+let typing = 0;
+at("job-search").addEventListener("input", (event) => {
+  clearTimeout(typing);
+  typing = setTimeout(() => restart({ ...list.filter, name: event.target.value.trim() }), 200);
+});
+
+scroller.addEventListener("click", (event) => {
+  const row = event.target.closest(".row");
+  if (row?.job) put("open-job", row.job.id);
+});
+
+/** The grid is one stop of the Tab key; arrows move from row to row, Enter opens. */
+scroller.addEventListener("keydown", (event) => {
+  const from = Number(document.activeElement?.closest(".row")?.dataset.index ?? -1);
+  const page = Math.floor(scroller.clientHeight / ROW) - 1;
+  const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[event.key];
+  if (by !== undefined) focusRow(Math.max(0, Math.min(list.jobs.length - 1, from < 0 ? Math.floor(scroller.scrollTop / ROW) : from + by)));
+  else if (event.key === "Enter" && from >= 0) put("open-job", list.jobs[from].id);
+  else return;
+  event.preventDefault();
+});
+
+function focusRow(index) {
+  const top = index * ROW;
+  if (top < scroller.scrollTop) scroller.scrollTop = top;
+  else if (top + ROW > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + ROW - scroller.clientHeight;
+  rows.draw();
+  requestAnimationFrame(() => requestAnimationFrame(() => scroller.querySelector(`.row[data-index="${index}"]:not([hidden])`)?.focus({ preventScroll: true })));
+}
+
+const newest = atMostEvery(500, () => list.newest().catch(() => {}));
+on("events", (events) => {
+  const named = new Set(events.map((e) => e.job).filter(Boolean));
+  list.mark(named);
+  if (events.some((e) => e.kind === "tick")) list.mark(list.jobs.filter((j) => !OVER.has(j.state)).map((j) => j.id)); // work was done
+  if (events.some((e) => e.kind === "submitted")) newest();
+  rows.draw();
+});
+on("status", (status) => {
+  const all = Object.values(status.jobs).reduce((sum, n) => sum + n, 0);
+  for (const button of filterChips.children) say(button.lastChild, count(button.dataset.state ? status.jobs[button.dataset.state] ?? 0 : all));
+  draw();
+});
+on("me", () => restart(list.filter));
+on("cluster", rows.draw);

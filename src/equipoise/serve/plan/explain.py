@@ -1,0 +1,108 @@
+"""Why a job was treated as it was, and when it could start: the planner is asked, and nothing is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from equipoise.place.desk import ADMITTED
+from equipoise.place.explain import fits_one, prices_met, quickest, schedule_of
+from equipoise.place.explain_smaller import least_change, missing
+from equipoise.place.job import Job
+from equipoise.place.planner.shape import shape_of
+from equipoise.serve.plan.decide import Scheduler
+from equipoise.serve.plan.state import Held
+from equipoise.serve.plan.tell import REASONS
+
+
+def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
+    """Prices met, the best schedule though it may not pay, the first start and finish with room, the least change."""
+    state, job, shape = scheduler.state, held.job, held.shape
+    planner, start, end = state.floor.planner, scheduler.first, scheduler.deadline(job.arrival)
+    first = next((t for t in range(start, end) if fits_one(planner, t, shape)), None)
+    soonest = quickest(planner, shape, held.left / held.pace, start, end)
+    reason, plan = scheduler.best(held, floor=-math.inf) if shape.widest else ("", None)
+    pays = plan is not None and plan.payoff > 0.0 and not scheduler.hopeless(held)
+    smaller = None if pays else least_change(job, state.cluster, lambda form: _taken(scheduler, held, form))
+    lacking = missing(job, state.cluster) if state.alone(shape) <= 0.0 else ()
+    told = {
+        "earliest_start": first,
+        "earliest_finish": soonest.last if soonest is not None else None,
+        "prices": [dataclasses.asdict(p) for p in prices_met(planner, shape, plan, start, end)] if end > start else [],
+        "best": dataclasses.asdict(schedule_of(plan, state.cluster)) if plan is not None else None,
+        "smaller": dataclasses.asdict(smaller) if smaller is not None else None,
+        "missing": [dataclasses.asdict(one) for one in lacking],
+    }
+    return _plain(told)
+
+
+def _taken(scheduler: Scheduler, held: Held, form: Job) -> tuple[float | None, int | None] | None:
+    """Payoff and finish of the job in another form, if it would be promised."""
+    other = dataclasses.replace(held, job=form, shape=shape_of(form, scheduler.state.cluster))
+    if scheduler.hopeless(other):
+        return None
+    plan = scheduler.best(other)[1]
+    return None if plan is None else (float(plan.payoff), plan.last)
+
+
+def text(told: Mapping[str, Any], state: str, reason: str) -> str:
+    """The same in a few sentences."""
+    lines = []
+    because = REASONS.get(reason, "")
+    lines.append(f"It is {state}{': ' + because if because else ''}.")
+    for lack in told["missing"]:
+        lines.append(
+            f"No machine has what one worker needs: {lack['resource']} {lack['needs']:g}, the most is {lack['has']:g}."
+        )
+    best = told["best"]
+    if best is not None:
+        pays = "pays" if best["payoff"] > 0 else "does not pay"
+        lines.append(
+            f"The best schedule at the prices of that moment runs in {best['slots']} slots from {best['first']} to {best['last']}"
+            f" for {best['cost']:.4g}; finishing then is worth {best['worth']:.4g}, so it {pays}."
+        )
+    for price in told["prices"]:
+        lines.append(
+            f"{price['resource']}: {price['price']:.4g} a unit and slot, {price['full']:.0%} of the cluster taken."
+        )
+    if state != ADMITTED:
+        if told["earliest_finish"] is not None:
+            lines.append(
+                f"Prices aside, the room there was would have let it finish in slot {told['earliest_finish']}."
+            )
+        elif told["earliest_start"] is not None:
+            lines.append(
+                f"A first worker would have found room in slot {told['earliest_start']}, all of them too late."
+            )
+    if told["smaller"] is not None:
+        lines.append(f"It would have been promised with {told['smaller']['words']}.")
+    return "\n".join(lines)
+
+
+def forecast(scheduler: Scheduler, body: Mapping[str, Any], tenant: str) -> dict[str, Any]:
+    """When a job could start and end if it took all room there is, prices aside."""
+    held, verdict = scheduler.imagine(body, tenant)
+    start, end = scheduler.first, scheduler.deadline(held.job.arrival)
+    plan = quickest(scheduler.state.floor.planner, held.shape, held.left, start, end)
+    if plan is None:
+        because = REASONS.get(scheduler.hopeless(held) or "no_capacity", "")
+        return {"start": None, "end": None, "text": f"It cannot be done: {because}."}
+    first, last = int(plan.cells[0, 0]), plan.last
+    promised = "it would be promised now" if verdict.state == ADMITTED else f"now it would be {verdict.state}"
+    return {
+        "start": first,
+        "end": last,
+        "text": f"With all the room there is it could start in slot {first} and end in slot {last}; {promised}.",
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,271 @@
+"""The state of the service: jobs that are not over, the floor they stand on, the slot it is.
+
+`apply` is the only way it changes, and an event says all that there is to change: replay plans nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from equipoise.place import read
+from equipoise.place.cluster import Cluster
+from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED, carry_out, fastest
+from equipoise.place.job import Job
+from equipoise.place.planner import NO_CELLS
+from equipoise.place.planner.seat import ROUNDING, SLOT
+from equipoise.place.planner.shape import Shape, shape_of
+from equipoise.serve import event as kinds
+from equipoise.serve.event import Event
+from equipoise.serve.plan.floor import DOWN, Floor, Holding, Int32s, held_by
+
+FORMAT = 1  # of dumps and events
+FINISHED, CANCELLED = "finished", "cancelled"
+STATES = (ADMITTED, LENT, PENDING, REFUSED, FINISHED, CANCELLED)
+OPEN_STATES = (ADMITTED, LENT, PENDING)
+
+
+@dataclass(slots=True)
+class Held:
+    """A job that is not over. `done` and `reported` in samples; `pace` its measured speed over the rate law's."""
+
+    n: int
+    id: str
+    name: str
+    tenant: str
+    job: Job
+    shape: Shape
+    at: float  # unix seconds of submission
+    state: str = PENDING
+    reason: str = ""
+    worth: float = 0.0
+    cost: float = 0.0
+    decided: int = 0  # slot of the last decision
+    cells: Int32s = field(default_factory=lambda: NO_CELLS)  # not yet carried out, in order of slots
+    last: Int32s = field(default_factory=lambda: NO_CELLS)  # the placement in the last slot carried out
+    done: float = 0.0
+    pace: float = 1.0
+    reported: float = -1.0  # samples at the last report; -1: never
+    since: float = 0.0  # samples by the rate law since the last report
+    seq: int = 0  # of the last event about it
+    finish: int | None = None
+
+    @property
+    def left(self) -> float:
+        """Samples to go, by what was stated and reported."""
+        return max(self.job.work - self.done, 0.0)
+
+    @property
+    def complete(self) -> bool:
+        return self.done >= self.job.work * (1.0 - ROUNDING)
+
+    def before(self, slot: int) -> Int32s:
+        """Its cells in the slot before `slot`, where it ran or will run in it."""
+        if len(self.cells) and self.cells[0, SLOT] < slot:
+            return self.cells[self.cells[:, SLOT] == slot - 1]
+        return self.last if len(self.last) and self.last[0, SLOT] == slot - 1 else NO_CELLS
+
+    def settle(self, now: int) -> None:
+        """Count the work of slots before `now` as done, at the job's pace."""
+        if not len(self.cells) or self.cells[0, SLOT] >= now:
+            return
+        cut = int(np.searchsorted(self.cells[:, SLOT], now))
+        past, self.cells = self.cells[:cut], self.cells[cut:]
+        before = self.last if len(self.last) and self.last[0, SLOT] == past[0, SLOT] - 1 else NO_CELLS
+        both = np.concatenate((before, past)) if len(before) else past
+        missing = self.left / self.pace
+        _, left = carry_out(both, len(before), self.shape, missing, ROUNDING * self.job.work / self.pace)
+        self.since += missing - left
+        self.done = self.job.work if left <= 0.0 else self.done + (missing - left) * self.pace
+        self.last = past[past[:, SLOT] == past[-1, SLOT]]
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "n": self.n, "id": self.id, "name": self.name, "tenant": self.tenant, "job": read.plain_job(self.job),
+            "at": self.at, "state": self.state, "reason": self.reason, "worth": self.worth, "cost": self.cost,
+            "decided": self.decided, "cells": self.cells.tolist(), "last": self.last.tolist(), "done": self.done,
+            "pace": self.pace, "reported": self.reported, "since": self.since, "seq": self.seq,
+        }  # fmt: skip
+
+
+class State:
+    """Empty until the event `opened`. `over` keeps jobs that ended since it was last emptied, for whoever tells of them."""
+
+    slot_seconds: float
+    horizon: int
+    start: float  # unix seconds of slot 0
+    clock: str
+    floor: Floor
+
+    def __init__(self) -> None:
+        self.seq = self.now = self.count = 0
+        self.jobs: dict[str, Held] = {}
+        self.over: dict[str, Held] = {}
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.floor.cluster
+
+    def holding(self) -> list[Holding]:
+        return [(held.shape, held.cells) for held in self.jobs.values() if len(held.cells)]
+
+    def apply(self, event: Event) -> None:
+        """One event of the log, the next one."""
+        if event.seq != self.seq + 1:
+            raise ValueError(f"event {event.seq} does not follow event {self.seq}: the log has a gap")
+        _APPLY[event.kind](self, event)
+        self.seq = event.seq
+
+    def _opened(self, event: Event) -> None:
+        data = event.data
+        if data["format"] > FORMAT:
+            raise ValueError(f"the log has format {data['format']}; this version reads up to {FORMAT}")
+        self.slot_seconds, self.horizon = float(data["slot_seconds"]), int(data["horizon"])
+        self.start, self.clock = float(data["start"]), str(data["clock"])
+        self.now = event.slot
+        self.floor = Floor.restored(data["floor"], event.slot)
+
+    def _submitted(self, event: Event) -> None:
+        self.count += 1
+        job = read.job_from(event.data["job"], self.cluster, self.slot_seconds)
+        self.jobs[event.job] = Held(
+            self.count, event.job, event.data["name"], event.tenant, job, shape_of(job, self.cluster), event.at,
+            decided=event.slot, seq=event.seq,
+        )  # fmt: skip
+
+    def _decided(self, event: Event) -> None:
+        held, data = self.jobs[event.job], event.data
+        held.state, held.reason = data["state"], data["reason"]
+        held.worth, held.cost = data["worth"], data["cost"]
+        held.decided, held.seq = event.slot, event.seq
+        if "cells" in data:
+            self._give_back(held)
+            held.cells = cells_of(data["cells"])
+            self.floor.take(held.shape, held.cells)
+        if held.state == REFUSED:
+            self._end(held)
+
+    def _give_back(self, held: Held) -> None:
+        if len(held.cells):
+            self.floor.release(held.shape, held.cells)
+            held.cells = NO_CELLS
+
+    def _end(self, held: Held) -> None:
+        self._give_back(held)
+        self.over[held.id] = self.jobs.pop(held.id)
+
+    def _tick(self, event: Event) -> None:
+        self.now = int(event.data["slot"])
+        for held in self.jobs.values():
+            held.settle(self.now)
+        self.floor.advance(self.now)
+
+    def _progress(self, event: Event) -> None:
+        held = self.jobs[event.job]
+        held.done, held.pace, held.reported = event.data["done"], event.data["pace"], event.data["reported"]
+        held.since, held.seq = 0.0, event.seq
+
+    def _finished(self, event: Event) -> None:
+        held = self.jobs[event.job]
+        held.state, held.reason, held.finish, held.seq = FINISHED, event.data["reason"], event.data["slot"], event.seq
+        held.done = held.job.work
+        self._end(held)
+
+    def _cancelled(self, event: Event) -> None:
+        held = self.jobs[event.job]
+        held.state, held.reason, held.seq = CANCELLED, "", event.seq
+        self._end(held)
+
+    def _machine(self, event: Event) -> None:
+        data = event.data
+        if data["status"] == "added":
+            self.floor.enlarge(self.floor.grown(read.machine_from(data["machine"])))
+            for held in self.jobs.values():
+                held.shape = shape_of(held.job, self.cluster)
+            self.floor.fill_from(self.holding())
+        else:
+            self.floor.set(self.floor.machine(data["name"]), data["status"], self.holding())
+
+    def _prices(self, event: Event) -> None:
+        self.floor.reprice(np.array(event.data["base"]), np.array(event.data["growth"]), self.holding())
+
+    # Snapshots, and what must be equal after replay.
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
+        return {
+            "format": FORMAT, "seq": self.seq, "now": self.now, "count": self.count,
+            "slot_seconds": self.slot_seconds, "horizon": self.horizon, "start": self.start, "clock": self.clock,
+            "floor": self.floor.plain(), "jobs": [held.plain() for held in self.jobs.values()],
+        }  # fmt: skip
+
+    def digest(self) -> str:
+        """The same for equal states to the last bit, and for no others."""
+        return digest_of(self.plain())
+
+    @classmethod
+    def restored(cls, plain: dict[str, Any]) -> State:
+        """The state that `plain` tells of."""
+        if plain["format"] > FORMAT:
+            raise ValueError(f"the snapshot has format {plain['format']}; this version reads up to {FORMAT}")
+        state = cls()
+        state.seq, state.now, state.count = plain["seq"], plain["now"], plain["count"]
+        state.slot_seconds, state.horizon = plain["slot_seconds"], plain["horizon"]
+        state.start, state.clock = plain["start"], plain["clock"]
+        state.floor = Floor.restored(plain["floor"], state.now)
+        for values in plain["jobs"]:
+            job = read.job_from(values["job"], state.cluster, state.slot_seconds)
+            rest = {k: v for k, v in values.items() if k not in ("job", "cells", "last")}
+            held = Held(
+                job=job, shape=shape_of(job, state.cluster), cells=cells_of(values["cells"]),
+                last=cells_of(values["last"]), **rest,
+            )  # fmt: skip
+            state.jobs[held.id] = held
+        state.floor.fill_from(state.holding())
+        return state
+
+    def audit(self) -> str:
+        """Where the book differs from what jobs hold, or a machine holds more than it has or anything while down; ""."""
+        floor, now = self.floor, self.now
+        really = np.zeros((floor.window, *floor.capacity.shape), np.int64)
+        for shape, cells in self.holding():
+            if len(cells) and (cells[0, SLOT] < now or cells[-1, SLOT] >= now + floor.window):
+                return f"cells of slots {cells[0, SLOT]} to {cells[-1, SLOT]} are out of view in slot {now}"
+            np.add.at(really, (cells[:, SLOT] - now, cells[:, 1]), held_by(shape, cells))
+        if (really > floor.capacity).any():
+            t, h, r = np.argwhere(really > floor.capacity)[0].tolist()
+            return f"{floor.names[h]} holds more {self.cluster.resources[r]} than it has in slot {now + t}"
+        shut = floor.shut()
+        for h in shut:
+            if floor.status[h] == DOWN and really[:, h].any():
+                return f"{floor.names[h]} is down and holds a job"
+        expected = really.copy()
+        expected[:, shut] = floor.capacity[shut]
+        for t in range(floor.window):
+            if not np.array_equal(floor.planner.used(now + t), expected[t]):
+                return f"the book of slot {now + t} is not what jobs hold"
+        return ""
+
+    def alone(self, shape: Shape) -> float:
+        """Samples per slot of a job alone on all machines, up or not."""
+        return float(fastest(self.cluster.capacity, self.cluster.counts, shape))
+
+
+_APPLY = {
+    kinds.OPENED: State._opened, kinds.SUBMITTED: State._submitted, kinds.DECIDED: State._decided,
+    kinds.TICK: State._tick, kinds.PROGRESS: State._progress, kinds.FINISHED: State._finished,
+    kinds.CANCELLED: State._cancelled, kinds.MACHINE: State._machine, kinds.PRICES: State._prices,
+}  # fmt: skip
+
+
+def cells_of(rows: list[list[int]]) -> Int32s:
+    return np.array(rows, np.int32).reshape(-1, 4) if rows else NO_CELLS
+
+
+def digest_of(plain: dict[str, Any]) -> str:
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,127 @@
+"""What users are told of jobs and events: plain values, and one sentence for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED
+from equipoise.place.planner.seat import MACHINE, SLOT, WORKERS
+from equipoise.place.quantity import MILLI
+from equipoise.serve import event as kinds
+from equipoise.serve.event import Event
+from equipoise.serve.plan.state import CANCELLED, FINISHED, Held, State
+
+MOST_NAMED = 4  # machines in a sentence
+REASONS = {
+    "infeasible_alone": "it does not fit this cluster even when nothing else runs",
+    "beyond_horizon": "it cannot finish within its horizon even alone on all machines",
+    "no_capacity": "there is no room for it to finish within its horizon",
+    "priced_out": "there is room, but at the prices of the moment it would cost more than finishing it is worth",
+    "over_quota": "its tenant's quota is used up",
+    "machine_down": "a machine it was on went down",
+    "late": "it runs slower than stated, and was planned again at its measured pace",
+    "expired": "it waited and can no longer finish within its horizon",
+    "early": "it finished before its plan did",
+}
+
+
+def iso(at: float) -> str:
+    """Wall time of unix seconds."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def job_out(held: Held, state: State) -> dict[str, Any]:
+    """A job as the API tells it, without its cells."""
+    cells, names = held.cells, state.floor.names
+    machines = [names[h] for h in dict.fromkeys(cells[:, MACHINE].tolist())] if len(cells) else []
+    return {
+        "id": held.id,
+        "name": held.name,
+        "tenant": held.tenant,
+        "state": held.state,
+        "reason": held.reason,
+        "why": why(held, machines),
+        "submitted": held.job.arrival,
+        "at": iso(held.at),
+        "worth": held.worth,
+        "cost": held.cost,
+        "start": int(cells[0, SLOT]) if len(cells) else None,
+        "end": int(cells[-1, SLOT]) if len(cells) else None,
+        "finish": held.finish,
+        "work": held.job.work,
+        "done": held.done,
+        "pace": held.pace,
+        "workers": _widest(held),
+        "machines": machines,
+        "worker": {r: milli / MILLI for r, milli in held.job.worker.items()},
+        "seq": held.seq,
+    }
+
+
+def _widest(held: Held) -> int:
+    widest: dict[int, int] = {}
+    for slot, workers in held.cells[:, (SLOT, WORKERS)].tolist():
+        widest[slot] = widest.get(slot, 0) + workers
+    return max(widest.values(), default=0)
+
+
+def cells_out(held: Held, names: list[str]) -> list[list[Any]]:
+    """[slot, machine name, workers, servers] a row."""
+    return [[t, names[h], w, s] for t, h, w, s in held.cells.tolist()]
+
+
+def why(held: Held, machines: list[str]) -> str:
+    """One sentence: what was decided and for what reason."""
+    because = REASONS.get(held.reason, "")
+    where = ", ".join(machines[:MOST_NAMED]) + (
+        f" and {len(machines) - MOST_NAMED} more" if machines[MOST_NAMED:] else ""
+    )
+    cells = held.cells
+    span = f"slots {cells[0, SLOT]} to {cells[-1, SLOT]}" if len(cells) else ""
+    if len(cells) and cells[0, SLOT] == cells[-1, SLOT]:
+        span = f"slot {cells[0, SLOT]}"
+    if held.state == ADMITTED:
+        note = f" ({because})" if because else ""
+        return f"Promised: {span} on {where}; worth {held.worth:.4g} at a cost of {held.cost:.4g}{note}."
+    if held.state == LENT:
+        ran = f"lent {where} in {span}" if span else "lent idle machines"
+        return f"Not promised: {because}. Meanwhile {ran}."
+    if held.state == PENDING:
+        return f"Waiting: {because}." if because else "Waiting."
+    if held.state == REFUSED:
+        return f"Refused: {because}."
+    if held.state == FINISHED:
+        return f"Finished in slot {held.finish}" + (": it was done before its plan." if held.reason else ".")
+    return "Cancelled." if held.state == CANCELLED else ""
+
+
+def event_text(event: Event) -> str:
+    """One sentence for the feed."""
+    data, kind = event.data, event.kind
+    if kind == kinds.DECIDED:
+        because = REASONS.get(data["reason"], "")
+        return f"{event.job} is {data['state']}" + (f": {because}" if because else "")
+    if kind == kinds.MACHINE:
+        if data["status"] == "added":
+            return f"{len(data['names'])} machine{'s' * (len(data['names']) > 1)} added: {', '.join(data['names'][:4])}"
+        return f"machine {data['name']} is {data['status']}"
+    if kind == kinds.PROGRESS:
+        return f"{event.job} has done {data['reported']:.4g} samples, at {data['pace']:.0%} of the stated speed"
+    if kind == kinds.FINISHED:
+        return f"{event.job} finished in slot {data['slot']}" + (" before its plan" if data["reason"] else "")
+    return {
+        kinds.OPENED: "the service was opened",
+        kinds.SUBMITTED: f"{event.job} was submitted" + (f" as {data['name']!r}" if data.get("name") else ""),
+        kinds.TICK: f"slot {data.get('slot')} begins",
+        kinds.CANCELLED: f"{event.job} was cancelled",
+        kinds.PRICES: "prices were set",
+    }[kind]
+
+
+def event_out(event: Event) -> dict[str, Any]:
+    """An event as the API tells it."""
+    return {
+        "seq": event.seq, "slot": event.slot, "at": iso(event.at), "kind": event.kind, "job": event.job,
+        "tenant": event.tenant, "text": event_text(event), "data": event.data,
+    }  # fmt: skip

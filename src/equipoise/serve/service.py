@@ -1,0 +1,345 @@
+"""The service: one planner thread that decides, stores and only then answers.
+
+Requests that wait together are decided one after the other and stored in one fully synchronous transaction; an answer
+leaves when its decision, and the cells it reserves, are on disk. Reads look at the last published `View` or at the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from equipoise.errors import InputError
+from equipoise.place.cluster import Cluster
+from equipoise.serve import event as kinds
+from equipoise.serve.event import Event
+from equipoise.serve.logs import say
+from equipoise.serve.metrics import Metrics
+from equipoise.serve.plan.decide import Conflict, Scheduler, opening, price_rows
+from equipoise.serve.plan.floor import Floor
+from equipoise.serve.plan.state import Held, State
+from equipoise.serve.plan.tell import job_out
+from equipoise.serve.settings import Settings
+from equipoise.serve.store import Answer, Batch, Fenced, JobRow, Snapshot, Store, StoreLost
+from equipoise.serve.view import Live, View, live_of
+
+Command = Callable[[Scheduler], dict[str, Any]]
+SHORTLY = 0.2, 5.0  # seconds before the store is tried again: first, and at most
+LOG = logging.getLogger("equipoise.serve")
+
+
+class Unavailable(Exception):
+    """The service cannot answer now; what was asked may be asked again with the same key."""
+
+
+@dataclass
+class Ask:
+    """A command on its way to the planner thread. `key` is (tenant, idempotency key, digest of the body)."""
+
+    command: Command
+    key: tuple[str, str, str] | None
+    status: int
+    answer: Future[tuple[int, dict[str, Any]]] = field(default_factory=Future)
+    result: tuple[int, dict[str, Any]] | Exception | None = None
+    asked: float = field(default_factory=time.perf_counter)
+
+
+def body_digest(body: Mapping[str, Any]) -> str:
+    """The same for the same request, whatever the order of its fields."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+class Service:
+    """Opened on a store that this process alone writes to."""
+
+    def __init__(self, store: Store, settings: Settings, cluster: Cluster | None = None) -> None:
+        self.store, self.settings, self.metrics = store, settings, Metrics()
+        self.failed: Exception | None = None  # why it cannot go on
+        self.on_failure: Callable[[], None] = lambda: None
+        self.began = time.time()
+        self._queue: queue.SimpleQueue[Ask | None] = queue.SimpleQueue()
+        self._quotas: dict[str, dict[str, int]] = {}
+        self._quotas_read = -1.0
+        self._told: list[Callable[[list[Event]], None]] = []
+        self._live: dict[str, Live] = {}
+        self._restore()
+        if self.state.seq == 0:
+            self._open(cluster)
+        else:
+            self._same(cluster)
+        if settings.clock == "real":
+            self._catch_up()
+        self._thread = threading.Thread(target=self._run, name="planner", daemon=True)
+
+    # Opening.
+
+    def _restore(self) -> None:
+        """The state from the last snapshot and the events after it."""
+        self.state = restored(self.store)
+        self.scheduler = Scheduler(self.state, time.time, self.quota, finish=self.settings.finish)
+        self._snapshot_seq = self.state.seq
+        if self.state.seq:
+            self._publish_all()
+
+    def _publish_all(self) -> None:
+        live = {id: live_of(held, self.state) for id, held in self.state.jobs.items()}
+        self._live.clear()
+        self._live.update(live)
+        self.view = View.of(self.state, self._live)
+
+    def _open(self, cluster: Cluster | None) -> None:
+        if cluster is None:
+            raise InputError("the store is new; say which machines there are, with --cluster FILE")
+        settings, resources = self.settings, cluster.resources
+        base, growth = price_rows({}, 1.0, resources)
+        floor = Floor(cluster, settings.horizon + 1, base, growth)  # type: ignore[arg-type]
+        data = opening(
+            floor, slot_seconds=settings.slot_seconds, horizon=settings.horizon, start=time.time(), clock=settings.clock
+        )
+        self.scheduler.record(kinds.OPENED, **data)
+        self._store([])
+        self._publish_all()
+
+    def _same(self, cluster: Cluster | None) -> None:
+        """A store keeps its slots, horizon and clock; its machines change by events only."""
+        state, settings = self.state, self.settings
+        for what, kept, given in (
+            ("--slot", state.slot_seconds, settings.slot_seconds),
+            ("--horizon", state.horizon, settings.horizon),
+            ("--clock", state.clock, settings.clock),
+        ):
+            if kept != given:
+                raise InputError(f"{what} is {given}; this store was opened with {kept}: use that, or another store")
+        if cluster is not None:
+            first = next(iter(self.store.events(0, 1)))
+            if Floor.restored(first.data["floor"], 0).cluster != cluster:
+                raise InputError(
+                    "--cluster is not what this store was opened with; leave it out, and change machines with"
+                    " `equipoise machines add|drain|down|up`"
+                )
+
+    def _catch_up(self) -> None:
+        """Slots that passed while nobody served."""
+        now = self.slot_at(time.time())
+        if now > self.state.now:
+            self.scheduler.tick(now)
+            self._store([])
+            self._publish_all()
+
+    def slot_at(self, moment: float) -> int:
+        return max(0, int((moment - self.state.start) // self.state.slot_seconds))
+
+    def elapsed(self) -> float:
+        """The part of the current slot that has passed, 0 to 1; a virtual clock stands at its beginning."""
+        if self.state.clock != "real":
+            return 0.0
+        part = (time.time() - self.state.start) / self.state.slot_seconds - self.state.now
+        return min(1.0, max(0.0, part))
+
+    def quota(self, tenant: str) -> Mapping[str, int]:
+        return self._quotas.get(tenant, {})
+
+    def read_quotas(self) -> None:
+        self._quotas = {row.name: row.quota for row in self.store.tenants()}
+
+    # Asking.
+
+    def start(self) -> None:
+        self.read_quotas()
+        self._thread.start()
+
+    def ask(
+        self, command: Command, *, key: tuple[str, str, str] | None = None, status: int = 200
+    ) -> Future[tuple[int, dict[str, Any]]]:
+        """The answer to a command, once it is stored: a status and a body."""
+        one = Ask(command, key, status)
+        if self.failed is not None:
+            one.answer.set_exception(Unavailable(str(self.failed)))
+        else:
+            self._queue.put(one)
+        return one.answer
+
+    def listen(self, told: Callable[[list[Event]], None]) -> None:
+        """Be told of events after they are stored, from the planner thread."""
+        self._told.append(told)
+
+    @property
+    def waiting(self) -> int:
+        """Requests not yet taken up."""
+        return self._queue.qsize()
+
+    def stop(self) -> None:
+        """Answer what was asked, keep a snapshot, and end."""
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # The planner thread.
+
+    def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            asks: list[Ask] = []
+            one = self._queue.get()
+            while one is not None:
+                asks.append(one)
+                if len(asks) == self.settings.batch or self._queue.empty():
+                    break
+                one = self._queue.get()
+            stopping = one is None
+            if asks:
+                self._carry_out(asks)
+        if self.failed is None and self.state.seq > self._snapshot_seq:
+            self._store([], snapshot=True)
+        while not self._queue.empty():
+            late = self._queue.get()
+            if late is not None:
+                late.answer.set_exception(Unavailable("the service is stopping"))
+
+    def _carry_out(self, asks: list[Ask]) -> None:
+        """Decide, store, publish, answer."""
+        if self.failed is not None:
+            self._refuse(asks, self.failed)
+            return
+        try:
+            self._once_a_second()
+            answers = self._decide(asks)
+            events = self._store(answers)
+        except Fenced as problem:
+            self._refuse(asks, problem)
+            self._fail(problem)
+            return
+        except Exception as problem:  # nothing of this batch is answered: what is in memory may not be in the store
+            LOG.exception("batch failed")
+            self._refuse(asks, problem)
+            self._recover()
+            return
+        for told in self._told:
+            told(events)
+        done = time.perf_counter()
+        for one in asks:
+            self.metrics.answered(done - one.asked)
+            if isinstance(one.result, Exception):
+                one.answer.set_exception(one.result)
+            elif one.result is not None:
+                one.answer.set_result(one.result)
+
+    def _once_a_second(self) -> None:
+        if time.monotonic() - self._quotas_read > 1.0:
+            self.read_quotas()
+            self._quotas_read = time.monotonic()
+
+    def _decide(self, asks: list[Ask]) -> list[Answer]:
+        """Run every command; one asked before with the same key gets the answer it got then."""
+        known = self.store.answers([one.key[:2] for one in asks if one.key is not None])
+        new: list[Answer] = []
+        for one in asks:
+            before = known.get(one.key[:2]) if one.key is not None else None
+            if before is not None and one.key is not None:
+                same = before.digest == one.key[2]
+                one.result = (
+                    (before.status, before.body)
+                    if same
+                    else Conflict("this Idempotency-Key was used with another body; send a new key with a new request")
+                )
+                continue
+            try:
+                one.result = (one.status, one.command(self.scheduler))
+            except (InputError, LookupError, Conflict) as refusal:
+                one.result = refusal
+                continue
+            if one.key is not None:
+                answer = Answer(*one.key, one.status, one.result[1])
+                known[one.key[:2]] = answer
+                new.append(answer)
+        return new
+
+    def _store(self, answers: list[Answer], *, snapshot: bool = False) -> list[Event]:
+        """One transaction: events, the rows they change, answers, and a snapshot when it is time for one."""
+        state, events = self.state, self.scheduler.taken()
+        if not events and not answers and not snapshot:
+            return []
+        changed = dict.fromkeys(event.job for event in events if event.job)
+        helds: list[Held] = [state.jobs.get(id) or state.over[id] for id in changed]
+        rows = [_row(held, state) for held in helds]
+        due = snapshot or state.seq - self._snapshot_seq >= self.settings.snapshot_every
+        kept = Snapshot(state.seq, state.digest(), state.plain()) if due else None
+        began = time.perf_counter()
+        self.store.append(Batch(events, rows, answers, kept))
+        self.metrics.stored(time.perf_counter() - began)
+        if due:
+            self._snapshot_seq = state.seq
+        self._publish(events, rows, helds)
+        return events
+
+    def _publish(self, events: list[Event], rows: list[JobRow], helds: list[Held]) -> None:
+        state, live = self.state, self._live
+        for event in events:
+            self.metrics.happened(event)
+        for row, held in zip(rows, helds, strict=True):
+            if held.id in state.jobs:
+                live[held.id] = Live(row.data, held.cells, held.shape)
+            else:
+                live.pop(held.id, None)
+        if any(event.kind in (kinds.TICK, kinds.MACHINE) for event in events):  # progress, and what lies in view
+            for held in state.jobs.values():
+                live[held.id] = live_of(held, state)
+        state.over.clear()
+        self.view = View.of(state, live)
+
+    def _refuse(self, asks: list[Ask], problem: Exception) -> None:
+        for one in asks:
+            if not one.answer.done():
+                one.answer.set_exception(
+                    Unavailable(f"not stored ({type(problem).__name__}); ask again with the same key")
+                )
+
+    def _fail(self, problem: Exception) -> None:
+        say(LOG, logging.ERROR, "cannot go on", error=type(problem).__name__, why=str(problem))
+        self.failed = problem
+        self.on_failure()
+
+    def _recover(self) -> None:
+        """The store is the truth: forget what is in memory and read it again, as long as it takes."""
+        wait = SHORTLY[0]
+        while True:
+            try:
+                self._restore()
+                say(LOG, logging.INFO, "recovered", seq=self.state.seq)
+                return
+            except Fenced as problem:
+                self._fail(problem)
+                return
+            except (StoreLost, OSError) as problem:
+                say(LOG, logging.ERROR, "store lost", error=str(problem), again_in=wait)
+                time.sleep(wait)
+                wait = min(2 * wait, SHORTLY[1])
+            except Exception as problem:
+                LOG.exception("cannot recover")
+                self._fail(problem)
+                return
+
+
+def restored(store: Store, upto: int | None = None) -> State:
+    """The state after event `upto` (or the last): the snapshot before it, and the events since."""
+    kept = store.snapshot(upto)
+    state = State.restored(kept.state) if kept is not None else State()
+    for event in store.events(state.seq, upto):
+        state.apply(event)
+    state.over.clear()
+    return state
+
+
+def _row(held: Held, state: State) -> JobRow:
+    return JobRow(
+        held.n, held.id, held.tenant, held.name, held.state, held.reason, held.job.arrival, held.finish, held.seq,
+        job_out(held, state),
+    )  # fmt: skip

@@ -1,0 +1,257 @@
+"""A shadow of a real cluster: its jobs go to a service on a virtual clock, and the two are compared.
+
+The real cluster is only read of, in a file. Every job is submitted in the slot of its own arrival under its own id, so
+that a shadow that is stopped and started again goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from statistics import fmean, median
+from typing import Any
+
+from equipoise.errors import InputError
+from equipoise.place.job import Job as Asked
+from equipoise.serve.client import Client, Cluster, ServiceError, Told, plain
+from equipoise.serve.traced import Reading, Real
+
+ZERO = "shadow_zero"  # the tag that tells the trace's time in slot 0, for a shadow that is started again
+BAD_JOB = (400, 413, 422)
+KNOWN = 409  # the id was submitted before, told otherwise
+WAITING = ("admitted", "lent", "pending")  # states of jobs that are not over
+LONGEST_KEY = 200  # characters
+VARYING = re.compile(r"'[^']*'|[-+]?\d[\d.,:e+ -]*")
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Seconds from submission to start, of the jobs that both started."""
+
+    jobs: int
+    ours: float  # mean
+    real: float
+    ours_median: float
+    real_median: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of a resource, the part in use: as the service planned, and as the export says, where it says when jobs ran."""
+
+    ours: float
+    real: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was fed and what became of it. Utilisation is over the slots `first` to `now` - 1, which this shadow saw."""
+
+    fed: int
+    before: int  # of them by an earlier shadow
+    late: int  # fed after their slot had passed: their rows came out of order
+    held_back: int
+    skipped: dict[str, int] = field(default_factory=dict)
+    rejected: dict[str, int] = field(default_factory=dict)
+    states: dict[str, int] = field(default_factory=dict)
+    waits: Waits | None = None
+    utilisation: dict[str, Share] = field(default_factory=dict)
+    first: int = 0
+    now: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class Fate:
+    """What became of a job, by the log: its state, the slot it was submitted in, and the one it started in, or will."""
+
+    name: str
+    submitted: int
+    state: str = ""
+    start: int | None = None
+
+    def decided(self, event: Told) -> None:
+        """A plan replaces what the one before had still to come; a job that runs has started."""
+        self.state = str(event.data.get("state", self.state))
+        cells = event.data.get("cells")
+        if cells is not None and (self.start is None or self.start >= event.slot):
+            self.start = min((int(cell[0]) for cell in cells), default=None)
+
+
+class Shadow:
+    """Feeds readings of a trace to a service. `tell(fed, known)` is called after every job."""
+
+    def __init__(self, client: Client, *, tell: Callable[[int, int], None] | None = None) -> None:
+        self.client, self.tell = client, tell
+        self.cluster = _checked(client.cluster())
+        self.first = self.now = self.cluster.now
+        self.zero: float | None = None
+        self.fed: dict[str, Asked] = {}
+        self.rejected: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.late = self.held_back = 0
+        self.real: dict[str, Real] = {}
+        self.fates: dict[str, Fate] = {}  # by the service's id
+        self._turned_away: set[str] = set()
+        self._sums: Counter[str] = Counter()  # of the shares used, over the slots seen
+        self._seq = 0
+        self._listen()
+        self._before = {fate.name for fate in self.fates.values()}
+        if self._before and self.zero is None:
+            raise InputError("the service has jobs that no shadow submitted; start one with a store of its own for it")
+
+    def feed(self, reading: Reading, *, lag: int = 0) -> int:
+        """Submit what was not yet, in order of arrival; those of the newest `lag` slots are held back. How many."""
+        self.real |= reading.real
+        self.skipped = Counter(_kind(row.reason) for row in reading.jobs.skipped)
+        shift = self._shift(reading)
+        arrivals = [(job.arrival + shift, job) for job in reading.jobs]
+        newest = max(slot for slot, _ in arrivals) - lag
+        new = [(slot, job) for slot, job in arrivals if job.id not in self.fed and job.id not in self._turned_away]
+        self.held_back = sum(slot > newest for slot, _ in new) if lag else 0
+        count = 0
+        for slot, job in new:
+            if lag and slot > newest:
+                continue
+            if job.id in self._before:
+                self.fed[job.id] = job
+            else:
+                self._submit(slot, job)
+                count += 1
+            if self.tell is not None:
+                self.tell(len(self.fed) + len(self._turned_away), len(reading.jobs))
+        return count
+
+    def _submit(self, slot: int, job: Asked) -> None:
+        late = slot < self.now
+        self.move(slot)
+        values = plain(job)
+        values["tags"] = {**values.get("tags", {}), ZERO: repr(self.zero)}
+        try:
+            self.client.submit(values, key=_key(job.id))
+        except ServiceError as error:
+            if error.status in BAD_JOB:
+                self._turned_away.add(job.id)
+                self.rejected[_kind(error.message)] += 1
+                return
+            if error.status != KNOWN:
+                raise
+            self._before.add(job.id)
+        self.late += late
+        self.fed[job.id] = job
+
+    def move(self, slot: int) -> None:
+        """Move the clock on to this slot; slot by slot while there are jobs, for only then something is in use."""
+        while self.now < slot:
+            status = self.client.status()
+            for resource, share in status.get("utilisation", {}).items():
+                self._sums[resource] += share
+            busy = any(status.get("jobs", {}).get(state) for state in WAITING)
+            self.now = self.client.advance(to=self.now + 1 if busy else slot)
+
+    def finish(self) -> None:
+        """Move the clock until every job is over, or as far as anything can be planned."""
+        for _ in range(self.cluster.horizon):
+            if not any(self.client.status().get("jobs", {}).get(state) for state in WAITING):
+                return
+            self.move(self.now + 1)
+
+    def report(self) -> Report:
+        """What became of the jobs fed so far."""
+        self._listen()
+        fates = [fate for fate in self.fates.values() if fate.name in self.fed]
+        return Report(
+            fed=len(self.fed),
+            before=len(self._before & self.fed.keys()),
+            late=self.late,
+            held_back=self.held_back,
+            skipped=dict(self.skipped.most_common()),
+            rejected=dict(self.rejected.most_common()),
+            states=dict(Counter(fate.state for fate in fates)),
+            waits=_waits(fates, self.real, self.cluster.slot_seconds),
+            utilisation=self._utilisation(),
+            first=self.first,
+            now=self.now,
+        )
+
+    def _listen(self) -> None:
+        """What the log says since it was last read."""
+        for event in self.client.log(self._seq):
+            self._seq = event.seq
+            if event.kind == "submitted":
+                self.fates[event.job] = Fate(str(event.data.get("name", event.name)), event.slot)
+                tags = event.data.get("job", {}).get("tags") or {}
+                if self.zero is None and ZERO in tags:
+                    self.zero = float(tags[ZERO])
+            elif event.kind == "decided":
+                self.fates[event.job].decided(event)
+            elif event.kind in ("finished", "cancelled"):
+                self.fates[event.job].state = event.kind
+
+    def _shift(self, reading: Reading) -> int:
+        """Slots from the file's slot 0 back to the service's, which the first reading settles."""
+        length = self.cluster.slot_seconds
+        if self.zero is None:
+            begin = min(job.arrival for job in reading.jobs)
+            self.zero = reading.zero - max(0, self.now - begin) * length
+            self.first = max(self.now, begin)  # nothing runs before
+        return int((reading.zero - self.zero) // length)
+
+    def _utilisation(self) -> dict[str, Share]:
+        """Means over the slots seen. What the cluster did is counted against the capacity of the service's machines."""
+        slots = self.now - self.first
+        if not slots or self.zero is None:
+            return {}
+        length, zero = self.cluster.slot_seconds, self.zero
+        begin, end = zero + self.first * length, zero + self.now * length
+        held: Counter[str] = Counter()
+        for id, real in self.real.items():
+            seconds = min(real.end, end) - max(real.start, begin)
+            if seconds > 0 and id in self.fed:
+                job = self.fed[id]
+                for resource, milli in job.worker.items():
+                    held[resource] += milli / 1000.0 * (job.requested or 1) * seconds  # type: ignore[assignment]
+        out = {}
+        for resource in self.cluster.resources:
+            there = sum(machine.capacity.get(resource, 0.0) for machine in self.cluster.machines) * (end - begin)
+            real_share = held[resource] / there if self.real and there else None
+            out[resource] = Share(self._sums[resource] / slots, real_share)
+        return out
+
+
+def _checked(cluster: Cluster) -> Cluster:
+    if cluster.clock != "virtual":
+        raise InputError(
+            f"the service runs on a {cluster.clock} clock, which no shadow can move; start one with "
+            "`equipoise serve --clock virtual` and a store of its own"
+        )
+    return cluster
+
+
+def _waits(fates: Iterable[Fate], real: dict[str, Real], length: float) -> Waits | None:
+    both = [
+        ((fate.start - fate.submitted) * length, real[fate.name].start - real[fate.name].submit)
+        for fate in fates
+        if fate.start is not None and fate.name in real
+    ]
+    if not both:
+        return None
+    ours, theirs = ([pair[k] for pair in both] for k in (0, 1))
+    return Waits(len(both), fmean(ours), fmean(theirs), median(ours), median(theirs))
+
+
+def _key(id: str) -> str:
+    """The id, as far as a header can carry it."""
+    return (
+        id if id.isascii() and id.isprintable() and len(id) <= LONGEST_KEY else hashlib.sha256(id.encode()).hexdigest()
+    )
+
+
+def _kind(reason: str) -> str:
+    """A reason without its numbers and names, so that equal ones are counted together."""
+    return VARYING.sub("…", reason)

@@ -1,0 +1,214 @@
+"""Connections to the database: many that read, and those that write, whose every commit is on disk before it returns."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import PoolProxiedConnection
+
+from equipoise.errors import InputError
+from equipoise.serve.store.address import Address
+
+READERS = 16  # connections that read at once; a further reader waits for one
+BUSY_MS = 10_000  # how long SQLite waits for another process's write (a token from the command line)
+# A writer that hangs inside a transaction gives its row locks back after this, or a takeover would wait for it forever.
+STUCK_MS = 10_000
+BEGIN = "BEGIN IMMEDIATE"  # SQLite: the right to write first, or two that read before they write could not both go on
+# libpq: notice a vanished server (and let the server's answer find a vanished client) within about half a minute.
+KEEPALIVES = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "connect_timeout": 10,
+}
+
+
+class Database:
+    """The connections of a store: readers from a pool, and writers that take turns."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._readers = _engine(address, writes=False)
+        self._writers = _engine(address, writes=True)
+        self._appender: PoolProxiedConnection | None = None
+        self._turn = threading.Lock()  # within this process; between processes the database sees to it
+
+    @property
+    def driver(self) -> Any:
+        """The driver's module, with the classes of its errors."""
+        return self._writers.dialect.loaded_dbapi
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection on which every SELECT is its own short transaction."""
+        with self._readers.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction: on disk when the block ends, undone when it raises."""
+        with self._turn, self._writers.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def appending(self) -> Iterator[DBAPICursor]:
+        """As `writing`, on the driver's own cursor and a connection kept for it: a third of the cost for a small batch."""
+        with self._turn:
+            connection = self._appender = self._appender or self._writers.raw_connection()
+            try:
+                with self._pipeline(connection):
+                    cursor = connection.cursor()
+                    if self.address.kind == "sqlite":
+                        cursor.execute(BEGIN)
+                    yield cursor
+                    connection.commit()
+            except BaseException:
+                self._undo(connection)
+                raise
+
+    def _pipeline(self, connection: PoolProxiedConnection) -> AbstractContextManager[object]:
+        """PostgreSQL: statements go out together, and their answers are awaited where one is needed, at the latest by commit."""
+        if self.address.kind == "sqlite" or not self.driver.Pipeline.is_supported():
+            return nullcontext()
+        pipeline: AbstractContextManager[object] = connection.driver_connection.pipeline()  # type: ignore[union-attr]
+        return pipeline
+
+    def _undo(self, connection: PoolProxiedConnection) -> None:
+        try:
+            connection.rollback()
+        except Exception as error:  # a dead connection cannot undo, nor need it: the database has
+            connection.invalidate(error)
+            self._appender = None
+
+    def lone_connection(self) -> PoolProxiedConnection:
+        """A connection outside any transaction, for a lock that lives as long as it."""
+        return self._readers.raw_connection()
+
+    def close(self) -> None:
+        """Close every connection."""
+        with self._turn:
+            if self._appender is not None:
+                with suppress(Exception):
+                    self._appender.close()
+                self._appender = None
+        self._writers.dispose()
+        self._readers.dispose()
+
+
+@contextmanager
+def plain_errors(address: Address) -> Iterator[None]:
+    """While a store is opened: what the database complains of becomes one line for the user, without a password."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise InputError(_plain(address, error.orig)) from None
+    except (sqlite3.Error, SQLAlchemyError) as error:
+        raise InputError(_plain(address, error)) from None
+
+
+def _plain(address: Address, error: BaseException | None) -> str:
+    said = address.conceal(str(error))
+    if address.kind == "sqlite":
+        if "not a database" in said or "malformed" in said:
+            return f"{address.file} is not a SQLite database ({said}); name another file"
+        if "readonly" in said:
+            return f"{address.file} cannot be written ({said}); check the rights of the file and of its folder"
+        if "unable to open" in said:
+            return f"{address.file} cannot be opened ({said}); it must be a file in a folder that may be written"
+        if "locked" in said:
+            return f"{address.file} is locked by another program ({said}); end that program first"
+    return f"store {address.shown} failed: {said}"
+
+
+def _engine(address: Address, *, writes: bool) -> Engine:
+    if address.kind == "sqlite":
+        return _sqlite(address, writes=writes)
+    return _postgresql(address, writes=writes)
+
+
+def _sqlite(address: Address, *, writes: bool) -> Engine:
+    # mode=rw never creates a file: a mistyped name must not become an empty store. It is created by whom it concerns.
+    name = f"file:{quote(str(address.file))}?mode={'rwc' if writes else 'rw'}"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            name, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000, cached_statements=256
+        )
+        try:
+            _set_up_sqlite(connection, address, writes=writes)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, pool_size=2 if writes else READERS, max_overflow=0, **_pool())
+    if not writes:
+        return engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(
+            "BEGIN IMMEDIATE"
+        )  # the right to write first, or two readers could deadlock as writers
+
+    return engine
+
+
+def _set_up_sqlite(connection: sqlite3.Connection, address: Address, *, writes: bool) -> None:
+    if not writes:
+        connection.execute("PRAGMA query_only=ON")
+        return
+    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+    connection.execute("PRAGMA synchronous=FULL")
+    (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+    if mode != "wal" or synchronous != 2:
+        raise InputError(
+            f"{address.file} cannot be written durably (journal_mode={mode}, synchronous={synchronous}; needed: wal, 2);"
+            " put it on a local disk"
+        )
+
+
+def _postgresql(address: Address, *, writes: bool) -> Engine:
+    try:
+        engine = create_engine(
+            address.url,
+            connect_args={**KEEPALIVES, "application_name": "equipoise", **address.url.query},
+            isolation_level="READ COMMITTED" if writes else "AUTOCOMMIT",
+            pool_size=2 if writes else READERS,
+            max_overflow=0 if writes else 1,  # one more for the lock
+            pool_pre_ping=not writes,  # a reader left from before a restart of the server is replaced, not shown to the user
+            **_pool(),
+        )
+    except ModuleNotFoundError as missing:
+        raise InputError(f"{address.shown} needs psycopg ({missing}); pip install 'equipoise[postgres]'") from None
+    if writes:
+        event.listen(engine, "connect", lambda connection, _record: _set_up_postgresql(connection, address))
+    return engine
+
+
+def _set_up_postgresql(connection: Any, address: Address) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = on")
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {STUCK_MS}")
+        found = {name: cursor.execute(f"SHOW {name}").fetchone()[0] for name in ("synchronous_commit", "fsync")}
+    connection.commit()
+    if found != {"synchronous_commit": "on", "fsync": "on"}:
+        raise InputError(
+            f"{address.shown} does not keep what it acknowledges (synchronous_commit={found['synchronous_commit']},"
+            f" fsync={found['fsync']}; needed: on, on); set fsync = on in postgresql.conf"
+        )
+
+
+def _pool() -> dict[str, Any]:
+    from sqlalchemy.pool import QueuePool
+
+    return {"poolclass": QueuePool, "pool_timeout": 60}

@@ -1,0 +1,86 @@
+"""Who may serve a store: one at a time. SQLite: a locked file beside it. PostgreSQL: an advisory lock, waited for."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy.pool import PoolProxiedConnection
+
+from equipoise.serve.store.database import Database
+from equipoise.serve.store.rows import StoreBusy
+
+ADVISORY_KEY = int.from_bytes(b"equipois", "big")  # any number, the same for all servers; the lock is per database
+POLL_SECONDS = 0.25
+
+
+class Lock(Protocol):
+    """Held from its making until `release`, or until the process ends in whatever way."""
+
+    def release(self) -> None: ...
+
+
+class FileLock:
+    """flock on <file>.lock, which holds the pid of the holder. The file stays: removing it would let two hold it."""
+
+    def __init__(self, file: Path) -> None:
+        path = file.with_name(file.name + ".lock")
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(self._handle, 32).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._handle)
+            raise StoreBusy(
+                f"{file} is in use by the server with pid {holder}; end it first, or name another file"
+            ) from None
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let the next server in."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+class AdvisoryLock:
+    """A session's advisory lock on a connection of its own: PostgreSQL gives it back when that connection ends."""
+
+    def __init__(self, database: Database, on_wait: Callable[[], None] | None, timeout: float | None) -> None:
+        self._connection: PoolProxiedConnection = database.lone_connection()
+        try:
+            self._take(database, on_wait, timeout)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, database: Database, on_wait: Callable[[], None] | None, timeout: float | None) -> None:
+        cursor = self._connection.cursor()
+        # The server's side of keepalives: it must notice within half a minute that this machine is gone.
+        for setting in ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"):
+            cursor.execute(f"SET {setting}")
+        cursor.execute("SET idle_session_timeout = 0")
+        since, waited = time.monotonic(), False
+        while True:
+            cursor.execute(f"SELECT pg_try_advisory_lock({ADVISORY_KEY})")
+            if cursor.fetchone()[0]:  # type: ignore[index]
+                return
+            if timeout is not None and time.monotonic() - since >= timeout:
+                raise StoreBusy(f"{database.address.shown} is in use by another server; end it first, or wait for it")
+            if not waited and on_wait is not None:
+                on_wait()
+            waited = True
+            time.sleep(POLL_SECONDS)
+
+    def release(self) -> None:
+        """Let the next server in: the session ends, and its lock with it."""
+        with suppress(Exception):
+            self._connection.detach()  # out of the pool, so that closing ends the session
+        with suppress(Exception):
+            self._connection.close()

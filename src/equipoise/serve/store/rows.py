@@ -1,0 +1,86 @@
+"""What a store keeps, as values: rows of jobs, answers, snapshots, tokens and tenants; and what can go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from equipoise.errors import InputError
+from equipoise.serve.event import Event
+
+
+class Fenced(Exception):
+    """Another server has taken the store over: this one must stop and may not write again."""
+
+
+class StoreBusy(InputError):
+    """Another server holds the store."""
+
+
+class StoreLost(Exception):
+    """The database failed inside `append`. Whether the batch was kept is not known; `Store.last()` tells once it answers."""
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """A job as lists and counts see it. `n`: its place in the order of submission; `seq`: the event that last changed it."""
+
+    n: int
+    id: str
+    tenant: str
+    name: str
+    state: str
+    reason: str
+    submitted: int  # slot
+    finish: int | None  # slot
+    seq: int
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was answered to a request with this idempotency key; `digest` is the sha256 (hex) of the request's body."""
+
+    tenant: str
+    key: str
+    digest: str
+    status: int
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The planner's state after event `seq`, so that a restart need not replay from 1."""
+
+    seq: int
+    digest: str
+    state: dict[str, Any]
+
+
+@dataclass
+class Batch:
+    """What one transaction keeps: all of it or nothing. `jobs` replace older rows of the same id; the last of an id wins."""
+
+    events: list[Event] = field(default_factory=list)
+    jobs: list[JobRow] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    snapshot: Snapshot | None = None
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """A token by its sha256 (hex); the token itself is never stored. `tenant` "" sees all tenants."""
+
+    name: str
+    digest: str
+    role: str
+    tenant: str
+    created: float  # unix seconds
+
+
+@dataclass(frozen=True)
+class TenantRow:
+    """`quota`: milli-units by resource, plus "jobs" for the number of unfinished jobs; {} is no limit."""
+
+    name: str
+    quota: dict[str, int]

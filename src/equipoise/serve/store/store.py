@@ -1,0 +1,240 @@
+"""The store: a log that loses nothing it acknowledged, and beside it the rows that lists, counts and restarts read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import Select, and_, delete, func, insert, or_, select, union_all
+from sqlalchemy.exc import DBAPIError
+
+from equipoise.serve.event import Event
+from equipoise.serve.store import schema
+from equipoise.serve.store.database import Database
+from equipoise.serve.store.lock import Lock
+from equipoise.serve.store.rows import Answer, Batch, Fenced, JobRow, Snapshot, StoreLost, TenantRow, TokenRow
+from equipoise.serve.store.writing import compact, rows, statements, unpack, write
+
+PAGE = 2_000  # events per read: a long log is streamed without a long transaction
+KEYS = 400  # pairs per read of answers: SQLite takes at most 999 parameters in old builds
+
+
+class Store:
+    """One writer thread may `append`; any thread may read, at any time. Made by `open_store` or `peek_store`."""
+
+    def __init__(self, url: str, database: Database, lock: Lock | None, epoch: int) -> None:
+        self.url = url
+        self.epoch = epoch
+        self._database = database
+        self._lock = lock
+        self._sql = statements(self.kind)
+
+    @property
+    def kind(self) -> str:
+        """sqlite | postgresql"""
+        return self._database.address.kind
+
+    @property
+    def shown(self) -> str:
+        """The URL without its password."""
+        return self._database.address.shown
+
+    def __repr__(self) -> str:
+        return f"Store({self.shown!r}, epoch={self.epoch})"
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the store back: its connections, then the lock."""
+        self._database.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # The log
+
+    def append(self, batch: Batch) -> None:
+        """Keep all of `batch` or nothing; it is on disk when this returns. Fenced when another server has taken over."""
+        if self._lock is None:
+            raise RuntimeError(f"{self!r} is not held by this process; use open_store to append")
+        made, driver = rows(batch), self._database.driver
+        try:
+            with self._database.appending() as cursor:
+                write(cursor, self._sql, made, self.epoch)
+        except (driver.DataError, driver.IntegrityError, driver.ProgrammingError):
+            raise  # the batch is at fault, not the database; nothing of it was kept
+        except (driver.Error, DBAPIError) as error:
+            self._refuse_if_taken_over()
+            raise StoreLost(self._database.address.conceal(f"{self.shown} failed: {error}")) from error
+
+    def _refuse_if_taken_over(self) -> None:
+        """A connection that broke may be the first sign of a takeover: then say so."""
+        with suppress(DBAPIError), self._database.reading() as connection:
+            found = connection.execute(select(schema.ownership.c.epoch)).scalar_one()
+            if found != self.epoch:
+                raise Fenced(
+                    f"another server took the store over (epoch {found}, ours is {self.epoch}); this one must stop"
+                )
+
+    def last(self) -> int:
+        """`seq` of the last event, 0 when there is none."""
+        with self._database.reading() as connection:
+            return connection.execute(select(func.max(schema.events.c.seq))).scalar() or 0
+
+    def events(
+        self, after: int = 0, upto: int | None = None, *, limit: int | None = None, job: str | None = None
+    ) -> Iterator[Event]:
+        """Events `after` < seq <= `upto` in order, at most `limit`, of one `job` or all; read page by page."""
+        left = limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            page = self._events_page(after, upto, job, size)
+            yield from page
+            if len(page) < size:
+                return
+            after = page[-1].seq
+            left = None if left is None else left - size
+
+    def _events_page(self, after: int, upto: int | None, job: str | None, size: int) -> list[Event]:
+        t = schema.events.c
+        query = select(schema.events).where(t.seq > after).order_by(t.seq).limit(size)
+        if upto is not None:
+            query = query.where(t.seq <= upto)
+        if job is not None:
+            query = query.where(t.job == job)
+            if job:
+                query = query.where(t.job != "")  # said twice so that the partial index may serve
+        with self._database.reading() as connection:
+            found = connection.execute(query).all()
+        return [
+            Event(seq, slot, at, kind, of, tenant, json.loads(data)) for seq, slot, at, kind, of, tenant, data in found
+        ]
+
+    def snapshot(self, upto: int | None = None) -> Snapshot | None:
+        """The latest snapshot, or the latest at or before event `upto`."""
+        t = schema.snapshots.c
+        query = select(schema.snapshots).order_by(t.seq.desc()).limit(1)
+        if upto is not None:
+            query = query.where(t.seq <= upto)
+        with self._database.reading() as connection:
+            found = connection.execute(query).first()
+        return None if found is None else Snapshot(found.seq, found.digest, unpack(found.state))
+
+    def snapshots(self) -> list[tuple[int, str]]:
+        """(seq, digest) of every snapshot, oldest first."""
+        t = schema.snapshots.c
+        with self._database.reading() as connection:
+            return [(seq, digest) for seq, digest in connection.execute(select(t.seq, t.digest).order_by(t.seq))]
+
+    # What was answered, and the jobs
+
+    def answers(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Answer]:
+        """The answers already given to these (tenant, key)."""
+        t, wanted, found = schema.answers.c, list(dict.fromkeys(keys)), {}
+        with self._database.reading() as connection:
+            for first in range(0, len(wanted), KEYS):
+                pairs = [and_(t.tenant == tenant, t.key == key) for tenant, key in wanted[first : first + KEYS]]
+                for row in connection.execute(select(schema.answers).where(or_(*pairs))):
+                    found[row.tenant, row.key] = Answer(
+                        row.tenant, row.key, row.digest, row.status, json.loads(row.body)
+                    )
+        return found
+
+    def job(self, id: str) -> JobRow | None:
+        """The job of that id."""
+        with self._database.reading() as connection:
+            found = connection.execute(select(schema.jobs).where(schema.jobs.c.id == id)).first()
+        return None if found is None else _job(found)
+
+    def jobs(
+        self,
+        *,
+        tenant: str | None = None,
+        states: Sequence[str] = (),
+        name: str = "",
+        after: int | None = None,
+        newest_first: bool = True,
+        limit: int = 100,
+    ) -> list[JobRow]:
+        """A page of jobs in order of `n`: those beyond `after`, with `name` somewhere in theirs (case matters not)."""
+        t = schema.jobs.c
+        order = t.n.desc() if newest_first else t.n.asc()
+
+        def page(*also: Any) -> Select[Any]:
+            query = select(schema.jobs).where(*also).order_by(order).limit(limit)
+            if tenant is not None:
+                query = query.where(t.tenant == tenant)
+            if name:
+                place = func.instr if self.kind == "sqlite" else func.strpos
+                query = query.where(place(func.lower(t.name), func.lower(name)) > 0)
+            if after is not None:
+                query = query.where(t.n < after if newest_first else t.n > after)
+            return query
+
+        # One ordered page per state, then merged: each is a walk along an index, however rare the state is.
+        # One ordered page per state, merged: each is a walk along an index, however rare the state. In one statement, so
+        # that a job which changes its state meanwhile is listed once.
+        wanted = list(dict.fromkeys(states))
+        query: Any = page()
+        if wanted:
+            parts = union_all(*(select(page(t.state == state).subquery()) for state in wanted)).subquery()
+            query = select(parts).order_by(parts.c.n.desc() if newest_first else parts.c.n.asc()).limit(limit)
+        with self._database.reading() as connection:
+            return [_job(row) for row in connection.execute(query)]
+
+    def counts(self, tenant: str | None = None) -> dict[str, int]:
+        """Jobs by state, of one tenant or of all; states without jobs are left out."""
+        t = schema.job_counts.c
+        query = select(t.state, func.sum(t.count)).group_by(t.state)
+        if tenant is not None:
+            query = query.where(t.tenant == tenant)
+        with self._database.reading() as connection:
+            return {state: int(count) for state, count in connection.execute(query) if count}
+
+    # Access: outside the log, written by the server or from the command line
+
+    def tokens(self) -> list[TokenRow]:
+        """All tokens, by name."""
+        with self._database.reading() as connection:
+            return [TokenRow(*row) for row in connection.execute(select(schema.tokens).order_by(schema.tokens.c.name))]
+
+    def add_token(self, row: TokenRow) -> None:
+        """Keep a new token; its name must be new."""
+        with self._database.writing() as connection:
+            connection.execute(insert(schema.tokens).values(vars(row)))
+
+    def remove_token(self, name: str) -> bool:
+        """True if there was one of that name."""
+        with self._database.writing() as connection:
+            return connection.execute(delete(schema.tokens).where(schema.tokens.c.name == name)).rowcount > 0
+
+    def tenants(self) -> list[TenantRow]:
+        """All tenants with a row of their own, by name."""
+        with self._database.reading() as connection:
+            found = connection.execute(select(schema.tenants).order_by(schema.tenants.c.name)).all()
+        return [TenantRow(name, json.loads(quota)) for name, quota in found]
+
+    def put_tenant(self, row: TenantRow) -> None:
+        """Keep a tenant, in place of an older row of that name."""
+        with self._database.writing() as connection:
+            connection.execute(delete(schema.tenants).where(schema.tenants.c.name == row.name))
+            connection.execute(insert(schema.tenants).values(name=row.name, quota=compact(row.quota)))
+
+    def remove_tenant(self, name: str) -> bool:
+        """True if there was one of that name."""
+        with self._database.writing() as connection:
+            return connection.execute(delete(schema.tenants).where(schema.tenants.c.name == name)).rowcount > 0
+
+
+def _job(row: Any) -> JobRow:
+    n, id, tenant, name, state, reason, submitted, finish, seq, data = row
+    return JobRow(n, id, tenant, name, state, reason, submitted, finish, seq, json.loads(data))

@@ -1,0 +1,99 @@
+"""What reads see: the jobs and machines as of the last transaction. Published whole, so no reader waits for the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise.place.cluster import Cluster
+from equipoise.place.planner.seat import MACHINE, SLOT
+from equipoise.place.planner.shape import Shape
+from equipoise.place.quantity import MILLI
+from equipoise.serve.plan.floor import DOWN, Floats, Int32s, Ints, held_by
+from equipoise.serve.plan.state import Held, State
+from equipoise.serve.plan.tell import job_out
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A job that is not over, as told, with what it holds."""
+
+    told: dict[str, Any]
+    cells: Int32s
+    shape: Shape
+
+    @property
+    def tenant(self) -> str:
+        return str(self.told["tenant"])
+
+
+@dataclass(frozen=True)
+class View:
+    """`live` is shared by all views and always as new as the newest; the rest is of one moment."""
+
+    seq: int
+    now: int
+    slot_seconds: float
+    horizon: int
+    start: float
+    clock: str
+    live: dict[str, Live]
+    cluster: Cluster
+    names: tuple[str, ...]
+    status: tuple[str, ...]
+    capacity: Ints  # [machine, r] milli-units
+    base: Floats  # [r] utility per milli-unit and slot
+    growth: Floats
+
+    @classmethod
+    def of(cls, state: State, live: dict[str, Live]) -> View:
+        floor = state.floor
+        return cls(
+            state.seq, state.now, state.slot_seconds, state.horizon, state.start, state.clock, live, floor.cluster,
+            tuple(floor.names), tuple(floor.status), floor.capacity, floor.base, floor.growth,
+        )  # fmt: skip
+
+    def used(self, first: int, last: int, jobs: Iterable[Live] | None = None) -> Ints:
+        """[slot, machine, r] milli-units held in slots first..last."""
+        out = np.zeros((max(0, last + 1 - first), *self.capacity.shape), np.int64)
+        for live in list(self.live.values()) if jobs is None else jobs:
+            cells = live.cells
+            if len(cells) and len(live.shape.worker) == out.shape[2]:
+                cells = cells[(cells[:, SLOT] >= first) & (cells[:, SLOT] <= last)]
+                np.add.at(out, (cells[:, SLOT] - first, cells[:, MACHINE]), held_by(live.shape, cells))
+        return out
+
+    def utilisation(self, used: Ints) -> dict[str, list[float]]:
+        """Share of every resource of machines not down that is held, slot by slot."""
+        there = self.capacity[[status != DOWN for status in self.status]].sum(axis=0, dtype=float)
+        held = used.sum(axis=1, dtype=float)
+        share = np.divide(held, there, out=np.zeros_like(held), where=there > 0)
+        return {r: share[:, k].round(6).tolist() for k, r in enumerate(self.cluster.resources)}
+
+    def prices(self, used: Ints) -> Floats:
+        """[slot, machine, r] utility per unit and slot."""
+        capacity = self.capacity
+        full = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
+        return np.asarray(self.base * np.exp(self.growth * full) * MILLI)
+
+
+def live_of(held: Held, state: State) -> Live:
+    return Live(job_out(held, state), held.cells, held.shape)
+
+
+def bars(live: Live, first: int, last: int) -> list[dict[str, int]]:
+    """A job's cells as bars: stretches of slots with the same workers and servers on one machine."""
+    cells = (
+        live.cells[(live.cells[:, SLOT] >= first) & (live.cells[:, SLOT] <= last)] if len(live.cells) else live.cells
+    )
+    out: list[dict[str, int]] = []
+    for t, h, w, s in cells[np.lexsort((cells[:, SLOT], cells[:, MACHINE]))].tolist():
+        before = out[-1] if out else None
+        if before and (before["machine"], before["last"], before["workers"], before["servers"]) == (h, t - 1, w, s):
+            before["last"] = t
+        else:
+            out.append({"machine": h, "first": t, "last": t, "workers": w, "servers": s})
+    return out
