@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,9 @@ import httpx
 import pytest
 
 from equipoise import place
+from equipoise.cli.service_inside import started
 from equipoise.errors import InputError
+from equipoise.place.job import Demand
 from equipoise.serve import client as client_module
 from equipoise.serve.client import Client, ServiceError
 
@@ -118,9 +118,11 @@ def test_a_refusal_is_the_service_s_own_line_with_its_status():
 def test_a_page_of_somebody_else_is_no_answer():
     """HTML with 200, as a login page answers, and HTML with 502."""
     for status, words in ((200, "does not answer as the service does"), (502, "was answered with 502")):
-        with client(lambda _, status=status: httpx.Response(status, text="<html>")) as service:
-            with pytest.raises(ServiceError, match=words):
-                service.status()
+        with (
+            client(lambda _, status=status: httpx.Response(status, text="<html>")) as service,
+            pytest.raises(ServiceError, match=words),
+        ):
+            service.status()
 
 
 def test_fields_of_a_newer_service_are_kept_and_missing_ones_have_defaults():
@@ -232,10 +234,185 @@ def test_events_of_a_service_that_is_gone_end_in_one_line():
         next(service.events())
 
 
+def test_a_request_too_many_was_not_done_and_is_sent_again_whatever_it_is():
+    """429, then the answer: also for what is otherwise sent once."""
+    tried = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        tried.append(request)
+        return (
+            httpx.Response(429, json={"error": "slower"}) if len(tried) == 1 else httpx.Response(200, json={"now": 2})
+        )
+
+    with client(handler) as service:
+        assert service.advance(2) == 2 and len(tried) == 2
+
+
 # The service itself.
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory) -> Iterator[str]:
-    with running(tmp_path_factory.mktemp("service")) as url:
+def cluster_file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
+    path.write_text(CLUSTER)
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(cluster_file) -> Iterator[str]:
+    with started(cluster_file, "10m") as url:
         yield url
+
+
+@pytest.fixture
+def service(address) -> Iterator[Client]:
+    with Client(address) as client:
+        yield client
+
+
+def test_a_job_from_submission_to_its_end(service):
+    """Two slots of work: admitted now, running in this slot and the next, finished two slots later."""
+    job = service.submit(SMALL)
+    assert (job.state, job.name, job.submitted, job.over) == ("admitted", "small", service.cluster().now, False)
+    found = service.job(job.id)
+    assert found.cells is not None and {cell[1] for cell in found.cells} == set(found.machines)
+    service.advance(3)
+    assert service.wait(job.id, timeout=30).state == "finished"
+    assert next(iter(service.history(job.id))).kind == "submitted"
+    assert service.explain(job.id)["text"]
+
+
+def test_the_same_key_is_one_job_and_another_body_under_it_is_refused(service):
+    """201 twice with one id; then 409."""
+    one, two = (service.submit(SMALL, key="once") for _ in range(2))
+    assert one.id == two.id
+    with pytest.raises(ServiceError) as caught:
+        service.submit(SMALL | {"value": 51}, key="once")
+    assert caught.value.status == 409
+
+
+def test_a_dry_run_stores_nothing_and_spends_no_key(service):
+    """The key given with it is free afterwards."""
+    before = service.status()["seq"]
+    told = service.submit(SMALL | {"name": "imagined"}, key="later", dry_run=True)
+    assert (told.id, told.state) == ("", "admitted") and service.status()["seq"] == before
+    assert service.submit(SMALL | {"name": "real"}, key="later").name == "real"
+
+
+def test_jobs_are_found_by_state_and_name_over_pages(service):
+    """Seven jobs in pages of three, in both orders."""
+    ids = [service.submit(SMALL | {"name": f"paged-{k}"}).id for k in range(7)]
+    assert [job.id for job in service.jobs(name="paged-", order="oldest", page=3)] == ids
+    assert [job.id for job in service.jobs(name="paged-", page=3)] == ids[::-1]
+    service.cancel(ids[0])
+    assert [job.id for job in service.jobs(name="paged-", state="cancelled")] == ids[:1]
+    assert {job.id for job in service.jobs(name="paged-", state=["cancelled", "admitted"])} <= set(ids)
+
+
+def test_progress_finish_and_a_job_that_is_over(service):
+    """Half done by its fraction; done when it says so; then nothing more can be told of it."""
+    job = service.submit(SMALL | {"duration": "2h"})
+    half = service.progress(job.id, fraction=0.5)
+    assert half.done == pytest.approx(half.work / 2)
+    assert service.finish(job.id).state == "finished"
+    with pytest.raises(ServiceError) as caught:
+        service.cancel(job.id)
+    assert caught.value.status == 409 and "finished" in caught.value.message
+    with pytest.raises(InputError, match="takes one of"):
+        service.progress(job.id)
+
+
+def test_machines_come_drain_go_and_come_back(service):
+    """One more machine; drained, down and up again."""
+    (added,) = service.add_machine("extra", {"gpu": 2, "cpu": 8, "memory": "64Gi"})
+    assert added.capacity["gpu"] == 2 and added.name in {machine.name for machine in service.machines()}
+    for change, status in ((service.drain, "draining"), (service.down, "down"), (service.up, "up")):
+        assert change(added.name)["machine"]["status"] == status
+    with pytest.raises(ServiceError, match="nowhere"):
+        service.down("nowhere")
+
+
+def test_what_can_be_read(service):
+    """Prices, schedule, forecast and certificate answer, and agree on the slot."""
+    now = service.cluster().now
+    assert service.prices("gpu")["now"] == service.schedule()["now"] == now
+    assert service.forecast(SMALL)["start"] >= now
+    assert service.certificate()["passed"] is True
+    assert service.advance(to=now + 1) == now + 1
+
+
+def test_a_job_of_place_arrives_as_it_is(service):
+    """All of its numbers, by the log's own copy; a random one, but for the disk that these machines do not have."""
+    drawn = place.traces.synthetic(1, seed=3, slots=24)[0]
+    demands = {
+        side: Demand({r: m for r, m in getattr(drawn, side).items() if r != "disk"}) for side in ("worker", "server")
+    }
+    job = drawn.but(**demands)
+    told = service.submit(job)
+    logged = next(event for event in service.history(told.id) if event.kind == "submitted").data["job"]
+    back = place.read.job_from({**logged, "id": job.id, "arrival": 0}, place.traces.synthetic_cluster(4), 600.0)
+    assert told.name == job.id and back == job.but(arrival=0)
+
+
+def test_the_stream_and_the_log_tell_the_same_events(service):
+    """Everything so far, once each, without a gap."""
+    service.submit(SMALL)
+    log = list(service.log(page=7))
+    stream = service.events()
+    assert [next(stream) for _ in log] == log and [event.seq for event in log] == list(range(1, len(log) + 1))
+    stream.close()
+
+
+def test_waiting_is_bounded(service):
+    """Nobody moves the clock: a quarter of a second, then an error."""
+    job = service.submit(SMALL)
+    with pytest.raises(TimeoutError, match=f"job {job.id} is admitted"):
+        service.wait(job.id, timeout=0.25)
+
+
+def test_nothing_is_submitted_twice_when_the_service_dies_and_comes_back(cluster_file, tmp_path):
+    """Jobs are submitted without pause while the service is killed and started again on its store: each is there once.
+
+    Killed hard, it cannot answer what it had stored: the client asks again under the same key.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable,
+        "-m",
+        "equipoise",
+        "serve",
+        "--store",
+        f"sqlite:///{tmp_path}/kept.db",
+        "--port",
+        str(port),
+    ]
+    command += ["--clock", "virtual", "--cluster", str(cluster_file), "--log-level", "error"]
+    names = [f"job-{k}" for k in range(60)]
+    answered: list[str] = []
+    begun = threading.Event()
+
+    def submit_all() -> None:
+        with Client(f"http://127.0.0.1:{port}", tries=1000) as client:
+            for name in names:
+                answered.append(client.submit(SMALL | {"name": name, "duration": "5m"}).id)
+                if len(answered) == 15:
+                    begun.set()
+
+    sender = threading.Thread(target=submit_all, daemon=True)
+    sender.start()
+    first = subprocess.Popen(command)
+    assert begun.wait(timeout=200)
+    first.kill()
+    first.wait()
+    second = subprocess.Popen(command)
+    try:
+        sender.join(timeout=200)
+        with Client(f"http://127.0.0.1:{port}") as client:
+            told = [(job.name, job.id) for job in client.jobs(order="oldest")]
+            assert told == list(zip(names, answered, strict=True))
+            assert client.certificate()["passed"] is True
+    finally:
+        second.terminate()
+        second.wait()

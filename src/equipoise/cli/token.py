@@ -59,7 +59,7 @@ def add(
     whose = f", tenant {tenant}" if tenant else ""
     _note(f"{name}: {role}{whose}. It is shown this once; give it to the client as EQUIPOISE_TOKEN")
     if role != "admin" and not any(other.role == "admin" for other in rows):
-        _note("no token is admin: machines, prices and quotas are then managed from the command line only")
+        _note("no token is admin yet: machines, prices and the clock need one; add it with --role admin")
 
 
 @app.command("list")
@@ -96,7 +96,7 @@ def revoke(name: Name, store: StoreUrl = DEFAULT_STORE, json: Json = False) -> N
     if not left:
         _note("no token is left: a server started now on this machine's own address is open to everyone on it")
     elif not any(row.role == "admin" for row in left):
-        _note("no token left is admin: machines, prices and quotas are then managed from the command line only")
+        _note("no token left is admin: machines, prices and the clock need one; add it with --role admin")
 
 
 def _plain(row: TokenRow) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def warm_up(service: Service) -> None:
 def listening(host: str, port: int) -> socket.socket:
     """A socket of our own, taken before anything else is touched; port 0 is any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    one = socket.socket(family, socket.SOCK_STREAM)
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: else asyncio leaves Nagle on
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         one.bind((host.strip("[]"), port))

@@ -6,6 +6,7 @@ leaves when its decision, and the cells it reserves, are on disk. Reads look at 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import logging
@@ -29,7 +30,7 @@ from equipoise.serve.plan.state import Held, State
 from equipoise.serve.plan.tell import job_out
 from equipoise.serve.settings import Settings
 from equipoise.serve.store import Answer, Batch, Fenced, JobRow, Snapshot, Store, StoreLost
-from equipoise.serve.view import Live, View, live_of
+from equipoise.serve.view import View
 
 Command = Callable[[Scheduler], dict[str, Any]]
 SHORTLY = 0.2, 5.0  # seconds before the store is tried again: first, and at most
@@ -69,7 +70,7 @@ class Service:
         self._quotas: dict[str, dict[str, int]] = {}
         self._quotas_read = -1.0
         self._told: list[Callable[[list[Event]], None]] = []
-        self._live: dict[str, Live] = {}
+        self._live: dict[str, Held] = {}
         self._restore()
         if self.state.seq == 0:
             self._open(cluster)
@@ -90,7 +91,7 @@ class Service:
             self._publish_all()
 
     def _publish_all(self) -> None:
-        live = {id: live_of(held, self.state) for id, held in self.state.jobs.items()}
+        live = {id: copy.copy(held) for id, held in self.state.jobs.items()}
         self._live.clear()
         self._live.update(live)
         self.view = View.of(self.state, self._live)
@@ -277,21 +278,21 @@ class Service:
         self.metrics.stored(time.perf_counter() - began)
         if due:
             self._snapshot_seq = state.seq
-        self._publish(events, rows, helds)
+        self._publish(events, helds)
         return events
 
-    def _publish(self, events: list[Event], rows: list[JobRow], helds: list[Held]) -> None:
+    def _publish(self, events: list[Event], helds: list[Held]) -> None:
         state, live = self.state, self._live
         for event in events:
             self.metrics.happened(event)
-        for row, held in zip(rows, helds, strict=True):
+        for held in helds:
             if held.id in state.jobs:
-                live[held.id] = Live(row.data, held.cells, held.shape)
+                live[held.id] = copy.copy(held)
             else:
                 live.pop(held.id, None)
-        if any(event.kind in (kinds.TICK, kinds.MACHINE) for event in events):  # progress, and what lies in view
+        if any(event.kind in (kinds.TICK, kinds.MACHINE) for event in events):  # progress, and the order of resources
             for held in state.jobs.values():
-                live[held.id] = live_of(held, state)
+                live[held.id] = copy.copy(held)
         state.over.clear()
         self.view = View.of(state, live)
 
@@ -341,5 +342,5 @@ def restored(store: Store, upto: int | None = None) -> State:
 def _row(held: Held, state: State) -> JobRow:
     return JobRow(
         held.n, held.id, held.tenant, held.name, held.state, held.reason, held.job.arrival, held.finish, held.seq,
-        job_out(held, state),
+        job_out(held, state.floor.names),
     )  # fmt: skip

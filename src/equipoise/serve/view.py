@@ -10,24 +10,10 @@ import numpy as np
 
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner.seat import MACHINE, SLOT
-from equipoise.place.planner.shape import Shape
 from equipoise.place.quantity import MILLI
 from equipoise.serve.plan.floor import DOWN, Floats, Int32s, Ints, held_by
 from equipoise.serve.plan.state import Held, State
 from equipoise.serve.plan.tell import job_out
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """A job that is not over, as told, with what it holds."""
-
-    told: dict[str, Any]
-    cells: Int32s
-    shape: Shape
-
-    @property
-    def tenant(self) -> str:
-        return str(self.told["tenant"])
 
 
 @dataclass(frozen=True)
@@ -40,7 +26,7 @@ class View:
     horizon: int
     start: float
     clock: str
-    live: dict[str, Live]
+    live: dict[str, Held]  # copies
     cluster: Cluster
     names: tuple[str, ...]
     status: tuple[str, ...]
@@ -49,14 +35,19 @@ class View:
     growth: Floats
 
     @classmethod
-    def of(cls, state: State, live: dict[str, Live]) -> View:
+    def of(cls, state: State, live: dict[str, Held]) -> View:
         floor = state.floor
         return cls(
             state.seq, state.now, state.slot_seconds, state.horizon, state.start, state.clock, live, floor.cluster,
             tuple(floor.names), tuple(floor.status), floor.capacity, floor.base, floor.growth,
         )  # fmt: skip
 
-    def used(self, first: int, last: int, jobs: Iterable[Live] | None = None) -> Ints:
+    def told(self, id: str) -> dict[str, Any] | None:
+        """A job that is not over, as the API tells it."""
+        held = self.live.get(id)
+        return job_out(held, self.names) if held is not None else None
+
+    def used(self, first: int, last: int, jobs: Iterable[Held] | None = None) -> Ints:
         """[slot, machine, r] milli-units held in slots first..last."""
         out = np.zeros((max(0, last + 1 - first), *self.capacity.shape), np.int64)
         for live in list(self.live.values()) if jobs is None else jobs:
@@ -80,11 +71,7 @@ class View:
         return np.asarray(self.base * np.exp(self.growth * full) * MILLI)
 
 
-def live_of(held: Held, state: State) -> Live:
-    return Live(job_out(held, state), held.cells, held.shape)
-
-
-def bars(live: Live, first: int, last: int) -> list[dict[str, int]]:
+def bars(live: Held, first: int, last: int) -> list[dict[str, int]]:
     """A job's cells as bars: stretches of slots with the same workers and servers on one machine."""
     cells = (
         live.cells[(live.cells[:, SLOT] >= first) & (live.cells[:, SLOT] <= last)] if len(live.cells) else live.cells

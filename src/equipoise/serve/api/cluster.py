@@ -185,7 +185,7 @@ def schedule_out(view: View, first: int | None, last: int | None, tenant: str | 
     seen = [live for live in lives if tenant is None or live.tenant == tenant]
     told = []
     for live in seen:
-        about = {"job": live.told["id"], "name": live.told["name"], "state": live.told["state"]}
+        about = {"job": live.id, "name": live.name, "state": live.state}
         told += [about | bar for bar in bars(live, first, last)]
     used = view.used(first, last, lives)
     others = [] if tenant is None else occupied(view, used - view.used(first, last, seen), first)

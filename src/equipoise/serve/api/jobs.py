@@ -40,7 +40,7 @@ EXPLAINING = threading.Semaphore(1)  # one replay at a time: it takes CPU from n
 
 def with_cells(held: Held, scheduler: Scheduler) -> dict[str, Any]:
     state = scheduler.state
-    return job_out(held, state) | {"cells": cells_out(held, state.floor.names)}
+    return job_out(held, state.floor.names) | {"cells": cells_out(held, state.floor.names)}
 
 
 def routes_jobs(service: Service) -> APIRouter:
@@ -53,8 +53,7 @@ def routes_jobs(service: Service) -> APIRouter:
 
     async def mine(id: str, caller: Caller) -> dict[str, Any]:
         """A job the caller may know of, live or over; else it is not there."""
-        live = service.view.live.get(id)
-        told = live.told if live is not None else None
+        told = service.view.told(id)
         if told is None:
             row = await to_thread.run_sync(store.job, id)
             told = row.data if row is not None else None
@@ -112,8 +111,8 @@ def routes_jobs(service: Service) -> APIRouter:
                 tenant=whose, states=state or (), name=name, after=int(after) if after else None,
                 newest_first=order == "newest", limit=limit,
             )  # fmt: skip
-            live = service.view.live
-            told = [live[row.id].told if row.id in live else row.data for row in rows]
+            view = service.view
+            told = [view.told(row.id) or row.data for row in rows]
             return {"jobs": told, "next": str(rows[-1].n) if len(rows) == limit else None}
 
         return JSONResponse(await to_thread.run_sync(read))
@@ -123,7 +122,7 @@ def routes_jobs(service: Service) -> APIRouter:
         """One job, with the cells it still has."""
         told, view = await mine(id, caller), service.view
         live = view.live.get(id)
-        cells = [[t, view.names[h], w, s] for t, h, w, s in live.cells.tolist()] if live is not None else []
+        cells = cells_out(live, view.names) if live is not None else []
         return JSONResponse(told | {"cells": cells})
 
     @router.get("/jobs/{id}/history", response_model=EventsOut, responses=answers(404))

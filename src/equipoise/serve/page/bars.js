@@ -1,66 +1,96 @@
-/** Bars of the schedule, laid into the rows of their machines: those that overlap in time lie in lanes above each other. */
+/**
+ * Bars of the schedule, stacked in the rows of their machines as in the reports: a bar is as high as its share of the machine.
+ * A bar stays at its height while it can; where it has to move for others it is cut into parts.
+ */
 
 /**
+ * @typedef {{first: number, last: number, bottom: number}} Part slots, and the share of the machine below it
  * @typedef {{job: string, name: string, state: string, machine: number, first: number, last: number, workers: number,
- *   servers: number, lane: number, tall: number, lanes: number, share?: number}} Bar
+ *   servers: number, share: number, parts: Part[]}} Bar
  */
+
+const EXACT = 1e-9; // shares that differ by less are the same
 
 /**
  * @param {{machines: string[], bars: any[], others?: any[]}} schedule
+ * @param {string[]} kinds what machine each is: of one kind all are as large
  * @returns {{machines: string[], rows: Bar[][], byJob: Map<string, Bar[]>}} rows by machine, each in order of time
  */
-export function layBars(schedule) {
+export function layBars(schedule, kinds = []) {
   const rows = schedule.machines.map(() => []);
-  const byJob = new Map();
-  for (const given of schedule.bars) {
-    const bar = { ...given, lane: 0, tall: 1, lanes: 1 };
-    rows[given.machine]?.push(bar);
-    const own = byJob.get(given.job);
-    if (own) own.push(bar);
-    else byJob.set(given.job, [bar]);
-  }
+  for (const bar of schedule.bars) rows[bar.machine]?.push({ ...bar, parts: [] });
+  guessShares(rows, kinds);
   for (const other of schedule.others ?? []) {
-    rows[other.machine]?.push({ ...other, job: "", name: "another tenant", state: "other", workers: 0, servers: 0, lane: 0, tall: 1, lanes: 1 });
+    rows[other.machine]?.push({ ...other, job: "", name: "another tenant", state: "other", workers: 0, servers: 0, parts: [] });
   }
-  for (const row of rows) layRow(row);
+  const byJob = new Map();
+  for (const row of rows) {
+    row.sort((a, b) => a.first - b.first || b.last - a.last || (a.job < b.job ? -1 : 1));
+    stack(row);
+    for (const bar of row) {
+      const own = byJob.get(bar.job);
+      if (own) own.push(bar);
+      else if (bar.job) byJob.set(bar.job, [bar]);
+    }
+  }
   return { machines: schedule.machines, rows, byJob };
 }
 
-/** Greedy lanes: a bar takes the first that is free when it begins, and then grows over those that stay free beside it. */
-function layRow(row) {
-  row.sort((a, b) => a.first - b.first || b.last - a.last || (a.job < b.job ? -1 : 1));
-  let crowd = [];
-  let ends = []; // last slot of each lane
-  let until = -1;
-  const close = () => {
-    for (const bar of crowd) {
-      bar.lanes = ends.length;
-      let limit = ends.length;
-      for (const other of crowd) {
-        if (other.lane > bar.lane && other.first <= bar.last && other.last >= bar.first) limit = Math.min(limit, other.lane);
-      }
-      bar.tall = limit - bar.lane;
+/** Where the server does not say what share a bar takes: workers and servers, against the most on any machine of its kind. */
+function guessShares(rows, kinds) {
+  const most = new Map();
+  rows.forEach((row, k) => {
+    const turns = row.flatMap((b) => [[b.first, b.workers + b.servers], [b.last + 1, -b.workers - b.servers]]);
+    turns.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    let there = 0;
+    for (const [, change] of turns) {
+      there += change;
+      most.set(kinds[k], Math.max(most.get(kinds[k]) ?? 1, there));
     }
+  });
+  rows.forEach((row, k) => {
+    for (const bar of row) bar.share ??= (bar.workers + bar.servers) / most.get(kinds[k]);
+  });
+}
+
+/** Each takes the lowest gap it fits in; if there is none, those there move down first. @param {Bar[]} row in order of time */
+function stack(row) {
+  let there = []; // from bottom to top
+  const bottom = (bar) => bar.parts.at(-1).bottom;
+  const settle = (slot) => {
+    let top = 0;
+    for (const bar of there) {
+      const part = bar.parts.at(-1);
+      if (part.bottom > top + EXACT) {
+        if (part.first === slot) part.bottom = top;
+        else {
+          part.last = slot - 1;
+          bar.parts.push({ first: slot, last: bar.last, bottom: top });
+        }
+      }
+      top += bar.share;
+    }
+    return top;
+  };
+  const gapFor = (share) => {
+    let top = 0;
+    for (let k = 0; k < there.length; k++) {
+      if (bottom(there[k]) - top >= share - EXACT) return [k, top];
+      top = bottom(there[k]) + there[k].share;
+    }
+    return top + share <= 1 + EXACT ? [there.length, top] : null;
   };
   for (const bar of row) {
-    if (bar.first > until) {
-      close();
-      crowd = [];
-      ends = [];
-    }
-    let lane = ends.findIndex((end) => end < bar.first);
-    if (lane < 0) lane = ends.length;
-    ends[lane] = bar.last;
-    bar.lane = lane;
-    crowd.push(bar);
-    until = Math.max(until, bar.last);
+    there = there.filter((other) => other.last >= bar.first);
+    const [place, low] = gapFor(bar.share) ?? [there.length, settle(bar.first)];
+    bar.parts.push({ first: bar.first, last: bar.last, bottom: low });
+    there.splice(place, 0, bar);
   }
-  close();
 }
 
 /** The same job has the same shade, now and after a reload. @param {string} job @param {number} shades */
 export function shadeOf(job, shades) {
   let hash = 7;
   for (let k = 0; k < job.length; k++) hash = (hash * 31 + job.charCodeAt(k)) >>> 0;
-  return ((hash * 2654435761) >>> 16) % shades;
+  return (Math.imul(hash, 2654435761) >>> 16) % shades;
 }

@@ -3,8 +3,11 @@
 import { on, put } from "./board.js";
 import { at, el, fill } from "./dom.js";
 import { count, second } from "./format.js";
+import { layout } from "./gantt.js";
 
 const KEPT = 500;
+/** Events name jobs by their ids; what people call them is in the event that submitted them. */
+const names = new Map();
 const feed = at("feed");
 const choice = at("feed-kind");
 
@@ -13,14 +16,15 @@ fill(choice, el("option", { value: "" }, "all kinds"), ["submitted", "decided", 
 
 /** One event as a line; where it is about a job, that opens it. */
 function line(event) {
-  const when = el("time", { datetime: new Date(event.at * 1000).toISOString(), title: second(event.at) }, `slot ${count(event.slot)}`);
-  const text = event.text || `${event.kind} ${event.name || event.job}`;
+  const when = el("time", { datetime: event.at }, second(event.at));
+  const text = event.text || `${event.kind} ${event.job}`;
   const told = event.job
     ? el("button", { type: "button", class: "told", on: { click: () => put("open-job", event.job) } }, text)
     : el("span", { class: "told" }, text);
-  const state = event.kind === "decided" ? event.data?.state ?? "" : "";
-  return el("li", { "data-kind": event.kind, class: `event ${event.kind} ${state}`, hidden: Boolean(choice.value) && choice.value !== event.kind },
-    el("i", { "aria-hidden": "true" }), el("div", {}, told, el("small", {}, event.kind, " · ", when, " · ", second(event.at))));
+  if (event.kind === "submitted") names.set(event.job, event.data?.name ?? "");
+  const name = names.get(event.job) || layout().byJob.get(event.job)?.[0].name;
+  return el("li", { class: "event", "data-kind": event.kind, "data-state": event.data?.state, hidden: Boolean(choice.value) && choice.value !== event.kind },
+    el("i", { "aria-hidden": "true" }), el("div", {}, told, el("small", {}, name && event.kind !== "submitted" ? `${name} · ` : "", `slot ${count(event.slot)} · `, when)));
 }
 
 on("events", (events) => {
@@ -29,6 +33,7 @@ on("events", (events) => {
   const before = feed.scrollHeight;
   feed.prepend(...lines);
   while (feed.children.length > KEPT) feed.lastChild.remove();
+  for (const id of names.keys()) if (names.size > 2 * KEPT) names.delete(id);
   if (far) feed.scrollTop += feed.scrollHeight - before; // whoever reads on is not pushed away
 });
 

@@ -97,5 +97,9 @@ export function slotWords(cluster, slot) {
   return time ? `slot ${count(slot)} (${clockTime(time)})` : `slot ${count(slot)}`;
 }
 
-/** Seconds since 1970 -> "14:32:07" */
-export const second = (at) => new Date(at * 1000).toLocaleTimeString("en-GB", { ...HOUR, second: "2-digit" });
+/** "2026-11-16T14:32:07Z" -> "14:32:07" here, with the day where it is not today. @param {string} at */
+export function second(at, today = new Date()) {
+  const time = new Date(at);
+  const told = time.toLocaleTimeString("en-GB", { ...HOUR, second: "2-digit" });
+  return sameDay(time, today) ? told : `${time.toLocaleDateString("en-GB", DAY)} ${told}`;
+}

@@ -44,14 +44,17 @@ function colourOf(bar) {
   return shades[shadeOf(bar.job, SHADES)];
 }
 
-/** Where a bar lies, in pixels of the canvas. */
-function boxOf(bar, scale) {
+/** Where a part of a bar lies, in pixels of the canvas. */
+function boxOf(bar, part, scale) {
   const inner = rowHeight - (rowHeight > 14 ? 4 : 1);
-  const lane = inner / bar.lanes;
-  const top = AXIS + bar.machine * rowHeight - scroller.scrollTop + (rowHeight - inner) / 2 + bar.lane * lane;
-  const left = Math.max(scale.left, scale.x(bar.first));
-  const right = scale.x(bar.last + 1);
-  return { x: left, y: top, w: Math.max(1, right - left - (scale.perSlot > 4 ? 1 : 0)), h: Math.max(1, bar.tall * lane - (lane > 3 ? 1 : 0)) };
+  const base = AXIS + (bar.machine + 1) * rowHeight - scroller.scrollTop - (rowHeight - inner) / 2;
+  const tall = Math.min(1, bar.share) * inner;
+  const left = Math.max(scale.left, scale.x(part.first));
+  const right = scale.x(part.last + 1);
+  return {
+    x: left, y: base - Math.min(1, part.bottom) * inner - tall,
+    w: Math.max(1, right - left - (scale.perSlot > 4 ? 1 : 0)), h: Math.max(1, tall - (tall > 3 ? 1 : 0)),
+  };
 }
 
 const hatch = (pen, x, y, w, h) => {
@@ -68,8 +71,8 @@ const hatch = (pen, x, y, w, h) => {
   pen.restore();
 };
 
-function drawBar(pen, bar, scale, faded) {
-  const { x, y, w, h } = boxOf(bar, scale);
+function drawPart(pen, bar, part, scale, faded) {
+  const { x, y, w, h } = boxOf(bar, part, scale);
   const { fill, ink } = colourOf(bar);
   pen.globalAlpha = faded ? 0.45 : bar.state === "finished" ? 0.75 : 1;
   pen.fillStyle = fill;
@@ -98,10 +101,13 @@ function outline(pen, bars, scale, colour, dash = []) {
   pen.lineWidth = 1.5;
   pen.setLineDash(dash);
   for (const bar of bars) {
-    const { x, y, w, h } = boxOf(bar, scale);
-    pen.beginPath();
-    pen.roundRect(x + 0.25, y + 0.25, Math.max(1, w - 0.5), Math.max(1, h - 0.5), 3);
-    pen.stroke();
+    for (const part of bar.parts) {
+      const { x, y, w, h } = boxOf(bar, part, scale);
+      if (x + w <= scale.left) continue;
+      pen.beginPath();
+      pen.roundRect(x + 0.25, y + 0.25, Math.max(1, w - 0.5), Math.max(1, h - 0.5), 3);
+      pen.stroke();
+    }
   }
   pen.setLineDash([]);
 }
@@ -110,7 +116,7 @@ function outline(pen, bars, scale, colour, dash = []) {
 function ghostBars() {
   const row = new Map(laid.machines.map((name, k) => [name, k]));
   return marked.ghost.filter(([, name]) => row.has(name)).map(([slot, name]) => (
-    { machine: row.get(name), first: slot, last: slot, lane: 0, tall: 1, lanes: 1 }));
+    { machine: row.get(name), share: 1, parts: [{ first: slot, last: slot, bottom: 0 }] }));
 }
 
 function drawRows(pen, width, height, scale, [top, end]) {
@@ -185,7 +191,9 @@ function draw(pen, width, height) {
   for (let k = inSight[0]; k < inSight[1]; k++) {
     for (const bar of laid.rows[k]) {
       if (bar.first > timeline.from + timeline.span) break;
-      if (bar.last + 1 >= timeline.from) drawBar(pen, bar, scale, lit && bar.job !== lit);
+      for (const part of bar.parts) {
+        if (part.last + 1 > timeline.from && part.first < timeline.from + timeline.span) drawPart(pen, bar, part, scale, lit && bar.job !== lit);
+      }
     }
   }
   if (lit) outline(pen, laid.byJob.get(lit) ?? [], scale, palette.ink);
@@ -235,19 +243,19 @@ export function under(x, y) {
   const row = Math.floor((y - AXIS + scroller.scrollTop) / rowHeight);
   if (y < AXIS || row < 0 || row >= laid.rows.length) return { row: -1, slot: scale.slot(x), bar: null };
   if (x < gutter()) return { row, slot: null, bar: null };
-  const bar = laid.rows[row].findLast((b) => {
-    const box = boxOf(b, scale);
+  const bar = laid.rows[row].findLast((b) => b.parts.some((part) => {
+    const box = boxOf(b, part, scale);
     return x >= box.x && x <= box.x + box.w && y >= box.y - 1 && y <= box.y + box.h + 1;
-  });
+  }));
   return { row, slot: scale.slot(x), bar: bar ?? null };
 }
 
 /** @returns {typeof laid} */
 export const layout = () => laid;
 
-/** Where a bar is in the window. @returns {DOMRect} */
+/** Where a bar begins in the window. @returns {DOMRect} */
 export function placeOf(bar) {
-  const box = boxOf(bar, scaleOf(view.clientWidth));
+  const box = boxOf(bar, bar.parts[0], scaleOf(view.clientWidth));
   const { left, top } = view.getBoundingClientRect();
   return new DOMRect(left + box.x, top + box.y, box.w, box.h);
 }
@@ -266,7 +274,7 @@ export function reveal(bar) {
 }
 
 on("schedule", (schedule) => {
-  laid = layBars(schedule);
+  laid = layBars(schedule, (board.cluster?.machines ?? []).map((m) => JSON.stringify(m.capacity)));
   const again = (was) => was && (laid.byJob.get(was.job)?.find((b) => b.machine === was.machine) ?? null);
   marked.hovered = again(marked.hovered);
   marked.cursor = again(marked.cursor);

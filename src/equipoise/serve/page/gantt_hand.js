@@ -19,10 +19,12 @@ function words(bar) {
   return [bar.name || bar.job, [
     `${bar.job} · ${bar.state}: ${STATE_WORDS[bar.state] ?? ""}`,
     `${slotWords(board.cluster, bar.first)} to ${slotWords(board.cluster, bar.last)}`,
-    `${many(bar.workers, "worker")}${bar.servers ? `, ${many(bar.servers, "server")}` : ""} on ${machine}`,
+    `${most(bar)} on ${machine}`,
     many_machines > 1 ? `on ${many_machines} machines` : "",
   ].filter(Boolean)];
 }
+
+const most = (bar) => `${many(bar.workers, "worker")}${bar.servers ? `, ${many(bar.servers, "server")}` : ""}`;
 
 function machineWords(machine) {
   const full = `${percent(fullness(machine))} of its fullest resource in use now`;

@@ -53,7 +53,7 @@ function pricesOf(explained) {
 const part = (title, ...content) => el("section", { class: "part" }, el("h3", {}, title), ...content);
 
 function historyOf(events) {
-  return el("ol", { class: "history" }, events.map((e) => el("li", { class: `event ${e.kind}` },
+  return el("ol", { class: "history" }, events.map((e) => el("li", { class: "event", "data-kind": e.kind, "data-state": e.data?.state },
     el("i", { "aria-hidden": "true" }), el("div", {}, e.text || e.kind, el("small", {}, `slot ${count(e.slot)} · ${second(e.at)}`)))));
 }
 

@@ -76,9 +76,9 @@ function paint() {
 
 function legend({ low, high }) {
   const { by, per } = map.scales[0] ?? { by: 1, per: "" };
-  const words = choice.value ? [short(low * by, 3), `${short(high * by, 3)} per ${per} and slot`] : ["low", "high, each by its own scale"];
+  const words = choice.value && high === 0 ? ["", `0 per ${per} and slot everywhere`] : choice.value ? [short(low * by, 3), `${short(high * by, 3)} per ${per} and slot`] : ["low", "high, each by its own scale"];
   fill(at("price-legend"), el("span", {}, words[0]), el("i", { class: "ramp", "aria-hidden": "true" }), el("span", {}, words[1]));
-  say(at("price-said"), `Prices from ${words[0]} to ${words[1]}.`);
+  say(at("price-said"), words.filter(Boolean).join(" to "));
 }
 
 function draw(pen, width, height) {

@@ -3,7 +3,7 @@
 import { board, on } from "./board.js";
 import { clockTime, timeOf } from "./format.js";
 
-const LEAD = 0.08; // share of the stretch that lies before now while it follows the clock
+const LEAD = 0.02; // share of the stretch that may lie before now: the schedule is of the slots ahead
 const WIDEST = 2000; // slots
 const NARROWEST = 4; // slots
 const NICE_SLOTS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000];
@@ -42,7 +42,8 @@ export const timeline = {
   /** @param {number} from @param {number} span */
   show(from, span) {
     this.span = Math.max(NARROWEST, Math.min(WIDEST, span));
-    this.from = Math.max(-this.span * LEAD, from);
+    const { now = 0, horizon = 0 } = board.cluster ?? {};
+    this.from = Math.max(now - this.span * LEAD, Math.min(now + horizon - this.span / 2, from));
     tell();
   },
 

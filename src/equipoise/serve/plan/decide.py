@@ -104,10 +104,11 @@ class Scheduler:
         id = f"j{state.count + 1}"
         job = job_of(body, state.cluster, id=id, slot=state.slot_seconds, horizon=state.horizon, now=state.now)
         shape = shape_of(job, state.cluster)
-        data = {"name": name_of(body), "job": read.plain_job(job)}
-        verdict = self.consider(Held(state.count + 1, id, data["name"], tenant, job, shape, 0.0))
+        name = name_of(body)
+        data = {"name": name, "job": read.plain_job(job)}
+        verdict = self.consider(Held(state.count + 1, id, name, tenant, job, shape, 0.0))
         event = Event(state.seq + 1, state.now, self.time(), kinds.SUBMITTED, id, tenant, data)
-        state.apply(event)
+        state.submit(event, job, shape)
         self.fresh.append(event)
         held = state.jobs[id]
         self.decide(held, verdict)
@@ -245,7 +246,7 @@ class Scheduler:
         order = self.by_density(waiting)
         order.sort(key=lambda held: held.done == 0.0)
         for held in order[:most]:
-            reason, plan = self.best(held)
+            plan = self.best(held)[1]
             if plan is not None:
                 self.decide(held, Verdict(ADMITTED, "", plan.worth, plan.cost, plan.cells))
 
@@ -299,7 +300,7 @@ class Scheduler:
         return held
 
     def progress(self, id: str, done: float, elapsed: float) -> Held:
-        """So many samples are done, `elapsed` (0 to 1) of this slot in. A late promise is re-planned at the measured pace."""
+        """So many samples are done, `elapsed` (0 to 1) of this slot in. A late promise is re-planned at its pace."""
         held = self.job(id)
         if not 0.0 <= done <= held.job.work:
             raise InputError(f"done is {done:g}; expected samples from 0 to the job's {held.job.work:g}")
@@ -309,7 +310,7 @@ class Scheduler:
         at_start = min(max(0.0, done - part * pace), held.job.work)
         self.record(kinds.PROGRESS, held, done=float(at_start), pace=float(pace), reported=float(done))
         if held.state == ADMITTED and not self._on_time(held):
-            reason, plan = self.best(held, floor=-math.inf)
+            plan = self.best(held, floor=-math.inf)[1]
             if plan is not None:
                 self.decide(held, Verdict(ADMITTED, LATE, plan.worth, plan.cost, plan.cells))
             else:
@@ -359,7 +360,7 @@ class Scheduler:
         return self._displace(h, name) if status == DOWN else ([], [])
 
     def _displace(self, h: int, name: str) -> tuple[list[str], list[tuple[str, str]]]:
-        """Jobs on a machine that failed lose their cells and are planned again, the densest first, from what they reported."""
+        """Jobs on a machine that failed lose their cells and are planned again, by density, from what they reported."""
         hit = [held for held in self.state.jobs.values() if (held.cells[:, MACHINE] == h).any()]
         kept, lost = [], []
         promised = {held.id for held in hit if held.state == ADMITTED}

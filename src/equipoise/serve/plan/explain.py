@@ -23,11 +23,11 @@ def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
     planner, start, end = state.floor.planner, scheduler.first, scheduler.deadline(job.arrival)
     first = next((t for t in range(start, end) if fits_one(planner, t, shape)), None)
     soonest = quickest(planner, shape, held.left / held.pace, start, end)
-    reason, plan = scheduler.best(held, floor=-math.inf) if shape.widest else ("", None)
+    plan = scheduler.best(held, floor=-math.inf)[1]
     pays = plan is not None and plan.payoff > 0.0 and not scheduler.hopeless(held)
     smaller = None if pays else least_change(job, state.cluster, lambda form: _taken(scheduler, held, form))
     lacking = missing(job, state.cluster) if state.alone(shape) <= 0.0 else ()
-    told = {
+    told: dict[str, Any] = {
         "earliest_start": first,
         "earliest_finish": soonest.last if soonest is not None else None,
         "prices": [dataclasses.asdict(p) for p in prices_met(planner, shape, plan, start, end)] if end > start else [],
@@ -35,7 +35,7 @@ def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
         "smaller": dataclasses.asdict(smaller) if smaller is not None else None,
         "missing": [dataclasses.asdict(one) for one in lacking],
     }
-    return _plain(told)
+    return {name: _plain(value) for name, value in told.items()}
 
 
 def _taken(scheduler: Scheduler, held: Held, form: Job) -> tuple[float | None, int | None] | None:
@@ -60,8 +60,8 @@ def text(told: Mapping[str, Any], state: str, reason: str) -> str:
     if best is not None:
         pays = "pays" if best["payoff"] > 0 else "does not pay"
         lines.append(
-            f"The best schedule at the prices of that moment runs in {best['slots']} slots from {best['first']} to {best['last']}"
-            f" for {best['cost']:.4g}; finishing then is worth {best['worth']:.4g}, so it {pays}."
+            f"The best schedule at the prices of that moment runs in {best['slots']} slots, {best['first']} to"
+            f" {best['last']}, for {best['cost']:.4g}; finishing then is worth {best['worth']:.4g}: it {pays}."
         )
     for price in told["prices"]:
         lines.append(

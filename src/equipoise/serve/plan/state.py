@@ -66,7 +66,7 @@ class Held:
     def before(self, slot: int) -> Int32s:
         """Its cells in the slot before `slot`, where it ran or will run in it."""
         if len(self.cells) and self.cells[0, SLOT] < slot:
-            return self.cells[self.cells[:, SLOT] == slot - 1]
+            return np.asarray(self.cells[self.cells[:, SLOT] == slot - 1])
         return self.last if len(self.last) and self.last[0, SLOT] == slot - 1 else NO_CELLS
 
     def settle(self, now: int) -> None:
@@ -130,10 +130,18 @@ class State:
         self.floor = Floor.restored(data["floor"], event.slot)
 
     def _submitted(self, event: Event) -> None:
-        self.count += 1
         job = read.job_from(event.data["job"], self.cluster, self.slot_seconds)
+        self._enter(event, job, shape_of(job, self.cluster))
+
+    def submit(self, event: Event, job: Job, shape: Shape) -> None:
+        """The same as to apply the event, for who has just written `job` into it."""
+        self._enter(event, job, shape)
+        self.seq = event.seq
+
+    def _enter(self, event: Event, job: Job, shape: Shape) -> None:
+        self.count += 1
         self.jobs[event.job] = Held(
-            self.count, event.job, event.data["name"], event.tenant, job, shape_of(job, self.cluster), event.at,
+            self.count, event.job, event.data["name"], event.tenant, job, shape, event.at,
             decided=event.slot, seq=event.seq,
         )  # fmt: skip
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import numpy as np
 
 from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED
 from equipoise.place.planner.seat import MACHINE, SLOT, WORKERS
 from equipoise.place.quantity import MILLI
 from equipoise.serve import event as kinds
 from equipoise.serve.event import Event
-from equipoise.serve.plan.state import CANCELLED, FINISHED, Held, State
+from equipoise.serve.plan.state import CANCELLED, FINISHED, Held
 
 MOST_NAMED = 4  # machines in a sentence
 REASONS = {
@@ -31,9 +34,9 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def job_out(held: Held, state: State) -> dict[str, Any]:
-    """A job as the API tells it, without its cells."""
-    cells, names = held.cells, state.floor.names
+def job_out(held: Held, names: Sequence[str]) -> dict[str, Any]:
+    """A job as the API tells it, without its cells. `names` of machines."""
+    cells = held.cells
     machines = [names[h] for h in dict.fromkeys(cells[:, MACHINE].tolist())] if len(cells) else []
     return {
         "id": held.id,
@@ -60,13 +63,11 @@ def job_out(held: Held, state: State) -> dict[str, Any]:
 
 
 def _widest(held: Held) -> int:
-    widest: dict[int, int] = {}
-    for slot, workers in held.cells[:, (SLOT, WORKERS)].tolist():
-        widest[slot] = widest.get(slot, 0) + workers
-    return max(widest.values(), default=0)
+    cells = held.cells
+    return int(np.bincount(cells[:, SLOT] - cells[0, SLOT], cells[:, WORKERS]).max()) if len(cells) else 0
 
 
-def cells_out(held: Held, names: list[str]) -> list[list[Any]]:
+def cells_out(held: Held, names: Sequence[str]) -> list[list[Any]]:
     """[slot, machine name, workers, servers] a row."""
     return [[t, names[h], w, s] for t, h, w, s in held.cells.tolist()]
 

@@ -70,6 +70,7 @@ class Database:
                     if self.address.kind == "sqlite":
                         cursor.execute(BEGIN)
                     yield cursor
+                    cursor.close()  # a statement still open would hold SQLite's read transaction beyond the commit
                     connection.commit()
             except BaseException:
                 self._undo(connection)
