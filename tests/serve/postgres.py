@@ -11,6 +11,7 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -40,10 +41,21 @@ class Server:
             for path in (self.folder, word):
                 shutil.chown(path, account)
         data = self.folder / "data"
-        self._run(binaries / "initdb", "-D", data, "-U", USER, "-A", "scram-sha-256", "--pwfile", word, "-E", "UTF8", "--no-sync")
+        rights = ("-U", USER, "-A", "scram-sha-256", "--pwfile", word)
+        self._run(binaries / "initdb", "-D", data, *rights, "-E", "UTF8", "--no-sync")
         self._log = (self.folder / "log").open("wb")
         self._server = subprocess.Popen(
-            [binaries / "postgres", "-D", data, "-k", self.folder, "-p", str(self.port), "-c", "listen_addresses=127.0.0.1"],
+            [
+                binaries / "postgres",
+                "-D",
+                data,
+                "-k",
+                self.folder,
+                "-p",
+                str(self.port),
+                "-c",
+                "listen_addresses=127.0.0.1",
+            ],
             cwd=self.folder,
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -61,7 +73,9 @@ class Server:
                 time.sleep(0.05)
 
     def _run(self, *command: object) -> None:
-        done = subprocess.run([str(word) for word in command], cwd=self.folder, capture_output=True, text=True, **self._as)
+        done = subprocess.run(
+            [str(word) for word in command], cwd=self.folder, capture_output=True, text=True, **self._as
+        )
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stderr}")
 
@@ -83,17 +97,10 @@ class Server:
         return self.url(name)
 
     def stop(self) -> None:
-        self._server.kill() if self._server.poll() is None and not self._quit() else None
+        self._server.send_signal(signal.SIGQUIT)  # leave at once, without a checkpoint
+        self._server.wait(30)
         self._log.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _quit(self) -> bool:
-        self._server.send_signal(3)  # SIGQUIT: leave at once, without a checkpoint
-        try:
-            self._server.wait(10)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
 
 
 def free_port() -> int:

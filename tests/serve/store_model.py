@@ -99,7 +99,9 @@ def batches(draw: st.DrawFn) -> list[Batch]:
             finish = draw(st.none() | slots)
             name = draw(st.text("aAb_%c", max_size=4))
             tenant, state = draw(st.sampled_from(TENANTS)), draw(st.sampled_from(STATES))
-            batch.jobs.append(JobRow(n, f"j{n}", tenant, name, state, draw(words), draw(slots), finish, 0, draw(documents)))
+            batch.jobs.append(
+                JobRow(n, f"j{n}", tenant, name, state, draw(words), draw(slots), finish, 0, draw(documents))
+            )
         for pair in draw(st.lists(st.tuples(st.sampled_from(TENANTS), words), max_size=3, unique=True)):
             if pair not in model.answers:
                 batch.answers.append(Answer(*pair, draw(words), draw(st.integers(200, 599)), draw(documents)))

@@ -47,7 +47,9 @@ class StoreServer:
     def __enter__(self) -> StoreServer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._process.poll() is None:
             self.signal(signal.SIGCONT)
             self.kill()

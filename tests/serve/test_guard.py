@@ -1,14 +1,19 @@
 """The guard of the REST interface, on a small application: who gets in, and what is said to those who do not."""
 
 import asyncio
+import contextlib
 import io
 import json
 import logging
 import re
+import socket
+import threading
+import time
 from functools import partial
 
 import httpx
 import pytest
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
@@ -18,6 +23,7 @@ from equipoise.serve.api.access_routes import routes_access
 from equipoise.serve.api.guard import POLICY, Admin, Guard, Reader, Submitter
 from equipoise.serve.api.refusals import speak_plainly
 from equipoise.serve.logs import start_logs
+from equipoise.serve.store import open_store
 from equipoise.serve.store.rows import TenantRow, TokenRow
 
 LIMIT = 1000  # bytes of a body
@@ -136,8 +142,8 @@ class Browser:
 class Scene:
     """A guarded application with a token of each role, a clock that stands and a log that can be read."""
 
-    def __init__(self, *, tokens=True, **settings):
-        self.clock, self.store, self.token = Clock(), Memory(), {}
+    def __init__(self, *, tokens=True, store=None, **settings):
+        self.clock, self.store, self.token = Clock(), store or Memory(), {}
         for role in ("read", "submit", "admin") if tokens else ():
             self.token[role] = new_token()
             self.store.add_token(TokenRow(f"my-{role}", digest(self.token[role]), role, "", 0.0))
@@ -717,6 +723,111 @@ def test_quotas_that_are_refused(same, quota):
     answer = same.ask("PUT", "/v1/tenants/red", "admin", json={"quota": quota})
     assert answer.status_code == 422 and list(answer.json()) == ["error"]
     assert same.store.quotas == {}
+
+
+def test_it_all_holds_on_a_real_store(tmp_path):
+    """SQLite instead of dictionaries: make, use, double and revoke a token, set and remove a quota, race for a name."""
+    with open_store(f"sqlite:///{tmp_path / 'plan.db'}") as store:
+        scene = Scene(store=store)
+        made = scene.ask("POST", "/v1/tokens", "admin", json={"name": "ci", "role": "read", "tenant": "red"})
+        mine = {"Authorization": "Bearer " + made.json()["token"]}
+        assert scene.ask("GET", "/v1/me", headers=mine).json()["tenant"] == "red"
+        assert scene.ask("POST", "/v1/tokens", "admin", json={"name": "ci"}).status_code == 409
+        assert (
+            scene.ask("PUT", "/v1/tenants/red", "admin", json={"quota": {"gpu": "1500m", "jobs": 3}}).status_code == 200
+        )
+        assert store.tenants() == [TenantRow("red", {"gpu": 1500, "jobs": 3})]
+        assert scene.ask("DELETE", "/v1/tenants/red", "admin").status_code == 200
+        store.remove_token("ci")
+        scene.clock.now += 1.5
+        assert scene.ask("GET", "/v1/me", headers=mine).status_code == 401
+
+        first_look, seen = store.tokens, []
+
+        def too_early():
+            """The first look does not see what another process is about to write."""
+            seen.append(1)
+            return [row for row in first_look() if len(seen) > 1 or row.name != "my-read"]
+
+        scene.clock.now -= 0.5  # the guard itself does not look now
+        store.tokens = too_early
+        assert scene.ask("POST", "/v1/tokens", "admin", json={"name": "my-read"}).status_code == 409
+
+
+# over a real socket
+
+
+@pytest.fixture(scope="module")
+def server():
+    """uvicorn on a free port, and a way to send it raw bytes."""
+    scene = Scene(limits=Limits(body=LIMIT, rate=0, stranger_rate=0))
+    config = uvicorn.Config(scene.app, port=0, host="127.0.0.1", log_config=None, lifespan="off")
+    running = uvicorn.Server(config)
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    while not running.started:
+        time.sleep(0.01)
+    port = running.servers[0].sockets[0].getsockname()[1]
+
+    def send(*lines, body=b""):
+        """The whole answer to these lines and this body."""
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+            head = "\r\n".join([*lines, f"Authorization: Bearer {scene.token['read']}", "", ""])
+            with contextlib.suppress(ConnectionError):
+                line.sendall(head.encode() + body)
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                while part := line.recv(65536):
+                    answer += part
+        return answer.decode()
+
+    yield send
+    running.should_exit = True
+    thread.join(20)
+
+
+def chunked(size, count):
+    return b"".join(b"%x\r\n%s\r\n" % (size, b"x" * size) for _ in range(count)) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "status"), [(100, 10, 200), (1, LIMIT, 200), (1, LIMIT + 1, 413), (100, 11, 413)]
+)
+def test_chunks_over_the_wire_are_counted(server, size, count, status):
+    """No Content-Length at all: up to the limit it is read, one byte more and it is not."""
+    answer = server(
+        "POST /v1/body HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked", "Connection: close",
+        body=chunked(size, count),
+    )  # fmt: skip
+    assert answer.startswith(f"HTTP/1.1 {status} ")
+    if status == 200:
+        assert answer.endswith(f'{{"bytes":{size * count}}}')
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (("GET /v1/me HTTP/1.1", "Host: localhost", "Connection: close"), 200),
+        (("GET /v1/me HTTP/1.0",), 421),
+        (("GET /v1/me HTTP/1.1", "Connection: close"), 421),
+        (("GET /v1/me HTTP/1.1", "Host: evil.example", "Connection: close"), 421),
+        (("GET http://evil.example/v1/me HTTP/1.1", "Host: evil.example", "Connection: close"), 421),
+        (("POST /v1/body HTTP/1.1", "Host: localhost", "Connection: close", "Content-Length: 99999999"), 413),
+        (("DELETE /v1/tokens/my-read HTTP/1.1", "Host: localhost", "Connection: close"), 403),
+    ],
+)
+def test_requests_over_the_wire(server, lines, status):
+    assert server(*lines).startswith(f"HTTP/1.1 {status} ")
+
+
+def test_a_length_and_chunks_together_are_not_two_requests(server):
+    """What a proxy and the server could read differently: one answer, or none, never the smuggled one."""
+    inner = b"GET /v1/read HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    answer = server(
+        "POST /v1/body HTTP/1.1", "Host: localhost", f"Content-Length: {len(inner) + 5}", "Transfer-Encoding: chunked",
+        "Connection: close", body=b"0\r\n\r\n" + inner,
+    )  # fmt: skip
+    assert answer.count("HTTP/1.1 ") <= 1 and '"caller"' not in answer
 
 
 # the log

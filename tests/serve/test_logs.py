@@ -118,7 +118,7 @@ HOSTILE = {
 def test_no_secret_gets_out_by_the_message(stream, case):
     """As the message itself, as its argument, as a field, deep in a field, as a field's name, and in an exception."""
     text, secret = HOSTILE[case]
-    LOG.info(text.replace("%", "%%"), *([] if "%" not in text else [()]))
+    LOG.info(text)
     LOG.info("said %s and %r", text, {"deep": [text]})
     say(LOG, logging.INFO, text, plain=text, deep={"list": [(text,), {"x": text.encode()}]}, **{text: 1})
     LOG.info("extra", extra={"given": text})
@@ -181,7 +181,7 @@ def test_secrets_named_beforehand_are_hidden_in_every_spelling(stream):
 def test_the_password_of_an_address_is_named_by_the_address(stream):
     hide_password("postgresql://plan:hunt%40er2@db/plan")
     hide_password("sqlite:///plan.db")
-    LOG.info("FATAL: hunt@er2 or hunt%%40er2 is wrong, plan.db is fine")
+    LOG.info("FATAL: hunt@er2 or hunt%40er2 is wrong, plan.db is fine")
     assert "er2" not in stream.getvalue() and "plan.db is fine" in stream.getvalue()
 
 

@@ -42,7 +42,15 @@ def test_a_copy_holds_everything(tmp_path):
     source, target = f"sqlite:///{tmp_path}/a.db", f"sqlite:///{tmp_path}/b.db"
     model = filled(source)
     copied = copy_store(source, target)
-    assert copied == {"events": 60, "jobs": 30, "job_counts": 2, "answers": 30, "snapshots": 3, "tokens": 1, "tenants": 1}
+    assert copied == {
+        "events": 60,
+        "jobs": 30,
+        "job_counts": 2,
+        "answers": 30,
+        "snapshots": 3,
+        "tokens": 1,
+        "tenants": 1,
+    }
     with open_store(target) as store:
         model.check(store)
         assert [row.name for row in store.tokens()] == ["ada"]

@@ -40,9 +40,10 @@ def test_a_failed_opening_gives_the_lock_back(tmp_path, monkeypatch):
     from equipoise.serve.store import opening
 
     url = f"sqlite:///{tmp_path}/a.db"
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+    with monkeypatch.context() as patch:
         patch.setattr(opening, "migrate", lambda database: 1 // 0)
-        open_store(url)
+        with pytest.raises(ZeroDivisionError):
+            open_store(url)
     open_store(url).close()
 
 

@@ -39,12 +39,12 @@ def history(rng: random.Random):
 
 
 def test_recovery_from_a_log_cut_at_random_bytes_gives_a_prefix_of_the_acknowledged_history(tmp_path):
-    """The write-ahead log is cut at 200 random bytes. Its length when each batch was acknowledged says which must be there."""
+    """The log is cut at 200 random bytes. Its length when each batch was acknowledged says which must be there."""
     rng = random.Random(7)
     file, wal = tmp_path / "a.db", tmp_path / "a.db-wal"
     batches, lengths = list(history(rng)), []
     store = open_store(f"sqlite:///{file}")
-    with store._database.appending() as cursor:
+    with store.database.appending() as cursor:
         cursor.execute("ROLLBACK")
         cursor.execute("PRAGMA wal_autocheckpoint=0")  # all batches stay in the log
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # the tables do not
@@ -70,7 +70,9 @@ def test_recovery_from_a_log_cut_at_random_bytes_gives_a_prefix_of_the_acknowled
             for tenant in (None, "", "red"):
                 assert found.counts(tenant) == model.counts(tenant), cut
             assert found.answers(list(model.answers)) == model.answers, cut
-            assert found.answers([(a.tenant, a.key) for a in batches[-1].answers] if cut < lengths[-1] else []) == {}, cut
+            assert found.answers([(a.tenant, a.key) for a in batches[-1].answers] if cut < lengths[-1] else []) == {}, (
+                cut
+            )
             assert found.snapshots() == [(shot.seq, shot.digest) for shot in model.shots], cut
     store.close()
 

@@ -18,6 +18,7 @@ VERBS = {
     "job": "Show one job: its plan, why it was treated so, its history.",
     "cancel": "Cancel jobs.",
     "machines": "List the machines of a running service; add, drain, down, up.",
+    "prices": "Show the prices of a running service; set them, or learn them from past jobs.",
     "shadow": "Feed a service from a growing sacct export or a trace, and report what it would have done.",
     "token": "Add, list and revoke the tokens of a service.",
     "tenant": "Set, list and remove the quotas of tenants.",

@@ -68,6 +68,7 @@ def serve(
     log_json: Annotated[
         bool | None, typer.Option("--log-json/--log-text", help="Default: JSON unless on a terminal")
     ] = None,
+    snapshot_every: Annotated[int, typer.Option(min=1, hidden=True, help="Events between snapshots")] = 5_000,
     json: Annotated[bool, typer.Option("--json", help="With --verify-log: only JSON on standard output")] = False,
 ) -> None:
     """Decide about jobs as they come, and lose nothing: REST under /v1, a live page at /.
@@ -92,7 +93,7 @@ def serve(
     start_logs(level=log_level, as_json=log_json)
     if (tls_cert is None) != (tls_key is None):
         raise InputError("--tls-cert and --tls-key go together; give both")
-    chosen = {"clock": clock, "slot": slot, "horizon": horizon, "finish": finish}
+    chosen = {"clock": clock, "slot": slot, "horizon": horizon, "finish": finish, "snapshot_every": snapshot_every}
     tls = (str(tls_cert), str(tls_key)) if tls_cert and tls_key else None
     raise typer.Exit(_serve(store, cluster, chosen, host, port, host_name or [], tls, rate))
 
@@ -149,7 +150,9 @@ def _settings(store: Store, chosen: dict[str, Any]) -> Settings:
 
     first = next(iter(store.events(0, 1)), None)
     kept = {name: first.data[name] for name in ("slot_seconds", "horizon", "clock")} if first is not None else {}
-    said: dict[str, Any] = {name: chosen[name] for name in ("clock", "horizon", "finish") if chosen[name] is not None}
+    said: dict[str, Any] = {
+        name: chosen[name] for name in ("clock", "horizon", "finish", "snapshot_every") if chosen[name] is not None
+    }
     if chosen["slot"] is not None:
         said["slot_seconds"] = quantity.seconds(chosen["slot"], "--slot")
     return Settings(**(kept | said))

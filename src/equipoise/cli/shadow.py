@@ -60,18 +60,18 @@ def shadow(
     if not file.is_file():
         raise InputError(f"{file}: no such file (from {Path.cwd()}); expected an export of jobs: {FORMATS}")
     from equipoise.place import quantity
+    from equipoise.serve.traced import Traced, kind_of
 
+    kind = _format(file, follow) if format == "auto" else kind_of(format)
     behind = quantity.seconds(lag, "--lag")
     if behind and not follow:
         raise InputError(f"--lag {lag} has no effect without --follow: a file that is whole is fed in order of arrival")
     with _service(inside, slot, url, token) as client:
         from equipoise.serve.shadow import Shadow
-        from equipoise.serve.traced import Traced
 
         with _meter(quiet=json or follow) as tell:
             fed = Shadow(client, tell=tell)
             length = fed.cluster.slot_seconds
-            kind = _format(file, follow) if format == "auto" else format
             traced = Traced(file, kind, length, seed=seed, gpus=gpus_per_machine, follow=follow)
             if not follow:
                 reading = traced.read()

@@ -230,7 +230,7 @@ def neighbourhood(address: str | None) -> str:
     try:
         found = ipaddress.ip_address((address or "").split("%")[0])
     except ValueError:
-        return address or "local"
+        return (address or "local")[:64]
     if isinstance(found, ipaddress.IPv6Address):
         if found.ipv4_mapped is not None:
             return str(found.ipv4_mapped)

@@ -213,6 +213,10 @@ class Client(AbstractContextManager["Client"]):
         """Utility per unit and slot, by slot; with a resource also by machine."""
         return self._ask("GET", "/v1/prices", {} if resource is None else {"resource": resource})
 
+    def set_prices(self, base: Mapping[str, float], ratio: float = 10.0) -> Plain:
+        """Utility per unit and slot on an empty machine, and how much more a full one costs."""
+        return self._ask("PUT", "/v1/prices", body={"base": dict(base), "ratio": ratio})
+
     def schedule(self, first: int | None = None, last: int | None = None) -> Plain:
         """What runs where in these slots, and the utilisation of each resource."""
         asked = {"first": first, "last": last}

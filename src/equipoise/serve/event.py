@@ -13,7 +13,7 @@ KINDS = (OPENED, SUBMITTED, DECIDED, TICK, PROGRESS, FINISHED, CANCELLED, MACHIN
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`seq` counts from 1 without gaps; `slot` is the slot it happened in; `at` wall time, unix seconds; `data` plain JSON."""
+    """`seq` counts from 1 without gaps; `slot` is when it happened, `at` the wall time, unix seconds; `data` plain JSON."""
 
     seq: int
     slot: int

@@ -25,9 +25,9 @@ WIDEST = 200  # members of one field
 SHORTEST = 4  # of a secret named with `hide`: shorter ones would blank ordinary words
 
 _BETWEEN = r"""\\*['"]?\s*[:=,]\s*b?\\*"""  # from a name to its value: `: `, `=`, `": "`, `', b'`
-_SECRET = r"[\w-]*(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|credentials?)"
+_SECRET = r"(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|credentials?)"  # a longer name may end in it
 _HEADERS = r"(?:proxy-)?authorization|set-cookie|cookie"
-_VALUE = r"""(?:'(?:[^'\\]|\\.){0,2048}'?|"(?:[^"\\]|\\.){0,2048}"?|[^\s'",;&}\])]{1,2048})"""
+_VALUE = r"""(?:'(?:[^'\\]|\\+[^\\]){0,2048}'?|"(?:[^"\\]|\\+[^\\]){0,2048}"?|[^\s'",;&}\])]{1,2048})"""
 _RULES = (
     # our own tokens, whole or cut short, wherever they stand
     (re.compile(r"eq_[A-Za-z0-9_-]{12,}"), "eq_" + HIDDEN),
@@ -39,9 +39,10 @@ _RULES = (
     (re.compile(r"\b(bearer)(\s+|%20)[^\s'\",;]+", re.I), rf"\1 {HIDDEN}"),
     (re.compile(rf"({_SECRET})({_BETWEEN}){_VALUE}", re.I), rf"\1\2{HIDDEN}"),
 )
-_SECRET_KEY = re.compile(rf"(?:{_HEADERS}|{_SECRET}|equipoise_session)", re.I)
+# Every rule needs one of these; most texts have none, and a busy service logs many.
+_SIGNS = re.compile(r"eq_|://|author|cookie|session|bearer|pass|pwd|secret|token|api|credential", re.I)
+_SECRET_KEY = re.compile(rf"(?:{_HEADERS}|{_SECRET}|equipoise_session)\Z", re.I)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_TAIL = re.compile(r"[^\s]{0,64}\Z")
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "fields", "taskName", "color_message"}
 _named: set[str] = set()
 _naming = threading.Lock()
@@ -78,11 +79,12 @@ def _in_python(text: str) -> str:
 def redact(text: str) -> str:
     """The text without secrets."""
     if len(text) > LONGEST:
-        text = _TAIL.sub("", text[:LONGEST]) + " ..."  # not half a token at the cut
+        text = text[: LONGEST - 64] + re.sub(r"\S+\Z", "", text[LONGEST - 64 : LONGEST]) + " ..."  # not half a token
     for secret in sorted(_named, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    for pattern, instead in _RULES:
-        text = pattern.sub(instead, text)
+    if _SIGNS.search(text) is not None:
+        for pattern, instead in _RULES:
+            text = pattern.sub(instead, text)
     return text
 
 
@@ -101,12 +103,12 @@ def clean(value: object, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         pairs = list(value.items())[:WIDEST]
         return {
-            redact(name := _shown(key)): HIDDEN if _SECRET_KEY.fullmatch(name) else clean(item, depth + 1)
+            redact(name := _shown(key)): HIDDEN if _SECRET_KEY.search(name) else clean(item, depth + 1)
             for key, item in pairs
         }
     if isinstance(value, list | tuple | set | frozenset):
         items = list(value)[:WIDEST]
-        if len(items) == 2 and isinstance(items[0], str | bytes) and _SECRET_KEY.fullmatch(_shown(items[0])):
+        if len(items) == 2 and isinstance(items[0], str | bytes) and _SECRET_KEY.search(_shown(items[0])):
             return [clean(items[0]), HIDDEN]  # a header as a pair
         return [clean(item, depth + 1) for item in items]
     return redact(_shown(value))
@@ -134,7 +136,7 @@ class Redaction(logging.Filter):
         try:
             message = record.getMessage()
         except Exception:  # wrong arguments must not cost the line, nor stop the service
-            message = f"{record.msg} {record.args!r}"
+            message = " ".join(map(_shown, (record.msg, *(record.args or ()))))
         record.msg, record.args = redact(message), None
         fields = getattr(record, "fields", None)
         extra = {name: value for name, value in vars(record).items() if name not in _ORDINARY}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import socket
+import sys
 from types import FrameType
 from typing import Any
 
@@ -19,6 +20,7 @@ from equipoise.serve.plan.decide import Scheduler
 from equipoise.serve.service import Service
 
 LOG = logging.getLogger("equipoise.serve")
+SWITCH = 0.0005  # seconds a thread may keep the interpreter from another: requests do not wait for a decision
 PATIENCE = 10  # seconds that requests under way are given at the end
 SMALLEST = {"name": "warm-up", "worker": {}, "workers": 1, "duration": "1s"}
 
@@ -78,6 +80,7 @@ def run(
         server.should_exit = True
 
     service.on_failure = give_up
+    sys.setswitchinterval(SWITCH)
     service.start()
     scheme, port = "https" if tls else "http", listener.getsockname()[1]
     say(LOG, logging.INFO, "serving", url=f"{scheme}://{host}:{port}/", store=service.store.shown, seq=service.view.seq)

@@ -47,15 +47,21 @@ class Reading:
     zero: float
 
 
+def kind_of(format: str) -> str:
+    """The reader's name of a format."""
+    kind = ALIASES.get(format, format)
+    if kind not in FORMATS:
+        raise unknown_name("format", format, (*FORMATS, *ALIASES))
+    return kind
+
+
 class Traced:
     """`read` gives the jobs when the file has changed. With `follow` a half-written last line waits for its end."""
 
     def __init__(
         self, path: Path, kind: str, slot: float, *, seed: int = 0, gpus: int = 8, follow: bool = False
     ) -> None:
-        self.kind = ALIASES.get(kind, kind)
-        if self.kind not in FORMATS:
-            raise unknown_name("format", kind, (*FORMATS, *ALIASES))
+        self.kind = kind_of(kind)
         if follow and path.suffix == ".gz":
             raise InputError(f"{path}: a compressed file does not grow; expected the export itself, or no --follow")
         self.path, self.slot, self.seed, self.gpus, self.follow = path, slot, seed, gpus, follow

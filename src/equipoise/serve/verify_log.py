@@ -34,14 +34,14 @@ def verify_log(store: Store, progress: Progress | None = None) -> tuple[Certific
         Check.at_most("replay", float(state.seq != last), 0, f"{last:,} events applied one by one, from the first."),
         Check.at_most(
             "snapshots", len(wrong), 0,
-            f"Snapshots that differ from the replay, of {len(snapshots):,}" + (f"; the first at {wrong[0]}." if wrong else "."),
+            f"Snapshots that differ from the replay, of {len(snapshots):,}{f'; the first at {wrong[0]}' if wrong else ''}.",
         ),
         Check.at_most(
             "restart", float(again.digest() != state.digest()), 0,
             f"Whether a restart (snapshot and the events since) would differ from the replay; sha256 {state.digest()[:16]}.",
         ),
         _rows(store, told),
-        Check.at_most("book", float(bool(trouble)), 0, trouble or "What machines hold is what jobs were given, slot by slot."),
+        Check.at_most("book", float(bool(trouble)), 0, trouble or "Machines hold what jobs were given, slot by slot."),
     ]  # fmt: skip
     own, _ = certify(store.events(0, last))
     return Certificate((*checks, *own)), last

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from equipoise.place.cluster import Cluster
-from equipoise.place.planner.seat import MACHINE, SLOT
+from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.place.quantity import MILLI
-from equipoise.serve.plan.floor import DOWN, Floats, Int32s, Ints, held_by
+from equipoise.serve.plan.floor import DOWN, Floats, Ints
 from equipoise.serve.plan.state import Held, State
 from equipoise.serve.plan.tell import job_out
 
@@ -50,11 +50,18 @@ class View:
     def used(self, first: int, last: int, jobs: Iterable[Held] | None = None) -> Ints:
         """[slot, machine, r] milli-units held in slots first..last."""
         out = np.zeros((max(0, last + 1 - first), *self.capacity.shape), np.int64)
-        for live in list(self.live.values()) if jobs is None else jobs:
-            cells = live.cells
-            if len(cells) and len(live.shape.worker) == out.shape[2]:
-                cells = cells[(cells[:, SLOT] >= first) & (cells[:, SLOT] <= last)]
-                np.add.at(out, (cells[:, SLOT] - first, cells[:, MACHINE]), held_by(live.shape, cells))
+        count = len(self.cluster.resources)
+        given = list(self.live.values()) if jobs is None else list(jobs)
+        some = [held for held in given if len(held.cells) and len(held.shape.worker) == count]
+        if some:
+            cells = np.concatenate([held.cells for held in some])
+            of = np.repeat(np.arange(len(some)), [len(held.cells) for held in some])
+            seen = (cells[:, SLOT] >= first) & (cells[:, SLOT] <= last)
+            cells, of = cells[seen], of[seen]
+            worker = np.array([held.shape.worker for held in some])[of]
+            server = np.array([held.shape.server for held in some])[of]
+            amount = cells[:, [WORKERS]] * worker + cells[:, [SERVERS]] * server
+            np.add.at(out, (cells[:, SLOT] - first, cells[:, MACHINE]), amount)
         return out
 
     def utilisation(self, used: Ints) -> dict[str, list[float]]:

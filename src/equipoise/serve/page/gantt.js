@@ -74,7 +74,7 @@ const hatch = (pen, x, y, w, h) => {
 function drawPart(pen, bar, part, scale, faded) {
   const { x, y, w, h } = boxOf(bar, part, scale);
   const { fill, ink } = colourOf(bar);
-  pen.globalAlpha = faded ? 0.45 : bar.state === "finished" ? 0.75 : 1;
+  pen.globalAlpha = faded ? 0.62 : bar.state === "finished" ? 0.75 : 1;
   pen.fillStyle = fill;
   if (w > 5 && h > 5) {
     pen.beginPath();
@@ -112,11 +112,17 @@ function outline(pen, bars, scale, colour, dash = []) {
   pen.setLineDash([]);
 }
 
-/** A job on trial: dashed outlines of where it would run. */
+/** A job on trial: dashed outlines of where it would run, a stretch of slots each. */
 function ghostBars() {
   const row = new Map(laid.machines.map((name, k) => [name, k]));
-  return marked.ghost.filter(([, name]) => row.has(name)).map(([slot, name]) => (
-    { machine: row.get(name), share: 1, parts: [{ first: slot, last: slot, bottom: 0 }] }));
+  const stretches = new Map();
+  for (const [slot, name] of marked.ghost.toSorted((a, b) => a[0] - b[0])) {
+    const parts = stretches.get(name) ?? [];
+    if (parts.at(-1)?.last === slot - 1) parts.at(-1).last = slot;
+    else parts.push({ first: slot, last: slot, bottom: 0 });
+    stretches.set(name, parts);
+  }
+  return [...stretches].map(([name, parts]) => ({ machine: row.get(name), share: 1, parts })).filter((b) => b.machine !== undefined);
 }
 
 function drawRows(pen, width, height, scale, [top, end]) {
@@ -187,7 +193,7 @@ function draw(pen, width, height) {
   drawRows(pen, width, height, scale, inSight);
   pen.textAlign = "left";
   pen.font = FONT;
-  const lit = marked.hovered?.job || marked.job;
+  const lit = marked.hovered?.job || (laid.byJob.has(marked.job) ? marked.job : "");
   for (let k = inSight[0]; k < inSight[1]; k++) {
     for (const bar of laid.rows[k]) {
       if (bar.first > timeline.from + timeline.span) break;

@@ -9,7 +9,7 @@ import { refresh, start } from "./live.js";
 import { choose } from "./queue.js";
 import { resourceColour } from "./usage.js";
 
-const CONNECTIONS = { connecting: "connecting", live: "live", polling: "polling", lost: "reconnecting" };
+const CONNECTIONS = { connecting: "connecting", live: "live", polling: "polling", lost: "reconnecting", login: "not logged in" };
 
 on("connection", (kind) => {
   at("connection").className = `pill ${kind}`;
@@ -109,5 +109,6 @@ at("login-form").addEventListener("submit", async (event) => {
   field.value = "";
   say(at("login-error"), "");
   at("login").close();
-  start();
+  if (board.me) location.reload(); // another reader may see other things
+  else start();
 });

@@ -39,15 +39,16 @@ function machinesOf({ machines = [] }) {
   return `${machines.slice(0, 7).join(", ")} and ${count(machines.length - 7)} more`;
 }
 
-/** Prices of the slots it wanted, and how full they were. */
+/** Prices of the slots it wanted, what they came to, and how full the cluster was. */
 function pricesOf(explained) {
   if (!explained.prices?.length) return null;
   const rows = explained.prices.map(({ resource, price, cost, full }) => {
     const { by, per } = priceScale(resource);
     return el("tr", {}, el("th", { scope: "row" }, resource), el("td", {}, `${short(price * by, 3)} / ${per}`), el("td", {}, short(cost, 3)), el("td", {}, percent(full)));
   });
-  return el("table", { class: "small-table" },
-    el("thead", {}, el("tr", {}, ["resource", "price", "cost", "full"].map((word) => el("th", { scope: "col" }, word)))), el("tbody", {}, rows));
+  const heads = ["resource", "price", "cost", "full"].map((word) => el("th", { scope: "col" }, word));
+  return el("details", {}, el("summary", {}, "Prices of that moment"),
+    el("table", { class: "small-table" }, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows)));
 }
 
 const part = (title, ...content) => el("section", { class: "part" }, el("h3", {}, title), ...content);

@@ -19,6 +19,7 @@ export class JobsList {
     this.next = null;
     this.whole = false;
     this.loading = false;
+    this.stuck = true; // nothing is asked for until told to, nor after a refusal: no server is hammered
     this.asking = 0;
     this.turn = 0; // a new filter: answers to the old one are dropped
   }
@@ -28,6 +29,7 @@ export class JobsList {
     this.filter = filter;
     this.turn += 1;
     this.loading = false;
+    this.stuck = false;
     this.whole = false;
     this.next = null;
     this.stale.clear();
@@ -36,7 +38,7 @@ export class JobsList {
 
   /** The next page, older than all so far. */
   async more(afresh = false) {
-    if (this.loading || this.whole) return;
+    if (this.loading || this.whole || this.stuck) return;
     this.loading = true;
     const turn = this.turn;
     try {
@@ -47,6 +49,9 @@ export class JobsList {
       this.jobs = [...known, ...page.jobs.filter((j) => !ids.has(j.id))];
       this.next = page.next;
       this.whole = page.next === null;
+    } catch (error) {
+      if (turn === this.turn) this.stuck = true;
+      throw error;
     } finally {
       if (turn === this.turn) {
         this.loading = false;

@@ -60,6 +60,7 @@ const refreshCertificate = atMostEvery(5000, async () => {
 
 function failed(error) {
   if (error.status === 0) put("connection", "lost");
+  if (error.status === 401) put("connection", "login");
 }
 
 /** Of events already told (a reconnect repeats some) none is told twice. @param {any[]} events */
@@ -82,8 +83,9 @@ function listen() {
     poll(performance.now() + RETRY);
   };
   timer = setTimeout(giveUp, PATIENCE);
-  source.addEventListener("hello", () => {
+  source.addEventListener("hello", (message) => {
     clearTimeout(timer);
+    if (JSON.parse(message.data).seq < seq) location.reload(); // another store: nothing here is true of it
     put("connection", "live");
     refresh();
   });
@@ -105,7 +107,7 @@ async function poll(until) {
     put("connection", "polling");
     hear(events);
   } catch (error) {
-    put("connection", "lost");
+    put("connection", error.status === 401 ? "login" : "lost");
     if (error.status === 401) return; // the login starts it all anew
   }
   timer = setTimeout(() => (performance.now() > until ? listen() : poll(until)), POLL);
@@ -122,7 +124,7 @@ export async function start() {
     hear(past.events);
     seq = Math.max(seq, board.cluster.seq);
   } catch (error) {
-    put("connection", "lost");
+    put("connection", error.status === 401 ? "login" : "lost");
     if (error.status !== 401) setTimeout(start, POLL);
     return;
   }

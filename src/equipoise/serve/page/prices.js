@@ -21,7 +21,9 @@ const image = document.createElement("canvas");
 function read(prices) {
   if (prices.by_machine && choice.value) {
     const scale = priceScale(choice.value);
-    const { names, rows } = grouped(prices.machines, prices.by_machine);
+    const has = prices.machines.map((_, k) => (board.cluster?.machines[k]?.capacity?.[choice.value] ?? 1) > 0);
+    const those = (list) => list.filter((_, k) => has[k]);
+    const { names, rows } = grouped(those(prices.machines), those(prices.by_machine));
     return { names, rows, scales: names.map(() => scale) };
   }
   return { names: prices.resources, rows: prices.resources.map((r) => prices.mean[r] ?? []), scales: prices.resources.map(priceScale) };

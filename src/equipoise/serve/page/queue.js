@@ -50,7 +50,7 @@ const rows = virtualRows(scroller, {
   height: ROW, make, show,
   seen: (first, last) => {
     list.renew(first, last);
-    if (last > list.jobs.length - 60) list.more();
+    if (last > list.jobs.length - 60) list.more().catch((error) => put("trouble", error.message));
   },
 });
 
@@ -58,7 +58,7 @@ function draw() {
   rows.size(list.jobs.length);
   scroller.setAttribute("aria-rowcount", String(list.whole ? list.jobs.length + 1 : -1));
   const empty = at("jobs-empty");
-  empty.hidden = list.jobs.length > 0 || list.loading;
+  empty.hidden = list.jobs.length > 0 || list.loading || list.stuck;
   const { state, name } = list.filter;
   say(empty, state || name ? "No job is like this." : "No jobs yet. Press N to submit the first.");
   const all = Object.entries(board.status?.jobs ?? {}).reduce((sum, [s, n]) => (state && s !== state ? sum : sum + n), 0);
@@ -80,7 +80,7 @@ export function choose(state) {
 
 function restart(filter) {
   scroller.scrollTop = 0;
-  list.reset(filter).catch((error) => put("trouble", error.message));
+  list.reset(filter).catch((error) => error.status !== 401 && put("trouble", error.message));
 }
 
 let typing = 0;
@@ -127,4 +127,7 @@ on("status", (status) => {
   draw();
 });
 on("me", () => restart(list.filter));
+on("connection", (kind) => {
+  if (kind === "live" && list.stuck) restart(list.filter);
+});
 on("cluster", rows.draw);

@@ -10,6 +10,7 @@ from sqlalchemy import func, insert, select
 
 from equipoise.errors import InputError
 from equipoise.serve.store.address import read_address
+from equipoise.serve.store.database import plain_errors
 from equipoise.serve.store.opening import open_store, peek_store
 from equipoise.serve.store.schema import KEPT
 
@@ -20,8 +21,8 @@ def copy_store(source_url: str, target_url: str) -> dict[str, int]:
     """Copy everything to an empty store, in one transaction; rows copied, by table. No server may run on either."""
     peek_store(source_url).close()  # must exist: opening it to write would make it
     with open_store(source_url, timeout=0) as source, open_store(target_url, timeout=0) as target:
-        copied = {}
-        with source._database.writing() as reading, target._database.writing() as writing:
+        old, new, copied = source.database, target.database, {}
+        with plain_errors(new.address), old.writing() as reading, new.writing() as writing:
             for table in KEPT:
                 if writing.execute(select(func.count()).select_from(table)).scalar_one():
                     raise InputError(
@@ -49,6 +50,7 @@ def backup(url: str, path: str | Path) -> int:
         raise InputError(f"{target.resolve().parent} is not a folder; make it before the backup")
     peek_store(url).close()
     part = target.with_name(target.name + ".part")  # a backup cut short never bears the name of a whole one
+    part.unlink(missing_ok=True)
     source, copy = sqlite3.connect(address.file), sqlite3.connect(part)
     try:
         source.backup(copy)  # in one step: a writer beside it would make a stepwise copy start over and over

@@ -19,8 +19,6 @@ from equipoise.serve.store.address import Address
 
 READERS = 16  # connections that read at once; a further reader waits for one
 BUSY_MS = 10_000  # how long SQLite waits for another process's write (a token from the command line)
-# A writer that hangs inside a transaction gives its row locks back after this, or a takeover would wait for it forever.
-STUCK_MS = 10_000
 BEGIN = "BEGIN IMMEDIATE"  # SQLite: the right to write first, or two that read before they write could not both go on
 # libpq: notice a vanished server (and let the server's answer find a vanished client) within about half a minute.
 KEEPALIVES = {
@@ -77,7 +75,7 @@ class Database:
                 raise
 
     def _pipeline(self, connection: PoolProxiedConnection) -> AbstractContextManager[object]:
-        """PostgreSQL: statements go out together, and their answers are awaited where one is needed, at the latest by commit."""
+        """PostgreSQL: statements go out together; their answers are awaited where one is needed, or by the commit."""
         if self.address.kind == "sqlite" or not self.driver.Pipeline.is_supported():
             return nullcontext()
         pipeline: AbstractContextManager[object] = connection.driver_connection.pipeline()  # type: ignore[union-attr]
@@ -199,7 +197,6 @@ def _postgresql(address: Address, *, writes: bool) -> Engine:
 def _set_up_postgresql(connection: Any, address: Address) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = on")
-        cursor.execute(f"SET idle_in_transaction_session_timeout = {STUCK_MS}")
         found = {name: cursor.execute(f"SHOW {name}").fetchone()[0] for name in ("synchronous_commit", "fsync")}
     connection.commit()
     if found != {"synchronous_commit": "on", "fsync": "on"}:

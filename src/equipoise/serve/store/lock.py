@@ -10,13 +10,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from sqlalchemy import select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from equipoise.serve.store.database import Database
 from equipoise.serve.store.rows import StoreBusy
+from equipoise.serve.store.schema import ownership
 
 ADVISORY_KEY = int.from_bytes(b"equipois", "big")  # any number, the same for all servers; the lock is per database
 POLL_SECONDS = 0.25
+PATIENCE_MS = 3_000  # for an append of the server before to end by itself
+LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's code for a wait that took longer than lock_timeout
 
 
 class Lock(Protocol):
@@ -65,7 +70,8 @@ class AdvisoryLock:
         # The server's side of keepalives: it must notice within half a minute that this machine is gone.
         for setting in ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"):
             cursor.execute(f"SET {setting}")
-        cursor.execute("SET idle_session_timeout = 0")
+        # Idle is what this session is for. (By way of pg_settings, for before version 14 there is no such setting.)
+        cursor.execute("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'")
         since, waited = time.monotonic(), False
         while True:
             cursor.execute(f"SELECT pg_try_advisory_lock({ADVISORY_KEY})")
@@ -84,3 +90,28 @@ class AdvisoryLock:
             self._connection.detach()  # out of the pool, so that closing ends the session
         with suppress(Exception):
             self._connection.close()
+
+
+def next_epoch(database: Database) -> int:
+    """Add 1 to the epoch: from here on whoever had the store is fenced. To be called with the lock held."""
+    try:
+        return _add_one(database)
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", "") != LOCK_NOT_AVAILABLE:
+            raise
+    # The server before us hangs inside an append and holds the epoch's row. It has lost the lock, so its session is ended
+    # and its batch, which nobody was told of, undone.
+    with database.reading() as connection:
+        connection.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'ownership'::regclass AND granted"
+        )
+    return _add_one(database)
+
+
+def _add_one(database: Database) -> int:
+    with database.writing() as connection:
+        if database.address.kind == "postgresql":
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {PATIENCE_MS}")
+        connection.execute(update(ownership).values(epoch=ownership.c.epoch + 1))
+        epoch: int = connection.execute(select(ownership.c.epoch)).scalar_one()
+    return epoch

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from equipoise.errors import InputError
 from equipoise.serve.store.address import Address, read_address
 from equipoise.serve.store.database import Database, plain_errors
-from equipoise.serve.store.lock import AdvisoryLock, FileLock, Lock
+from equipoise.serve.store.lock import AdvisoryLock, FileLock, Lock, next_epoch
 from equipoise.serve.store.migrate import migrate, revision_of
 from equipoise.serve.store.schema import REVISION, ownership
 from equipoise.serve.store.store import Store
@@ -31,7 +31,7 @@ def open_store(url: str, *, on_wait: Callable[[], None] | None = None, timeout: 
             revision_of(database)  # of something else, or too new: say so before anything is made or waited for
             lock = _lock(database, on_wait, timeout)
             migrate(database)
-            return Store(url, database, lock, _next_epoch(database))
+            return Store(url, database, lock, next_epoch(database))
     except BaseException:
         database.close()
         if lock is not None:
@@ -79,10 +79,3 @@ def _lock(database: Database, on_wait: Callable[[], None] | None, timeout: float
     except OSError as error:
         file = database.address.file
         raise InputError(f"{file}.lock cannot be written ({error.strerror}); check the rights of its folder") from None
-
-
-def _next_epoch(database: Database) -> int:
-    with database.writing() as connection:
-        connection.execute(update(ownership).values(epoch=ownership.c.epoch + 1))
-        epoch: int = connection.execute(select(ownership.c.epoch)).scalar_one()
-    return epoch

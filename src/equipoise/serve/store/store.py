@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Select, and_, delete, func, insert, or_, select, union_all
+from sqlalchemy import Select, delete, func, insert, literal_column, select, union_all
 from sqlalchemy.exc import DBAPIError
 
 from equipoise.serve.event import Event
@@ -19,7 +19,6 @@ from equipoise.serve.store.rows import Answer, Batch, Fenced, JobRow, Snapshot, 
 from equipoise.serve.store.writing import compact, rows, statements, unpack, write
 
 PAGE = 2_000  # events per read: a long log is streamed without a long transaction
-KEYS = 400  # pairs per read of answers: SQLite takes at most 999 parameters in old builds
 
 
 class Store:
@@ -28,19 +27,19 @@ class Store:
     def __init__(self, url: str, database: Database, lock: Lock | None, epoch: int) -> None:
         self.url = url
         self.epoch = epoch
-        self._database = database
+        self.database = database
         self._lock = lock
         self._sql = statements(self.kind)
 
     @property
     def kind(self) -> str:
         """sqlite | postgresql"""
-        return self._database.address.kind
+        return self.database.address.kind
 
     @property
     def shown(self) -> str:
         """The URL without its password."""
-        return self._database.address.shown
+        return self.database.address.shown
 
     def __repr__(self) -> str:
         return f"Store({self.shown!r}, epoch={self.epoch})"
@@ -55,7 +54,7 @@ class Store:
 
     def close(self) -> None:
         """Give the store back: its connections, then the lock."""
-        self._database.close()
+        self.database.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -66,19 +65,19 @@ class Store:
         """Keep all of `batch` or nothing; it is on disk when this returns. Fenced when another server has taken over."""
         if self._lock is None:
             raise RuntimeError(f"{self!r} is not held by this process; use open_store to append")
-        made, driver = rows(batch), self._database.driver
+        made, driver = rows(batch), self.database.driver
         try:
-            with self._database.appending() as cursor:
+            with self.database.appending() as cursor:
                 write(cursor, self._sql, made, self.epoch)
         except (driver.DataError, driver.IntegrityError, driver.ProgrammingError):
             raise  # the batch is at fault, not the database; nothing of it was kept
         except (driver.Error, DBAPIError) as error:
             self._refuse_if_taken_over()
-            raise StoreLost(self._database.address.conceal(f"{self.shown} failed: {error}")) from error
+            raise StoreLost(self.database.address.conceal(f"{self.shown} failed: {error}")) from error
 
     def _refuse_if_taken_over(self) -> None:
         """A connection that broke may be the first sign of a takeover: then say so."""
-        with suppress(DBAPIError), self._database.reading() as connection:
+        with suppress(DBAPIError), self.database.reading() as connection:
             found = connection.execute(select(schema.ownership.c.epoch)).scalar_one()
             if found != self.epoch:
                 raise Fenced(
@@ -87,7 +86,7 @@ class Store:
 
     def last(self) -> int:
         """`seq` of the last event, 0 when there is none."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return connection.execute(select(func.max(schema.events.c.seq))).scalar() or 0
 
     def events(
@@ -112,8 +111,10 @@ class Store:
         if job is not None:
             query = query.where(t.job == job)
             if job:
-                query = query.where(t.job != "")  # said twice so that the partial index may serve
-        with self._database.reading() as connection:
+                query = query.where(
+                    t.job != literal_column("''")
+                )  # in these words the index of events about a job serves
+        with self.database.reading() as connection:
             found = connection.execute(query).all()
         return [
             Event(seq, slot, at, kind, of, tenant, json.loads(data)) for seq, slot, at, kind, of, tenant, data in found
@@ -125,33 +126,33 @@ class Store:
         query = select(schema.snapshots).order_by(t.seq.desc()).limit(1)
         if upto is not None:
             query = query.where(t.seq <= upto)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             found = connection.execute(query).first()
         return None if found is None else Snapshot(found.seq, found.digest, unpack(found.state))
 
     def snapshots(self) -> list[tuple[int, str]]:
         """(seq, digest) of every snapshot, oldest first."""
         t = schema.snapshots.c
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return [(seq, digest) for seq, digest in connection.execute(select(t.seq, t.digest).order_by(t.seq))]
 
     # What was answered, and the jobs
 
     def answers(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Answer]:
         """The answers already given to these (tenant, key)."""
-        t, wanted, found = schema.answers.c, list(dict.fromkeys(keys)), {}
-        with self._database.reading() as connection:
-            for first in range(0, len(wanted), KEYS):
-                pairs = [and_(t.tenant == tenant, t.key == key) for tenant, key in wanted[first : first + KEYS]]
-                for row in connection.execute(select(schema.answers).where(or_(*pairs))):
-                    found[row.tenant, row.key] = Answer(
-                        row.tenant, row.key, row.digest, row.status, json.loads(row.body)
-                    )
-        return found
+        wanted = list(dict.fromkeys(keys))
+        if not wanted:
+            return {}
+        with self.database.reading() as connection:
+            found = connection.exec_driver_sql(self._sql.given, self._sql.pairs(wanted)).all()
+        return {
+            (tenant, key): Answer(tenant, key, digest, status, json.loads(body))
+            for tenant, key, digest, status, body in found
+        }
 
     def job(self, id: str) -> JobRow | None:
         """The job of that id."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             found = connection.execute(select(schema.jobs).where(schema.jobs.c.id == id)).first()
         return None if found is None else _job(found)
 
@@ -183,12 +184,12 @@ class Store:
         # One ordered page per state, then merged: each is a walk along an index, however rare the state is.
         # One ordered page per state, merged: each is a walk along an index, however rare the state. In one statement, so
         # that a job which changes its state meanwhile is listed once.
-        wanted = list(dict.fromkeys(states))
-        query: Any = page()
-        if wanted:
-            parts = union_all(*(select(page(t.state == state).subquery()) for state in wanted)).subquery()
+        pages = [page(t.state == state) for state in dict.fromkeys(states)] or [page()]
+        query: Select[Any] = pages[0]
+        if len(pages) > 1:
+            parts = union_all(*(select(part.subquery()) for part in pages)).subquery()
             query = select(parts).order_by(parts.c.n.desc() if newest_first else parts.c.n.asc()).limit(limit)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return [_job(row) for row in connection.execute(query)]
 
     def counts(self, tenant: str | None = None) -> dict[str, int]:
@@ -197,41 +198,41 @@ class Store:
         query = select(t.state, func.sum(t.count)).group_by(t.state)
         if tenant is not None:
             query = query.where(t.tenant == tenant)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return {state: int(count) for state, count in connection.execute(query) if count}
 
     # Access: outside the log, written by the server or from the command line
 
     def tokens(self) -> list[TokenRow]:
         """All tokens, by name."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return [TokenRow(*row) for row in connection.execute(select(schema.tokens).order_by(schema.tokens.c.name))]
 
     def add_token(self, row: TokenRow) -> None:
         """Keep a new token; its name must be new."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             connection.execute(insert(schema.tokens).values(vars(row)))
 
     def remove_token(self, name: str) -> bool:
         """True if there was one of that name."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             return connection.execute(delete(schema.tokens).where(schema.tokens.c.name == name)).rowcount > 0
 
     def tenants(self) -> list[TenantRow]:
         """All tenants with a row of their own, by name."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             found = connection.execute(select(schema.tenants).order_by(schema.tenants.c.name)).all()
         return [TenantRow(name, json.loads(quota)) for name, quota in found]
 
     def put_tenant(self, row: TenantRow) -> None:
         """Keep a tenant, in place of an older row of that name."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             connection.execute(delete(schema.tenants).where(schema.tenants.c.name == row.name))
             connection.execute(insert(schema.tenants).values(name=row.name, quota=compact(row.quota)))
 
     def remove_tenant(self, name: str) -> bool:
         """True if there was one of that name."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             return connection.execute(delete(schema.tenants).where(schema.tenants.c.name == name)).rowcount > 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,55 +20,57 @@ compact = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # NaN
 
 @dataclass(frozen=True)
 class Statements:
-    """The SQL of `append`, with parameters by position."""
+    """The SQL of a batch for one kind of database, with parameters by position."""
 
+    kind: str  # sqlite | postgresql
     owner: str  # -> epoch, last seq; keeps others out until the transaction ends
     states: str  # ids -> (id, tenant, state) of the jobs known
-    holding: Callable[[list[str]], Any]  # what takes the ids there: JSON text on SQLite, a list on PostgreSQL
+    given: str  # (tenant, key) pairs -> the answers given to them
     events: str
     jobs: str
     counts: str
     answers: str
     snapshots: str
 
+    def ids(self, ids: list[str]) -> tuple[Any, ...]:
+        """The parameters of `states`."""
+        return (compact(ids),) if self.kind == "sqlite" else (ids,)
+
+    def pairs(self, pairs: list[tuple[str, str]]) -> tuple[Any, ...]:
+        """The parameters of `given`."""
+        return (compact(pairs),) if self.kind == "sqlite" else tuple(map(list, zip(*pairs, strict=True)))
+
 
 def statements(kind: str) -> Statements:
     """The statements for SQLite or PostgreSQL."""
-    last = "SELECT epoch, (SELECT max(seq) FROM events) FROM ownership WHERE id = 1"
-    of_ids = "SELECT id, tenant, state FROM jobs WHERE id "
     dialect: Dialect
-    upsert: Any
-    holding: Callable[[list[str]], Any]
-    if kind == "sqlite":  # BEGIN IMMEDIATE has kept others out already
-        dialect, upsert = sqlite.dialect(paramstyle="qmark"), sqlite.insert
-        owner, states, holding = last, of_ids + "IN (SELECT value FROM json_each(?))", compact
+    if kind == "sqlite":
+        dialect, lock = sqlite.dialect(paramstyle="qmark"), ""  # BEGIN IMMEDIATE has kept others out
+        ids = "IN (SELECT value FROM json_each(?))"
+        asked = "(SELECT value ->> 0 AS tenant, value ->> 1 AS key FROM json_each(?)) AS asked"
     else:
         dialect = postgresql.psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
-        upsert = postgresql.insert
-        owner, states, holding = last + " FOR UPDATE OF ownership", of_ids + "= ANY(%s)", list
+        lock = " FOR UPDATE OF ownership"
+        ids = "= ANY(%s)"
+        asked = "unnest(%s::VARCHAR[], %s::VARCHAR[]) AS asked (tenant, key)"
 
-    def compiled(statement: Any) -> str:
-        return str(statement.compile(dialect=dialect))
+    def put(table: Table) -> str:
+        return str(insert(table).compile(dialect=dialect))
 
-    def plain(table: Table) -> str:
-        return compiled(insert(table))
-
-    newer = upsert(jobs)
-    changed = {column.name: newer.excluded[column.name] for column in jobs.c if column.name not in ("n", "id")}
-    count = upsert(job_counts)
+    newer = ", ".join(f"{column.name} = excluded.{column.name}" for column in jobs.c if column.name not in ("n", "id"))
+    added = "count = job_counts.count + excluded.count"
     return Statements(
-        owner=owner,
-        states=states,
-        holding=holding,
-        events=plain(events),
-        jobs=compiled(newer.on_conflict_do_update(index_elements=["id"], set_=changed)),
-        counts=compiled(
-            count.on_conflict_do_update(
-                index_elements=["tenant", "state"], set_={"count": job_counts.c.count + count.excluded.count}
-            )
-        ),
-        answers=plain(answers),
-        snapshots=plain(snapshots),
+        kind=kind,
+        owner="SELECT epoch, (SELECT max(seq) FROM events) FROM ownership WHERE id = 1" + lock,
+        states=f"SELECT id, tenant, state FROM jobs WHERE id {ids}",
+        # CROSS only tells SQLite to start from the pairs: one search per pair
+        given=f"SELECT answers.* FROM {asked} CROSS JOIN answers"
+        " WHERE answers.tenant = asked.tenant AND answers.key = asked.key",
+        events=put(events),
+        jobs=f"{put(jobs)} ON CONFLICT (id) DO UPDATE SET {newer}",
+        counts=f"{put(job_counts)} ON CONFLICT (tenant, state) DO UPDATE SET {added}",
+        answers=put(answers),
+        snapshots=put(snapshots),
     )
 
 
@@ -123,7 +124,7 @@ def write(cursor: DBAPICursor, sql: Statements, made: Rows, epoch: int) -> None:
     if made.events:
         cursor.executemany(sql.events, made.events)
     if made.jobs:
-        cursor.execute(sql.states, (sql.holding(list(made.jobs)),))
+        cursor.execute(sql.states, sql.ids(list(made.jobs)))
         change = Counter((row.tenant, row.state) for row in made.jobs.values())
         change.subtract((tenant, state) for _, tenant, state in cursor.fetchall())
         cursor.executemany(sql.jobs, made.job_rows)

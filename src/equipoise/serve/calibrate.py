@@ -1,0 +1,96 @@
+"""Prices for a service from its own past: candidates are replayed over the jobs it was asked for, elsewhere than in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.place import read
+from equipoise.place.cluster import Cluster, Machine
+from equipoise.place.desk import Desk
+from equipoise.place.job import Job, Workload
+from equipoise.place.policies import PDORS
+from equipoise.place.prices.fixed import Level
+from equipoise.place.prices.posted import clearing
+from equipoise.place.prices.replay import RATIOS, STEPS, gentlest
+from equipoise.place.prices.trial import Trial, trials
+from equipoise.serve import event as kinds
+
+if TYPE_CHECKING:
+    from equipoise.serve.answers import Cluster as About
+    from equipoise.serve.client import Client
+
+RATIO = 10.0  # a full machine's price over an empty one's, to begin with
+LEAST = 20  # jobs from which prices can be told
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Utility per unit and slot on an empty machine by resource; what history would have earned with and without it."""
+
+    base: dict[str, float]
+    ratio: float
+    jobs: int
+    utility: float
+    utility_free: float  # at no price
+    trials: int
+
+
+def machines_of(about: About) -> Cluster:
+    """The machines of a service that are not down, equal neighbours as one type."""
+    there = [machine.capacity for machine in about.machines if machine.status != "down"]
+    if not there:
+        raise InputError("every machine is down; prices cannot be told")
+    types = [(capacity, sum(1 for _ in same)) for capacity, same in groupby(there)]
+    return Cluster(tuple(Machine(capacity, count, f"type{k}") for k, (capacity, count) in enumerate(types)))
+
+
+def past(client: Client, slots: int | None) -> tuple[Cluster, Workload, int]:
+    """The machines of a service, the jobs it was asked for in its last `slots` slots, and its horizon."""
+    about = client.cluster()
+    cluster = machines_of(about)
+    first = 0 if slots is None else about.now - slots
+    jobs: list[Job] = []
+    for told in client.log():
+        if told.kind == kinds.SUBMITTED and told.slot >= first:
+            jobs.append(read.job_from(told.data["job"], cluster, about.slot_seconds))
+    if len(jobs) < LEAST:
+        raise InputError(f"{len(jobs)} jobs to learn from; expected at least {LEAST}, or --history FILE")
+    start = min(job.arrival for job in jobs)
+    moved = tuple(job.but(arrival=job.arrival - start) for job in jobs)
+    return cluster, Workload(moved, slot=about.slot_seconds, source="the service"), about.horizon
+
+
+def calibrate(
+    cluster: Cluster, history: Workload, horizon: int, progress: Callable[[int, int], None] | None = None
+) -> Calibrated:
+    """The gentlest of the levels and rises that earned as good as the most on history."""
+    desk = Desk(cluster, history, None, horizon)
+    anchor, score = clearing(desk, [history]), trials(desk, PDORS(), [history])
+    table: list[Trial] = []
+    count = len(STEPS) + len(RATIOS)
+
+    def tried(level: float, ratio: float) -> None:
+        table.append(score(Level(level * anchor, ratio)))
+        if progress is not None:
+            progress(len(table), count)
+
+    for step in STEPS:
+        tried(step, RATIO)
+    best = gentlest(table).prices
+    assert isinstance(best, Level)
+    for ratio in RATIOS if best.level > 0.0 else ():
+        table.append(score(replace(best, ratio=ratio)))
+        if progress is not None:
+            progress(len(table), count)
+    found = gentlest(table)
+    prices = found.prices
+    assert isinstance(prices, Level)
+    per_unit = prices.level / np.maximum(cluster.total, 1) * 1000.0
+    base = dict(zip(cluster.resources, per_unit.tolist(), strict=True))
+    return Calibrated(base, prices.ratio, len(history), found.utility, table[0].utility, len(table))
