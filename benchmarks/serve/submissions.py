@@ -68,7 +68,7 @@ class Wire:
 
 
 def clients(port: int, count: int, seconds: float, seed: int, load: float, out: multiprocessing.Queue) -> None:  # type: ignore[type-arg]
-    """`count` clients, a thread each; one of them also moves the clock whenever the work of a slot at this load was asked for."""
+    """`count` clients, a thread each; whoever has asked for the last of a slot's work at this load moves the clock."""
     times: list[list[float]] = [[] for _ in range(count)]
     states: dict[str, int] = {}
     asked, lock = [0.0], threading.Lock()
@@ -176,9 +176,8 @@ def main() -> None:
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(30)
-        print(
-            f"{os.cpu_count()} cores, {MACHINES} machines, {chosen.clients} clients, store {status['store']}, load {chosen.load:g}"
-        )
+        about = f"{os.cpu_count()} cores, {MACHINES} machines, {chosen.clients} clients"
+        print(f"{about}, store {status['store']}, load {chosen.load:g}")
         print(f"submissions: {len(times) / took:,.0f} a second over {took:.0f} s; {states}")
         print("answer: " + ", ".join(f"p{p:g} {at(times, p):.1f} ms" for p in (50, 90, 99, 99.9)))
         spent = after.user + after.system - before.user - before.system

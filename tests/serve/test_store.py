@@ -18,7 +18,7 @@ from store_model import Model, batches, submission
 
 from equipoise.errors import InputError
 from equipoise.serve.event import Event
-from equipoise.serve.store import Batch, Snapshot, TenantRow, TokenRow, open_store, peek_store
+from equipoise.serve.store import Batch, Snapshot, StoreLost, TenantRow, TokenRow, open_store, peek_store
 
 
 @settings(max_examples=30)
@@ -75,6 +75,24 @@ def test_a_batch_that_fails_late_leaves_nothing(tmp_path):
         assert (store.last(), store.job("j2"), store.counts()) == (2, None, {"admitted": 1})
         store.append(submission(2))
         assert store.counts() == {"admitted": 2}
+
+
+def test_a_full_disk_loses_the_batch_at_hand_and_nothing_else(tmp_path):
+    """SQLite is told that the disk ends here: the append fails as a whole; with room again it succeeds."""
+    with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        store.append(submission(1))
+        with store.database.appending() as cursor:
+            (pages,) = cursor.execute("PRAGMA page_count").fetchone()
+            cursor.execute(f"PRAGMA max_page_count={pages}").fetchall()
+        large = submission(2)
+        large.snapshot = Snapshot(4, "", {"noise": [math.sin(k) for k in range(9000)]})
+        with pytest.raises(StoreLost, match="database or disk is full"):
+            store.append(large)
+        assert (store.last(), store.counts(), store.snapshots()) == (2, {"admitted": 1}, [])
+        with store.database.appending() as cursor:
+            cursor.execute("PRAGMA max_page_count=100000").fetchall()
+        store.append(large)
+        assert (store.last(), store.snapshots()) == (4, [(4, "")])
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])

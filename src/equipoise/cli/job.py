@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.service_options import COLOURS, Json, Token, Url, answer, fill, safe, service, show, table_of, verb
+from equipoise.cli.service_options import (
+    COLOURS,
+    Json,
+    Token,
+    Url,
+    amount,
+    answer,
+    fill,
+    safe,
+    service,
+    show,
+    table_of,
+    verb,
+)
 
 if TYPE_CHECKING:
     from equipoise.serve.client import Job
@@ -55,7 +68,7 @@ def _sheet(job: Job) -> Any:
         "job": job.id, "name": job.name, "tenant": job.tenant, "state": job.state, "why": job.why,
         "submitted": f"slot {job.submitted}" + (f", {job.at}" if job.at else ""), "plan": plan,
         "machines": ", ".join(job.machines), "finished": None if job.finish is None else f"slot {job.finish}",
-        "each worker": ", ".join(f"{amount} {name}" for name, amount in job.worker.items()),
+        "each worker": ", ".join(f"{amount(units)} {name}" for name, units in job.worker.items()),
         "samples done": None if job.done is None else f"{job.done:,.6g} of {job.work or 0:,.6g}{share}",
         "worth": None if job.worth is None else f"{job.worth:.6g}",
         "cost": None if job.cost is None else f"{job.cost:.6g}",

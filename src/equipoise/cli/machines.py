@@ -10,6 +10,7 @@ from equipoise.cli.service_options import (
     Json,
     Token,
     Url,
+    amount,
     answer,
     fill,
     quantities,
@@ -17,7 +18,6 @@ from equipoise.cli.service_options import (
     service,
     show,
     table_of,
-    value_of,
     verb,
 )
 from equipoise.errors import InputError
@@ -122,11 +122,4 @@ def _part(used: Any, whole: Any) -> str | None:
     """ "2 of 8"; bytes as GiB."""
     if whole is None:
         return None
-    return f"{_amount(used or 0)} of {_amount(whole)}"
-
-
-def _amount(units: Any) -> str:
-    number = value_of(units) if isinstance(units, str) else units
-    if isinstance(number, str):
-        return number
-    return f"{number / 2**30:,.4g}Gi" if number >= 2**27 else f"{number:g}"
+    return f"{amount(used or 0)} of {amount(whole)}"

@@ -67,9 +67,9 @@ def complain(message: str) -> None:
     print("error: " + " ".join(message.split()), file=sys.stderr)
 
 
-def answer(content: Any) -> None:
-    """Only JSON on standard output."""
-    print(json.dumps(content, indent=2))
+def answer(content: Any, *, lines: bool = False) -> None:
+    """Only JSON on standard output; on one line where more follow."""
+    print(json.dumps(content, indent=None if lines else 2), flush=True)
 
 
 def value_of(text: str) -> int | float | str:
@@ -122,6 +122,13 @@ def fill(table: Table, *cells: object, state: int | None = None) -> None:
     table.add_row(*shown)
 
 
+def amount(units: Any) -> str:
+    """4.0 as 4; bytes as 16Gi."""
+    if not isinstance(units, int | float):
+        return safe(units)
+    return f"{units / 2**30:,.4g}Gi" if units >= 2**27 else f"{units:g}"
+
+
 def show(*what: object) -> None:
     from rich.console import Console
 
@@ -137,6 +144,17 @@ def job_table(jobs: Sequence[Job]) -> Table:
     for job in jobs:
         worth = None if job.worth is None else f"{job.worth:.4g}"
         end = job.finish if job.finish is not None else job.end
-        cells = [job.id, job.name, job.tenant, job.state, job.submitted, job.start, end, job.workers, worth, job.why]
+        cells = [
+            job.id,
+            job.name,
+            job.tenant,
+            job.state,
+            job.submitted,
+            job.start,
+            end,
+            job.workers or None,
+            worth,
+            job.why,
+        ]
         fill(table, *(cells[k] for k in shown), state=shown.index(3))
     return table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.service_options import Json, Token, Url, answer, fill, service, show, table_of, verb
+from equipoise.cli.service_options import Json, Token, Url, answer, complain, fill, service, show, table_of, verb
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 app = verb()
 FORMATS = "sacct, alibaba, gavel, philly, swf, tiresias"
+AWAY = (0, 503)  # the service is not there, or its store is not
 
 
 @app.command()
@@ -81,20 +82,31 @@ def shadow(
                     fed.finish()
         if follow:
             _follow(fed, traced, int(-(-behind // length)), poll, every, json)
-        _print(fed.report(), traced, json)
+        _print(fed.report(), traced, json, lines=follow)
 
 
 def _follow(fed: Shadow, traced: Traced, lag: int, poll: float, every: float, json: bool) -> None:
-    """Feed what is new until stopped; report when something was."""
+    """Feed what is new until stopped; report when something was. A service that is away is waited for."""
+    from equipoise.serve.client import ServiceError
+
     told, news = time.monotonic(), 0
+    reading, away = None, False
     try:
         while True:
-            reading = traced.read()
-            if reading is not None:
-                news += fed.feed(reading, lag=lag)
-            if news and time.monotonic() - told >= every:
-                _print(fed.report(), traced, json)
-                told, news = time.monotonic(), 0
+            reading = traced.read() or reading
+            try:
+                if reading is not None:
+                    news += fed.feed(reading, lag=lag)
+                if news and time.monotonic() - told >= every:
+                    _print(fed.report(), traced, json, lines=True)
+                    told, news = time.monotonic(), 0
+                reading, away = None, False
+            except ServiceError as error:  # fed again, nothing is doubled: every job has its key
+                if error.status not in AWAY:
+                    raise
+                if not away:
+                    complain(f"{error.message} (trying on)")
+                away = True
             time.sleep(poll)
     except KeyboardInterrupt:
         return
@@ -136,9 +148,11 @@ def _service(inside: Path | None, slot: str, url: str | None, token: str | None)
 # What is told.
 
 
-def _print(report: Report, traced: Traced, json: bool) -> None:
+def _print(report: Report, traced: Traced, json: bool, *, lines: bool = False) -> None:
+    """For people, or as JSON; `lines`: one line, for there will be more."""
     if json:
-        answer(report.as_dict() | {"file": str(traced.path), "format": traced.kind, "rewritten": traced.rewritten})
+        told = report.as_dict() | {"file": str(traced.path), "format": traced.kind, "rewritten": traced.rewritten}
+        answer(told, lines=lines)
         return
     for line in _lines(report, traced):
         print(line)
@@ -152,6 +166,7 @@ def _print(report: Report, traced: Traced, json: bool) -> None:
         fill(table, f"{resource} in use, slots {report.first} to {report.now - 1}", f"{100 * share.ours:.1f} %", real)
     if table.row_count:
         show(table)
+        print("ours is in whole slots; the real one has all these jobs, also those that ours refused")
 
 
 def _lines(report: Report, traced: Traced) -> Iterator[str]:

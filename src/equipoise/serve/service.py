@@ -24,7 +24,7 @@ from equipoise.serve import event as kinds
 from equipoise.serve.event import Event
 from equipoise.serve.logs import say
 from equipoise.serve.metrics import Metrics
-from equipoise.serve.plan.decide import Conflict, Scheduler, opening, price_rows
+from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening, price_rows
 from equipoise.serve.plan.floor import Floor
 from equipoise.serve.plan.state import Held, State
 from equipoise.serve.plan.tell import job_out
@@ -84,9 +84,10 @@ class Service:
 
     def _restore(self) -> None:
         """The state from the last snapshot and the events after it."""
-        self.state = restored(self.store)
+        kept = self.store.snapshot()
+        self.state = replayed(self.store, kept)
         self.scheduler = Scheduler(self.state, time.time, self.quota, finish=self.settings.finish)
-        self._snapshot_seq = self.state.seq
+        self._snapshot_seq = kept.seq if kept is not None else 0
         if self.state.seq:
             self._publish_all()
 
@@ -252,9 +253,12 @@ class Service:
                     else Conflict("this Idempotency-Key was used with another body; send a new key with a new request")
                 )
                 continue
+            recorded = len(self.scheduler.fresh)
             try:
                 one.result = (one.status, one.command(self.scheduler))
-            except (InputError, LookupError, Conflict) as refusal:
+            except (InputError, NotFound, Conflict) as refusal:
+                if len(self.scheduler.fresh) > recorded:  # refused halfway: what was recorded must not be kept
+                    raise RuntimeError("a command was refused after it had changed something") from refusal
                 one.result = refusal
                 continue
             if one.key is not None:
@@ -331,7 +335,11 @@ class Service:
 
 def restored(store: Store, upto: int | None = None) -> State:
     """The state after event `upto` (or the last): the snapshot before it, and the events since."""
-    kept = store.snapshot(upto)
+    return replayed(store, store.snapshot(upto), upto)
+
+
+def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> State:
+    """The state of a snapshot (or the empty one), and the events since applied to it."""
     state = State.restored(kept.state) if kept is not None else State()
     for event in store.events(state.seq, upto):
         state.apply(event)

@@ -149,10 +149,10 @@ class Shadow:
         """Move the clock on to this slot; slot by slot while there are jobs, for only then something is in use."""
         while self.now < slot:
             status = self.client.status()
-            for resource, share in status.get("utilisation", {}).items():
-                self._sums[resource] += share
             busy = any(status.get("jobs", {}).get(state) for state in WAITING)
             self.now = self.client.advance(to=self.now + 1 if busy else slot)
+            for resource, share in status.get("utilisation", {}).items():
+                self._sums[resource] += share
 
     def finish(self) -> None:
         """Move the clock until every job is over, or as far as anything can be planned."""

@@ -28,6 +28,7 @@ export function watchPrices(name) {
 
 /** Ask again for all that changes. One part that fails leaves the others alone. */
 async function askAgain() {
+  if (document.hidden) return; // asked once it is looked at
   const { first, last } = timeline.wanted();
   const parts = {
     cluster: api.cluster(), status: api.status(), schedule: api.schedule(first, last), prices: api.prices(resource),
@@ -54,6 +55,8 @@ export const refresh = atMostEvery(REFRESH, async () => {
   }
 });
 
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
+
 const refreshCertificate = atMostEvery(5000, async () => {
   try { put("certificate", await api.certificate()); } catch (error) { failed(error); }
 });
@@ -73,6 +76,14 @@ function hear(events) {
   refreshCertificate();
 }
 
+let heard = [];
+/** Many at once are told as one: a burst must not stop the page. */
+const tellSoon = atMostEvery(100, () => {
+  const events = heard;
+  heard = [];
+  hear(events);
+});
+
 function listen() {
   source?.close();
   clearTimeout(timer);
@@ -89,7 +100,10 @@ function listen() {
     put("connection", "live");
     refresh();
   });
-  for (const kind of KINDS) source.addEventListener(kind, (message) => hear([JSON.parse(message.data)]));
+  for (const kind of KINDS) source.addEventListener(kind, (message) => {
+    heard.push(JSON.parse(message.data));
+    tellSoon();
+  });
   source.onerror = () => {
     clearTimeout(timer);
     if (source.readyState === EventSource.CLOSED) giveUp();

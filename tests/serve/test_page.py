@@ -1,0 +1,485 @@
+"""The live page in a real browser against a real server: what it shows, what it does, and that it trusts no name."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+SCREENS = {"desktop": (1440, 900), "phone": (390, 844), "narrow": (360, 740)}
+PATIENCE = 120  # seconds until a server that does not answer counts as broken
+HOSTILE = '<img src=x onerror="document.title=1;alert(1)"><script>alert(2)</script>'
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no browser test")
+
+# How many different colours a canvas shows; 1 is a blank.
+COLOURS = """place => {
+  const canvas = document.querySelector(place + " canvas");
+  const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  return new Set(new Uint32Array(pixels.buffer)).size;
+}"""
+
+# Text whose contrast with what lies behind it is under 4.5 (WCAG AA), as [ratio, text].
+FAINT = """() => {
+  const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+  const read = (colour, under) => {
+    pen.clearRect(0, 0, 1, 1);
+    if (under) { pen.fillStyle = `rgb(${under})`; pen.fillRect(0, 0, 1, 1); }
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const behind = (node) => {
+    const chain = [];
+    for (let n = node; n; n = n.parentElement) chain.unshift(getComputedStyle(n).backgroundColor);
+    return chain.reduce((under, colour) => read(colour, under), [255, 255, 255]);
+  };
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const faint = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const node = walk.currentNode.parentElement;
+    if (!walk.currentNode.textContent.trim() || !node.checkVisibility() || node.closest("script, option, .unseen")) continue;
+    const under = behind(node);
+    const [a, b] = [light(read(getComputedStyle(node).color, under)), light(under)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) faint.push([Number(ratio.toFixed(2)), walk.currentNode.textContent.trim().slice(0, 40)]);
+  }
+  return faint;
+}"""
+
+
+class Server:
+    """A service in a process of its own, on a virtual clock, and what tests ask it beside the page."""
+
+    def __init__(self, folder: Path, machines: int) -> None:
+        cluster = folder / "cluster.json"
+        kind = {"name": "m", "count": machines, "capacity": {"gpu": 8, "cpu": 64, "memory": "512Gi"}}
+        cluster.write_text(json.dumps({"machines": [kind]}), encoding="utf-8")
+        command = [sys.executable, "-m", "equipoise", "serve", "--clock", "virtual", "--port", "0", "--rate", "0",
+                   "--store", f"sqlite:///{folder / 'store.db'}", "--cluster", str(cluster), "--log-json"]  # fmt: skip
+        log = folder / "log"
+        with log.open("w", encoding="utf-8") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
+        self.url = self._wait(log)
+        self.http = httpx.Client(base_url=self.url, timeout=PATIENCE)
+
+    def _wait(self, log: Path) -> str:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            for line in log.read_text(encoding="utf-8").splitlines():
+                if '"url"' in line and line.endswith("}"):
+                    return str(json.loads(line)["url"]).rstrip("/")
+            assert self.process.poll() is None, log.read_text(encoding="utf-8")
+            time.sleep(0.1)
+        raise AssertionError(f"no server after {PATIENCE} s: {log.read_text(encoding='utf-8')}")
+
+    def get(self, path: str) -> Any:
+        return self.http.get(path).raise_for_status().json()
+
+    def submit(self, name: str, workers: int = 2, hours: int = 1, **more: Any) -> dict[str, Any]:
+        job = {"name": name, "worker": {"gpu": 1}, "workers": workers, "duration": f"{hours}h", "value": 10, **more}
+        return dict(self.http.post("/v1/jobs", json=job).raise_for_status().json())
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        return [job for job in self.get("/v1/jobs?limit=200")["jobs"] if job["name"] == name]
+
+    def stop(self) -> None:
+        self.http.close()
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Server]]:
+    running: list[Server] = []
+
+    def begin(machines: int) -> Server:
+        running.append(Server(tmp_path_factory.mktemp("serve"), machines))
+        return running[-1]
+
+    yield begin
+    for server in running:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(start: Callable[[int], Server]) -> Server:
+    """Six machines and a few jobs, shared: each test brings jobs of its own."""
+    server = start(6)
+    for k in range(8):
+        server.submit(f"seed-{k}", workers=4, hours=2 + k % 3)
+    return server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser test")
+    with playwright.sync_playwright() as engine:
+        running = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+class Visit:
+    """An open page: what it complained of and what it asked for is listened to from the first byte."""
+
+    def __init__(self, browser: Any, server: Server, screen: str = "desktop", scheme: str = "light") -> None:
+        width, height = SCREENS[screen]
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.server = server
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def open(self, ready: bool = True) -> Any:
+        self.page.goto(self.server.url, wait_until="domcontentloaded")
+        if ready:
+            self.page.wait_for_selector("#connection.live")
+            self.page.wait_for_selector("#tiles dt")
+            self.page.wait_for_function("() => equipoise.gantt.bars().length > 0")
+        return self.page
+
+    def bars(self, **like: str) -> list[dict[str, Any]]:
+        told = self.page.evaluate("equipoise.gantt.bars()")
+        return [bar for bar in told if all(bar[key] == value for key, value in like.items())]
+
+    def wait_for_bars_of(self, name: str) -> list[dict[str, Any]]:
+        self.page.wait_for_function("name => equipoise.gantt.bars().some((bar) => bar.name === name)", arg=name)
+        return self.bars(name=name)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+
+@pytest.fixture
+def visit(browser: Any, server: Server) -> Iterator[Callable[..., Visit]]:
+    open_ones: list[Visit] = []
+
+    def begin(screen: str = "desktop", scheme: str = "light", at: Server | None = None) -> Visit:
+        open_ones.append(Visit(browser, at or server, screen, scheme))
+        return open_ones[-1]
+
+    yield begin
+    for one in open_ones:
+        one.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_the_page_draws_everything_and_asks_only_its_own_server(visit: Any, screen: str, scheme: str) -> None:
+    """Three charts with something in them, a silent console, no request elsewhere, nothing wider than the screen."""
+    here = visit(screen, scheme)
+    page = here.open()
+    page.wait_for_function("() => document.querySelectorAll('#checks tr').length > 0")
+    page.wait_for_selector("#jobs .row")
+    page.wait_for_timeout(300)
+    assert min(page.evaluate(COLOURS, place) for place in ("#gantt-view", "#usage", "#prices")) > 3
+    assert {urlsplit(url).netloc for url in here.asked} == {urlsplit(here.server.url).netloc}
+    assert here.complaints == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_can_be_read(visit: Any, scheme: str) -> None:
+    """No text, also of the form and of a job, is under 4.5 to 1 (WCAG AA)."""
+    page = visit(scheme=scheme).open()
+    page.wait_for_selector("#jobs .row")
+    assert page.evaluate(FAINT) == []
+    page.click("#new-job-button")
+    assert page.evaluate(FAINT) == []
+    page.press("#new-job", "Escape")
+    page.click("#jobs .row >> nth=0")
+    page.wait_for_selector("#job .history li")
+    assert page.evaluate(FAINT) == []
+
+
+def test_the_chosen_theme_is_remembered(visit: Any) -> None:
+    """Dark by choice on a light system: still so after a reload, and the charts are dark with it."""
+    page = visit().open()
+    corner = """() => [...document.querySelector('#gantt-view canvas').getContext('2d').getImageData(2, 2, 1, 1).data]"""
+    assert page.evaluate(corner)[0] > 200
+    page.click("#theme")
+    page.reload(wait_until="domcontentloaded")
+    page.wait_for_selector("#connection.live")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.wait_for_function(f"() => ({corner})()[0] < 60")
+
+
+def test_a_job_is_checked_submitted_and_drawn(visit: Any) -> None:
+    """The dry run stores nothing; once submitted, the job lies in the Gantt where the API says it runs, and tops the table."""
+    here = visit()
+    page = here.open()
+    page.click("#new-job-button")
+    page.fill("#job-form [name=name]", "by-form")
+    page.click("#check-job")
+    page.wait_for_selector("#submit-job:not([hidden])")
+    assert "promised" in page.inner_text("#job-answer")
+    assert here.server.named("by-form") == []
+    page.click("#submit-job")
+    drawn = here.wait_for_bars_of("by-form")
+    [told] = here.server.named("by-form")
+    cells = here.server.get(f"/v1/jobs/{told['id']}")["cells"]
+    assert {(slot, bar["machine"]) for bar in drawn for slot in range(bar["first"], bar["last"] + 1)} == {
+        (slot, machine) for slot, machine, _, _ in cells
+    }
+    page.wait_for_selector(f'#jobs .row[data-index="0"][data-job="{told["id"]}"]')
+    assert here.complaints == []
+
+
+def test_a_lost_answer_does_not_submit_twice(visit: Any) -> None:
+    """The server's first answer never arrives; the button is pressed again: one job, by the key both requests carry."""
+    here = visit()
+    page = here.open()
+    lost = []
+
+    def lose_first(route: Any) -> None:
+        if route.request.method != "POST" or "dry_run" in route.request.url or lost:
+            route.continue_()
+        else:
+            lost.append(route.fetch())
+            route.abort()
+
+    page.route("**/v1/jobs*", lose_first)
+    page.click("#new-job-button")
+    page.fill("#job-form [name=name]", "once")
+    page.press("#job-form [name=name]", "Enter")
+    page.click("#submit-job")
+    page.wait_for_selector("#job-answer .error")
+    page.click("#submit-job")
+    page.wait_for_selector("#new-job", state="hidden")
+    assert len(lost) == 1
+    assert len(here.server.named("once")) == 1
+
+
+def test_what_the_server_refuses_is_said_in_its_words(visit: Any) -> None:
+    page = visit().open()
+    page.click("#new-job-button")
+    page.fill("#job-form [name=name]", "endless")
+    page.fill("#job-form [name=duration]", "two fortnights")
+    page.click("#check-job")
+    page.wait_for_selector("#job-answer .error")
+    assert "two fortnights" in page.inner_text("#job-answer")
+    assert page.is_hidden("#submit-job")
+
+
+def test_a_machine_goes_down_and_its_bars_move(visit: Any) -> None:
+    """Taken down by the button: no bar is left on it, and the Gantt again shows what the schedule of the API says."""
+    here = visit()
+    here.server.submit("on-all", workers=48, hours=1)
+    page = here.open()
+    here.wait_for_bars_of("on-all")
+    victim = here.bars(name="on-all")[0]["machine"]
+    page.click(f'#machines [data-machine="{victim}"][data-what="down"]')
+    page.click("#confirm-yes")
+    page.wait_for_function("m => !equipoise.gantt.bars().some((bar) => bar.machine === m)", arg=victim)
+    told = here.server.get("/v1/schedule")
+    assert {(b["job"], b["machine"], b["first"], b["last"]) for b in here.bars()} == {
+        (b["job"], told["machines"][b["machine"]], b["first"], b["last"]) for b in told["bars"]
+    }
+    page.click(f'#machines [data-machine="{victim}"][data-what="up"]')
+    page.wait_for_selector(f'#machines [data-machine="{victim}"][data-what="drain"]')
+
+
+def test_a_hostile_name_is_only_text(visit: Any) -> None:
+    """A job named after an attack is read as such in table, feed, drawer and tip, and makes no element and no request."""
+    here = visit()
+    hostile = here.server.submit(HOSTILE, tags={"x": HOSTILE})
+    page = here.open()
+    page.wait_for_selector(f'#jobs .row[data-job="{hostile["id"]}"]')
+    assert page.inner_text(f'#jobs .row[data-job="{hostile["id"]}"] .name b') == HOSTILE
+    page.click(f'#jobs .row[data-job="{hostile["id"]}"]')
+    page.wait_for_selector("#job .history li")
+    assert page.inner_text("#job-title") == HOSTILE
+    bar = here.wait_for_bars_of(HOSTILE)[0]
+    page.mouse.move(bar["x"] + 2, bar["y"] + bar["height"] / 2)
+    page.wait_for_selector("#tip:not([hidden])")
+    assert page.inner_text("#tip b") == HOSTILE
+    assert page.locator("img, #jobs script, #feed script, #job script").count() == 0
+    assert here.complaints == []
+    assert not any(url.endswith("/x") for url in here.asked)
+
+
+def test_a_job_is_submitted_without_a_mouse(visit: Any) -> None:
+    """Tab to the button, Enter, a name, Enter to check, Enter to submit; then Tab is back where it was."""
+    here = visit()
+    page = here.open()
+    for _ in range(30):
+        here.press("Tab")
+        if page.evaluate("document.activeElement.id") == "new-job-button":
+            break
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    here.press("Enter")
+    page.wait_for_selector("#new-job[open]")
+    page.keyboard.type("by-keys")
+    here.press("Enter")
+    page.wait_for_function("() => document.activeElement.id === 'submit-job'")
+    here.press("Enter")
+    here.wait_for_bars_of("by-keys")
+    assert page.evaluate("document.activeElement.id") == "new-job-button"
+
+
+def test_the_schedule_is_walked_by_arrows(visit: Any) -> None:
+    """From bar to bar with arrows, each read out; Enter opens the job, Escape closes it."""
+    here = visit()
+    page = here.open()
+    page.focus("#gantt-view canvas")
+    here.press("ArrowRight")
+    first = page.inner_text("#gantt-said")
+    here.press("ArrowDown")
+    assert first and page.inner_text("#gantt-said") != first
+    here.press("Enter")
+    page.wait_for_selector("#job[open] .facts")
+    assert page.inner_text("#job-title") == page.inner_text("#gantt-said").split(",")[0]
+    here.press("Escape")
+    page.wait_for_selector("#job", state="hidden")
+
+
+def test_a_job_is_cancelled_after_a_question(visit: Any) -> None:
+    """No leaves it as it is; yes cancels it, and its row says so."""
+    here = visit()
+    job = here.server.submit("unwanted")
+    page = here.open()
+    page.click(f'#jobs .row[data-job="{job["id"]}"]')
+    page.click("#cancel-job")
+    here.press("Escape")
+    assert here.server.get(f"/v1/jobs/{job['id']}")["state"] == "admitted"
+    page.click("#cancel-job")
+    page.click("#confirm-yes")
+    page.wait_for_selector(f'#jobs .row[data-job="{job["id"]}"] .chip.cancelled')
+    assert here.server.get(f"/v1/jobs/{job['id']}")["state"] == "cancelled"
+
+
+def test_others_changes_arrive_by_themselves(visit: Any) -> None:
+    """A job submitted elsewhere appears in Gantt, table and feed of a page that nobody touches."""
+    here = visit()
+    page = here.open()
+    job = here.server.submit("from-elsewhere")
+    here.wait_for_bars_of("from-elsewhere")
+    page.wait_for_selector(f'#jobs .row[data-job="{job["id"]}"]')
+    page.wait_for_selector("#feed li:has-text('from-elsewhere')")
+
+
+def test_without_a_stream_of_events_the_log_is_asked(visit: Any) -> None:
+    """Where a proxy breaks the stream, the page says that it polls, and still sees what happens."""
+    here = visit()
+    here.page.route("**/v1/events*", lambda route: route.abort())
+    page = here.open(ready=False)
+    page.wait_for_selector("#connection.polling")
+    here.server.submit("seen-by-polling")
+    here.wait_for_bars_of("seen-by-polling")
+
+
+def test_the_clock_is_moved_by_its_button(visit: Any) -> None:
+    here = visit()
+    page = here.open()
+    before = here.server.get("/v1/status")["now"]
+    page.click("#advance button >> nth=0")
+    page.wait_for_function("now => document.getElementById('now-slot').textContent === `slot ${now}`", arg=before + 1)
+    assert here.server.get("/v1/status")["now"] == before + 1
+
+
+def test_failed_checks_are_red_and_those_not_made_amber(visit: Any) -> None:
+    """An invented certificate: one check of each outcome, the worst first, and the badge names the worst."""
+    here = visit()
+    outcomes = {"kept": True, "broken": False, "open": None}
+    checks = [{"name": n, "value": 1.0, "limit": 0.0, "passed": p, "meaning": "m"} for n, p in outcomes.items()]
+    invented = json.dumps({"passed": False, "checks": checks, "seq": 7})
+    here.page.route("**/v1/certificate", lambda route: route.fulfill(body=invented, content_type="application/json"))
+    page = here.open()
+    page.wait_for_selector("#certificate-badge.failed")
+    assert page.inner_text("#certificate-badge") == "1 check failed"
+    names = page.eval_on_selector_all("#checks tr", "rows => rows.map((r) => [r.className, r.lastChild.textContent])")
+    assert names == [["failed", "failed"], ["unmade", "not made"], ["passed", "passed"]]
+    colour = "row => getComputedStyle(row.lastChild).color.match(/\\d+/g).map(Number)"
+    red, amber, green = (page.eval_on_selector(f"#checks tr.{kind}", colour) for kind in ("failed", "unmade", "passed"))
+    assert red[0] > 2 * red[1] and amber[0] > amber[1] > amber[2] and green[1] > green[0]
+
+
+def test_ten_thousand_jobs_scroll_in_a_small_table(visit: Any, start: Callable[[int], Server]) -> None:
+    """Scrolled to the oldest of 10,000 jobs, page by page: never 200 rows in the document, and the first job is there."""
+    many = start(2)
+    many.submit("first-of-all")
+    fill(many, 9_999)
+    here = visit(at=many)
+    page = here.open()
+    most = page.evaluate("""async () => {
+      const jobs = document.getElementById("jobs");
+      let most = 0;
+      for (let k = 0; k < 3000 && !jobs.querySelector('[data-job="j1"]:not([hidden])'); k++) {
+        jobs.scrollTop = jobs.scrollHeight;
+        await new Promise((next) => setTimeout(next, 10));
+        most = Math.max(most, jobs.querySelectorAll(".row").length);
+      }
+      return most;
+    }""")
+    assert 0 < most < 200
+    assert page.inner_text('#jobs [data-job="j1"] .name b') == "first-of-all"
+    assert page.inner_text("#jobs-count") == "10,000 jobs"
+    page.click('#state-filter [data-state="admitted"]')
+    page.wait_for_function("() => document.getElementById('jobs-count').textContent === '1 job'")
+    page.click('#state-filter [data-state=""]')
+    page.fill("#job-search", "too-wide-77")
+    page.wait_for_function("() => document.getElementById('jobs-count').textContent === '111 jobs'")
+    assert here.complaints == []
+
+
+def fill(server: Server, jobs: int, hands: int = 8) -> None:
+    """So many jobs that fit no machine: they are decided fast."""
+    netloc = urlsplit(server.url).netloc
+
+    def some(hand: int) -> None:
+        line = http.client.HTTPConnection(netloc, timeout=PATIENCE)
+        for k in range(hand, jobs, hands):
+            job = {"name": f"too-wide-{k}", "worker": {"gpu": 9}, "workers": 1, "duration": "1h", "value": 1}
+            line.request("POST", "/v1/jobs", json.dumps(job), {"Content-Type": "application/json"})
+            answer = line.getresponse()
+            assert (answer.status, bool(answer.read())) == (201, True)
+
+    with ThreadPoolExecutor(hands) as pool:
+        list(pool.map(some, range(hands)))
+
+
+def test_who_has_no_token_is_asked_for_one(visit: Any, start: Callable[[int], Server]) -> None:
+    """A wrong token is said to be wrong; with a reader's the page opens, without the buttons a reader may not press."""
+    closed = start(2)
+    closed.submit("of-the-house")
+    make = closed.http.post("/v1/tokens", json={"name": "boss", "role": "admin"}).raise_for_status().json()
+    boss = {"Authorization": f"Bearer {make['token']}"}
+    reader = closed.http.post("/v1/tokens", json={"name": "eve", "role": "read"}, headers=boss).raise_for_status().json()
+    here = visit(at=closed)
+    page = here.open(ready=False)
+    page.wait_for_selector("#login[open]")
+    page.keyboard.type("guess")
+    here.press("Enter")
+    page.wait_for_function("() => document.getElementById('login-error').textContent !== ''")
+    page.fill("#login [name=token]", reader["token"])
+    here.press("Enter")
+    here.wait_for_bars_of("of-the-house")
+    assert page.inner_text("#who-name") == "eve"
+    assert page.is_hidden("#new-job-button") and page.is_hidden("#advance") and page.is_hidden("#add-machine-button")
+    page.wait_for_selector("#machines .row")
+    assert page.locator("#machines button").count() == 0
+    assert page.evaluate("document.cookie") == ""
