@@ -7,6 +7,7 @@ import io
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -344,6 +345,32 @@ def test_a_shadow_follows_a_file_that_grows_and_reports_when_stopped(machines, t
         assert json.loads(out)["fed"] == 5
         assert [job.submitted for job in client.jobs(order="oldest")] == [48, 49, 50, 51, 52]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["sacct.txt"]
+
+
+def test_a_shadow_waits_for_a_service_that_is_away(machines, tmp_path):
+    """The service ends, rows come, it starts again on its store: they are fed in their slots, and nothing twice."""
+    path = tmp_path / "sacct.txt"
+    path.write_text(SACCT + sacct(2))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    options = ("--store", f"sqlite:///{tmp_path}/kept.db", "--port", port)
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "equipoise", "shadow", str(path), "--follow", "--poll", "0.1", "--url", url]
+    with started(machines, "10m", *options), Client(url) as client:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        _until(client, 2)
+    with path.open("a") as end:
+        end.write(sacct(2, first=3))
+    assert process.stderr is not None and "trying on" in process.stderr.readline()
+    with started(machines, "10m", *options), Client(url) as client:
+        _until(client, 4)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0 and "4 jobs fed" in out, err
+        assert [(job.name, job.submitted) for job in client.jobs(order="oldest")] == [
+            (f"slurm-{k}", 47 + k) for k in (1, 2, 3, 4)
+        ]
 
 
 def _until(client: Client, count: int) -> None:

@@ -13,6 +13,14 @@ from equipoise.serve.store import Answer, Batch, JobRow, Snapshot, Store
 
 TENANTS, STATES = ("", "red", "blue"), ("admitted", "lent", "pending", "refused", "finished", "cancelled")
 
+LISTS = [  # states, part of the name, newest first
+    ((), "", True),
+    ((), "A_", False),
+    (("admitted",), "", False),
+    (("lent", "finished", "lent"), "", True),
+    (("lent", "finished"), "%", False),
+]
+
 
 @dataclass
 class Model:
@@ -55,19 +63,12 @@ class Model:
         assert store.answers([*self.answers, ("red", "never used")]) == self.answers
         for tenant in (None, *TENANTS):
             assert store.counts(tenant) == self.counts(tenant)
-            for states in ((), ("admitted",), ("lent", "finished", "lent")):
-                for name, newest_first in (("", True), ("A_", False), ("%", True)):
-                    found: list[JobRow] = []
-                    while page := store.jobs(
-                        tenant=tenant,
-                        states=states,
-                        name=name,
-                        newest_first=newest_first,
-                        limit=3,
-                        after=found[-1].n if found else None,
-                    ):
-                        found += page
-                    assert found == self.listed(tenant, states, name, newest_first)
+            for states, name, newest_first in LISTS:
+                found: list[JobRow] = []
+                asked = {"tenant": tenant, "states": states, "name": name, "newest_first": newest_first, "limit": 3}
+                while page := store.jobs(**asked, after=found[-1].n if found else None):
+                    found += page
+                assert found == self.listed(tenant, states, name, newest_first)
         assert store.snapshots() == [(shot.seq, shot.digest) for shot in self.shots]
         for upto in (None, 0, len(self.events) // 2, len(self.events)):
             before = [shot for shot in self.shots if upto is None or shot.seq <= upto]

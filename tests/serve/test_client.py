@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,28 @@ def test_a_request_too_many_was_not_done_and_is_sent_again_whatever_it_is():
         assert service.advance(2) == 2 and len(tried) == 2
 
 
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(monkeypatch):
+    """HTTP_PROXY names a port where nobody is: a service of this machine is reached all the same."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    class Said(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"now": 3}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Said) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for host in ("127.0.0.1", "localhost"):
+            assert Client(f"http://{host}:{server.server_port}").status() == {"now": 3}
+        server.shutdown()
+
+
 # The service itself.
 
 
@@ -368,6 +391,38 @@ def test_waiting_is_bounded(service):
     job = service.submit(SMALL)
     with pytest.raises(TimeoutError, match=f"job {job.id} is admitted"):
         service.wait(job.id, timeout=0.25)
+
+
+def test_a_certificate_of_its_own_is_trusted_where_it_is_named(cluster_file, tmp_path, monkeypatch):
+    """Over TLS with a certificate that no authority signed: refused, unless `verify` or SSL_CERT_FILE names it."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-keyout",
+        key,
+        "-out",
+        cert,
+        *names,
+    ]
+    subprocess.run(make, check=True, capture_output=True)
+    with started(cluster_file, "10m", "--tls-cert", str(cert), "--tls-key", str(key)) as url:
+        assert url.startswith("https://")
+        with pytest.raises(ServiceError, match="certificate") as caught:
+            Client(url, tries=1).status()
+        assert "\n" not in str(caught.value)
+        assert Client(url, verify=cert).status()["now"] == 0
+        monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+        assert Client(url).status()["now"] == 0
+    with pytest.raises(InputError, match="no certificates can be read"):
+        Client(verify=tmp_path / "none.pem")
 
 
 def test_nothing_is_submitted_twice_when_the_service_dies_and_comes_back(cluster_file, tmp_path):

@@ -143,7 +143,9 @@ class Visit:
 
     def __init__(self, browser: Any, server: Server, screen: str = "desktop", scheme: str = "light") -> None:
         width, height = SCREENS[screen]
-        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+        )
         self.page = self.context.new_page()
         self.server = server
         self.complaints: list[str] = []
@@ -313,7 +315,9 @@ def test_a_hostile_name_is_only_text(visit: Any) -> None:
     page.click(f'#jobs .row[data-job="{hostile["id"]}"]')
     page.wait_for_selector("#job .history li")
     assert page.inner_text("#job-title") == HOSTILE
-    bar = here.wait_for_bars_of(HOSTILE)[0]
+    page.click("#show-job")
+    page.wait_for_timeout(300)
+    bar = here.bars(name=HOSTILE)[0]
     page.mouse.move(bar["x"] + 2, bar["y"] + bar["height"] / 2)
     page.wait_for_selector("#tip:not([hidden])")
     assert page.inner_text("#tip b") == HOSTILE

@@ -33,7 +33,7 @@ TOO_MANY = 429  # nothing was done
 AGAIN = (TOO_MANY, 503)  # the service asks to come back
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between tries, doubling
 SILENCE = 45.0  # seconds without a word on the stream of events, which has a comment every 15: it is broken
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class ServiceError(InputError):
@@ -45,7 +45,9 @@ class ServiceError(InputError):
 
 
 class Client(AbstractContextManager["Client"]):
-    """A service at `url` (or EQUIPOISE_URL), with `token` (or EQUIPOISE_TOKEN); `verify` may name a file of certificates.
+    """A service at `url` (or EQUIPOISE_URL), with `token` (or EQUIPOISE_TOKEN).
+
+    `verify` may name a PEM file of certificates to trust, as the variable SSL_CERT_FILE does.
 
     `timeout` is in seconds, for each request; what may be sent again is tried `tries` times.
     """
@@ -68,6 +70,8 @@ class Client(AbstractContextManager["Client"]):
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(f"the service's address is {self.url!r}; expected one such as {URL}")
+        if parts.username is not None:
+            raise InputError("the service's address has a user in it; expected a token, beside the address")
         key = token or os.environ.get("EQUIPOISE_TOKEN") or ""
         if not key.isascii() or not key.isprintable():
             raise InputError("the token has characters that no token has; expected what `equipoise token` printed")
@@ -77,7 +81,7 @@ class Client(AbstractContextManager["Client"]):
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=timeout,
             verify=_trusted(verify),
-            trust_env=parts.hostname not in LOOPBACK,  # no proxy leads to this machine itself
+            mounts={f"all://{host}": None for host in LOOPBACK},  # no proxy leads to this machine itself
             transport=transport,
         )
 

@@ -14,18 +14,19 @@ class Metrics:
     """Counters of one service."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        given = {"registry": self.registry}
-        self._decisions = Counter("equipoise_decisions", "Decisions about jobs", ["state", "reason"], **given)
-        self._events = Counter("equipoise_events", "Events stored", ["kind"], **given)
-        self._answers = Histogram("equipoise_answer_seconds", "From request to stored answer", buckets=BUCKETS, **given)
-        self._commits = Histogram("equipoise_commit_seconds", "Of one transaction", buckets=BUCKETS, **given)
-        self._seq = Gauge("equipoise_seq", "The last event stored", **given)
-        self._slot = Gauge("equipoise_slot", "The slot it is", **given)
-        self.waiting = Gauge("equipoise_waiting_requests", "Requests not yet taken up", **given)
-        self.jobs = Gauge("equipoise_jobs", "Jobs by state", ["state"], **given)
-        self.utilisation = Gauge("equipoise_utilisation", "Share held in this slot", ["resource"], **given)
-        self.machines = Gauge("equipoise_machines", "Machines by status", ["status"], **given)
+        self.registry = to = CollectorRegistry()
+        self._decisions = Counter("equipoise_decisions", "Decisions about jobs", ["state", "reason"], registry=to)
+        self._events = Counter("equipoise_events", "Events stored", ["kind"], registry=to)
+        self._answers = Histogram(
+            "equipoise_answer_seconds", "From request to stored answer", buckets=BUCKETS, registry=to
+        )
+        self._commits = Histogram("equipoise_commit_seconds", "Of one transaction", buckets=BUCKETS, registry=to)
+        self._seq = Gauge("equipoise_seq", "The last event stored", registry=to)
+        self._slot = Gauge("equipoise_slot", "The slot it is", registry=to)
+        self.waiting = Gauge("equipoise_waiting_requests", "Requests not yet taken up", registry=to)
+        self.jobs = Gauge("equipoise_jobs", "Jobs by state", ["state"], registry=to)
+        self.utilisation = Gauge("equipoise_utilisation", "Share held in this slot", ["resource"], registry=to)
+        self.machines = Gauge("equipoise_machines", "Machines by status", ["status"], registry=to)
 
     def happened(self, event: Event) -> None:
         self._events.labels(event.kind).inc()

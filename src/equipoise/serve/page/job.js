@@ -61,9 +61,16 @@ function historyOf(events) {
 function actsOf(job) {
   const bars = layout().byJob.get(job.id);
   return el("div", { class: "buttons" },
-    bars?.length ? el("button", { type: "button", on: { click: () => reveal(bars[0]) } }, "Show in the schedule") : null,
+    bars?.length ? el("button", { type: "button", id: "show-job", on: { click: () => showBar(bars[0]) } }, "Show in the schedule") : null,
     may("submit") && !OVER.has(job.state)
       ? el("button", { type: "button", class: "danger", id: "cancel-job", on: { click: () => cancel(job) } }, "Cancel job") : null);
+}
+
+function showBar(bar) {
+  if (drawer.matches(":modal")) drawer.close(); // it covers all of a narrow screen
+  marked.job = bar.job;
+  at("schedule-panel").scrollIntoView({ block: "start" });
+  reveal(bar);
 }
 
 async function cancel(job) {

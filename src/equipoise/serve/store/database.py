@@ -150,15 +150,8 @@ def _sqlite(address: Address, *, writes: bool) -> Engine:
         return connection
 
     engine = create_engine("sqlite://", creator=connect, pool_size=2 if writes else READERS, max_overflow=0, **_pool())
-    if not writes:
-        return engine.execution_options(isolation_level="AUTOCOMMIT")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql(
-            "BEGIN IMMEDIATE"
-        )  # the right to write first, or two readers could deadlock as writers
-
+    if writes:  # a reader never begins: with isolation_level=None each of its SELECTs stands alone
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(BEGIN))
     return engine
 
 

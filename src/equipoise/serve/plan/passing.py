@@ -1,0 +1,79 @@
+"""Slots pass: what was planned counts as done, those who wait are asked again, idle machines are lent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from equipoise.place.desk import ADMITTED, PENDING, REFUSED
+from equipoise.place.planner import NO_CELLS
+from equipoise.place.planner.seat import ROUNDING, SLOT
+from equipoise.serve import event as kinds
+from equipoise.serve.plan.planning import EXPIRED, LATE, REPORTED, Conflict, Planning, Verdict
+from equipoise.serve.plan.state import Held
+
+RETRIES = 16  # waiting jobs offered a promise whenever room comes back
+
+
+class Passing(Planning):
+    """The clock of a service."""
+
+    def tick(self, slot: int) -> None:
+        """Slots pass, one by one: what was planned counts as done, and idle machines of the new slot are lent."""
+        state = self.state
+        if slot <= state.now:
+            raise Conflict(f"it is slot {state.now} already; time does not go back to slot {slot}")
+        while state.now < slot:
+            self.record(kinds.TICK, slot=state.now + 1)
+            self._end_of_slot()
+        self._expire()
+        self._offer(self._waiting(), RETRIES)
+        self._lend()
+
+    def _end_of_slot(self) -> None:
+        """Jobs whose work is done finish; promised ones whose cells ran out are planned on."""
+        for held in list(self.state.jobs.values()):
+            if held.complete and self.finish != REPORTED:
+                self.record(kinds.FINISHED, held, slot=self.state.now - 1, reason="", first=self.state.now)
+            elif held.state == ADMITTED and not len(held.cells):
+                self._overdue(held)
+
+    def _overdue(self, held: Held) -> None:
+        reason, plan = self.best(held, floor=-math.inf)
+        if plan is not None:
+            self._decided(held, ADMITTED, LATE, plan.worth, plan.cost, plan.cells)
+        else:
+            self._decided(held, PENDING, reason, 0.0, 0.0, NO_CELLS)
+
+    def _expire(self) -> None:
+        """Waiting jobs that can no longer finish within their horizon."""
+        for held in self._waiting():
+            slots = self.deadline(held.job.arrival) - self.first
+            if held.left > max(0, slots) * held.pace * self.state.alone(held.shape) * (1 + ROUNDING):
+                self._decided(held, REFUSED, EXPIRED, 0.0, 0.0, NO_CELLS)
+
+    def _waiting(self) -> list[Held]:
+        return [held for held in self.state.jobs.values() if held.state != ADMITTED]
+
+    def _offer(self, waiting: Iterable[Held], most: int) -> None:
+        """A promise to the densest of those who wait, if one pays by now; begun ones first."""
+        order = self.by_density(waiting)
+        order.sort(key=lambda held: held.done == 0.0)
+        for held in order[:most]:
+            plan = self.best(held)[1]
+            if plan is not None:
+                self.decide(held, Verdict(ADMITTED, "", plan.worth, plan.cost, plan.cells))
+
+    def _lend(self) -> None:
+        """Idle machines of this slot to those who wait, the densest first; without promise."""
+        now, floor = self.state.now, self.state.floor
+        room = floor.planner.roomiest(now)
+        for held in self.by_density(self._waiting()):
+            if (held.shape.worker > room).any() or (len(held.cells) and held.cells[0, SLOT] <= now):
+                continue
+            if self._lend_to(held, now):
+                room = floor.planner.roomiest(now)
+
+    def room_again(self) -> None:
+        """Room came back: those who wait are asked again."""
+        self._offer(self._waiting(), RETRIES)

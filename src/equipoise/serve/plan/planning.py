@@ -1,0 +1,206 @@
+"""What would be best for a job: promised cells if they pay, else idle machines, else why not. Decisions become events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from equipoise.place.desk import (
+    ADMITTED,
+    BEYOND_HORIZON,
+    INFEASIBLE_ALONE,
+    LENT,
+    NO_CAPACITY,
+    PENDING,
+    PRICED_OUT,
+    REFUSED,
+)  # fmt: skip
+from equipoise.place.planner import NO_CELLS, Plan
+from equipoise.place.planner.seat import ROUNDING, SLOT
+from equipoise.place.planner.shape import Shape, servers_for
+from equipoise.place.utility import worth, worth_over
+from equipoise.serve import event as kinds
+from equipoise.serve.event import Event
+from equipoise.serve.plan import quota as quotas
+from equipoise.serve.plan.floor import Int32s
+from equipoise.serve.plan.lent import Lent
+from equipoise.serve.plan.quota import JOBS, Quota
+from equipoise.serve.plan.state import Held, State
+
+OVER_QUOTA, MACHINE_DOWN, LATE, EXPIRED = "over_quota", "machine_down", "late", "expired"
+OVERTIME = 0.1  # of its stated work: what a job that should be done, and is not reported so, is thought to need yet
+VIRTUAL, REAL = "virtual", "real"
+REPORTED = "reported"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What would be decided about a job."""
+
+    state: str
+    reason: str = ""
+    worth: float = 0.0
+    cost: float = 0.0
+    cells: Int32s = field(default_factory=lambda: NO_CELLS)
+
+
+class Conflict(Exception):
+    """What was asked does not go with the state a thing is in."""
+
+
+class NotFound(Exception):
+    """There is no such job or machine."""
+
+
+class Planning:
+    """Commands on a state. Every change is recorded as an event, applied at once, and waits in `fresh` to be stored.
+
+    A job is planned from the next slot that has not begun (`first`) within its horizon.
+    """
+
+    def __init__(
+        self, state: State, time: Callable[[], float], quota: Callable[[str], Quota], *, finish: str = "assumed"
+    ) -> None:
+        self.state, self.time, self.quota, self.finish = state, time, quota, finish
+        self.fresh: list[Event] = []
+        self.lent = Lent(self)
+
+    def record(self, kind: str, held: Held | None = None, **data: Any) -> None:
+        state = self.state
+        job, tenant = (held.id, held.tenant) if held is not None else ("", "")
+        event = Event(state.seq + 1, state.now, self.time(), kind, job, tenant, data)
+        state.apply(event)
+        self.fresh.append(event)
+
+    def taken(self) -> list[Event]:
+        """Events since the last call."""
+        fresh, self.fresh = self.fresh, []
+        return fresh
+
+    # The slots.
+
+    @property
+    def first(self) -> int:
+        """The first slot that has not begun: on a virtual clock this one."""
+        return self.state.now + (self.state.clock == REAL)
+
+    def deadline(self, job_arrival: int) -> int:
+        state = self.state
+        return min(job_arrival + state.horizon + (state.clock == REAL), state.now + state.floor.window)
+
+    # What is best for a job.
+
+    def consider(self, held: Held) -> Verdict:
+        """A promise if one pays; else idle machines of the first slot; else why it waits or is refused."""
+        why = self.hopeless(held)
+        if why:
+            return Verdict(REFUSED, why)
+        allowed = self.quota(held.tenant)
+        if JOBS in allowed and sum(one.tenant == held.tenant for one in self.state.jobs.values()) >= allowed[JOBS]:
+            return Verdict(REFUSED, OVER_QUOTA)
+        reason, plan = self.best(held)
+        if plan is not None:
+            return Verdict(ADMITTED, "", plan.worth, plan.cost, plan.cells)
+        cells = self.idle(held, self.first) if self.state.clock == VIRTUAL else NO_CELLS  # else when the slot begins
+        return Verdict(LENT, reason, cells=cells) if len(cells) else Verdict(PENDING, reason)
+
+    def hopeless(self, held: Held) -> str:
+        """Why a job could not finish even alone on all machines; "" when it could."""
+        speed = self.state.alone(held.shape)
+        if speed <= 0.0:
+            return INFEASIBLE_ALONE
+        slots = self.deadline(held.job.arrival) - self.first
+        return BEYOND_HORIZON if held.left > slots * speed * (1 + ROUNDING) else ""
+
+    def best(self, held: Held, *, floor: float = 0.0) -> tuple[str, Plan | None]:
+        """The best schedule from the first slot on that pays more than `floor`, within the tenant's quota; else why none."""
+        state, shape, job = self.state, held.shape, held.job
+        start, end = self.first, self.deadline(job.arrival)
+        work = held.left if held.left > ROUNDING * job.work else OVERTIME * job.work
+        if end <= start or shape.widest == 0:
+            return NO_CAPACITY, None
+        value = worth_over(job.utility.kind, *job.utility.parameters, start - job.arrival, end - start)
+
+        def plan(shape: Shape) -> tuple[bool, Plan | None]:
+            planner = state.floor.planner
+            with self.lent.aside():
+                return planner.plan(shape, value, work / held.pace, start, end, floor=floor, before=held.before(start))
+
+        allowed = self.quota(held.tenant)
+        if not quotas.limited(allowed):
+            covered, found = plan(shape)
+            return PRICED_OUT if covered else NO_CAPACITY, found
+        limit = quotas.limits(allowed, state.cluster)
+        used = self._used_by(held.tenant, start, end, but=held.id)
+        most = quotas.widest(limit, np.zeros_like(used), shape)
+        covered, found = plan(quotas.narrowed(shape, most)) if most else (False, None)
+        if found is not None and not quotas.within(limit, used, start, shape, found.cells):
+            most, found = quotas.widest(limit, used, shape), None
+            covered, found = plan(quotas.narrowed(shape, most)) if most else (False, None)
+            return OVER_QUOTA, found
+        return (OVER_QUOTA if not most else PRICED_OUT if covered else NO_CAPACITY), found
+
+    def _used_by(self, tenant: str, start: int, end: int, *, but: str) -> Any:
+        theirs = ((h.shape, h.cells) for h in self.state.jobs.values() if h.tenant == tenant and h.id != but)
+        return quotas.use_by_slot(theirs, start, end - start, len(self.state.cluster.resources))
+
+    def idle(self, held: Held, slot: int) -> Int32s:
+        """Cells of one slot at the width asked for, where idle machines and the quota hold it."""
+        width = width_of(held)
+        if not width:
+            return NO_CELLS
+        cells = self.state.floor.planner.seat_now(held.shape, width, slot, held.before(slot))
+        allowed = self.quota(held.tenant)
+        if len(cells) and quotas.limited(allowed):
+            used = self._used_by(held.tenant, slot, slot + 1, but=held.id)
+            if not quotas.within(quotas.limits(allowed, self.state.cluster), used, slot, held.shape, cells):
+                return NO_CELLS
+        return cells
+
+    def decide(self, held: Held, verdict: Verdict) -> None:
+        """Write a verdict down, with the cells it reserves; what runs in the slot that has begun goes on."""
+        running = held.cells[held.cells[:, SLOT] < self.first] if len(held.cells) else NO_CELLS
+        cells = np.concatenate((running, verdict.cells)) if len(running) else verdict.cells
+        displaced = self.lent.in_the_way(held, verdict.cells) if verdict.state == ADMITTED else []
+        for other in displaced:
+            self._decided(other, PENDING, other.reason, 0.0, 0.0, other.cells[other.cells[:, SLOT] < self.first])
+        self._decided(held, verdict.state, verdict.reason, verdict.worth, verdict.cost, cells)
+        for other in displaced:
+            self._lend_to(other, self.first)
+
+    def _decided(self, held: Held, state: str, reason: str, worth: float, cost: float, cells: Int32s | None) -> None:
+        data: dict[str, Any] = {"state": state, "reason": reason, "worth": float(worth), "cost": float(cost)}
+        if cells is not None and (len(cells) or len(held.cells)):
+            data["cells"] = cells.tolist()
+        self.record(kinds.DECIDED, held, **data)
+
+    def _lend_to(self, held: Held, slot: int) -> bool:
+        cells = self.idle(held, slot)
+        if len(cells):
+            self._decided(held, LENT, held.reason, 0.0, 0.0, cells)
+        return len(cells) > 0
+
+    def by_density(self, jobs: Iterable[Held]) -> list[Held]:
+        """Those first that are worth most for the part of the cluster and the slots they still need."""
+        return sorted(jobs, key=lambda held: (-self.density(held), held.n))
+
+    def density(self, held: Held) -> float:
+        state, job, width = self.state, held.job, width_of(held)
+        if not width:
+            return 0.0
+        shape = held.shape
+        slots = max(1.0, math.ceil(held.left / held.pace / float(shape.together[width])))
+        need = width * shape.worker + servers_for(width, shape.per_server) * shape.server
+        total = state.cluster.total
+        share = float(np.max(need[total > 0] / total[total > 0])) or 1.0
+        value = worth(job.utility.kind, *job.utility.parameters, self.first + slots - 1.0 - job.arrival)
+        return float(value / slots / share)
+
+
+def width_of(held: Held) -> int:
+    """The width a job asked for, as far as the cluster holds it."""
+    return min(held.job.requested or held.shape.widest, held.shape.widest)

@@ -1,0 +1,246 @@
+"""kill -9 a service at random moments under load, start it again on the same store, and see what it kept.
+
+    tally = killing(url, folder, kills=20, seed=1)      # raises log_model.Broken at the first broken promise
+
+A kill ends the process, not the machine: what the operating system was handed survives it. That `synchronous` writes reach
+the disk is asserted by the store itself on every connection.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+
+from kill_checks import Witness
+from kill_clients import CLUSTER, Client, Clock, Gate, Ledger, Wire
+from log_model import Broken, expect
+
+SLOT, HORIZON = "10m", "24"
+READY = 300  # seconds for a start; kernels may have to be compiled first
+SNAPSHOTS = (1, 1, 20, 5000)  # events between snapshots: with 1 every commit writes one
+MOMENTS = {"any": 3, "sent": 6, "start": 2, "stop": 1}  # when a kill comes, and how often it does
+VERIFY_EVERY = 10  # kills
+
+
+class Server:
+    """`equipoise serve` in a process group of its own, so that a kill takes all of it."""
+
+    def __init__(self, url: str, folder: Path, *, snapshot_every: int = 20) -> None:
+        cluster = folder / "cluster.yaml"
+        if not cluster.exists():
+            cluster.write_text(CLUSTER)
+        self.log = folder / f"server-{time.monotonic_ns()}.log"
+        command = [sys.executable, "-m", "equipoise", "serve", "--store", url, "--cluster", str(cluster), "--port", "0",
+                   "--clock", "virtual", "--slot", SLOT, "--horizon", HORIZON, "--rate", "0", "--log-json",
+                   "--snapshot-every", str(snapshot_every)]  # fmt: skip
+        self.began = time.monotonic()
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        self.port = 0
+
+    def ready(self) -> Server:
+        """Once it answers."""
+        while time.monotonic() - self.began < READY:
+            if self.process.poll() is not None:
+                raise Broken(f"the server did not start, exit code {self.process.returncode}: {self.said()[-2000:]}")
+            self.port = self.port or self._announced()
+            if self.port:
+                try:
+                    Wire(self.port).get("/health")
+                    return self
+                except (OSError, HTTPException):
+                    pass
+            time.sleep(0.02)
+        raise Broken(f"the server did not start in {READY} s: {self.said()[-2000:]}")
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def heard(self, event: str) -> bool:
+        """Whether its log tells of this by now."""
+        return f'"event": "{event}"' in self.said()
+
+    def _announced(self) -> int:
+        for line in self.said().splitlines():
+            if '"event": "serving"' in line:
+                return int(json.loads(line)["url"].rstrip("/").rpartition(":")[2])
+        return 0
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group; gone when this returns."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def terminate(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+
+@dataclass
+class Load:
+    """Clients at work, at rest whenever there is no server."""
+
+    seed: int
+    clients: int = 6
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def __post_init__(self) -> None:
+        self.gate = Gate(self.clients + 1)
+        self._armed: Callable[[], None] | None = None
+        self._arming = threading.Lock()
+        kinds = [*[Client] * self.clients, Clock]
+        self.all = [kind(c, self.seed, self.gate, self.ledger, self._sent) for c, kind in enumerate(kinds)]
+        for client in self.all:
+            client.start()
+        self.gate.all_parked()
+
+    def arm(self, then: Callable[[], None]) -> None:
+        """Do this once, in the client that sends the next request, before it is answered."""
+        with self._arming:
+            self._armed = then
+
+    def _sent(self) -> None:
+        with self._arming:
+            then, self._armed = self._armed, None
+        if then is not None:
+            then()
+
+    def pending(self) -> list:  # type: ignore[type-arg]
+        return [client.pending for client in self.all if client.pending is not None]
+
+    def hit(self) -> bool:
+        """Whether the end of the last life left a request without an answer."""
+        return any(request.unanswered[-1:] == [self.gate.life] for request in self.pending())
+
+    def finish(self, port: int) -> None:
+        """Every request gets its answer, and no more are made."""
+        self.gate.open(port, over=True)
+        for client in self.all:
+            client.join()
+        if self.gate.trouble:
+            raise self.gate.trouble[0]
+
+
+class Killing:
+    """A store, its server of the moment, its clients and its witness."""
+
+    def __init__(self, url: str, folder: Path, *, seed: int, clients: int = 6) -> None:
+        self.url, self.folder = url, folder
+        self.rng = random.Random(f"{seed} kills")
+        self.load = Load(seed, clients)
+        self.witness = Witness(self.load.ledger, seed)
+        self.counts: Counter[str] = Counter()
+        self.server: Server | None = None
+        self._start_takes = 3.0  # seconds, as last seen
+
+    def begin(self) -> Server:
+        """A new life: start, look at what is there with the clients at rest, and let them go on."""
+        every = self.rng.choice(SNAPSHOTS)
+        self.counts["lives with a snapshot in every commit"] += every == 1
+        self.server = Server(self.url, self.folder, snapshot_every=every).ready()
+        self._start_takes = time.monotonic() - self.server.began
+        self.witness.look(Wire(self.server.port), self.load.pending(), self.load.gate.life)
+        return self.server
+
+    def kill(self, moment: str) -> None:
+        if moment == "start":
+            self.server = Server(self.url, self.folder, snapshot_every=self.rng.choice(SNAPSHOTS))
+            time.sleep(self._start_takes * self.rng.uniform(0.3, 1.0))
+            self.server.kill()
+        else:
+            server = self.begin()
+            self.load.gate.open(server.port)
+            getattr(self, f"_{moment}")(server)
+            self.load.gate.all_parked()
+            self.counts["kills that hit a request in flight"] += self.load.hit()
+        self.counts["kills"] += 1
+        self.counts[f"kills, {moment}"] += 1
+
+    def _any(self, server: Server) -> None:
+        """Whatever it is doing."""
+        time.sleep(self.rng.uniform(0.05, 1.2))
+        server.kill()
+
+    def _sent(self, server: Server) -> None:
+        """Between a request and its answer: while it is decided, written or committed."""
+        time.sleep(self.rng.uniform(0.1, 0.9))
+        delay, done = self.rng.choice([0.0, self.rng.uniform(0.0, 0.004), self.rng.uniform(0.0, 0.015)]), threading.Event()
+
+        def strike() -> None:
+            time.sleep(delay)
+            server.kill()
+            done.set()
+
+        self.load.arm(strike)
+        expect(done.wait(READY), "no client sent anything")
+
+    def _stop(self, server: Server) -> None:
+        """While it ends as told, and keeps a last snapshot."""
+        time.sleep(self.rng.uniform(0.1, 0.8))
+        server.terminate()
+        time.sleep(self.rng.uniform(0.0, 0.25))
+        server.kill()
+
+    def end(self) -> None:
+        """Everything is answered, looked at once more in full, and the service ends as told."""
+        server = self.begin()
+        self.load.finish(server.port)
+        wire = Wire(server.port)
+        self.witness.look(wire)
+        self.witness.same_answers(wire, all=True)
+        self.witness.whole_log(wire)
+        wire.connection.close()
+        server.terminate()
+        expect(server.process.wait(60) == 0, f"exit code {server.process.returncode} after SIGTERM")
+        self.verify()
+
+    def verify(self) -> None:
+        """`equipoise serve --verify-log`: replay equals snapshots, rows and restart, and the log's certificate holds."""
+        command = [sys.executable, "-m", "equipoise", "serve", "--verify-log", "--json", "--store", self.url]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        expect(done.returncode == 0, f"--verify-log: exit code {done.returncode}: {done.stdout[-3000:]}{done.stderr[-2000:]}")
+        expect(json.loads(done.stdout)["certificate"]["passed"], f"--verify-log: {done.stdout}")
+        self.counts["verify-log passes"] += 1
+
+    def close(self) -> None:
+        """Whatever happened, leave no process and no thread behind."""
+        self.load.gate.fail(Broken("closed"))
+        if self.server is not None:
+            self.server.kill()
+
+    def tally(self) -> Counter[str]:
+        ledger, witness = self.load.ledger, self.witness
+        sizes = {"submissions acknowledged": len(ledger.submissions), "events": witness.model.seq, "jobs": len(witness.model.jobs)}
+        return self.counts + ledger.counts + witness.counts + Counter(sizes)
+
+
+def killing(
+    url: str, folder: Path, *, kills: int, seed: int, clients: int = 6, moments: Sequence[str] = (),
+    told: Callable[[int, str], None] = lambda number, moment: None,
+) -> Counter[str]:  # fmt: skip
+    """All of it, on one store. The first kill falls into the start on an empty store; `moments` overrides those drawn."""
+    run = Killing(url, folder, seed=seed, clients=clients)
+    drawn = ["start", *run.rng.choices(list(MOMENTS), list(MOMENTS.values()), k=kills - 1)]
+    try:
+        for number, moment in enumerate([*moments, *drawn[len(moments) :]], 1):
+            run.kill(moment)
+            told(number, moment)
+            if number % VERIFY_EVERY == 0 and run.witness.model.seq:
+                run.verify()
+        run.end()
+    finally:
+        run.close()
+    return run.tally()
