@@ -1,12 +1,13 @@
 # make train   set everything up and run the main job
 # make share   set everything up and compare policies on a crowded site
 # make place   set everything up and compare policies that place jobs on a cluster
+# make serve   set everything up and serve the planner on this machine
 # make test    set everything up and run all checks
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help train share place test lint check unit format clean constraints
+.PHONY: help train share place serve test lint check unit format clean constraints
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -16,10 +17,15 @@ $(BIN)/.user: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@
 
+$(BIN)/.serve: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve,postgres]'
+	touch $@ $(BIN)/.user
+
 $(BIN)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $@ $(BIN)/.user
+	touch $@ $(BIN)/.user $(BIN)/.serve
 
 train: $(BIN)/.user
 	$(BIN)/equipoise train
@@ -29,6 +35,9 @@ share: $(BIN)/.user
 
 place: $(BIN)/.user
 	$(BIN)/equipoise place
+
+serve: $(BIN)/.serve
+	$(BIN)/equipoise serve
 
 test: lint unit
 

@@ -57,6 +57,7 @@ class Ledger:
     over: set[str] = field(default_factory=set)  # jobs that the service said are over
     machines: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    takes: float = 0.01  # seconds from a request to its answer, of late
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, what: str) -> None:
@@ -99,7 +100,8 @@ class Gate:
     """Where clients wait while there is no server. A life is the time from a server's start to its end."""
 
     def __init__(self, clients: int) -> None:
-        self.life, self.port, self.over = 0, 0, False
+        self.life, self.port = 0, 0
+        self.over = False  # answers are still awaited, but nothing new is asked
         self.trouble: list[BaseException] = []
         self._clients, self._parked, self._changed = clients, 0, threading.Condition()
 
@@ -110,10 +112,10 @@ class Gate:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self.life > life or self.trouble)
 
-    def open(self, port: int, *, over: bool = False) -> None:
-        """A new life. `over`: answer what is open, and nothing new."""
+    def open(self, port: int) -> None:
+        """A new life."""
         with self._changed:
-            self.life, self.port, self.over, self._parked = self.life + 1, port, over, 0
+            self.life, self.port, self._parked = self.life + 1, port, 0
             self._changed.notify_all()
 
     def all_parked(self) -> None:
@@ -158,10 +160,10 @@ class Client(threading.Thread):
         while not self.gate.trouble:
             if self.gate.life != life:
                 life, wire = self.gate.life, Wire(self.gate.port)
-            sent = []
+            sent: list[float] = []
 
-            def on_sent(sent: list[bool] = sent) -> None:
-                sent.append(True)
+            def on_sent(sent: list[float] = sent) -> None:
+                sent.append(time.monotonic())
                 self.sent()
 
             try:
@@ -173,6 +175,7 @@ class Client(threading.Thread):
                 self.gate.park(life)
                 continue
             if status != 503:
+                self.ledger.takes += 0.1 * (time.monotonic() - sent[0] - self.ledger.takes)
                 self.pending = None
                 self._answered(request, status, text)
                 return
@@ -226,13 +229,20 @@ class Client(threading.Thread):
     def job(self, name: str) -> dict[str, Any]:
         """Short ones and elastic ones, with servers or without; one in twenty fits nowhere."""
         rng, workers = self.rng, self.rng.choice([1, 1, 2, 2, 4, 6])
-        body: dict[str, Any] = {"name": name, "worker": {"gpu": 1, "cpu": rng.choice([2, "2500m", 4]), "memory": "16Gi"}}
+        body: dict[str, Any] = {
+            "name": name,
+            "worker": {"gpu": 1, "cpu": rng.choice([2, "2500m", 4]), "memory": "16Gi"},
+        }
         if rng.random() < 0.05:
             body["worker"]["gpu"] = 2 * GPUS
         if rng.random() < 0.3:
             body |= {"server": {"cpu": 2, "memory": "4Gi"}, "workers_per_server": 2}
         if rng.random() < 0.6:
-            body |= {"workers": workers, "duration": f"{rng.randrange(5, 60)}m", "value": round(rng.uniform(0.5, 20.0), 3)}
+            body |= {
+                "workers": workers,
+                "duration": f"{rng.randrange(5, 60)}m",
+                "value": round(rng.uniform(0.5, 20.0), 3),
+            }
         else:
             body |= {"work": 1000.0 * workers * rng.randrange(1, 5), "batch": 10 * workers, "requested": workers,
                      "time_per_sample": "600ms", "gradient": "10MB", "most": 2 * workers,

@@ -17,7 +17,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -29,7 +30,8 @@ from log_model import Broken, expect
 SLOT, HORIZON = "10m", "24"
 READY = 300  # seconds for a start; kernels may have to be compiled first
 SNAPSHOTS = (1, 1, 20, 5000)  # events between snapshots: with 1 every commit writes one
-MOMENTS = {"any": 3, "sent": 6, "start": 2, "stop": 1}  # when a kill comes, and how often it does
+MOMENTS = {"any": 2, "sent": 3, "commit": 4, "start": 2, "stop": 1}  # when a kill comes, and how often it does
+ANSWERS = 5, 60  # answers in a life before the kill is prepared: at least, at most
 VERIFY_EVERY = 10  # kills
 
 
@@ -125,13 +127,26 @@ class Load:
         """Whether the end of the last life left a request without an answer."""
         return any(request.unanswered[-1:] == [self.gate.life] for request in self.pending())
 
-    def finish(self, port: int) -> None:
+    def finish(self) -> None:
         """Every request gets its answer, and no more are made."""
-        self.gate.open(port, over=True)
+        self.gate.over = True
         for client in self.all:
             client.join()
         if self.gate.trouble:
             raise self.gate.trouble[0]
+
+
+@contextmanager
+def watching(url: str) -> Iterator[Callable[[], object]]:
+    """Something that changes whenever the database writes."""
+    if url.startswith("sqlite"):
+        ahead = f"{url.removeprefix('sqlite:///')}-wal"
+        yield lambda: os.stat(ahead).st_mtime_ns
+        return
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield lambda: connection.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
 
 
 class Killing:
@@ -146,14 +161,27 @@ class Killing:
         self.server: Server | None = None
         self._start_takes = 3.0  # seconds, as last seen
 
-    def begin(self) -> Server:
-        """A new life: start, look at what is there with the clients at rest, and let them go on."""
-        every = self.rng.choice(SNAPSHOTS)
+    def __enter__(self) -> Killing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Whatever happened, leave no process and no thread behind."""
+        self.load.gate.fail(Broken("closed"))
+        if self.server is not None:
+            self.server.kill()
+
+    def begin(self, *, snapshot_every: int = 0) -> Server:
+        """Start a server, look at what is there with the clients at rest, and let them go on."""
+        every = snapshot_every or self.rng.choice(SNAPSHOTS)
         self.counts["lives with a snapshot in every commit"] += every == 1
         self.server = Server(self.url, self.folder, snapshot_every=every).ready()
         self._start_takes = time.monotonic() - self.server.began
-        self.witness.look(Wire(self.server.port), self.load.pending(), self.load.gate.life)
+        self.look(self.server)
+        self.load.gate.open(self.server.port)
         return self.server
+
+    def look(self, server: Server) -> None:
+        self.witness.look(Wire(server.port), self.load.pending(), self.load.gate.life)
 
     def kill(self, moment: str) -> None:
         if moment == "start":
@@ -162,7 +190,6 @@ class Killing:
             self.server.kill()
         else:
             server = self.begin()
-            self.load.gate.open(server.port)
             getattr(self, f"_{moment}")(server)
             self.load.gate.all_parked()
             self.counts["kills that hit a request in flight"] += self.load.hit()
@@ -171,33 +198,58 @@ class Killing:
 
     def _any(self, server: Server) -> None:
         """Whatever it is doing."""
-        time.sleep(self.rng.uniform(0.05, 1.2))
+        self.answers()
+        time.sleep(self.rng.uniform(0.0, 0.1))
         server.kill()
 
     def _sent(self, server: Server) -> None:
-        """Between a request and its answer: while it is decided, written or committed."""
-        time.sleep(self.rng.uniform(0.1, 0.9))
-        delay, done = self.rng.choice([0.0, self.rng.uniform(0.0, 0.004), self.rng.uniform(0.0, 0.015)]), threading.Event()
+        """Between a request and its answer, or shortly after: while it is decided, written, committed or answered."""
+        self.answers()
+        part = self.rng.uniform(0.0, 1.3)
+        self._strike(server, lambda: time.sleep(part * self.load.ledger.takes))
+
+    def _commit(self, server: Server) -> None:
+        """As soon as the database's write-ahead log grows: a transaction, often with a snapshot, is being written."""
+        self.answers()
+        with watching(self.url) as written:
+
+            def until_written() -> None:
+                before, limit = written(), time.monotonic() + 1.0
+                while written() == before and time.monotonic() < limit:
+                    pass
+
+            self._strike(server, until_written)
+
+    def _strike(self, server: Server, wait: Callable[[], None]) -> None:
+        """Kill after `wait`, which begins when the next request was sent."""
+        done = threading.Event()
 
         def strike() -> None:
-            time.sleep(delay)
+            wait()
             server.kill()
             done.set()
 
         self.load.arm(strike)
         expect(done.wait(READY), "no client sent anything")
 
+    def answers(self) -> None:
+        """Some answers in this life: so much load, however slow the machine."""
+        counts, until = self.load.ledger.counts, time.monotonic() + 10.0
+        enough = counts["acknowledged"] + self.rng.randint(*ANSWERS)
+        while counts["acknowledged"] < enough and time.monotonic() < until and not self.load.gate.trouble:
+            time.sleep(0.005)
+
     def _stop(self, server: Server) -> None:
         """While it ends as told, and keeps a last snapshot."""
-        time.sleep(self.rng.uniform(0.1, 0.8))
+        self.answers()
         server.terminate()
         time.sleep(self.rng.uniform(0.0, 0.25))
         server.kill()
 
     def end(self) -> None:
         """Everything is answered, looked at once more in full, and the service ends as told."""
-        server = self.begin()
-        self.load.finish(server.port)
+        server = self.server if self.server is not None and self.server.process.poll() is None else self.begin()
+        self.load.finish()
         wire = Wire(server.port)
         self.witness.look(wire)
         self.witness.same_answers(wire, all=True)
@@ -211,19 +263,20 @@ class Killing:
         """`equipoise serve --verify-log`: replay equals snapshots, rows and restart, and the log's certificate holds."""
         command = [sys.executable, "-m", "equipoise", "serve", "--verify-log", "--json", "--store", self.url]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
-        expect(done.returncode == 0, f"--verify-log: exit code {done.returncode}: {done.stdout[-3000:]}{done.stderr[-2000:]}")
+        expect(
+            done.returncode == 0,
+            f"--verify-log: exit code {done.returncode}: {done.stdout[-3000:]}{done.stderr[-2000:]}",
+        )
         expect(json.loads(done.stdout)["certificate"]["passed"], f"--verify-log: {done.stdout}")
         self.counts["verify-log passes"] += 1
 
-    def close(self) -> None:
-        """Whatever happened, leave no process and no thread behind."""
-        self.load.gate.fail(Broken("closed"))
-        if self.server is not None:
-            self.server.kill()
-
     def tally(self) -> Counter[str]:
         ledger, witness = self.load.ledger, self.witness
-        sizes = {"submissions acknowledged": len(ledger.submissions), "events": witness.model.seq, "jobs": len(witness.model.jobs)}
+        sizes = {
+            "submissions acknowledged": len(ledger.submissions),
+            "events": witness.model.seq,
+            "jobs": len(witness.model.jobs),
+        }
         return self.counts + ledger.counts + witness.counts + Counter(sizes)
 
 
@@ -232,15 +285,12 @@ def killing(
     told: Callable[[int, str], None] = lambda number, moment: None,
 ) -> Counter[str]:  # fmt: skip
     """All of it, on one store. The first kill falls into the start on an empty store; `moments` overrides those drawn."""
-    run = Killing(url, folder, seed=seed, clients=clients)
-    drawn = ["start", *run.rng.choices(list(MOMENTS), list(MOMENTS.values()), k=kills - 1)]
-    try:
+    with Killing(url, folder, seed=seed, clients=clients) as run:
+        drawn = ["start", *run.rng.choices(list(MOMENTS), list(MOMENTS.values()), k=kills - 1)]
         for number, moment in enumerate([*moments, *drawn[len(moments) :]], 1):
             run.kill(moment)
             told(number, moment)
             if number % VERIFY_EVERY == 0 and run.witness.model.seq:
                 run.verify()
         run.end()
-    finally:
-        run.close()
     return run.tally()

@@ -22,7 +22,8 @@ from equipoise.serve.event import Event
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
-TROUBLE = ("machine_down", "late")
+LATE = "late"
+TROUBLE = ("machine_down", LATE)
 
 
 @dataclass
@@ -35,8 +36,17 @@ class Walked:
     state: str = "pending"
     promised: bool = False
     trouble: bool = False  # a machine failed under it, or it was slower than it said
+    late: bool = False
     reported: bool = False
     finish: int = -1
+
+    def lawful(self, waits: bool) -> bool:
+        """Whether the rate law alone says when it is done: it told nothing, was not late, and was not cancelled halfway.
+
+        Where reports are waited for, only finished jobs count: an open one may be done and not have said so.
+        """
+        told = self.reported or self.late or self.state == "cancelled"
+        return not told and (self.state == "finished" or not waits)
 
     def keep(self, before: int) -> None:
         """Cells of slots before `before` were held; the rest is given back."""
@@ -53,6 +63,7 @@ class Walk:
         self.down: dict[str, int] = {}
         self.outages: list[tuple[str, int, int]] = []  # machine, the slot it failed in, the slot it came back in
         self.seq = self.now = self.gaps = 0
+        self.waits_for_reports = False
 
     def take(self, events: Iterable[Event]) -> Walk:
         for event in events:
@@ -72,6 +83,7 @@ class Walk:
             self.jobs[event.job] = Walked(read.job_from(data["job"], self.cluster, self.slot_seconds))
         elif event.kind == kinds.TICK:
             self.now = data["slot"]
+            self.waits_for_reports |= data["finish"] == "reported"
         elif event.kind == kinds.MACHINE:
             self._machine(event)
         elif event.job:
@@ -83,6 +95,7 @@ class Walk:
             walked.state = data["state"]
             walked.promised |= data["state"] == "admitted"
             walked.trouble |= data["reason"] in TROUBLE
+            walked.late |= data["reason"] == LATE
             if "cells" in data:
                 walked.keep(event.slot)
                 walked.cells = data["cells"]
@@ -126,7 +139,7 @@ def certify(events: Iterable[Event]) -> tuple[Certificate, int]:
     rows = walk.rows(order)
     whole, _, _, _ = measure(walk.cluster, _workload(order, walk), rows, end, None)
     checks = [_gapless(walk), *whole, _outages(walk, rows), _promises(order)]
-    plain = [one for one in order if not one.reported]  # what the rate law alone says; others told their own progress
+    plain = [one for one in order if one.lawful(walk.waits_for_reports)]
     claimed = np.array([one.finish for one in plain], np.int64)
     kept = [_until(one) for one in plain]
     law, _, _, _ = measure(walk.cluster, _workload(plain, walk), walk.rows(kept), end, claimed)

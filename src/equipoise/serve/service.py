@@ -219,10 +219,18 @@ class Service:
             self._refuse(asks, problem)
             self._fail(problem)
             return
-        except Exception as problem:  # nothing of this batch is answered: what is in memory may not be in the store
-            LOG.exception("batch failed")
+        except StoreLost as problem:  # nothing of this batch is answered: what is in memory may not be in the store
+            say(LOG, logging.ERROR, "store lost", error=str(problem))
             self._refuse(asks, problem)
             self._recover()
+            return
+        except Exception as problem:  # a mistake of ours: only who asked for it shall suffer from it
+            LOG.exception("batch failed")
+            self._recover()
+            if len(asks) == 1:
+                self._refuse(asks, problem)
+            for one in asks if len(asks) > 1 else ():
+                self._carry_out([one])
             return
         for told in self._told:
             told(events)

@@ -51,7 +51,7 @@ def rates(job: Job, widest: int, together: bool) -> Floats:
     w = np.arange(widest + 1, dtype=float)
     if job.server is not None:
         return w / job.sigma(bandwidth)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         exchange = 2.0 * (w - 1.0) / w * job.gradient / bandwidth
         out = job.batch / (job.time_per_sample * job.batch / w + exchange)
     out[0] = 0.0

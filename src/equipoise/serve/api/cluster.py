@@ -36,7 +36,7 @@ from equipoise.serve.service import Service
 from equipoise.serve.view import View, bars
 
 Name = Annotated[str, Path(max_length=80)]
-STATUS = {"drain": DRAINING, "down": DOWN, "up": UP}
+MOST_AT_ONCE = 10_000  # slots of a virtual clock
 
 
 def routes_cluster(service: Service) -> APIRouter:
@@ -49,12 +49,12 @@ def routes_cluster(service: Service) -> APIRouter:
     async def cluster(caller: Reader) -> JSONResponse:
         """Machines, their status and what is held on them in this slot."""
         view = service.view
-        used = await to_thread.run_sync(view.used, view.now, view.now)
+        machines = await to_thread.run_sync(machines_out, view, None)
         return JSONResponse(
             {
                 "now": view.now, "slot_seconds": view.slot_seconds, "horizon": view.horizon, "clock": view.clock,
                 "start": iso(view.start) if view.clock == "real" else "", "resources": list(view.cluster.resources),
-                "machines": machines_out(view, used[0]), "seq": view.seq,
+                "machines": machines, "seq": view.seq,
             }
         )  # fmt: skip
 
@@ -62,9 +62,8 @@ def routes_cluster(service: Service) -> APIRouter:
     async def add(body: MachineIn, caller: Admin) -> JSONResponse:
         """New machines; those who wait are asked again."""
         names = (await asked(lambda scheduler: {"names": scheduler.add_machines(body.model_dump())}))["names"]
-        view = service.view
-        told = machines_out(view, view.used(view.now, view.now)[0])
-        return JSONResponse({"machines": [one for one in told if one["name"] in set(names)]}, 201)
+        told = await to_thread.run_sync(machines_out, service.view, set(names))
+        return JSONResponse({"machines": told}, 201)
 
     def change(verb: str, status: str, meaning: str) -> None:
         async def changed(name: Name, caller: Admin) -> JSONResponse:
@@ -73,9 +72,8 @@ def routes_cluster(service: Service) -> APIRouter:
                 return {"replanned": replanned, "displaced": [{"job": j, "reason": r} for j, r in displaced]}
 
             answer = await asked(command)
-            view = service.view
-            told = machines_out(view, view.used(view.now, view.now)[0])
-            return JSONResponse({"machine": next(one for one in told if one["name"] == name), **answer})
+            told = await to_thread.run_sync(machines_out, service.view, {name})
+            return JSONResponse({"machine": told[0], **answer})
 
         changed.__doc__, changed.__name__ = meaning, verb
         router.post(f"/machines/{{name}}/{verb}", response_model=MachineChanged, responses=answers(404))(changed)
@@ -136,8 +134,9 @@ def routes_cluster(service: Service) -> APIRouter:
 
         def command(scheduler: Scheduler) -> dict[str, Any]:
             now = scheduler.state.now
-            to = now + body.advance if body.advance is not None else body.slot
-            assert to is not None
+            to = now + body.advance if body.advance is not None else int(body.slot or 0)
+            if to - now > MOST_AT_ONCE:
+                raise InputError(f"slot {to} is {to - now:,} slots ahead; expected at most {MOST_AT_ONCE:,} at once")
             if to != now:
                 scheduler.tick(to)
             return {"now": scheduler.state.now}
@@ -147,8 +146,9 @@ def routes_cluster(service: Service) -> APIRouter:
     return router
 
 
-def machines_out(view: View, used: Ints) -> list[dict[str, Any]]:
-    resources = view.cluster.resources
+def machines_out(view: View, names: set[str] | None) -> list[dict[str, Any]]:
+    """Machines, or those of these names, with what is held on them in this slot; units."""
+    resources, used = view.cluster.resources, view.used(view.now, view.now)[0]
     rows = zip(view.names, view.status, (view.capacity / MILLI).tolist(), (used / MILLI).tolist(), strict=True)
     return [
         {
@@ -156,6 +156,7 @@ def machines_out(view: View, used: Ints) -> list[dict[str, Any]]:
             "used": dict(zip(resources, held, strict=True)),
         }
         for name, status, capacity, held in rows
+        if names is None or name in names
     ]  # fmt: skip
 
 
@@ -179,8 +180,10 @@ def prices_out(view: View, resource: str | None) -> dict[str, Any]:
 
 
 def schedule_out(view: View, first: int | None, last: int | None, tenant: str | None) -> dict[str, Any]:
+    if first is not None and last is not None and last < first:
+        raise InputError(f"last is {last}, before first, {first}; expected slots in order")
     first = view.now if first is None else max(first, view.now)
-    last = min(view.now + view.horizon, 10**9 if last is None else last)
+    last = max(first, min(view.now + view.horizon, 10**9 if last is None else last))
     lives = list(view.live.values())
     seen = [live for live in lives if tenant is None or live.tenant == tenant]
     told = []
@@ -190,7 +193,7 @@ def schedule_out(view: View, first: int | None, last: int | None, tenant: str | 
     used = view.used(first, last, lives)
     others = [] if tenant is None else occupied(view, used - view.used(first, last, seen), first)
     return {
-        "now": view.now, "first": first, "last": max(first, last), "machines": list(view.names), "bars": told,
+        "now": view.now, "first": first, "last": last, "machines": list(view.names), "bars": told,
         "others": others, "utilisation": view.utilisation(used),
     }  # fmt: skip
 

@@ -192,7 +192,9 @@ def wrong_host(asked: Asked, access: Access) -> Refusal | None:
     if found is None:
         return Refusal(421, f"expected one Host header with a name; got {len(given) and given[0][:80]!r}")
     if not access.answers_to(found[0]):
-        return Refusal(421, f"this service does not answer to {found[0][:80]!r}; start it with that name allowed")
+        return Refusal(
+            421, f"this service does not answer to {found[0][:80]!r}; start it with --host-name {found[0][:80]}"
+        )
     return None
 
 

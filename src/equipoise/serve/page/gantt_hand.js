@@ -83,7 +83,7 @@ view.addEventListener("pointermove", (event) => {
   held.set(event.pointerId, event.clientX);
 });
 for (const kind of ["pointerup", "pointercancel"]) {
-  view.addEventListener(kind, (event) => held.delete(event.pointerId));
+  addEventListener(kind, (event) => held.delete(event.pointerId)); // also where it was let go outside
 }
 view.addEventListener("pointerleave", leave);
 view.addEventListener("click", (event) => {

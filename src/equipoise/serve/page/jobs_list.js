@@ -6,11 +6,13 @@ const PAGE = 200; // jobs asked for at once
 const FRESH = 100; // of the newest, asked for when some were submitted
 const TOGETHER = 6; // jobs asked for at the same time
 
+/** "j17" -> 17: jobs are numbered as they come. */
+const number = (job) => Number(job.id.slice(1));
+
 export class JobsList {
-  /** @param {() => void} changed @param {(added: number) => void} grewAbove */
-  constructor(changed, grewAbove) {
+  /** @param {() => void} changed called after every change */
+  constructor(changed) {
     this.changed = changed;
-    this.grewAbove = grewAbove;
     /** @type {any[]} */
     this.jobs = [];
     this.places = new Map();
@@ -65,25 +67,22 @@ export class JobsList {
     this.changed();
   }
 
-  /** Jobs that came since. More than a page of them at once: the list starts anew. */
+  /** Jobs that came since, or that the filter now lets through. More than a page at once: the list starts anew. */
   async newest() {
     const turn = this.turn;
     const page = await api.jobs({ ...this.filter, limit: FRESH, order: "newest" });
     if (turn !== this.turn) return;
-    const first = page.jobs.findIndex((j) => this.places.has(j.id));
-    if (first < 0 && this.jobs.length && page.next !== null) {
+    if (this.jobs.length && page.next !== null && !page.jobs.some((j) => this.places.has(j.id))) {
       await this.reset();
       return;
     }
-    const added = first < 0 ? page.jobs : page.jobs.slice(0, first);
+    const known = new Map(this.jobs.map((job) => [job.id, job]));
     for (const job of page.jobs) {
-      const place = this.places.get(job.id);
-      if (place !== undefined) this.jobs[place] = job;
+      known.set(job.id, job);
       this.stale.delete(job.id);
     }
-    this.jobs = [...added, ...this.jobs];
+    this.jobs = [...known.values()].sort((a, b) => number(b) - number(a));
     this.index();
-    this.grewAbove(added.length);
   }
 
   /** Events named these; they are asked for again once in sight. @param {Iterable<string>} ids */

@@ -14,6 +14,8 @@ const POLL = 2000; // ms between two looks at the log without SSE
 const PATIENCE = 8000; // ms without a first word before SSE is given up for now
 const RETRY = 30000; // ms of polling before SSE is tried again
 const KEPT = 200; // events asked for when the page opens
+const MISSED = 2000; // events after which a page that slept begins anew
+const ASLEEP = 60000; // ms out of sight until the stream is closed: browsers allow six to a server, over all tabs
 
 let seq = 0;
 let source = null;
@@ -55,8 +57,6 @@ export const refresh = atMostEvery(REFRESH, async () => {
   }
 });
 
-document.addEventListener("visibilitychange", () => document.hidden || refresh());
-
 const refreshCertificate = atMostEvery(5000, async () => {
   try { put("certificate", await api.certificate()); } catch (error) { failed(error); }
 });
@@ -89,6 +89,7 @@ function listen() {
   clearTimeout(timer);
   source = new EventSource(`/v1/events?after=${seq}`);
   const giveUp = () => {
+    clearTimeout(timer);
     source.close();
     put("connection", "polling");
     poll(performance.now() + RETRY);
@@ -96,6 +97,7 @@ function listen() {
   timer = setTimeout(giveUp, PATIENCE);
   source.addEventListener("hello", (message) => {
     clearTimeout(timer);
+    timer = 0;
     if (JSON.parse(message.data).seq < seq) location.reload(); // another store: nothing here is true of it
     put("connection", "live");
     refresh();
@@ -105,12 +107,9 @@ function listen() {
     tellSoon();
   });
   source.onerror = () => {
-    clearTimeout(timer);
+    put("connection", "lost");
     if (source.readyState === EventSource.CLOSED) giveUp();
-    else {
-      put("connection", "lost"); // the browser tries again by itself, from the last event it saw
-      timer = setTimeout(giveUp, PATIENCE);
-    }
+    else timer ||= setTimeout(giveUp, PATIENCE); // until then the browser tries again by itself, from the last event it saw
   };
 }
 
@@ -125,6 +124,30 @@ async function poll(until) {
     if (error.status === 401) return; // the login starts it all anew
   }
   timer = setTimeout(() => (performance.now() > until ? listen() : poll(until)), POLL);
+}
+
+let sleeping = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(sleeping);
+  if (!source) return;
+  if (document.hidden) {
+    sleeping = setTimeout(() => {
+      clearTimeout(timer);
+      source.close();
+    }, ASLEEP);
+  } else if (source.readyState === EventSource.CLOSED) wake();
+  else refresh();
+});
+
+async function wake() {
+  try {
+    const { seq: last } = await api.status();
+    if (last - seq > MISSED) {
+      seq = last - KEPT;
+      put("gap", null);
+    }
+  } catch { /* listening finds out what is wrong */ }
+  listen();
 }
 
 /** Opens the page's ears: who is reading, the recent past, and from there on whatever happens. */

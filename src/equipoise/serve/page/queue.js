@@ -45,7 +45,7 @@ function show(row, index) {
 
 const slotOr = (slot) => (slot === null || slot === undefined ? "–" : count(slot));
 
-const list = new JobsList(() => draw(), (added) => rows.shift(added));
+const list = new JobsList(() => draw());
 const rows = virtualRows(scroller, {
   height: ROW, make, show,
   seen: (first, last) => {
@@ -54,8 +54,22 @@ const rows = virtualRows(scroller, {
   },
 });
 
+/** The job at the top of what is in sight stays there when others come or go above it. */
+let top = { id: "", place: 0 };
+function holdStill() {
+  const place = list.places.get(top.id);
+  if (place !== undefined && place !== top.place && scroller.scrollTop > ROW / 2) scroller.scrollTop += (place - top.place) * ROW;
+}
+function noteTop() {
+  const place = Math.floor(scroller.scrollTop / ROW);
+  top = { id: list.jobs[place]?.id ?? "", place };
+}
+scroller.addEventListener("scroll", noteTop, { passive: true });
+
 function draw() {
   rows.size(list.jobs.length);
+  holdStill();
+  noteTop();
   scroller.setAttribute("aria-rowcount", String(list.whole ? list.jobs.length + 1 : -1));
   const empty = at("jobs-empty");
   empty.hidden = list.jobs.length > 0 || list.loading || list.stuck;
@@ -118,7 +132,7 @@ on("events", (events) => {
   const named = new Set(events.map((e) => e.job).filter(Boolean));
   list.mark(named);
   if (events.some((e) => e.kind === "tick")) list.mark(list.jobs.filter((j) => !OVER.has(j.state)).map((j) => j.id)); // work was done
-  if (events.some((e) => e.kind === "submitted")) newest();
+  if (events.some((e) => e.kind === "submitted") || (list.filter.state && named.size)) newest();
   rows.draw();
 });
 on("status", (status) => {
@@ -127,6 +141,7 @@ on("status", (status) => {
   draw();
 });
 on("me", () => restart(list.filter));
+on("gap", () => restart(list.filter));
 on("connection", (kind) => {
   if (kind === "live" && list.stuck) restart(list.filter);
 });

@@ -51,9 +51,5 @@ export function virtualRows(scroller, { height, make, show, seen = () => {} }) {
       space.style.blockSize = `${amount * height}px`;
       draw();
     },
-    /** Keep what is in sight where it is when rows come in above it. @param {number} added */
-    shift(added) {
-      if (scroller.scrollTop > height / 2) scroller.scrollTop += added * height;
-    },
   };
 }

@@ -20,7 +20,7 @@ from equipoise.serve import event as kinds
 from equipoise.serve.event import Event
 from equipoise.serve.plan.floor import DOWN, UP, Floor
 from equipoise.serve.plan.passing import Passing
-from equipoise.serve.plan.planning import LATE, MACHINE_DOWN, REPORTED, Conflict, NotFound, Verdict
+from equipoise.serve.plan.planning import EARLY, LATE, MACHINE_DOWN, REPORTED, TOLD, Conflict, NotFound, Verdict
 from equipoise.serve.plan.state import FORMAT, Held
 from equipoise.serve.plan.submission import job_of, name_of
 
@@ -73,7 +73,7 @@ class Scheduler(Passing):
     def finished(self, id: str) -> Held:
         """A job is done, early or late."""
         held = self.job(id)
-        reason = "early" if held.left > ROUNDING * held.job.work else ""
+        reason = TOLD if held.complete else EARLY
         self.record(kinds.FINISHED, held, slot=self.state.now, reason=reason, first=self.first)
         self.room_again()
         return held

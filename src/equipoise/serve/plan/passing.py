@@ -9,7 +9,7 @@ from equipoise.place.desk import ADMITTED, PENDING, REFUSED
 from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.seat import ROUNDING, SLOT
 from equipoise.serve import event as kinds
-from equipoise.serve.plan.planning import EXPIRED, LATE, REPORTED, Conflict, Planning, Verdict
+from equipoise.serve.plan.planning import EXPIRED, LATE, REPORTED, UNREPORTED, Conflict, Planning, Verdict
 from equipoise.serve.plan.state import Held
 
 RETRIES = 16  # waiting jobs offered a promise whenever room comes back
@@ -24,17 +24,19 @@ class Passing(Planning):
         if slot <= state.now:
             raise Conflict(f"it is slot {state.now} already; time does not go back to slot {slot}")
         while state.now < slot:
-            self.record(kinds.TICK, slot=state.now + 1)
+            self.record(kinds.TICK, slot=state.now + 1, finish=self.finish)
             self._end_of_slot()
         self._expire()
         self._offer(self._waiting(), RETRIES)
         self._lend()
 
     def _end_of_slot(self) -> None:
-        """Jobs whose work is done finish; promised ones whose cells ran out are planned on."""
+        """Jobs whose work is done finish; promised ones whose cells ran out are planned on, as long as their horizon."""
         for held in list(self.state.jobs.values()):
-            if held.complete and self.finish != REPORTED:
-                self.record(kinds.FINISHED, held, slot=self.state.now - 1, reason="", first=self.state.now)
+            given_up = held.complete and self.first >= self.deadline(held.job.arrival)
+            if given_up or (held.complete and self.finish != REPORTED):
+                reason = UNREPORTED if self.finish == REPORTED else ""
+                self.record(kinds.FINISHED, held, slot=self.state.now - 1, reason=reason, first=self.state.now)
             elif held.state == ADMITTED and not len(held.cells):
                 self._overdue(held)
 
@@ -43,7 +45,7 @@ class Passing(Planning):
         if plan is not None:
             self._decided(held, ADMITTED, LATE, plan.worth, plan.cost, plan.cells)
         else:
-            self._decided(held, PENDING, reason, 0.0, 0.0, NO_CELLS)
+            self._decided(held, PENDING, LATE if held.complete else reason, 0.0, 0.0, NO_CELLS)
 
     def _expire(self) -> None:
         """Waiting jobs that can no longer finish within their horizon."""

@@ -32,8 +32,10 @@ from equipoise.serve.plan.quota import JOBS, Quota
 from equipoise.serve.plan.state import Held, State
 
 OVER_QUOTA, MACHINE_DOWN, LATE, EXPIRED = "over_quota", "machine_down", "late", "expired"
+EARLY, TOLD, UNREPORTED = "early", "told", "unreported"  # how a job ended, where the rate law did not say so
 OVERTIME = 0.1  # of its stated work: what a job that should be done, and is not reported so, is thought to need yet
 VIRTUAL, REAL = "virtual", "real"
+MOST_SLOTS = 1e9
 REPORTED = "reported"
 
 
@@ -193,7 +195,10 @@ class Planning:
         if not width:
             return 0.0
         shape = held.shape
-        slots = max(1.0, math.ceil(held.left / held.pace / float(shape.together[width])))
+        speed = held.pace * float(shape.together[width])
+        if not held.left < MOST_SLOTS * speed:  # hardly moves at the width it asked for
+            return 0.0
+        slots = max(1.0, math.ceil(held.left / speed))
         need = width * shape.worker + servers_for(width, shape.per_server) * shape.server
         total = state.cluster.total
         share = float(np.max(need[total > 0] / total[total > 0])) or 1.0

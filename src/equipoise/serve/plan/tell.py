@@ -25,7 +25,9 @@ REASONS = {
     "machine_down": "a machine it was on went down",
     "late": "it runs slower than stated, and was planned again at its measured pace",
     "expired": "it waited and can no longer finish within its horizon",
-    "early": "it finished before its plan did",
+    "early": "it was done before its plan",
+    "told": "as it reported",
+    "unreported": "it never reported its end, and its horizon is over",
 }
 
 
@@ -93,7 +95,7 @@ def why(held: Held, machines: list[str]) -> str:
     if held.state == REFUSED:
         return f"Refused: {because}."
     if held.state == FINISHED:
-        return f"Finished in slot {held.finish}" + (": it was done before its plan." if held.reason else ".")
+        return f"Finished in slot {held.finish}" + (f": {because}." if because else ".")
     return "Cancelled." if held.state == CANCELLED else ""
 
 
@@ -110,7 +112,8 @@ def event_text(event: Event) -> str:
     if kind == kinds.PROGRESS:
         return f"{event.job} has done {data['reported']:.4g} samples, at {data['pace']:.0%} of the stated speed"
     if kind == kinds.FINISHED:
-        return f"{event.job} finished in slot {data['slot']}" + (" before its plan" if data["reason"] else "")
+        because = REASONS.get(data["reason"], "")
+        return f"{event.job} finished in slot {data['slot']}" + (f": {because}" if because else "")
     return {
         kinds.OPENED: "the service was opened",
         kinds.SUBMITTED: f"{event.job} was submitted" + (f" as {data['name']!r}" if data.get("name") else ""),

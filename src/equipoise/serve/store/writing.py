@@ -47,7 +47,8 @@ def statements(kind: str) -> Statements:
     if kind == "sqlite":
         dialect, lock = sqlite.dialect(paramstyle="qmark"), ""  # BEGIN IMMEDIATE has kept others out
         ids = "IN (SELECT value FROM json_each(?))"
-        asked = "(SELECT value ->> 0 AS tenant, value ->> 1 AS key FROM json_each(?)) AS asked"
+        pair = "json_extract(value, '$[0]') AS tenant, json_extract(value, '$[1]') AS key"
+        asked = f"(SELECT {pair} FROM json_each(?)) AS asked"
     else:
         dialect = postgresql.psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
         lock = " FOR UPDATE OF ownership"
@@ -64,7 +65,7 @@ def statements(kind: str) -> Statements:
         owner="SELECT epoch, (SELECT max(seq) FROM events) FROM ownership WHERE id = 1" + lock,
         states=f"SELECT id, tenant, state FROM jobs WHERE id {ids}",
         # CROSS only tells SQLite to start from the pairs: one search per pair
-        given=f"SELECT answers.* FROM {asked} CROSS JOIN answers"
+        given=f"SELECT {', '.join(map(str, answers.c))} FROM {asked} CROSS JOIN answers"
         " WHERE answers.tenant = asked.tenant AND answers.key = asked.key",
         events=put(events),
         jobs=f"{put(jobs)} ON CONFLICT (id) DO UPDATE SET {newer}",
