@@ -660,7 +660,14 @@ def test_bad_bodies_are_told_in_one_line(same, body, told):
 
 def test_bad_input_deeper_down_is_told_in_one_line(scene):
     assert scene.ask("GET", "/v1/bad", "read").json() == {"error": "workers is -1; expected 1 or more"}
-    assert scene.ask("PATCH", "/v1/me", "read").json() == {"error": "Method Not Allowed"}
+
+
+def test_a_wrong_method_is_told_the_right_ones(scene):
+    """All that the path has, though each is a route of its own."""
+    answer = scene.ask("PATCH", "/v1/tenants/red", "admin")
+    assert answer.status_code == 405 and answer.headers["allow"] == "DELETE, PUT"
+    assert answer.json() == {"error": "Method Not Allowed"}
+    assert scene.ask("PATCH", "/v1/tokens", "admin").headers["allow"] == "GET, POST"
 
 
 # tokens and tenants over REST
@@ -720,6 +727,7 @@ def test_a_tenants_quota_is_set_listed_and_removed(scene):
     [{"gpu": -1}, {"gpu": "many"}, {"gpu": None}, {"gpu": True}, {"jobs": 1.5}, {"a b": 1}, [], 5, {"gpu": [1]}],
 )
 def test_quotas_that_are_refused(same, quota):
+    """In one line that names the resource."""
     answer = same.ask("PUT", "/v1/tenants/red", "admin", json={"quota": quota})
     assert answer.status_code == 422 and list(answer.json()) == ["error"]
     assert same.store.quotas == {}

@@ -96,13 +96,14 @@ def test_on_postgresql_a_second_server_takes_over_when_the_first_is_killed(postg
 # The judges are judged: each of these logs is wrong in one way.
 
 MACHINE = {"name": "m0", "count": 1, "capacity": {"gpu": 8, "memory": "1Gi"}}
+PROMISED = {"state": "admitted", "reason": "", "worth": 2.0, "cost": 1.0}
 LOG: list[dict[str, Any]] = [
     {"kind": "opened", "job": "", "data": {"floor": {"window": 25, "machines": [MACHINE]}}},
     {"kind": "submitted", "job": "j1", "data": {"name": "a", "job": {"worker": {"gpu": 1, "memory": "512m"}}}},
-    {"kind": "decided", "job": "j1", "data": {"state": "admitted", "reason": "", "worth": 2.0, "cost": 1.0, "cells": [[0, 0, 5, 0]]}},
+    {"kind": "decided", "job": "j1", "data": PROMISED | {"cells": [[0, 0, 5, 0]]}},
     {"kind": "submitted", "job": "j2", "data": {"name": "b", "job": {"worker": {"gpu": 1}}}},
-    {"kind": "decided", "job": "j2", "data": {"state": "admitted", "reason": "", "worth": 2.0, "cost": 1.0, "cells": [[0, 0, 3, 0]]}},
-]  # fmt: skip
+    {"kind": "decided", "job": "j2", "data": PROMISED | {"cells": [[0, 0, 3, 0]]}},
+]
 
 
 def model_of(log: list[dict[str, Any]]) -> LogModel:

@@ -83,7 +83,7 @@ class Walk:
             self.jobs[event.job] = Walked(read.job_from(data["job"], self.cluster, self.slot_seconds))
         elif event.kind == kinds.TICK:
             self.now = data["slot"]
-            self.waits_for_reports |= data["finish"] == "reported"
+            self.waits_for_reports |= data.get("finish") == "reported"
         elif event.kind == kinds.MACHINE:
             self._machine(event)
         elif event.job:

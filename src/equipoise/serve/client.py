@@ -194,6 +194,7 @@ class Client(AbstractContextManager["Client"]):
         return Cluster.of(answer | {"machines": [Machine.of(each) for each in answer.get("machines", [])]})
 
     def machines(self) -> list[Machine]:
+        """Every machine."""
         return self.cluster().machines
 
     def add_machine(self, name: str, capacity: Mapping[str, Any], count: int = 1) -> list[Machine]:
@@ -231,6 +232,7 @@ class Client(AbstractContextManager["Client"]):
         return self._ask("GET", "/v1/certificate")
 
     def status(self) -> Plain:
+        """Numbers of the moment: the slot, jobs by state, the share of every resource in use."""
         return self._ask("GET", "/v1/status")
 
     def advance(self, slots: int = 1, *, to: int | None = None) -> int:

@@ -71,7 +71,9 @@ class Service:
         self._quotas_read = -1.0
         self._told: list[Callable[[list[Event]], None]] = []
         self._live: dict[str, Held] = {}
+        self.read_quotas()
         self._restore()
+        self._told_seq = self.state.seq
         if self.state.seq == 0:
             self._open(cluster)
         else:
@@ -155,7 +157,6 @@ class Service:
     # Asking.
 
     def start(self) -> None:
-        self.read_quotas()
         self._thread.start()
 
     def ask(
@@ -232,8 +233,7 @@ class Service:
             for one in asks if len(asks) > 1 else ():
                 self._carry_out([one])
             return
-        for told in self._told:
-            told(events)
+        self._tell(events)
         done = time.perf_counter()
         for one in asks:
             self.metrics.answered(done - one.asked)
@@ -241,6 +241,12 @@ class Service:
                 one.answer.set_exception(one.result)
             elif one.result is not None:
                 one.answer.set_result(one.result)
+
+    def _tell(self, events: list[Event]) -> None:
+        if events:
+            self._told_seq = events[-1].seq
+            for told in self._told:
+                told(events)
 
     def _once_a_second(self) -> None:
         if time.monotonic() - self._quotas_read > 1.0:
@@ -326,6 +332,7 @@ class Service:
         while True:
             try:
                 self._restore()
+                self._tell(list(self.store.events(self._told_seq)))  # stored, though nobody heard so
                 say(LOG, logging.INFO, "recovered", seq=self.state.seq)
                 return
             except Fenced as problem:

@@ -1,64 +1,127 @@
-"""Proof that a store is sound: its log is replayed from the first event and compared with all else it holds."""
+"""Proof that a store is sound: its log is replayed from the first event and compared with all else it holds.
+
+Whatever was done to the database, the answer is a certificate: what cannot even be read is a check that failed.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from equipoise.certificate import Certificate, Check
 from equipoise.serve.certify import certify
 from equipoise.serve.event import Event
-from equipoise.serve.plan.state import State
+from equipoise.serve.plan.state import Held, State, digest_of
 from equipoise.serve.service import restored
-from equipoise.serve.store import Store
+from equipoise.serve.store import JobRow, Store
 
 Progress = Callable[[int, int], None]
-Told = tuple[str, str, int | None, int]  # state, reason, finish, seq
+Told = tuple[object, ...]  # of a job: what its row must say
 
 
 def verify_log(store: Store, progress: Progress | None = None) -> tuple[Certificate, int]:
     """Replay, snapshot by snapshot; then the rows of jobs, the restart, and the certificate of the log itself."""
-    last = store.last()
-    state, told = State(), dict[str, Told]()
-    snapshots = dict(store.snapshots())
-    wrong: list[int] = []
-    for event in store.events(0, last):
-        state.apply(event)
-        _remember(state, event, told)
-        if event.seq in snapshots and state.digest() != snapshots[event.seq]:
-            wrong.append(event.seq)
-        if progress is not None and event.seq % 1000 == 0:
-            progress(event.seq, last)
-    again = restored(store, last)
+    last, told, digests = store.last(), dict[str, Told](), dict[int, str]()
+    wanted = {seq for seq, _ in store.snapshots()}
+    state, why = State(), ""
+    try:
+        for event in store.events(0, last):
+            state.apply(event)
+            _remember(state, event, told)
+            if event.seq in wanted:
+                digests[event.seq] = state.digest()
+            if progress is not None and event.seq % 1000 == 0:
+                progress(event.seq, last)
+    except Exception as problem:  # whatever it is, it is a fact about the log
+        why = f"event {state.seq + 1} cannot be applied ({type(problem).__name__}: {problem})"
+    if state.seq != last and not why:
+        why = f"the log ends at {state.seq}"
+    meaning = why or f"{last:,} events applied one by one, from the first"
+    checks = [Check.at_most("replay", float(bool(why)), 0, f"{meaning}.")]
+    if why:
+        return Certificate(tuple(checks)), last
     trouble = state.audit()
-    checks = [
-        Check.at_most("replay", float(state.seq != last), 0, f"{last:,} events applied one by one, from the first."),
-        Check.at_most(
-            "snapshots", len(wrong), 0,
-            f"Snapshots that differ from the replay, of {len(snapshots):,}{f'; the first at {wrong[0]}' if wrong else ''}.",
-        ),
-        Check.at_most(
-            "restart", float(again.digest() != state.digest()), 0,
-            f"Whether a restart (snapshot and the events since) would differ from the replay; sha256 {state.digest()[:16]}.",
-        ),
+    checks += [
+        _snapshots(store, digests, last),
+        _restart(store, state, last),
         _rows(store, told),
+        _counts(store, told),
         Check.at_most("book", float(bool(trouble)), 0, trouble or "Machines hold what jobs were given, slot by slot."),
-    ]  # fmt: skip
-    own, _ = certify(store.events(0, last))
-    return Certificate((*checks, *own)), last
+    ]
+    try:
+        checks += certify(store.events(0, last))[0]
+    except Exception as problem:
+        checks.append(Check.at_most("log", 1, 0, f"The log cannot be walked ({type(problem).__name__}: {problem})."))
+    return Certificate(tuple(checks)), last
 
 
 def _remember(state: State, event: Event, told: dict[str, Told]) -> None:
     if event.job:
-        held = state.jobs.get(event.job) or state.over[event.job]
-        told[event.job] = (held.state, held.reason, held.finish, held.seq)
+        told[event.job] = _of_held(state.jobs.get(event.job) or state.over[event.job])
     state.over.clear()
+
+
+def _of_held(held: Held) -> Told:
+    own = (held.id, held.tenant, held.name, held.state, held.reason, held.job.arrival, held.finish, held.seq)
+    return (held.n, *own, held.worth, held.cost)
+
+
+def _of_row(row: JobRow) -> tuple[Told, Told]:
+    """What a row says of a job, in its columns and in the answer it keeps."""
+    own = (row.id, row.tenant, row.name, row.state, row.reason, row.submitted, row.finish, row.seq)
+    kept = ("id", "tenant", "name", "state", "reason", "submitted", "finish", "seq")
+    rest = (row.data.get("worth"), row.data.get("cost"))
+    return (row.n, *own, *rest), (row.n, *(row.data.get(name) for name in kept), *rest)
+
+
+def _snapshots(store: Store, digests: dict[int, str], last: int) -> Check:
+    """Every snapshot against the replay at its event, and against its own digest."""
+    wrong = []
+    for seq, digest in store.snapshots():
+        try:
+            kept = store.snapshot(seq)
+            sound = kept is not None and kept.seq == seq <= last and digest_of(kept.state) == digest == digests[seq]
+        except Exception:  # cannot be read
+            sound = False
+        if not sound:
+            wrong.append(seq)
+    where = f"; the first at {wrong[0]}" if wrong else ""
+    meaning = f"Snapshots that differ from the replay, of {len(store.snapshots()):,}{where}."
+    return Check.at_most("snapshots", len(wrong), 0, meaning)
+
+
+def _restart(store: Store, state: State, last: int) -> Check:
+    """Whether a server that starts now has the state of the replay."""
+    digest = state.digest()
+    try:
+        differs = restored(store, last).digest() != digest
+    except Exception as problem:
+        return Check.at_most("restart", 1, 0, f"A restart would fail ({type(problem).__name__}: {problem}).")
+    meaning = f"Whether a restart (snapshot and the events since) would differ from the replay; sha256 {digest[:16]}."
+    return Check.at_most("restart", float(differs), 0, meaning)
 
 
 def _rows(store: Store, told: dict[str, Told]) -> Check:
     """Rows of jobs that are not what the log says, missing ones and ones too many included."""
     wrong, after, seen = 0, None, 0
-    while rows := store.jobs(after=after, newest_first=False, limit=1000):
-        wrong += sum(told.get(row.id) != (row.state, row.reason, row.finish, row.seq) for row in rows)
-        after, seen = rows[-1].n, seen + len(rows)
+    try:
+        while rows := store.jobs(after=after, newest_first=False, limit=1000):
+            wrong += sum(_of_row(row) != (told.get(row.id), told.get(row.id)) for row in rows)
+            after, seen = rows[-1].n, seen + len(rows)
+    except Exception as problem:
+        return Check.at_most("rows", 1, 0, f"Rows of jobs cannot be read ({type(problem).__name__}: {problem}).")
     wrong += max(0, len(told) - seen)
     return Check.at_most("rows", wrong, 0, f"Rows of jobs that the log contradicts; {len(told):,} jobs.")
+
+
+def _counts(store: Store, told: dict[str, Told]) -> Check:
+    """Counts of jobs by state, in all and by tenant."""
+    tenants = {str(row[2]) for row in told.values()}
+    wrong = 0
+    for tenant in (None, *sorted(tenants)):
+        expected = Counter(str(row[4]) for row in told.values() if tenant is None or row[2] == tenant)
+        found = {state: count for state, count in store.counts(tenant).items() if count}
+        wrong += found != dict(expected)
+    return Check.at_most(
+        "counts", wrong, 0, f"Counts by state that are not those of the rows; {len(tenants):,} tenants."
+    )

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
 
+from equipoise.errors import InputError
 from equipoise.place.quantity import MILLI
-from equipoise.serve.access import COOKIE, JOBS, NAME, TOKEN, Access, Caller, digest, new_token, read_quota
+from equipoise.serve.access import COOKIE, JOBS, NAME, TOKEN, Access, Caller, check_name, digest, new_token, read_quota
 from equipoise.serve.api.guard import Admin, Asked, Reader
 from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.store.rows import TenantRow, TokenRow
 
 MOST_RESOURCES = 64  # of a quota
+LEAST, MOST = 0.001, 10**15  # units: what milli-units count exactly
+AMOUNT = (  # a quantity as text, within what is counted
+    r"^([0-9]{1,15}m|([0-9]{1,15}(\.[0-9]{1,3})?|[0-9]{1,11}(\.[0-9]{1,3})?(k|K|Ki)|[0-9]{1,8}(\.[0-9]{1,3})?(M|Mi)"
+    r"|[0-9]{1,5}(\.[0-9]{1,3})?(G|Gi)|[0-9]{1,3}(\.[0-9]{1,3})?(T|Ti)|1(P|Pi))B?)$"
+)
 Name = Annotated[str, Path(pattern=NAME, description="1 to 64 of A-Z a-z 0-9 _ . -")]
 Role = Literal["read", "submit", "admin"]
 
@@ -77,12 +85,40 @@ class TokensOut(BaseModel):
     tokens: list[TokenOut]
 
 
+def check_quota(given: dict[str, Any]) -> dict[str, Any]:
+    """Exactly what the schema says, so that a client can check before it asks."""
+    for name, value in given.items():
+        check_name("resource", name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        whole = number and value == int(value) if number and math.isfinite(value) else False
+        fits = number and (value == 0 or LEAST <= value <= MOST)
+        if name == JOBS and not (fits and whole):
+            raise InputError(f"{JOBS} is {str(value)[:80]!r}; expected a whole number of unfinished jobs")
+        if not fits and not (isinstance(value, str) and re.fullmatch(AMOUNT[1:-1], value, re.ASCII)):
+            raise InputError(f'{name} is {str(value)[:80]!r}; expected an amount such as 16, 0.5, "500m" or "1Ti"')
+    return given
+
+
+QUOTA = {
+    "type": "object",
+    "maxProperties": MOST_RESOURCES,
+    "propertyNames": {"pattern": NAME},
+    "properties": {JOBS: {"type": "integer", "minimum": 0, "maximum": MOST}},
+    "additionalProperties": {
+        "anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": MOST},
+            {"type": "number", "minimum": LEAST, "maximum": MOST},
+            {"type": "string", "pattern": AMOUNT},
+        ]
+    },
+    "description": 'units by resource ("gpu": 16, "memory": "1Ti"); "jobs": a count of unfinished jobs; {}: no limit',
+}
+
+
 class TenantIn(Strict):
-    quota: dict[Annotated[str, Field(pattern=NAME)], StrictInt | StrictFloat | StrictStr] = Field(
-        default_factory=dict,
-        max_length=MOST_RESOURCES,
-        description='units by resource ("gpu": 16, "memory": "1Ti"); "jobs": a count of unfinished jobs; {}: no limit',
-    )
+    quota: Annotated[
+        dict[str, Any], Field(max_length=MOST_RESOURCES), AfterValidator(check_quota), WithJsonSchema(QUOTA)
+    ] = Field(default_factory=dict)
 
 
 class TenantOut(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,7 +68,7 @@ def explain_mistake(error: RequestValidationError) -> str:
         return f"the body is not JSON: {first.get('ctx', {}).get('error', 'cannot be read')}"
     where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
     more = len(error.errors()) - 1
-    return redact(f"{where}: {first['msg']}") + (f" (and {more} more)" if more else "")
+    return redact(f"{where}: {first['msg'].removeprefix('Value error, ')}") + (f" (and {more} more)" if more else "")
 
 
 def mistake_of_ours(request_id: str) -> str:
@@ -75,12 +76,25 @@ def mistake_of_ours(request_id: str) -> str:
     return f"a mistake of the service; its log tells more under {request_id}"
 
 
+def methods_of(app: FastAPI, path: str) -> str:
+    """All documented methods of a path. The framework's own answer knows only those of one of its routes."""
+    found: set[str] = set()
+    for template, operations in app.openapi()["paths"].items():
+        pattern = "[^/]+".join(map(re.escape, re.split(r"\{[^}]*\}", template)))
+        if re.fullmatch(pattern, path):
+            found.update(method.upper() for method in operations)
+    return ", ".join(sorted(found))
+
+
 def speak_plainly(app: FastAPI) -> None:
     """Make every error of the framework and every InputError one line in our shape."""
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        return refuse(error.status_code, str(error.detail), error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = methods_of(app, request.url.path) or headers.get("Allow", "")
+        return refuse(error.status_code, str(error.detail), headers)
 
     async def mistake(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)

@@ -40,6 +40,8 @@ class Hub:
             self.loop.call_soon_threadsafe(self._take, events)
 
     def _take(self, events: list[Event]) -> None:
+        if self.recent and events[0].seq != self.recent[-1].seq + 1:
+            self.recent.clear()  # who is behind reads the store
         self.recent.extend(events)
         self.wake()
 

@@ -1,5 +1,6 @@
 /**
- * Bars of the schedule, stacked in the rows of their machines as in the reports: a bar is as high as its share of the machine.
+ * Bars of the schedule, stacked in the rows of their machines as in the reports: a bar is as high as its share of the
+ * machine.
  * A bar stays at its height while it can; where it has to move for others it is cut into parts.
  */
 
@@ -21,7 +22,8 @@ export function layBars(schedule, kinds = []) {
   for (const bar of schedule.bars) rows[bar.machine]?.push({ ...bar, parts: [] });
   guessShares(rows, kinds);
   for (const other of schedule.others ?? []) {
-    rows[other.machine]?.push({ ...other, job: "", name: "another tenant", state: "other", workers: 0, servers: 0, parts: [] });
+    const nobody = { job: "", name: "another tenant", state: "other", workers: 0, servers: 0, parts: [] };
+    rows[other.machine]?.push({ ...other, ...nobody });
   }
   const byJob = new Map();
   for (const row of rows) {
@@ -36,7 +38,7 @@ export function layBars(schedule, kinds = []) {
   return { machines: schedule.machines, rows, byJob };
 }
 
-/** Where the server does not say what share a bar takes: workers and servers, against the most on any machine of its kind. */
+/** Where the server does not say what share a bar takes: its workers and servers, of the most on any machine of the kind. */
 function guessShares(rows, kinds) {
   const most = new Map();
   rows.forEach((row, k) => {
@@ -53,7 +55,7 @@ function guessShares(rows, kinds) {
   });
 }
 
-/** Each takes the lowest gap it fits in; if there is none, those there move down first. @param {Bar[]} row in order of time */
+/** In order of time, each takes the lowest gap it fits in; if there is none, those there move down first. @param {Bar[]} row */
 function stack(row) {
   let there = []; // from bottom to top
   const bottom = (bar) => bar.parts.at(-1).bottom;

@@ -9,7 +9,8 @@ export const FONT = '11px "Inter", system-ui, -apple-system, "Segoe UI", Roboto,
 
 const NAMES = [
   "page", "paper", "ink", "soft", "line", "rule", "blue", "bad", "warn", "low", "high", "past", "focus",
-  "bar-admitted", "bar-lent", "bar-pending", "bar-refused", "bar-finished", "bar-cancelled", "bar-other", "down-wash", "drain-wash",
+  "bar-admitted", "bar-lent", "bar-pending", "bar-refused", "bar-finished", "bar-cancelled", "bar-other",
+  "down-wash", "drain-wash",
 ];
 
 /** @type {Object<string, string>} colours by name, read again when the theme changes */

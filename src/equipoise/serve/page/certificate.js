@@ -1,6 +1,6 @@
 /** The certificate: a badge in the header and the table of its checks. */
 
-import { board, on } from "./board.js";
+import { on } from "./board.js";
 import { at, el, fill, say } from "./dom.js";
 import { count, many, short } from "./format.js";
 
@@ -9,10 +9,10 @@ const outcome = (check) => OUTCOMES[String(check.passed ?? null)];
 
 function row(check) {
   const [kind, word] = outcome(check);
+  const number = (name, value) => el("td", { class: "number", "data-word": name }, short(value));
   return el("tr", { class: kind },
     el("th", { scope: "row" }, check.name, el("span", { class: "meaning" }, check.meaning)),
-    el("td", { class: "number", "data-word": "value" }, short(check.value)), el("td", { class: "number", "data-word": "limit" }, short(check.limit)),
-    el("td", { class: "mark" }, word));
+    number("value", check.value), number("limit", check.limit), el("td", { class: "mark" }, word));
 }
 
 function verdict({ passed, checks }) {
@@ -33,5 +33,5 @@ on("certificate", (certificate) => {
   at("certificate-word").classList.add(kind);
   say(at("certificate-badge").lastChild, words);
   say(at("certificate-word"), words);
-  say(at("certificate-said"), `Recomputed from the log of events alone, up to event ${count(certificate.seq ?? board.status?.seq ?? 0)}.`);
+  say(at("certificate-said"), `Recomputed from the log of events alone, up to event ${count(certificate.seq)}.`);
 });

@@ -16,7 +16,8 @@ export function openDrawer(dialog) {
 
 for (const dialog of document.querySelectorAll("dialog.drawer")) {
   dialog.addEventListener("close", () => {
-    if (opener?.isConnected && (dialog.contains(document.activeElement) || document.activeElement === document.body)) opener.focus();
+    const focused = document.activeElement;
+    if (opener?.isConnected && (dialog.contains(focused) || focused === document.body)) opener.focus();
   });
 }
 document.addEventListener("click", (event) => event.target.closest?.("dialog .close")?.closest("dialog").close());
@@ -25,7 +26,7 @@ document.addEventListener("keydown", (event) => {
   document.querySelector("dialog.drawer[open]")?.close();
 });
 
-/** @param {string} title @param {string} text @param {string} yes word on the button that does it @returns {Promise<boolean>} */
+/** @param {string} title @param {string} text @param {string} yes on the button that does it @returns {Promise<boolean>} */
 export function confirmed(title, text, yes) {
   const dialog = at("confirm");
   say(at("confirm-title"), title);
@@ -59,5 +60,7 @@ export async function trying(work) {
 }
 
 /** @param {[string, any][]} pairs those without a value are left out */
-export const facts = (pairs) => el("dl", { class: "facts" }, pairs.filter(([, v]) => v !== null && v !== undefined && v !== "" && v !== "–")
-  .map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))));
+export function facts(pairs) {
+  const known = pairs.filter(([, value]) => ![null, undefined, "", "–"].includes(value));
+  return el("dl", { class: "facts" }, known.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))));
+}

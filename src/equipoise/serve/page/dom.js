@@ -23,6 +23,9 @@ const asNode = (child) => (child instanceof Node ? child : document.createTextNo
 /** @param {string} id @returns {HTMLElement} */
 export const at = (id) => document.getElementById(id);
 
+/** A field to fill in, under its name. @param {string} word @param {Object<string, any>} props of the input */
+export const field = (word, props) => el("label", { class: "field" }, word, " ", el("input", props));
+
 /** Put these in place of what a node holds. @param {Element} node @param {...any} children */
 export function fill(node, ...children) {
   node.replaceChildren(...children.flat().filter((c) => c !== null && c !== undefined && c !== false).map(asNode));
@@ -35,7 +38,8 @@ export function say(node, text) {
 }
 
 /** @param {string} state @param {string} [words] */
-export const chip = (state, words = state) => el("span", { class: `chip ${state}` }, el("i", { "aria-hidden": "true" }), words);
+export const chip = (state, words = state) =>
+  el("span", { class: `chip ${state}` }, el("i", { "aria-hidden": "true" }), words);
 
 /** A thin bar filled to a share of 0 to 1; for eyes only, its number stands beside it. */
 export function meter(share, kind = "") {

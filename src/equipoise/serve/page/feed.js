@@ -11,8 +11,10 @@ const names = new Map();
 const feed = at("feed");
 const choice = at("feed-kind");
 
-fill(choice, el("option", { value: "" }, "all kinds"), ["submitted", "decided", "finished", "cancelled", "machine", "tick", "prices", "progress"]
-  .map((kind) => el("option", { value: kind }, kind)));
+const KINDS = ["submitted", "decided", "finished", "cancelled", "machine", "tick", "prices", "progress"];
+fill(choice, el("option", { value: "" }, "all kinds"), KINDS.map((kind) => el("option", { value: kind }, kind)));
+
+const unwanted = (kind) => Boolean(choice.value) && kind !== choice.value;
 
 /** One event as a line; where it is about a job, that opens it. */
 function line(event) {
@@ -23,8 +25,10 @@ function line(event) {
     : el("span", { class: "told" }, text);
   if (event.kind === "submitted") names.set(event.job, event.data?.name ?? "");
   const name = names.get(event.job) || layout().byJob.get(event.job)?.[0].name;
-  return el("li", { class: "event", "data-kind": event.kind, "data-state": event.data?.state, hidden: Boolean(choice.value) && choice.value !== event.kind },
-    el("i", { "aria-hidden": "true" }), el("div", {}, told, el("small", {}, name && event.kind !== "submitted" ? `${name} · ` : "", `slot ${count(event.slot)} · `, when)));
+  const whose = name && event.kind !== "submitted" ? `${name} · ` : "";
+  return el("li", {
+    class: "event", "data-kind": event.kind, "data-state": event.data?.state, hidden: unwanted(event.kind),
+  }, el("i", { "aria-hidden": "true" }), el("div", {}, told, el("small", {}, whose, `slot ${count(event.slot)} · `, when)));
 }
 
 on("events", (events) => {
@@ -38,5 +42,5 @@ on("events", (events) => {
 });
 
 choice.addEventListener("change", () => {
-  for (const item of feed.children) item.hidden = Boolean(choice.value) && item.dataset.kind !== choice.value;
+  for (const item of feed.children) item.hidden = unwanted(item.dataset.kind);
 });

@@ -3,9 +3,9 @@
 import { api } from "./api.js";
 import { board, may, on, put } from "./board.js";
 import { note, openDrawer } from "./dialogs.js";
-import { at, el, fill, say } from "./dom.js";
+import { at, el, field, fill, say } from "./dom.js";
 import { answerOf } from "./job.js";
-import { marked, redraw, reveal, layout } from "./gantt.js";
+import { layout, marked, redraw, reveal } from "./gantt.js";
 
 const drawer = at("new-job");
 const form = at("job-form");
@@ -128,7 +128,7 @@ on("cluster", ({ resources }) => {
   const host = at("worker-fields");
   if (host.dataset.resources === String(resources)) return;
   host.dataset.resources = String(resources);
-  fill(host, resources.map((r) => el("label", { class: "field" }, r, " ", el("input", { name: `worker ${r}`, value: USUAL[r] ?? "" }))));
+  fill(host, resources.map((r) => field(r, { name: `worker ${r}`, value: USUAL[r] ?? "" })));
 });
 on("me", () => { at("new-job-button").hidden = !may("submit"); });
 

@@ -52,10 +52,12 @@ export function amount(value) {
 }
 
 /** {"gpu": 1, "memory": 2**34} -> "1 gpu, 16 Gi memory" */
-export const amounts = (demand) => Object.entries(demand ?? {}).map(([name, v]) => `${amount(v)} ${name}`).join(", ") || "–";
+export const amounts = (demand) =>
+  Object.entries(demand ?? {}).map(([name, value]) => `${amount(value)} ${name}`).join(", ") || "–";
 
 /** Prices of what is counted in bytes are per unit tiny: told per Gi. */
-export const priceScale = (resource) => (/memory|disk|storage/.test(resource) ? { by: 2 ** 30, per: "Gi" } : { by: 1, per: resource });
+export const priceScale = (resource) =>
+  (/memory|disk|storage/.test(resource) ? { by: 2 ** 30, per: "Gi" } : { by: 1, per: resource });
 
 /** 5400 -> "1 h 30 min" */
 export function duration(seconds) {
@@ -74,7 +76,7 @@ export function duration(seconds) {
 
 /** @typedef {{slot_seconds: number, start: string, clock: string}} Clock */
 
-/** The wall time a slot begins, or null where slots are not bound to one. @param {Clock|null} cluster @param {number} slot */
+/** The time a slot begins, or null where slots are not bound to any. @param {Clock|null} cluster @param {number} slot */
 export function timeOf(cluster, slot) {
   const start = cluster?.start && cluster.clock === "real" ? Date.parse(cluster.start) : NaN;
   return Number.isNaN(start) ? null : new Date(start + slot * cluster.slot_seconds * 1000);

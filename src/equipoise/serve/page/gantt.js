@@ -38,7 +38,8 @@ function readColours() {
 function colourOf(bar) {
   if (byJob && bar.job) {
     const k = shadeOf(bar.job, 3600);
-    return { fill: `hsl(${Math.round(k * 137.508) % 360}, ${k % 3 === 0 ? 40 : 52}%, ${56 + 7 * (k % 2)}%)`, ink: "#0f141b" };
+    const hue = Math.round(k * 137.508) % 360; // the golden angle: far apart, as in the reports
+    return { fill: `hsl(${hue}, ${k % 3 === 0 ? 40 : 52}%, ${56 + 7 * (k % 2)}%)`, ink: "#0f141b" };
   }
   const shades = colours[bar.state] ?? colours.other;
   return shades[shadeOf(bar.job, SHADES)];
@@ -122,7 +123,7 @@ function ghostBars() {
     else parts.push({ first: slot, last: slot, bottom: 0 });
     stretches.set(name, parts);
   }
-  return [...stretches].map(([name, parts]) => ({ machine: row.get(name), share: 1, parts })).filter((b) => b.machine !== undefined);
+  return [...stretches].filter(([name]) => row.has(name)).map(([name, parts]) => ({ machine: row.get(name), share: 1, parts }));
 }
 
 function drawRows(pen, width, height, scale, [top, end]) {
@@ -181,6 +182,8 @@ function drawNames(pen, height, scale, [top, end]) {
 export const fullness = (machine) => Math.max(0, ...Object.entries(machine.capacity ?? {})
   .map(([name, all]) => (all > 0 ? Math.min(1, (machine.used?.[name] ?? 0) / all) : 0)));
 
+const inTime = ({ first, last }) => last + 1 > timeline.from && first < timeline.from + timeline.span;
+
 function draw(pen, width, height) {
   const scale = scaleOf(width);
   const inSight = [Math.floor(scroller.scrollTop / rowHeight),
@@ -197,9 +200,8 @@ function draw(pen, width, height) {
   for (let k = inSight[0]; k < inSight[1]; k++) {
     for (const bar of laid.rows[k]) {
       if (bar.first > timeline.from + timeline.span) break;
-      for (const part of bar.parts) {
-        if (part.last + 1 > timeline.from && part.first < timeline.from + timeline.span) drawPart(pen, bar, part, scale, lit && bar.job !== lit);
-      }
+      const faded = lit && bar.job !== lit;
+      for (const part of bar.parts) if (inTime(part)) drawPart(pen, bar, part, scale, faded);
     }
   }
   if (lit) outline(pen, laid.byJob.get(lit) ?? [], scale, palette.ink);

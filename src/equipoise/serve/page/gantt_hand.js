@@ -93,7 +93,7 @@ view.addEventListener("click", (event) => {
   if (bar?.job) put("open-job", bar.job);
 });
 
-/** Sideways or with Shift: through time. With Ctrl (or a pinch on a trackpad): zoom. Else rows scroll as they do anywhere. */
+/** Sideways or with Shift: through time. With Ctrl (or a pinch on a trackpad): zoom. Else rows scroll as anywhere. */
 view.addEventListener("wheel", (event) => {
   const { perSlot, slot } = scaleOf(view.clientWidth);
   const aside = event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX;
@@ -174,7 +174,11 @@ timeline.onChange(() => {
   if (!timeline.covered()) refresh();
 });
 
-/** Points at the same slot from a chart below the schedule. @param {HTMLElement} host @param {(slot: number, event: PointerEvent) => void} told */
+/**
+ * Points at the same slot from a chart below the schedule.
+ * @param {HTMLElement} host
+ * @param {(slot: number, event: PointerEvent) => void} told
+ */
 export function pointTogether(host, told) {
   host.addEventListener("pointermove", (event) => {
     const x = event.clientX - host.getBoundingClientRect().left;

@@ -4,17 +4,25 @@ import { api, whenLoginIsNeeded } from "./api.js";
 import { board, may, on } from "./board.js";
 import { facts, trying } from "./dialogs.js";
 import { at, el, fill, meter, say } from "./dom.js";
-import { clockTime, count, duration, many, percent, timeOf } from "./format.js";
+import { clockTime, count, duration, percent, timeOf } from "./format.js";
 import { refresh, start } from "./live.js";
 import { choose } from "./queue.js";
 import { resourceColour } from "./usage.js";
 
-const CONNECTIONS = { connecting: "connecting", live: "live", polling: "polling", lost: "reconnecting", login: "not logged in" };
+/** In a word, and what it means. */
+const CONNECTIONS = {
+  connecting: ["connecting", ""],
+  live: ["live", "Events arrive as they happen"],
+  polling: ["polling", "No stream of events: the log is asked every two seconds"],
+  lost: ["reconnecting", "The server does not answer; trying again"],
+  login: ["not logged in", ""],
+};
 
 on("connection", (kind) => {
   at("connection").className = `pill ${kind}`;
-  say(at("connection").lastChild, CONNECTIONS[kind]);
-  at("connection").title = { live: "Events arrive as they happen", polling: "Asks every two seconds", lost: "The server does not answer; trying again" }[kind] ?? "";
+  const [word, meaning] = CONNECTIONS[kind];
+  say(at("connection").lastChild, word);
+  at("connection").title = meaning;
 });
 
 function showNow() {
@@ -49,8 +57,16 @@ at("advance").addEventListener("click", async (event) => {
 });
 
 const tile = (term, value, ...more) => el("div", {}, el("dt", {}, term), el("dd", {}, value), ...more);
-const stateTile = (state, n) => el("div", { class: `state ${state}` }, el("dt", {}, el("i", { "aria-hidden": "true" }), state),
-  el("dd", {}, el("button", { type: "button", title: `Show the ${state} jobs`, on: { click: () => { choose(state); at("jobs-panel").scrollIntoView(); } } }, count(n))));
+
+/** How many jobs are in a state; pressed, the table shows them. */
+function stateTile(state, n) {
+  const show = () => {
+    choose(state);
+    at("jobs-panel").scrollIntoView();
+  };
+  const button = el("button", { type: "button", title: `Show the ${state} jobs`, on: { click: show } }, count(n));
+  return el("div", { class: `state ${state}` }, el("dt", {}, el("i", { "aria-hidden": "true" }), state), el("dd", {}, button));
+}
 
 function useTile(resource, share) {
   const bar = meter(share);
@@ -63,14 +79,18 @@ function showTiles() {
   const { status, cluster } = board;
   if (!status || !cluster) return;
   const up = cluster.machines.filter((m) => m.status === "up").length;
-  const now = JSON.stringify([status.jobs, status.utilisation, up, cluster.machines.length, document.documentElement.dataset.theme]);
+  const { theme } = document.documentElement.dataset;
+  const now = JSON.stringify([status.jobs, status.utilisation, up, cluster.machines.length, theme]);
   if (now === told) return; // what did not change keeps its focus
   told = now;
   fill(at("tiles"),
     ["admitted", "lent", "pending", "refused", "finished"].map((state) => stateTile(state, status.jobs[state] ?? 0)),
     cluster.resources.map((r) => useTile(r, status.utilisation?.[r] ?? 0)),
     tile("machines up", `${count(up)} / ${count(cluster.machines.length)}`));
-  say(at("about"), `Equipoise ${status.version ?? ""} · ${status.store ?? ""} · slots of ${duration(cluster.slot_seconds)}, ${many(cluster.horizon, "slot")} planned ahead · event ${count(status.seq)}`);
+  say(at("about"), [
+    `Equipoise ${status.version}`, status.store, `slots of ${duration(cluster.slot_seconds)}, ${count(cluster.horizon)} planned ahead`,
+    `event ${count(status.seq)}`,
+  ].join(" · "));
 }
 on("status", showTiles);
 on("cluster", showTiles);
@@ -84,8 +104,8 @@ at("who").addEventListener("click", () => {
     at("login").showModal();
     return;
   }
-  fill(at("account-facts"), facts([["name", me.open ? "no tokens yet: everyone on this machine is an administrator" : me.name],
-    ["role", me.role], ["tenant", me.tenant || "all"]]).children);
+  const name = me.open ? "no tokens yet: everyone on this machine is an administrator" : me.name;
+  fill(at("account-facts"), [...facts([["name", name], ["role", me.role], ["tenant", me.tenant || "all"]]).children]);
   at("account").showModal();
 });
 at("logout").addEventListener("click", async () => {

@@ -4,23 +4,26 @@ import { api } from "./api.js";
 import { board, may, on } from "./board.js";
 import { confirmed, facts, note, openDrawer, trying } from "./dialogs.js";
 import { at, atMostEvery, chip, el, fill, meter } from "./dom.js";
-import { amounts, count, many, OVER, percent, priceScale, reasonWords, second, short, slotWords, STATE_WORDS } from "./format.js";
+import {
+  amounts, count, many, OVER, percent, priceScale, reasonWords, second, short, slotWords, STATE_WORDS,
+} from "./format.js";
 import { layout, marked, redraw, reveal } from "./gantt.js";
 
 const drawer = at("job");
 let shown = "";
 
 function head(job) {
+  const whose = job.tenant ? `${job.id} · ${job.tenant}` : job.id;
   return el("div", { class: "drawer-head" },
-    el("div", {}, el("h2", { id: "job-title" }, job.name || job.id), el("p", { class: "soft" }, job.id, job.tenant ? ` · ${job.tenant}` : "")),
-    el("button", { type: "button", class: "icon close", "aria-label": "Close" }, "✕"));
+    el("div", {}, el("h2", { id: "job-title" }, job.name || job.id), el("p", { class: "soft" }, whose)),
+    el("button", { type: "button", id: "close-job", class: "icon close", "aria-label": "Close" }, "✕"));
 }
 
 /** What the planner answered about a job; the form shows the same of one on trial. */
 export function answerOf(job) {
   const share = job.work > 0 ? Math.min(1, (job.done ?? 0) / job.work) : 0;
   return [
-    el("p", { class: "verdict" }, chip(job.state), el("span", {}, job.reason ? reasonWords(job.reason) : STATE_WORDS[job.state] ?? "")),
+    el("p", { class: "verdict" }, chip(job.state), el("span", {}, job.reason ? reasonWords(job.reason) : STATE_WORDS[job.state])),
     job.why ? el("p", {}, job.why) : null,
     share > 0 ? el("p", { class: "progress" }, meter(share, job.state), `${percent(share)} done`) : null,
     facts([
@@ -44,7 +47,8 @@ function pricesOf(explained) {
   if (!explained.prices?.length) return null;
   const rows = explained.prices.map(({ resource, price, cost, full }) => {
     const { by, per } = priceScale(resource);
-    return el("tr", {}, el("th", { scope: "row" }, resource), el("td", {}, `${short(price * by, 3)} / ${per}`), el("td", {}, short(cost, 3)), el("td", {}, percent(full)));
+    const cells = [`${short(price * by, 3)} / ${per}`, short(cost, 3), percent(full)].map((text) => el("td", {}, text));
+    return el("tr", {}, el("th", { scope: "row" }, resource), cells);
   });
   const heads = ["resource", "price", "cost", "full"].map((word) => el("th", { scope: "col" }, word));
   return el("details", {}, el("summary", {}, "Prices of that moment"),
@@ -54,16 +58,17 @@ function pricesOf(explained) {
 const part = (title, ...content) => el("section", { class: "part" }, el("h3", {}, title), ...content);
 
 function historyOf(events) {
-  return el("ol", { class: "history" }, events.map((e) => el("li", { class: "event", "data-kind": e.kind, "data-state": e.data?.state },
-    el("i", { "aria-hidden": "true" }), el("div", {}, e.text || e.kind, el("small", {}, `slot ${count(e.slot)} · ${second(e.at)}`)))));
+  const line = (e) => el("li", { class: "event", "data-kind": e.kind, "data-state": e.data?.state },
+    el("i", { "aria-hidden": "true" }), el("div", {}, e.text || e.kind, el("small", {}, `slot ${count(e.slot)} · ${second(e.at)}`)));
+  return el("ol", { class: "history" }, events.map(line));
 }
 
 function actsOf(job) {
   const bars = layout().byJob.get(job.id);
+  const button = (id, words, click, kind = "") => el("button", { type: "button", id, class: kind, on: { click } }, words);
   return el("div", { class: "buttons" },
-    bars?.length ? el("button", { type: "button", id: "show-job", on: { click: () => showBar(bars[0]) } }, "Show in the schedule") : null,
-    may("submit") && !OVER.has(job.state)
-      ? el("button", { type: "button", class: "danger", id: "cancel-job", on: { click: () => cancel(job) } }, "Cancel job") : null);
+    bars && button("show-job", "Show in the schedule", () => showBar(bars[0])),
+    may("submit") && !OVER.has(job.state) && button("cancel-job", "Cancel job", () => cancel(job), "danger"));
 }
 
 function showBar(bar) {
@@ -74,7 +79,8 @@ function showBar(bar) {
 }
 
 async function cancel(job) {
-  if (!(await confirmed(`Cancel ${job.name || job.id}?`, "Its room is given to others; work that is not saved is lost.", "Cancel the job"))) return;
+  const meaning = "Its room is given to others; work that is not saved is lost.";
+  if (!(await confirmed(`Cancel ${job.name || job.id}?`, meaning, "Cancel the job"))) return;
   if (await trying(() => api.cancel(job.id))) {
     note(`${job.name || job.id} was cancelled.`);
     load(job.id);
@@ -91,13 +97,15 @@ async function load(id) {
     drawer.close();
     return;
   }
-  const keep = drawer.scrollTop;
-  const focus = drawer.contains(document.activeElement) ? document.activeElement.className || document.activeElement.id : null;
+  const { scrollTop } = drawer;
+  const focused = drawer.contains(document.activeElement) ? document.activeElement.id : null;
+  const opened = drawer.querySelector("details")?.open;
   fill(drawer, head(job), answerOf(job), actsOf(job),
     explained && part("Explained", el("p", { class: "explained" }, explained.text), pricesOf(explained)),
     history?.events?.length ? part(`History, ${many(history.events.length, "event")}`, historyOf(history.events)) : null);
-  drawer.scrollTop = keep;
-  if (focus !== null) (drawer.querySelector(focus.includes("close") ? ".close" : `#${focus || "job-title"}`) ?? drawer.querySelector(".close")).focus();
+  if (opened) drawer.querySelector("details")?.setAttribute("open", "");
+  drawer.scrollTop = scrollTop;
+  if (focused !== null) (at(focused) ?? at("close-job")).focus();
 }
 
 /** @param {string} id */
@@ -106,7 +114,7 @@ export function openJob(id) {
   marked.job = id;
   fill(drawer, head({ name: layout().byJob.get(id)?.[0].name, id }));
   openDrawer(drawer);
-  drawer.querySelector(".close").focus();
+  at("close-job").focus();
   redraw();
   load(id);
 }

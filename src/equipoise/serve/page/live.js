@@ -1,5 +1,6 @@
 /**
- * Staying up to date: events are pushed (SSE); after some, what depends on them is asked for again, at most every half second.
+ * Staying up to date: events are pushed (SSE); after some, what depends on them is asked for again, at most every half
+ * second.
  * Where pushing does not work (a proxy that buffers, say), the log is asked for every two seconds instead.
  */
 

@@ -3,24 +3,26 @@
 import { api } from "./api.js";
 import { board, may, on } from "./board.js";
 import { confirmed, note, trying } from "./dialogs.js";
-import { at, chip, el, fill, meter, say } from "./dom.js";
-import { amount, many, percent } from "./format.js";
+import { at, chip, el, field, fill, meter, say } from "./dom.js";
+import { amount, count, many, percent } from "./format.js";
 import { refresh } from "./live.js";
 import { virtualRows } from "./rows.js";
 import { resourceColour } from "./usage.js";
 
 const ROW = 44; // px, as in the style sheet
 const ACTS = { up: ["drain", "down"], draining: ["up", "down"], down: ["up"] };
-const WARNINGS = {
-  down: "What runs on it stops now and is planned anew elsewhere; what finds no room may lose its promise.",
-  drain: "What is promised on it runs to its end; nothing new is placed there.",
+/** What is asked before: the words of the button, and what it means. */
+const QUESTIONS = {
+  down: ["Take down", "What runs on it stops now and is planned anew elsewhere; what finds no room may lose its promise."],
+  drain: ["Drain", "What is promised on it runs to its end; nothing new is placed there."],
 };
 
 let found = [];
 let wanted = "";
 
 function make() {
-  return el("div", { class: "row", role: "row" }, ["name", "state", "use", "acts"].map((c) => el("span", { class: `cell ${c}`, role: "gridcell" })));
+  const cells = ["name", "state", "use", "acts"].map((name) => el("span", { class: `cell ${name}`, role: "gridcell" }));
+  return el("div", { class: "row", role: "row" }, cells);
 }
 
 function show(row, index) {
@@ -47,12 +49,14 @@ function usage(resource, used, all) {
 }
 
 async function act(name, what) {
-  if (WARNINGS[what] && !(await confirmed(`${what === "down" ? "Take down" : "Drain"} ${name}?`, WARNINGS[what], what === "down" ? "Take down" : "Drain"))) return;
+  const [yes, meaning] = QUESTIONS[what] ?? [];
+  if (yes && !(await confirmed(`${yes} ${name}?`, meaning, yes))) return;
   const answer = await trying(() => api.machine(name, what));
   if (!answer) return;
   const moved = answer.replanned?.length ?? 0;
   const lost = answer.displaced?.length ?? 0;
-  note(`${name} is ${answer.machine.status}: ${many(moved, "job")} planned anew, ${lost ? `${many(lost, "job")} displaced` : "none displaced"}.`, lost ? "bad" : "");
+  const without = lost ? `${many(lost, "job")} displaced` : "none displaced";
+  note(`${name} is ${answer.machine.status}: ${many(moved, "job")} planned anew, ${without}.`, lost ? "bad" : "");
   refresh();
 }
 
@@ -62,8 +66,8 @@ function draw() {
   const all = board.cluster?.machines ?? [];
   found = wanted ? all.filter((m) => m.name.toLowerCase().includes(wanted) || m.status === wanted) : all;
   const by = (status) => all.filter((m) => m.status === status).length;
-  const parts = [`${many(by("up"), "machine")} up`, by("draining") && `${by("draining")} draining`, by("down") && `${by("down")} down`];
-  say(at("machines-count"), parts.filter(Boolean).join(", "));
+  const others = ["draining", "down"].filter(by).map((status) => `, ${count(by(status))} ${status}`);
+  say(at("machines-count"), `${many(by("up"), "machine")} up${others.join("")}`);
   rows.size(found.length);
 }
 
@@ -73,16 +77,18 @@ at("machine-search").addEventListener("input", (event) => {
 });
 
 at("add-machine-button").addEventListener("click", () => {
-  fill(at("capacity-fields"), (board.cluster?.resources ?? []).map((r) => el("label", { class: "field" }, r, " ", el("input", { name: `has ${r}` }))));
+  fill(at("capacity-fields"), (board.cluster?.resources ?? []).map((r) => field(r, { name: `has ${r}` })));
   say(at("machine-error"), "");
   at("add-machine").showModal();
 });
 at("machine-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const given = new FormData(event.target);
-  const capacity = Object.fromEntries((board.cluster?.resources ?? []).map((r) => [r, String(given.get(`has ${r}`)).trim()]).filter(([, v]) => v));
+  const text = (name) => String(given.get(name)).trim();
+  const amounts = (board.cluster?.resources ?? []).map((r) => [r, text(`has ${r}`)]).filter(([, value]) => value);
+  const machine = { name: text("name"), capacity: Object.fromEntries(amounts), count: Number(text("count")) };
   try {
-    const { machines } = await api.addMachines({ name: String(given.get("name")).trim(), capacity, count: Number(given.get("count")) || 1 });
+    const { machines } = await api.addMachines(machine);
     at("add-machine").close();
     note(`${many(machines.length, "machine")} added.`);
     refresh();

@@ -34,10 +34,11 @@ on("trouble", (text) => note(text, "bad"));
 /** Read-only: what a test can not see on a canvas. */
 window.equipoise = Object.freeze({
   gantt: Object.freeze({
-    bars: () => layout().rows.flatMap((row, machine) => row.map((bar) => {
+    bars: () => layout().rows.flat().map((bar) => {
+      const { job, name, state, first, last } = bar;
       const { x, y, width, height } = placeOf(bar);
-      return { job: bar.job, name: bar.name, state: bar.state, machine: layout().machines[machine], first: bar.first, last: bar.last, x, y, width, height };
-    })),
+      return { job, name, state, machine: layout().machines[bar.machine], first, last, x, y, width, height };
+    }),
   }),
   seq: () => board.status?.seq ?? 0,
 });

@@ -26,7 +26,8 @@ function read(prices) {
     const { names, rows } = grouped(those(prices.machines), those(prices.by_machine));
     return { names, rows, scales: names.map(() => scale) };
   }
-  return { names: prices.resources, rows: prices.resources.map((r) => prices.mean[r] ?? []), scales: prices.resources.map(priceScale) };
+  const names = prices.resources;
+  return { names, rows: names.map((r) => prices.mean[r] ?? []), scales: names.map(priceScale) };
 }
 
 /** At most so many rows: neighbours become one, of their mean price. */
@@ -50,7 +51,9 @@ function mean(values) {
 /** Least and most; on a logarithmic scale where prices spread far (they rise exponentially as room fills). */
 function range(rows) {
   let [low, high] = [Infinity, 0];
-  for (const row of rows) for (const v of row) if (v !== null && Number.isFinite(v)) [low, high] = [Math.min(low, v), Math.max(high, v)];
+  for (const row of rows) {
+    for (const v of row) if (v !== null && Number.isFinite(v)) [low, high] = [Math.min(low, v), Math.max(high, v)];
+  }
   if (low > high) return { low: 0, high: 0, place: () => 0 };
   if (low > 0 && high > 20 * low) return { low, high, place: (v) => Math.log(v / low) / Math.log(high / low) };
   return { low, high, place: (v) => (high > low ? (v - low) / (high - low) : 0) };
@@ -78,9 +81,11 @@ function paint() {
 
 function legend({ low, high }) {
   const { by, per } = map.scales[0] ?? { by: 1, per: "" };
-  const words = choice.value && high === 0 ? ["", `0 per ${per} and slot everywhere`] : choice.value ? [short(low * by, 3), `${short(high * by, 3)} per ${per} and slot`] : ["low", "high, each by its own scale"];
-  fill(at("price-legend"), el("span", {}, words[0]), el("i", { class: "ramp", "aria-hidden": "true" }), el("span", {}, words[1]));
-  say(at("price-said"), words.filter(Boolean).join(" to "));
+  const ramp = el("i", { class: "ramp", "aria-hidden": "true" });
+  const words = choice.value ? [short(low * by, 3), `${short(high * by, 3)} per ${per} and slot`] : ["low", "high, each by its own scale"];
+  if (high === 0) fill(at("price-legend"), "all free: nobody competes for room yet");
+  else fill(at("price-legend"), el("span", {}, words[0]), ramp, el("span", {}, words[1]));
+  say(at("price-said"), high === 0 ? "all free" : words.join(" to "));
 }
 
 function draw(pen, width, height) {
@@ -131,7 +136,8 @@ choice.addEventListener("change", () => watchPrices(choice.value));
 on("cluster", (cluster) => {
   const known = [...choice.options].map((o) => o.value).filter(Boolean);
   if (String(known) === String(cluster.resources)) return;
-  fill(choice, cluster.resources.map((r) => el("option", { value: r }, `${r}, by machine`)), el("option", { value: "" }, "all, mean of machines"));
+  const options = cluster.resources.map((r) => el("option", { value: r }, `${r}, by machine`));
+  fill(choice, options, el("option", { value: "" }, "all, mean of machines"));
   choice.value = cluster.resources[0] ?? "";
   watchPrices(choice.value);
 });

@@ -7,6 +7,7 @@ import { JobsList } from "./jobs_list.js";
 import { virtualRows } from "./rows.js";
 
 const ROW = 36; // px, as in the style sheet
+const HEADING = 28; // px
 const scroller = at("jobs");
 
 const COLUMNS = ["name", "state", "why", "tenant", "submitted", "start", "end", "done", "worth", "cost"];
@@ -18,7 +19,11 @@ function make() {
   return row;
 }
 
-const shareDone = (job) => (job.state === "finished" ? 1 : job.work > 0 ? Math.min(1, (job.done ?? 0) / job.work) : null);
+/** How far a job is, 0 to 1; null of those that will never be done. */
+function shareDone(job) {
+  if (job.state === "finished") return 1;
+  return OVER.has(job.state) || !(job.work > 0) ? null : Math.min(1, (job.done ?? 0) / job.work);
+}
 
 function show(row, index) {
   const job = list.jobs[index];
@@ -37,10 +42,11 @@ function show(row, index) {
   say(cells.start, slotOr(job.start));
   say(cells.end, slotOr(job.finish ?? job.end));
   const done = shareDone(job);
-  fill(cells.done, done === null || (OVER.has(job.state) && job.state !== "finished") ? "–" : [meter(done, job.state), percent(done)]);
+  fill(cells.done, done === null ? "–" : [meter(done, job.state), percent(done)]);
   say(cells.worth, short(job.worth));
   say(cells.cost, short(job.cost));
-  row.setAttribute("aria-label", `${job.name || job.id}, ${job.state}, ends ${slotWords(board.cluster, job.finish ?? job.end)}`);
+  const end = slotWords(board.cluster, job.finish ?? job.end);
+  row.setAttribute("aria-label", `${job.name || job.id}, ${job.state}, ends ${end}`);
 }
 
 const slotOr = (slot) => (slot === null || slot === undefined ? "–" : count(slot));
@@ -57,8 +63,8 @@ const rows = virtualRows(scroller, {
 /** The job at the top of what is in sight stays there when others come or go above it. */
 let top = { id: "", place: 0 };
 function holdStill() {
-  const place = list.places.get(top.id);
-  if (place !== undefined && place !== top.place && scroller.scrollTop > ROW / 2) scroller.scrollTop += (place - top.place) * ROW;
+  const by = (list.places.get(top.id) ?? top.place) - top.place;
+  if (by !== 0 && scroller.scrollTop > ROW / 2) scroller.scrollTop += by * ROW;
 }
 function noteTop() {
   const place = Math.floor(scroller.scrollTop / ROW);
@@ -113,31 +119,35 @@ scroller.addEventListener("keydown", (event) => {
   const from = Number(document.activeElement?.closest(".row")?.dataset.index ?? -1);
   const page = Math.floor(scroller.clientHeight / ROW) - 1;
   const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[event.key];
-  if (by !== undefined) focusRow(Math.max(0, Math.min(list.jobs.length - 1, from < 0 ? Math.floor(scroller.scrollTop / ROW) : from + by)));
+  if (by !== undefined) focusRow(from < 0 ? Math.floor(scroller.scrollTop / ROW) : from + by);
   else if (event.key === "Enter" && from >= 0) put("open-job", list.jobs[from].id);
   else return;
   event.preventDefault();
 });
 
-function focusRow(index) {
-  const top = index * ROW;
-  if (top < scroller.scrollTop) scroller.scrollTop = top;
-  else if (top + ROW > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + ROW - scroller.clientHeight;
-  rows.draw();
-  requestAnimationFrame(() => requestAnimationFrame(() => scroller.querySelector(`.row[data-index="${index}"]:not([hidden])`)?.focus({ preventScroll: true })));
+function focusRow(wanted) {
+  const index = Math.max(0, Math.min(list.jobs.length - 1, wanted));
+  const room = scroller.clientHeight - HEADING - ROW;
+  scroller.scrollTop = Math.min(index * ROW, Math.max(scroller.scrollTop, index * ROW - room));
+  rows.now();
+  scroller.querySelector(`.row[data-index="${index}"]:not([hidden])`)?.focus({ preventScroll: true });
 }
 
 const newest = atMostEvery(500, () => list.newest().catch(() => {}));
 on("events", (events) => {
   const named = new Set(events.map((e) => e.job).filter(Boolean));
   list.mark(named);
-  if (events.some((e) => e.kind === "tick")) list.mark(list.jobs.filter((j) => !OVER.has(j.state)).map((j) => j.id)); // work was done
+  const worked = events.some((e) => e.kind === "tick") ? list.jobs.filter((job) => !OVER.has(job.state)) : [];
+  list.mark(worked.map((job) => job.id));
   if (events.some((e) => e.kind === "submitted") || (list.filter.state && named.size)) newest();
   rows.draw();
 });
 on("status", (status) => {
   const all = Object.values(status.jobs).reduce((sum, n) => sum + n, 0);
-  for (const button of filterChips.children) say(button.lastChild, count(button.dataset.state ? status.jobs[button.dataset.state] ?? 0 : all));
+  for (const button of filterChips.children) {
+    const { state } = button.dataset;
+    say(button.lastChild, count(state ? status.jobs[state] ?? 0 : all));
+  }
   draw();
 });
 on("me", () => restart(list.filter));

@@ -16,7 +16,7 @@ export function virtualRows(scroller, { height, make, show, seen = () => {} }) {
   const spare = [];
   let count = 0;
 
-  const draw = perFrame(() => {
+  const now = () => {
     const first = Math.max(0, Math.floor(scroller.scrollTop / height) - SPARE);
     const last = Math.min(count, Math.ceil((scroller.scrollTop + scroller.clientHeight) / height) + SPARE);
     for (const [index, node] of shown) {
@@ -39,12 +39,14 @@ export function virtualRows(scroller, { height, make, show, seen = () => {} }) {
       show(node, index);
     }
     seen(first, last);
-  });
+  };
+  const draw = perFrame(now);
   scroller.addEventListener("scroll", draw, { passive: true });
   new ResizeObserver(draw).observe(scroller);
 
   return {
     draw,
+    now,
     /** @param {number} amount of rows there are */
     size(amount) {
       count = amount;

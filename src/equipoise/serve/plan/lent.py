@@ -35,17 +35,25 @@ class Lent:
         ]
         return [(held, cells) for held, cells in found if len(cells)]
 
+    def own(self, held: Held) -> Int32s:
+        """What the job itself has from the first slot on."""
+        here = held.id in self.scheduler.state.jobs and len(held.cells) > 0
+        return held.cells[held.cells[:, SLOT] >= self.scheduler.first] if here else NO_CELLS
+
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """The planner sees what is lent as free."""
-        floor, ahead = self.scheduler.state.floor, self.ahead()
-        for held, cells in ahead:
-            floor.release(held.shape, cells)
+    def aside(self, held: Held) -> Iterator[None]:
+        """The planner sees what is lent, and what the job itself has, as free."""
+        floor, own = self.scheduler.state.floor, self.own(held)
+        ahead = [(one, cells) for one, cells in self.ahead() if one.id != held.id]
+        if len(own):
+            ahead.append((held, own))
+        for one, cells in ahead:
+            floor.release(one.shape, cells)
         try:
             yield
         finally:
-            for held, cells in ahead:
-                floor.take(held.shape, cells)
+            for one, cells in ahead:
+                floor.take(one.shape, cells)
 
     def in_the_way(self, held: Held, cells: Int32s) -> list[Held]:
         """Those who must give way so that a plan fits, the least dense first on every machine."""
@@ -53,7 +61,8 @@ class Lent:
         if not ahead:
             return []
         floor, out = self.scheduler.state.floor, dict[str, Held]()
-        own = ahead.pop(held.id, (held, NO_CELLS))[1]
+        ahead.pop(held.id, None)
+        own = self.own(held)
         order = [one.id for one in reversed(self.scheduler.by_density(one for one, _ in ahead.values()))]
         for (t, h, _, _), need in zip(cells.tolist(), held_by(held.shape, cells), strict=True):
             used = floor.planner.book.used[t % floor.window, floor.planner.book.group[t % floor.window, h]].copy()

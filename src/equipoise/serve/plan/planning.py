@@ -129,7 +129,7 @@ class Planning:
 
         def plan(shape: Shape) -> tuple[bool, Plan | None]:
             planner = state.floor.planner
-            with self.lent.aside():
+            with self.lent.aside(held):
                 return planner.plan(shape, value, work / held.pace, start, end, floor=floor, before=held.before(start))
 
         allowed = self.quota(held.tenant)
