@@ -7,92 +7,30 @@ submitted twice. Fields that a newer service adds are kept in `extra`.
 from __future__ import annotations
 
 import json
-import os
-import random
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
 
 from equipoise.errors import InputError
 from equipoise.serve.answers import Cluster, Job, Jobs, Machine, Plain, Told
+from equipoise.serve.connection import AGAIN, Connection, ServiceError, messages, part, pause
 
 if TYPE_CHECKING:
-    import httpx
-
     from equipoise import place
 
 __all__ = ["Client", "Cluster", "Job", "Jobs", "Machine", "ServiceError", "Told", "plain"]
 
-URL = "http://127.0.0.1:8321"
-TOO_MANY = 429  # nothing was done
-AGAIN = (TOO_MANY, 503)  # the service asks to come back
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between tries, doubling
-SILENCE = 45.0  # seconds without a word on the stream of events, which has a comment every 15: it is broken
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+FIRST_LOOK, LONGEST_LOOK = 0.1, 2.5  # seconds between looks at a job that is waited for, doubling
 
 
-class ServiceError(InputError):
-    """The service said no, in its own one line. `status` is HTTP's, or 0 where the service was not reached."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
-
-
-class Client(AbstractContextManager["Client"]):
+class Client(Connection):
     """A service at `url` (or EQUIPOISE_URL), with `token` (or EQUIPOISE_TOKEN).
 
     `verify` may name a PEM file of certificates to trust, as the variable SSL_CERT_FILE does.
 
     `timeout` is in seconds, for each request; what may be sent again is tried `tries` times.
     """
-
-    def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        timeout: float = 30.0,
-        verify: bool | str | Path = True,
-        *,
-        tries: int = 5,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        try:
-            import httpx
-        except ImportError:
-            raise InputError("the client needs httpx, which is not installed: pip install 'equipoise[serve]'") from None
-        self.url = (url or os.environ.get("EQUIPOISE_URL") or URL).rstrip("/")
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"the service's address is {self.url!r}; expected one such as {URL}")
-        if parts.username is not None:
-            raise InputError("the service's address has a user in it; expected a token, beside the address")
-        key = token or os.environ.get("EQUIPOISE_TOKEN") or ""
-        if not key.isascii() or not key.isprintable():
-            raise InputError("the token has characters that no token has; expected what `equipoise token` printed")
-        self._tries = max(1, tries)
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=timeout,
-            verify=_trusted(verify),
-            mounts={f"all://{host}": None for host in LOOPBACK},  # no proxy leads to this machine itself
-            transport=transport,
-        )
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
 
     # Jobs.
 
@@ -107,11 +45,11 @@ class Client(AbstractContextManager["Client"]):
         """Submit, and hear what was decided. The same `key` is the same submission; a dry run stores nothing."""
         key = uuid.uuid4().hex if key is None or dry_run else key
         told = ({"dry_run": "true"} if dry_run else {}) | ({} if tenant is None else {"tenant": tenant})
-        return Job.of(self._ask("POST", "/v1/jobs", told, plain(job), key=key, again=True))
+        return Job.of(self.ask("POST", "/v1/jobs", told, plain(job), key=key, again=True))
 
     def job(self, id: str) -> Job:
         """One job, with its cells."""
-        return Job.of(self._ask("GET", f"/v1/jobs/{_part(id)}"))
+        return Job.of(self.ask("GET", f"/v1/jobs/{part(id)}"))
 
     def page(
         self,
@@ -126,7 +64,7 @@ class Client(AbstractContextManager["Client"]):
         """One page of jobs; `name` is a part of theirs, `order` newest or oldest first."""
         asked = {"tenant": tenant, "name": name, "after": after, "limit": limit, "order": order}
         params: dict[str, str | Sequence[str]] = {key: str(value) for key, value in asked.items() if value is not None}
-        answer = self._ask("GET", "/v1/jobs", params if state is None else params | {"state": state})
+        answer = self.ask("GET", "/v1/jobs", params if state is None else params | {"state": state})
         return Jobs.of(answer | {"jobs": [Job.of(each) for each in answer["jobs"]]})
 
     def jobs(
@@ -149,48 +87,48 @@ class Client(AbstractContextManager["Client"]):
 
     def explain(self, id: str) -> Plain:
         """Why it was decided so: `text` for people, prices, its best schedule, what would be admitted."""
-        return self._ask("GET", f"/v1/jobs/{_part(id)}/explain")
+        return self.ask("GET", f"/v1/jobs/{part(id)}/explain")
 
     def history(self, id: str) -> list[Told]:
         """What happened to it, in order."""
-        return [Told.of(event) for event in self._ask("GET", f"/v1/jobs/{_part(id)}/history")["events"]]
+        return [Told.of(event) for event in self.ask("GET", f"/v1/jobs/{part(id)}/history")["events"]]
 
     def cancel(self, id: str) -> Job:
         """End a job that is not over."""
-        return Job.of(self._ask("DELETE", f"/v1/jobs/{_part(id)}"))
+        return Job.of(self.ask("DELETE", f"/v1/jobs/{part(id)}"))
 
     def progress(self, id: str, *, done: float | None = None, fraction: float | None = None) -> Job:
         """Tell how far a job is, in samples or as a share of its work."""
         if (done is None) == (fraction is None):
             raise InputError("progress takes one of done (samples) and fraction (0 to 1)")
         body = {"done": done} if fraction is None else {"fraction": fraction}
-        return Job.of(self._ask("POST", f"/v1/jobs/{_part(id)}/progress", body=body, again=True))
+        return Job.of(self.ask("POST", f"/v1/jobs/{part(id)}/progress", body=body, again=True))
 
     def finish(self, id: str) -> Job:
         """Tell that a job is done."""
-        return Job.of(self._ask("POST", f"/v1/jobs/{_part(id)}/finish"))
+        return Job.of(self.ask("POST", f"/v1/jobs/{part(id)}/finish"))
 
     def forecast(self, job: Mapping[str, Any] | place.Job) -> Plain:
         """When such a job could start and end, prices aside; nothing is stored."""
-        return self._ask("POST", "/v1/forecast", body=plain(job), again=True)
+        return self.ask("POST", "/v1/forecast", body=plain(job), again=True)
 
     def wait(self, id: str, timeout: float | None = None) -> Job:
         """The job once it is over; TimeoutError when it is not within `timeout` seconds."""
         until = None if timeout is None else time.monotonic() + timeout
-        pause = FIRST_PAUSE
+        look = FIRST_LOOK
         while not (job := self.job(id)).over:
-            left = LONGEST_PAUSE if until is None else until - time.monotonic()
+            left = LONGEST_LOOK if until is None else until - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"job {id} is {job.state} after {timeout:g} s")
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, LONGEST_PAUSE / 2)
+            time.sleep(min(look, left))
+            look = min(2 * look, LONGEST_LOOK)
         return job
 
     # The cluster.
 
     def cluster(self) -> Cluster:
         """The clock, and every machine."""
-        answer = self._ask("GET", "/v1/cluster")
+        answer = self.ask("GET", "/v1/cluster")
         return Cluster.of(answer | {"machines": [Machine.of(each) for each in answer.get("machines", [])]})
 
     def machines(self) -> list[Machine]:
@@ -200,51 +138,51 @@ class Client(AbstractContextManager["Client"]):
     def add_machine(self, name: str, capacity: Mapping[str, Any], count: int = 1) -> list[Machine]:
         """So many equal machines more; capacities are human, {"gpu": 8, "memory": "512Gi"}."""
         body = {"name": name, "capacity": dict(capacity), "count": count}
-        return [Machine.of(each) for each in self._ask("POST", "/v1/machines", body=body)["machines"]]
+        return [Machine.of(each) for each in self.ask("POST", "/v1/machines", body=body)["machines"]]
 
     def drain(self, name: str) -> Plain:
         """Nothing new on this machine; {"machine", "replanned", "displaced"}."""
-        return self._ask("POST", f"/v1/machines/{_part(name)}/drain", again=True)
+        return self.ask("POST", f"/v1/machines/{part(name)}/drain", again=True)
 
     def down(self, name: str) -> Plain:
         """It is lost, with what ran there; as `drain`."""
-        return self._ask("POST", f"/v1/machines/{_part(name)}/down", again=True)
+        return self.ask("POST", f"/v1/machines/{part(name)}/down", again=True)
 
     def up(self, name: str) -> Plain:
         """It is back; as `drain`."""
-        return self._ask("POST", f"/v1/machines/{_part(name)}/up", again=True)
+        return self.ask("POST", f"/v1/machines/{part(name)}/up", again=True)
 
     def prices(self, resource: str | None = None) -> Plain:
         """Utility per unit and slot, by slot; with a resource also by machine."""
-        return self._ask("GET", "/v1/prices", {} if resource is None else {"resource": resource})
+        return self.ask("GET", "/v1/prices", {} if resource is None else {"resource": resource})
 
     def set_prices(self, base: Mapping[str, float], ratio: float = 10.0) -> Plain:
         """Utility per unit and slot on an empty machine, and how much more a full one costs."""
-        return self._ask("PUT", "/v1/prices", body={"base": dict(base), "ratio": ratio})
+        return self.ask("PUT", "/v1/prices", body={"base": dict(base), "ratio": ratio})
 
     def schedule(self, first: int | None = None, last: int | None = None) -> Plain:
         """What runs where in these slots, and the utilisation of each resource."""
         asked = {"first": first, "last": last}
-        return self._ask("GET", "/v1/schedule", {name: str(slot) for name, slot in asked.items() if slot is not None})
+        return self.ask("GET", "/v1/schedule", {name: str(slot) for name, slot in asked.items() if slot is not None})
 
     def certificate(self) -> Plain:
         """Checks of everything decided so far, from the log alone."""
-        return self._ask("GET", "/v1/certificate")
+        return self.ask("GET", "/v1/certificate")
 
     def status(self) -> Plain:
         """Numbers of the moment: the slot, jobs by state, the share of every resource in use."""
-        return self._ask("GET", "/v1/status")
+        return self.ask("GET", "/v1/status")
 
     def advance(self, slots: int = 1, *, to: int | None = None) -> int:
         """Move a virtual clock by so many slots, or `to` a slot; the slot it is now."""
         body = {"advance": slots} if to is None else {"slot": to}
-        return int(self._ask("POST", "/v1/clock", body=body, again=to is not None)["now"])
+        return int(self.ask("POST", "/v1/clock", body=body, again=to is not None)["now"])
 
     def log(self, after: int = 0, *, page: int = 1000) -> Iterator[Told]:
         """Everything that has happened, in order, asked for page by page as it is taken."""
         upto: int | None = after
         while upto is not None:
-            found = self._ask("GET", "/v1/log", {"after": str(upto), "limit": str(page)})
+            found = self.ask("GET", "/v1/log", {"after": str(upto), "limit": str(page)})
             yield from (Told.of(event) for event in found["events"])
             upto = found.get("next")
 
@@ -255,8 +193,8 @@ class Client(AbstractContextManager["Client"]):
         failed = 0
         while True:
             try:
-                with self._stream(after) as lines:
-                    for kind, data in _messages(lines):
+                with self.stream(after) as lines:
+                    for kind, data in messages(lines):
                         failed = 0
                         event = Told.of(json.loads(data)) if kind != "hello" else Told()
                         if event.seq > after:
@@ -264,71 +202,13 @@ class Client(AbstractContextManager["Client"]):
                             yield event
             except httpx.TransportError as error:
                 failed += 1
-                if failed >= self._tries:
-                    raise self._unreached(error) from None
+                if failed >= self.tries:
+                    raise self.unreached(error) from None
             except ServiceError as error:
                 failed += 1
-                if error.status not in AGAIN or failed >= self._tries:
+                if error.status not in AGAIN or failed >= self.tries:
                     raise
-            time.sleep(_pause(failed))
-
-    @contextmanager
-    def _stream(self, after: int) -> Iterator[Iterator[str]]:
-        import httpx
-
-        timeout = httpx.Timeout(self._http.timeout.connect, read=SILENCE)
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
-        with self._http.stream(
-            "GET", "/v1/events", params={"after": str(after)}, headers=headers, timeout=timeout
-        ) as answer:
-            if answer.status_code != 200:
-                answer.read()
-                raise _refusal(answer)
-            yield answer.iter_lines()
-
-    # One question.
-
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str | Sequence[str]] | None = None,
-        body: Plain | None = None,
-        *,
-        key: str | None = None,
-        again: bool = False,
-    ) -> Plain:
-        """The answer. What has no effect twice (`again`, and every GET) is sent again when the connection breaks."""
-        import httpx
-
-        again = again or method == "GET"
-        headers = {} if key is None else {"Idempotency-Key": key}
-        for tried in range(1, self._tries + 1):
-            last = tried == self._tries
-            asked: float | None = None
-            try:
-                answer = self._http.request(method, path, params=params, json=body, headers=headers)
-            except httpx.TransportError as error:
-                unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-                if last or not (again or unsent):
-                    raise self._unreached(error) from None
-            except (ValueError, TypeError) as error:  # a body that is no JSON, a key that is no header
-                raise InputError(f"this cannot be sent: {error}") from None
-            else:
-                if answer.is_success:
-                    return _object(answer)
-                unsent = answer.status_code == TOO_MANY
-                if last or not (again or unsent) or answer.status_code not in AGAIN:
-                    raise _refusal(answer)
-                asked = _seconds(answer.headers.get("Retry-After"))
-            time.sleep(_pause(tried) if asked is None else min(asked, LONGEST_PAUSE))
-        raise AssertionError("the last try returns or raises")
-
-    def _unreached(self, error: Exception) -> ServiceError:
-        why = " ".join(str(error).split()) or type(error).__name__
-        return ServiceError(
-            0, f"no answer from {self.url} ({why}); start one with `equipoise serve`, or give --url or EQUIPOISE_URL"
-        )
+            time.sleep(pause(failed))
 
 
 def plain(job: Mapping[str, Any] | place.Job) -> Plain:
@@ -342,69 +222,3 @@ def plain(job: Mapping[str, Any] | place.Job) -> Plain:
         raise InputError(f"a job is {type(job).__name__}; expected a mapping of its fields, or a place.Job")
     values = {name: value for name, value in plain_job(job).items() if name not in ("id", "arrival", "actual")}
     return {"name": job.id, **values}
-
-
-def _trusted(verify: bool | str | Path) -> Any:
-    if isinstance(verify, bool):
-        return verify
-    import ssl
-
-    try:
-        return ssl.create_default_context(cafile=str(verify))
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(f"{verify}: no certificates can be read from it ({error}); expected a PEM file") from None
-
-
-def _part(name: str) -> str:
-    """A name as one part of a path."""
-    if not str(name).strip(". "):
-        raise InputError(f"the name is {name!r}; expected the id of a job or the name of a machine")
-    return quote(str(name), safe="")
-
-
-def _pause(failed: int) -> float:
-    """Seconds to wait after so many failures; by chance somewhat less, so that clients do not come back together."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** max(0, failed - 1)) * random.uniform(0.5, 1.0)
-
-
-def _seconds(text: str | None) -> float | None:
-    """Retry-After in seconds; a date is not read."""
-    return float(text) if text is not None and text.isdecimal() else None
-
-
-def _object(answer: httpx.Response) -> Plain:
-    try:
-        found = answer.json()
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise ServiceError(answer.status_code, f"{answer.url} does not answer as the service does; check the address")
-    return found
-
-
-def _refusal(answer: httpx.Response) -> ServiceError:
-    """The service's own line; of another server's page, the status."""
-    try:
-        said = answer.json()["error"]
-    except (ValueError, KeyError, TypeError):
-        said = f"{answer.request.method} {answer.request.url} was answered with {answer.status_code}"
-    hint = "; give a token with --token or EQUIPOISE_TOKEN" if answer.status_code == 401 and "token" not in said else ""
-    return ServiceError(answer.status_code, " ".join(str(said).split()) + hint)
-
-
-def _messages(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """(event, data) of a stream of server-sent events; a half one at the end is left out."""
-    kind = "message"
-    data: list[str] = []
-    for line in lines:
-        if line == "":
-            if data:
-                yield kind, "\n".join(data)
-            kind, data = "message", []
-            continue
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "event":
-            kind = value
-        elif name == "data":
-            data.append(value)

@@ -26,7 +26,7 @@ def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
     plan = scheduler.best(held, floor=-math.inf)[1]
     pays = plan is not None and plan.payoff > 0.0 and not scheduler.hopeless(held)
     smaller = None if pays else least_change(job, state.cluster, lambda form: _taken(scheduler, held, form))
-    lacking = missing(job, state.cluster) if state.alone(shape) <= 0.0 else ()
+    lacking = missing(job, state.cluster) if state.alone(held) <= 0.0 else ()
     told: dict[str, Any] = {
         "earliest_start": first,
         "earliest_finish": soonest.last if soonest is not None else None,
@@ -40,7 +40,7 @@ def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
 
 def _taken(scheduler: Scheduler, held: Held, form: Job) -> tuple[float | None, int | None] | None:
     """Payoff and finish of the job in another form, if it would be promised."""
-    other = dataclasses.replace(held, job=form, shape=shape_of(form, scheduler.state.cluster))
+    other = dataclasses.replace(held, job=form, shape=shape_of(form, scheduler.state.cluster), fastest=-1.0, share=-1.0)
     if scheduler.hopeless(other):
         return None
     plan = scheduler.best(other)[1]

@@ -30,7 +30,7 @@ class Lent:
         first = self.scheduler.first
         found = [
             (held, held.cells[held.cells[:, SLOT] >= first])
-            for held in self.scheduler.state.jobs.values()
+            for held in self.scheduler.state.waiting.values()
             if held.state == LENT and len(held.cells)
         ]
         return [(held, cells) for held, cells in found if len(cells)]

@@ -51,11 +51,11 @@ class Passing(Planning):
         """Waiting jobs that can no longer finish within their horizon."""
         for held in self._waiting():
             slots = self.deadline(held.job.arrival) - self.first
-            if held.left > max(0, slots) * held.pace * self.state.alone(held.shape) * (1 + ROUNDING):
+            if held.left > max(0, slots) * held.pace * self.state.alone(held) * (1 + ROUNDING):
                 self._decided(held, REFUSED, EXPIRED, 0.0, 0.0, NO_CELLS)
 
     def _waiting(self) -> list[Held]:
-        return [held for held in self.state.jobs.values() if held.state != ADMITTED]
+        return list(self.state.waiting.values())
 
     def _offer(self, waiting: Iterable[Held], most: int) -> None:
         """A promise to the densest of those who wait, if one pays by now; begun ones first."""

@@ -112,7 +112,7 @@ class Planning:
 
     def hopeless(self, held: Held) -> str:
         """Why a job could not finish even alone on all machines; "" when it could."""
-        speed = self.state.alone(held.shape)
+        speed = self.state.alone(held)
         if speed <= 0.0:
             return INFEASIBLE_ALONE
         slots = self.deadline(held.job.arrival) - self.first
@@ -199,11 +199,12 @@ class Planning:
         if not held.left < MOST_SLOTS * speed:  # hardly moves at the width it asked for
             return 0.0
         slots = max(1.0, math.ceil(held.left / speed))
-        need = width * shape.worker + servers_for(width, shape.per_server) * shape.server
-        total = state.cluster.total
-        share = float(np.max(need[total > 0] / total[total > 0])) or 1.0
+        if held.share < 0.0:
+            need = width * shape.worker + servers_for(width, shape.per_server) * shape.server
+            total = state.cluster.total
+            held.share = float(np.max(need[total > 0] / total[total > 0])) or 1.0
         value = worth(job.utility.kind, *job.utility.parameters, self.first + slots - 1.0 - job.arrival)
-        return float(value / slots / share)
+        return float(value / slots / held.share)
 
 
 def width_of(held: Held) -> int:

@@ -53,6 +53,8 @@ class Held:
     since: float = 0.0  # samples by the rate law since the last report
     seq: int = 0  # of the last event about it
     finish: int | None = None
+    fastest: float = -1.0  # samples per slot alone on all machines, and the share of the cluster it asks for: known when
+    share: float = -1.0  # first needed, and forgotten when machines are added
 
     @property
     def left(self) -> float:
@@ -104,6 +106,7 @@ class State:
     def __init__(self) -> None:
         self.seq = self.now = self.count = 0
         self.jobs: dict[str, Held] = {}
+        self.waiting: dict[str, Held] = {}  # those of them without promise
         self.over: dict[str, Held] = {}
 
     @property
@@ -144,6 +147,7 @@ class State:
             self.count, event.job, event.data["name"], event.tenant, job, shape, event.at,
             decided=event.slot, seq=event.seq,
         )  # fmt: skip
+        self.waiting[event.job] = self.jobs[event.job]
 
     def _decided(self, event: Event) -> None:
         held, data = self.jobs[event.job], event.data
@@ -156,6 +160,10 @@ class State:
             self.floor.take(held.shape, held.cells)
         if held.state == REFUSED:
             self._end(held)
+        elif held.state == ADMITTED:
+            self.waiting.pop(held.id, None)
+        else:
+            self.waiting[held.id] = held
 
     def _give_back(self, held: Held) -> None:
         if len(held.cells):
@@ -164,6 +172,7 @@ class State:
 
     def _end(self, held: Held) -> None:
         self._give_back(held)
+        self.waiting.pop(held.id, None)
         self.over[held.id] = self.jobs.pop(held.id)
 
     def _tick(self, event: Event) -> None:
@@ -194,6 +203,7 @@ class State:
             self.floor.enlarge(self.floor.grown(read.machine_from(data["machine"])))
             for held in self.jobs.values():
                 held.shape = shape_of(held.job, self.cluster)
+                held.fastest = held.share = -1.0
             self.floor.fill_from(self.holding())
         else:
             self.floor.set(self.floor.machine(data["name"]), data["status"], self.holding())
@@ -233,6 +243,8 @@ class State:
                 last=cells_of(values["last"]), **rest,
             )  # fmt: skip
             state.jobs[held.id] = held
+            if held.state != ADMITTED:
+                state.waiting[held.id] = held
         state.floor.fill_from(state.holding())
         return state
 
@@ -258,9 +270,11 @@ class State:
                 return f"the book of slot {now + t} is not what jobs hold"
         return ""
 
-    def alone(self, shape: Shape) -> float:
+    def alone(self, held: Held) -> float:
         """Samples per slot of a job alone on all machines, up or not."""
-        return float(fastest(self.cluster.capacity, self.cluster.counts, shape))
+        if held.fastest < 0.0:
+            held.fastest = float(fastest(self.cluster.capacity, self.cluster.counts, held.shape))
+        return held.fastest
 
 
 _APPLY = {
