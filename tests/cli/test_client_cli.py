@@ -20,6 +20,7 @@ import yaml
 
 from equipoise.cli import main
 from equipoise.cli.service_inside import started
+from equipoise.serve import connection
 from equipoise.serve.client import Client
 
 CLUSTER = "machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
@@ -47,6 +48,7 @@ def _here(address, monkeypatch):
     monkeypatch.setenv("EQUIPOISE_URL", address)
     monkeypatch.delenv("EQUIPOISE_TOKEN", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.01)
 
 
 def run(*words: str, stdin: str = "") -> tuple[int, str, str]:
@@ -346,6 +348,20 @@ def test_a_shadow_follows_a_file_that_grows_and_reports_when_stopped(machines, t
         assert reports == sorted(reports) and reports[-1] == 5
         assert [job.submitted for job in client.jobs(order="oldest")] == [48, 49, 50, 51, 52]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["sacct.txt"]
+
+
+def test_a_shadow_that_is_terminated_reports_and_takes_its_own_service_with_it(machines, tmp_path):
+    """SIGTERM while it follows with --inside: the report of two, exit 0, and nobody listens any more."""
+    path = tmp_path / "sacct.txt"
+    path.write_text(SACCT + sacct(2))
+    command = [sys.executable, "-m", "equipoise", "shadow", str(path), "--follow", "--poll", "0.1", "--every", "0.1"]
+    process = subprocess.Popen([*command, "--inside", str(machines), "--json"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and json.loads(process.stdout.readline())["fed"] == 2
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and json.loads(out.splitlines()[-1])["fed"] == 2
+    assert children and not any(Path(f"/proc/{child}").exists() for child in children)
 
 
 def test_a_shadow_waits_for_a_service_that_is_away(machines, tmp_path):

@@ -19,8 +19,8 @@ from equipoise import place
 from equipoise.cli.service_inside import started
 from equipoise.errors import InputError
 from equipoise.place.job import Demand
-from equipoise.serve import client as client_module
-from equipoise.serve.client import Client, ServiceError
+from equipoise.serve import connection
+from equipoise.serve.client import Client, ServiceError, plain
 
 CLUSTER = "machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
 SMALL = {"name": "small", "worker": {"gpu": 1, "cpu": 2}, "workers": 1, "duration": "20m", "value": 50}
@@ -30,7 +30,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
     """No pauses between tries, and no address or token from outside."""
-    monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.001)
     for name in ("EQUIPOISE_URL", "EQUIPOISE_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
@@ -158,7 +158,7 @@ def test_all_pages_are_asked_for_as_they_are_taken():
 def test_a_job_of_place_is_sent_with_its_exact_numbers():
     """Sent and read back as the service reads it, nothing is lost: the id is the name, arrival is now."""
     job = place.traces.synthetic(1, seed=3, slots=24)[0]
-    body = json.loads(json.dumps(client_module.plain(job)))
+    body = json.loads(json.dumps(plain(job)))
     assert body.pop("name") == job.id and "arrival" not in body
     back = place.read.job_from(
         {**body, "id": job.id, "arrival": job.arrival}, place.traces.synthetic_cluster(4), 3600.0
@@ -181,7 +181,9 @@ def test_a_name_with_a_slash_stays_one_part_of_the_path():
     assert seen == [b"/v1/machines/rack%2F1/drain"]
 
 
-@pytest.mark.parametrize("url", ["service:8321", "ftp://service", "http://", "nonsense"])
+@pytest.mark.parametrize(
+    "url", ["service:8321", "ftp://service", "http://", "nonsense", "http://a:b", "http://a:99999"]
+)
 def test_an_address_that_is_none_is_one_line(url):
     """With an example of one."""
     with pytest.raises(InputError, match="expected one such as http://127"):

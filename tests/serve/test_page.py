@@ -2,109 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
+from page_visit import CHROMIUM, COLOURS, FAINT, FLAGS, SCREENS, Server, Visit, fill
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
-SCREENS = {"desktop": (1440, 900), "phone": (390, 844), "narrow": (360, 740)}
-PATIENCE = 120  # seconds until a server that does not answer counts as broken
 HOSTILE = '<img src=x onerror="document.title=1;alert(1)"><script>alert(2)</script>'
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no browser test")
-
-# How many different colours a canvas shows; 1 is a blank.
-COLOURS = """place => {
-  const canvas = document.querySelector(place + " canvas");
-  const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-  return new Set(new Uint32Array(pixels.buffer)).size;
-}"""
-
-# Text whose contrast with what lies behind it is under 4.5 (WCAG AA), as [ratio, text].
-FAINT = """() => {
-  const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
-  const read = (colour, under) => {
-    pen.clearRect(0, 0, 1, 1);
-    if (under) { pen.fillStyle = `rgb(${under})`; pen.fillRect(0, 0, 1, 1); }
-    pen.fillStyle = colour;
-    pen.fillRect(0, 0, 1, 1);
-    return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
-  };
-  const behind = (node) => {
-    const chain = [];
-    for (let n = node; n; n = n.parentElement) chain.unshift(getComputedStyle(n).backgroundColor);
-    return chain.reduce((under, colour) => read(colour, under), [255, 255, 255]);
-  };
-  const light = (rgb) => {
-    const [r, g, b] = rgb.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const faint = [];
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walk.nextNode()) {
-    const node = walk.currentNode.parentElement;
-    if (!walk.currentNode.textContent.trim() || !node.checkVisibility() || node.closest("script, option, .unseen")) continue;
-    const under = behind(node);
-    const [a, b] = [light(read(getComputedStyle(node).color, under)), light(under)].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) faint.push([Number(ratio.toFixed(2)), walk.currentNode.textContent.trim().slice(0, 40)]);
-  }
-  return faint;
-}"""
-
-
-class Server:
-    """A service in a process of its own, on a virtual clock, and what tests ask it beside the page."""
-
-    def __init__(self, folder: Path, machines: int) -> None:
-        cluster = folder / "cluster.json"
-        kind = {"name": "m", "count": machines, "capacity": {"gpu": 8, "cpu": 64, "memory": "512Gi"}}
-        cluster.write_text(json.dumps({"machines": [kind]}), encoding="utf-8")
-        command = [sys.executable, "-m", "equipoise", "serve", "--clock", "virtual", "--port", "0", "--rate", "0",
-                   "--store", f"sqlite:///{folder / 'store.db'}", "--cluster", str(cluster), "--log-json"]  # fmt: skip
-        log = folder / "log"
-        with log.open("w", encoding="utf-8") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
-        self.url = self._wait(log)
-        self.http = httpx.Client(base_url=self.url, timeout=PATIENCE)
-
-    def _wait(self, log: Path) -> str:
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            for line in log.read_text(encoding="utf-8").splitlines():
-                if '"url"' in line and line.endswith("}"):
-                    return str(json.loads(line)["url"]).rstrip("/")
-            assert self.process.poll() is None, log.read_text(encoding="utf-8")
-            time.sleep(0.1)
-        raise AssertionError(f"no server after {PATIENCE} s: {log.read_text(encoding='utf-8')}")
-
-    def get(self, path: str) -> Any:
-        return self.http.get(path).raise_for_status().json()
-
-    def submit(self, name: str, workers: int = 2, hours: int = 1, **more: Any) -> dict[str, Any]:
-        job = {"name": name, "worker": {"gpu": 1}, "workers": workers, "duration": f"{hours}h", "value": 10, **more}
-        return dict(self.http.post("/v1/jobs", json=job).raise_for_status().json())
-
-    def named(self, name: str) -> list[dict[str, Any]]:
-        return [job for job in self.get("/v1/jobs?limit=200")["jobs"] if job["name"] == name]
-
-    def stop(self) -> None:
-        self.http.close()
-        self.process.terminate()
-        self.process.wait(PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +25,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], 
 
     yield begin
     for server in running:
-        server.stop()
+        server.end()
 
 
 @pytest.fixture(scope="module")
@@ -136,44 +44,6 @@ def browser() -> Iterator[Any]:
         running = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield running
         running.close()
-
-
-class Visit:
-    """An open page: what it complained of and what it asked for is listened to from the first byte."""
-
-    def __init__(self, browser: Any, server: Server, screen: str = "desktop", scheme: str = "light") -> None:
-        width, height = SCREENS[screen]
-        self.context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        self.page = self.context.new_page()
-        self.server = server
-        self.complaints: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-
-    def open(self, ready: bool = True) -> Any:
-        self.page.goto(self.server.url, wait_until="domcontentloaded")
-        if ready:
-            self.page.wait_for_selector("#connection.live")
-            self.page.wait_for_selector("#tiles dt")
-            self.page.wait_for_function("() => equipoise.gantt.bars().length > 0")
-        return self.page
-
-    def bars(self, **like: str) -> list[dict[str, Any]]:
-        told = self.page.evaluate("equipoise.gantt.bars()")
-        return [bar for bar in told if all(bar[key] == value for key, value in like.items())]
-
-    def wait_for_bars_of(self, name: str) -> list[dict[str, Any]]:
-        self.page.wait_for_function("name => equipoise.gantt.bars().some((bar) => bar.name === name)", arg=name)
-        return self.bars(name=name)
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.page.keyboard.press(key)
 
 
 @pytest.fixture
@@ -221,7 +91,9 @@ def test_all_text_can_be_read(visit: Any, scheme: str) -> None:
 def test_the_chosen_theme_is_remembered(visit: Any) -> None:
     """Dark by choice on a light system: still so after a reload, and the charts are dark with it."""
     page = visit().open()
-    corner = """() => [...document.querySelector('#gantt-view canvas').getContext('2d').getImageData(2, 2, 1, 1).data]"""
+    corner = (
+        """() => [...document.querySelector('#gantt-view canvas').getContext('2d').getImageData(2, 2, 1, 1).data]"""
+    )
     assert page.evaluate(corner)[0] > 200
     page.click("#theme")
     page.reload(wait_until="domcontentloaded")
@@ -231,7 +103,7 @@ def test_the_chosen_theme_is_remembered(visit: Any) -> None:
 
 
 def test_a_job_is_checked_submitted_and_drawn(visit: Any) -> None:
-    """The dry run stores nothing; once submitted, the job lies in the Gantt where the API says it runs, and tops the table."""
+    """The dry run stores nothing; once submitted, the job lies in the Gantt where the API says, and on top of the table."""
     here = visit()
     page = here.open()
     page.click("#new-job-button")
@@ -290,13 +162,13 @@ def test_what_the_server_refuses_is_said_in_its_words(visit: Any) -> None:
 def test_a_machine_goes_down_and_its_bars_move(visit: Any) -> None:
     """Taken down by the button: no bar is left on it, and the Gantt again shows what the schedule of the API says."""
     here = visit()
-    here.server.submit("on-all", workers=48, hours=1)
+    here.server.submit("to-move", workers=8, hours=2)
     page = here.open()
-    here.wait_for_bars_of("on-all")
-    victim = here.bars(name="on-all")[0]["machine"]
+    victim = here.wait_for_bars_of("to-move")[0]["machine"]
     page.click(f'#machines [data-machine="{victim}"][data-what="down"]')
     page.click("#confirm-yes")
     page.wait_for_function("m => !equipoise.gantt.bars().some((bar) => bar.machine === m)", arg=victim)
+    assert here.bars(name="to-move")
     told = here.server.get("/v1/schedule")
     assert {(b["job"], b["machine"], b["first"], b["last"]) for b in here.bars()} == {
         (b["job"], told["machines"][b["machine"]], b["first"], b["last"]) for b in told["bars"]
@@ -396,6 +268,21 @@ def test_without_a_stream_of_events_the_log_is_asked(visit: Any) -> None:
     here.wait_for_bars_of("seen-by-polling")
 
 
+def test_a_server_that_comes_back_is_found_again(visit: Any, start: Callable[[int], Server]) -> None:
+    """Stopped, the page says so; started again on the same store, it is live by itself and shows what is new."""
+    restarted = start(2)
+    restarted.submit("before")
+    here = visit(at=restarted)
+    page = here.open()
+    restarted.end()
+    page.wait_for_selector("#connection.lost")
+    restarted.begin(port=int(urlsplit(restarted.url).port or 0))
+    restarted.submit("after")
+    here.wait_for_bars_of("after")
+    page.wait_for_selector("#connection:is(.live, .polling)")
+    page.wait_for_selector("#jobs .row:has-text('after')")
+
+
 def test_the_clock_is_moved_by_its_button(visit: Any) -> None:
     here = visit()
     page = here.open()
@@ -450,29 +337,15 @@ def test_ten_thousand_jobs_scroll_in_a_small_table(visit: Any, start: Callable[[
     assert here.complaints == []
 
 
-def fill(server: Server, jobs: int, hands: int = 8) -> None:
-    """So many jobs that fit no machine: they are decided fast."""
-    netloc = urlsplit(server.url).netloc
-
-    def some(hand: int) -> None:
-        line = http.client.HTTPConnection(netloc, timeout=PATIENCE)
-        for k in range(hand, jobs, hands):
-            job = {"name": f"too-wide-{k}", "worker": {"gpu": 9}, "workers": 1, "duration": "1h", "value": 1}
-            line.request("POST", "/v1/jobs", json.dumps(job), {"Content-Type": "application/json"})
-            answer = line.getresponse()
-            assert (answer.status, bool(answer.read())) == (201, True)
-
-    with ThreadPoolExecutor(hands) as pool:
-        list(pool.map(some, range(hands)))
-
-
 def test_who_has_no_token_is_asked_for_one(visit: Any, start: Callable[[int], Server]) -> None:
     """A wrong token is said to be wrong; with a reader's the page opens, without the buttons a reader may not press."""
     closed = start(2)
     closed.submit("of-the-house")
     make = closed.http.post("/v1/tokens", json={"name": "boss", "role": "admin"}).raise_for_status().json()
     boss = {"Authorization": f"Bearer {make['token']}"}
-    reader = closed.http.post("/v1/tokens", json={"name": "eve", "role": "read"}, headers=boss).raise_for_status().json()
+    reader = (
+        closed.http.post("/v1/tokens", json={"name": "eve", "role": "read"}, headers=boss).raise_for_status().json()
+    )
     here = visit(at=closed)
     page = here.open(ready=False)
     page.wait_for_selector("#login[open]")

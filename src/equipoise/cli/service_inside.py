@@ -30,7 +30,8 @@ def started(cluster: Path, slot: str, *options: str) -> Iterator[str]:
             "--log-json", *options,
         ]  # fmt: skip
         with log.open("wb") as errors:
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+            # In a session of its own: Ctrl-C is for who started it, who may have a last question.
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
         try:
             yield _address(process, log)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,9 @@ AWAY = (0, 503)  # the service is not there, or its store is not
 def shadow(
     file: Annotated[Path, typer.Argument(help="An export or trace. It is only read.", metavar="FILE")],
     format: Annotated[str, typer.Option(help=f"What it is: {FORMATS}; auto looks at its first line.")] = "auto",
-    follow: Annotated[bool, typer.Option("--follow", help="Go on as the file grows, until stopped (Ctrl-C).")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on as the file grows, until stopped (Ctrl-C, SIGTERM).")
+    ] = False,
     poll: Annotated[float, typer.Option(help="Look every so many seconds.", min=0.05, metavar="S")] = 5.0,
     every: Annotated[float, typer.Option(help="Report every so many seconds.", min=0.1, metavar="S")] = 60.0,
     lag: Annotated[
@@ -67,7 +70,7 @@ def shadow(
     behind = quantity.seconds(lag, "--lag")
     if behind and not follow:
         raise InputError(f"--lag {lag} has no effect without --follow: a file that is whole is fed in order of arrival")
-    with _service(inside, slot, url, token) as client:
+    with _stopped_gently(), _service(inside, slot, url, token) as client:
         from equipoise.serve.shadow import Shadow
 
         with _meter(quiet=json or follow) as tell:
@@ -122,6 +125,16 @@ def _format(file: Path, follow: bool) -> str:
     if kind == "own":
         raise InputError(f"{file} is in our own format; submit its jobs with `equipoise submit {file}`")
     return kind
+
+
+@contextmanager
+def _stopped_gently() -> Iterator[None]:
+    """SIGTERM is as Ctrl-C: a last report, and a service started inside is ended too."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -6,10 +6,10 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
 from equipoise.errors import InputError
@@ -34,7 +34,7 @@ class ServiceError(InputError):
         self.status, self.message = status, message
 
 
-class Connection(AbstractContextManager[Any]):
+class Connection:
     """To the service at `url`; `ask` gives the answer, or raises ServiceError."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Connection(AbstractContextManager[Any]):
             raise InputError("the client needs httpx, which is not installed: pip install 'equipoise[serve]'") from None
         self.url = (url or os.environ.get("EQUIPOISE_URL") or URL).rstrip("/")
         parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or not _port(parts.netloc):
             raise InputError(f"the service's address is {self.url!r}; expected one such as {URL}")
         if parts.username is not None:
             raise InputError("the service's address has a user in it; expected a token, beside the address")
@@ -70,6 +70,9 @@ class Connection(AbstractContextManager[Any]):
             transport=transport,
         )
 
+    def __enter__(self) -> Self:
+        return self
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -81,6 +84,7 @@ class Connection(AbstractContextManager[Any]):
 
     @contextmanager
     def stream(self, after: int) -> Iterator[Iterator[str]]:
+        """The lines of the stream of events, from the one after this."""
         import httpx
 
         timeout = httpx.Timeout(self._http.timeout.connect, read=SILENCE)
@@ -134,6 +138,12 @@ class Connection(AbstractContextManager[Any]):
         return ServiceError(
             0, f"no answer from {self.url} ({why}); start one with `equipoise serve`, or give --url or EQUIPOISE_URL"
         )
+
+
+def _port(netloc: str) -> bool:
+    """Whether what follows the host is a port, or nothing."""
+    port = netloc.rpartition("]")[2].rpartition("@")[2].partition(":")[2]
+    return not port or (port.isdecimal() and int(port) < 65536)
 
 
 def _trusted(verify: bool | str | Path) -> Any:

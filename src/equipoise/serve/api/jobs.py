@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import Annotated, Any
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -14,7 +13,7 @@ from starlette.exceptions import HTTPException
 from equipoise.errors import InputError
 from equipoise.place.desk import PENDING
 from equipoise.serve import event as kinds
-from equipoise.serve.access import Caller
+from equipoise.serve.access import NAME, Caller
 from equipoise.serve.api.guard import Reader, Submitter
 from equipoise.serve.api.models import (
     EventsOut,
@@ -32,10 +31,12 @@ from equipoise.serve.plan.state import STATES, Held
 from equipoise.serve.plan.tell import cells_out, event_out, job_out
 from equipoise.serve.service import Service, body_digest, restored
 
+PLAIN = r"^[^\x00-\x1f]*$"  # no control characters: a database would choke on some
 MOST_IN_A_PAGE, MOST_EVENTS = 1_000, 10_000
 Id = Annotated[str, Path(pattern=r"^j[0-9]{1,15}$", description="as submit answered")]
-Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, description="ask again with it: one job")]
-EXPLAINING = threading.Semaphore(1)  # one replay at a time: it takes CPU from nobody's decision
+Key = Annotated[
+    str | None, Header(alias="Idempotency-Key", max_length=200, pattern=PLAIN, description="ask again with it: one job")
+]
 
 
 def with_cells(held: Held, scheduler: Scheduler) -> dict[str, Any]:
@@ -46,6 +47,7 @@ def with_cells(held: Held, scheduler: Scheduler) -> dict[str, Any]:
 def routes_jobs(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", responses=GUARDED, tags=["jobs"])
     store = service.store
+    one_at_a_time = CapacityLimiter(1)  # replays: they take CPU, and must not take the threads of other reads
 
     async def asked(command: Any, **how: Any) -> JSONResponse:
         status, body = await asyncio.wrap_future(service.ask(command, **how))
@@ -75,7 +77,7 @@ def routes_jobs(service: Service) -> APIRouter:
         caller: Submitter,
         key: Key = None,
         dry_run: bool = False,
-        tenant: str | None = Query(None, max_length=64),
+        tenant: Annotated[str | None, Query(pattern=NAME, description="for whom, if your token has no tenant")] = None,
     ) -> JSONResponse:
         """Submit a job: the answer is the decision, stored with what it reserves. `dry_run`: only what it would be."""
         given, owner = body.model_dump(exclude_unset=True), _owner(caller, tenant)
@@ -92,8 +94,8 @@ def routes_jobs(service: Service) -> APIRouter:
         state: Annotated[
             list[str] | None, Query(description="admitted, lent, pending, refused, finished or cancelled")
         ] = None,
-        tenant: Annotated[str | None, Query(max_length=64)] = None,
-        name: Annotated[str, Query(max_length=200, description="part of the name")] = "",
+        tenant: Annotated[str | None, Query(max_length=64, pattern=PLAIN)] = None,
+        name: Annotated[str, Query(max_length=200, pattern=PLAIN, description="part of the name")] = "",
         after: Annotated[str | None, Query(pattern=r"^[0-9]{1,15}$", description="`next` of the page before")] = None,
         limit: Annotated[int, Query(ge=1, le=MOST_IN_A_PAGE)] = 100,
         order: Annotated[str, Query(pattern="^(newest|oldest)$")] = "newest",
@@ -138,18 +140,17 @@ def routes_jobs(service: Service) -> APIRouter:
         told = await mine(id, caller)
 
         def replayed() -> dict[str, Any]:
-            with EXPLAINING:
-                first = next(iter(store.events(job=id, limit=1)))
-                state = restored(store, first.seq)
-                scheduler = Scheduler(state, lambda: 0.0, service.quota, finish=service.settings.finish)
-                found = explaining.explanation(scheduler, state.jobs[id])
-                decided = [event_out(event) for event in store.events(job=id, limit=50) if event.kind == kinds.DECIDED]
+            first = next(iter(store.events(job=id, limit=1)))
+            state = restored(store, first.seq)
+            scheduler = Scheduler(state, lambda: 0.0, service.quota, finish=service.settings.finish)
+            found = explaining.explanation(scheduler, state.jobs[id])
+            decided = [event_out(event) for event in store.events(job=id, limit=50) if event.kind == kinds.DECIDED]
             reason = str(decided[0]["data"]["reason"]) if decided else ""
             state_then = str(decided[0]["data"]["state"]) if decided else told["state"]
             text = explaining.text(found, state_then, reason)
             return {"job": id, "state": told["state"], "reason": told["reason"], "told": decided, "text": text, **found}
 
-        return JSONResponse(await to_thread.run_sync(replayed))
+        return JSONResponse(await to_thread.run_sync(replayed, limiter=one_at_a_time))
 
     @router.delete("/jobs/{id}", response_model=JobWithCells, responses=answers(404, 409))
     async def cancel(id: Id, caller: Submitter) -> JSONResponse:

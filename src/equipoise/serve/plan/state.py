@@ -53,7 +53,9 @@ class Held:
     since: float = 0.0  # samples by the rate law since the last report
     seq: int = 0  # of the last event about it
     finish: int | None = None
-    fastest: float = -1.0  # samples per slot alone on all machines, and the share of the cluster it asks for: known when
+    fastest: float = (
+        -1.0
+    )  # samples per slot alone on all machines, and the share of the cluster it asks for: known when
     share: float = -1.0  # first needed, and forgotten when machines are added
 
     @property

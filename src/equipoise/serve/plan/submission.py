@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ WORTH = ("utility", "value", "deadline")
 OTHER = ("name", "worker", "server", "workers_per_server", "restart", "inside", "between", "tags")
 FIELDS = (*OTHER, *SHORT, *LONG, *WORTH)
 LONGEST_NAME, MOST_TAGS = 200, 32
+CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 DEFAULT_VALUE = 1.0
 
 
@@ -28,8 +30,12 @@ def job_of(body: Mapping[str, Any], cluster: Cluster, *, id: str, slot: float, h
             raise unknown_name("field", str(name)[:60], FIELDS)
     label = name_of(values)
     tags = values.get("tags")
-    if isinstance(tags, Mapping) and len(tags) > MOST_TAGS:
-        raise InputError(f"{len(tags)} tags; expected at most {MOST_TAGS}")
+    if isinstance(tags, Mapping):
+        if len(tags) > MOST_TAGS:
+            raise InputError(f"{len(tags)} tags; expected at most {MOST_TAGS}")
+        for word in (*tags, *tags.values()):
+            if CONTROL.search(str(word)):
+                raise InputError(f"a tag is {str(word)[:40]!r}; expected text without control characters")
     values.pop("name", None)
     values |= _short(values, slot)
     values["utility"] = _worth(values, horizon)
@@ -48,6 +54,8 @@ def name_of(body: Mapping[str, Any]) -> str:
         return ""
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
         raise InputError(f"name is {str(name)[:40]!r}; expected text of at most {LONGEST_NAME} characters")
+    if CONTROL.search(name):
+        raise InputError(f"name is {name[:40]!r}; expected text without control characters")
     return name
 
 
