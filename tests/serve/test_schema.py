@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.errors import Unsatisfiable
 from live import JOB, live
 from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-EXAMPLES = int(os.environ.get("EQUIPOISE_SCHEMA_EXAMPLES", "6"))  # of every route, in and against the document each
+EXAMPLES = int(os.environ.get("EQUIPOISE_SCHEMA_EXAMPLES", "10"))  # of every route, in and against the document each
 # A stream does not end, so there is no whole answer to compare with the document; test_api reads the stream itself.
 ENDLESS = ("/v1/events",)
+# Quantities ("16Gi"), names of resources and what goes together are more than JSON Schema says: 422 is documented for them.
+LEFT_OUT = [positive_data_acceptance]
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +30,25 @@ def one(tmp_path_factory):
         yield running
 
 
+def without_tuples(node: Any) -> Any:
+    """prefixItems as anyOf: the version of schemathesis in use turns tuples into what JSON Schema does not know."""
+    if isinstance(node, list):
+        return [without_tuples(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    node = {name: without_tuples(value) for name, value in node.items()}
+    if "prefixItems" in node:
+        node["items"] = {"anyOf": node.pop("prefixItems")}
+    return node
+
+
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=lambda mode: mode.value)
 def test_every_route_answers_as_documented(one, mode):
-    """All of schemathesis' own checks on every route: no 5xx, no status, header or body that the document does not name."""
+    """Schemathesis' own checks on every route: no 5xx, no status, header or body that the document does not name."""
     headers = {"Host": "127.0.0.1", "Authorization": f"Bearer {one.secrets['root']}"}
-    document = schemathesis.openapi.from_asgi("/openapi.json", one.app, headers=headers)
+    with one.client("root") as client:
+        document = schemathesis.openapi.from_dict(without_tuples(client.get("/openapi.json").json()))
+    document.app, document.location = one.app, "/openapi.json"
     wrong, tried = [], 0
     for found in document.get_all_operations():
         operation = found.ok()
@@ -38,6 +57,8 @@ def test_every_route_answers_as_documented(one, mode):
         tried += 1
         try:
             _ask(operation, mode, headers)
+        except Unsatisfiable:
+            continue  # a route without parameters and body has nothing to get wrong
         except BaseExceptionGroup as group:
             wrong += [f"{operation.label}: {problem}" for problem in group.exceptions]
         except Exception as problem:
@@ -46,18 +67,14 @@ def test_every_route_answers_as_documented(one, mode):
     assert not wrong, "\n\n".join(wrong)
 
 
-def _ask(operation, mode, headers) -> None:
-    strategy = operation.as_strategy(generation_mode=mode)
-    if strategy.is_empty:
-        return
-
+def _ask(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> None:
     @seed(7)
     @settings(
         max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck),
         phases=(Phase.explicit, Phase.generate),
     )  # fmt: skip
-    @given(case=strategy)
-    def asked(case):
-        case.call_and_validate(headers=headers)
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def asked(case: Any) -> None:
+        case.call_and_validate(headers=headers, excluded_checks=LEFT_OUT)
 
     asked()

@@ -11,6 +11,7 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp
 
@@ -58,7 +59,23 @@ def app_of(service: Service, access: Access) -> ASGIApp:
         routes_access(access, service.store, service.read_quotas), _routes_proof(service), _pages(),
     ):  # fmt: skip
         app.include_router(router)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return Guard(app, access)
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document. A route that streams or tells plain text refuses in JSON, as all do: say so."""
+    if app.openapi_schema is None:
+        app.openapi_schema = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorOut"}}}
+        for methods in app.openapi_schema["paths"].values():
+            for operation in methods.values():
+                for status, answer in operation["responses"].items():
+                    if status >= "400":
+                        answer["content"] = refusal
+    return app.openapi_schema
 
 
 def _say_why(app: FastAPI) -> None:

@@ -14,13 +14,13 @@ const EXACT = 1e-9; // shares that differ by less are the same
 
 /**
  * @param {{machines: string[], bars: any[], others?: any[]}} schedule
- * @param {string[]} kinds what machine each is: of one kind all are as large
+ * @param {{capacity: Object<string, number>}[]} cluster the machines, as far as they are known
  * @returns {{machines: string[], rows: Bar[][], byJob: Map<string, Bar[]>}} rows by machine, each in order of time
  */
-export function layBars(schedule, kinds = []) {
+export function layBars(schedule, cluster = []) {
   const rows = schedule.machines.map(() => []);
   for (const bar of schedule.bars) rows[bar.machine]?.push({ ...bar, parts: [] });
-  guessShares(rows, kinds);
+  guessShares(rows, cluster);
   for (const other of schedule.others ?? []) {
     const nobody = { job: "", name: "another tenant", state: "other", workers: 0, servers: 0, parts: [] };
     rows[other.machine]?.push({ ...other, ...nobody });
@@ -38,9 +38,13 @@ export function layBars(schedule, kinds = []) {
   return { machines: schedule.machines, rows, byJob };
 }
 
-/** Where the server does not say what share a bar takes: its workers and servers, of the most on any machine of the kind. */
-function guessShares(rows, kinds) {
-  const most = new Map();
+/**
+ * Where the server does not say what share a bar takes: its workers and servers, of the GPUs of the machine or of the most
+ * that any machine of its kind holds.
+ */
+function guessShares(rows, cluster) {
+  const kinds = cluster.map(({ capacity }) => JSON.stringify(capacity));
+  const most = new Map(cluster.map(({ capacity }, k) => [kinds[k], Math.max(1, capacity.gpu ?? 1)]));
   rows.forEach((row, k) => {
     const turns = row.flatMap((b) => [[b.first, b.workers + b.servers], [b.last + 1, -b.workers - b.servers]]);
     turns.sort((a, b) => a[0] - b[0] || a[1] - b[1]);

@@ -5,6 +5,7 @@ import { perFrame } from "./dom.js";
 import { timeline } from "./timeline.js";
 
 export const AXIS = 24; // px of the axis of slots
+const NEAR = 36; // px about now that are kept free for its own label
 export const FONT = '11px "Inter", system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 const NAMES = [
@@ -82,7 +83,7 @@ export function drawGrid(pen, width, height, { labels = true, top = labels ? AXI
     if (at < left) continue;
     pen.fillStyle = palette.rule;
     pen.fillRect(at - 0.5, top, 1, height - top);
-    if (labels && at > left + 14 && at < width - 18) {
+    if (labels && at > left + 14 && at < width - 18 && Math.abs(at - x(now)) > NEAR) {
       pen.fillStyle = palette.soft;
       pen.fillText(text, at, AXIS / 2);
     }

@@ -16,6 +16,14 @@ fill(choice, el("option", { value: "" }, "all kinds"), KINDS.map((kind) => el("o
 
 const unwanted = (kind) => Boolean(choice.value) && kind !== choice.value;
 
+/** Whom an event is about, once that is known. @param {HTMLElement} whose */
+function nameIt(whose) {
+  const { job } = whose.dataset;
+  const name = names.get(job) || layout().byJob.get(job)?.[0].name;
+  if (job && name) whose.textContent = `${name} · `;
+}
+on("schedule", () => feed.querySelectorAll(".whose:empty").forEach(nameIt));
+
 /** One event as a line; where it is about a job, that opens it. */
 function line(event) {
   const when = el("time", { datetime: event.at }, second(event.at));
@@ -24,8 +32,8 @@ function line(event) {
     ? el("button", { type: "button", class: "told", on: { click: () => put("open-job", event.job) } }, text)
     : el("span", { class: "told" }, text);
   if (event.kind === "submitted") names.set(event.job, event.data?.name ?? "");
-  const name = names.get(event.job) || layout().byJob.get(event.job)?.[0].name;
-  const whose = name && event.kind !== "submitted" ? `${name} · ` : "";
+  const whose = el("span", { class: "whose", "data-job": event.kind === "submitted" ? "" : event.job });
+  nameIt(whose);
   return el("li", {
     class: "event", "data-kind": event.kind, "data-state": event.data?.state, hidden: unwanted(event.kind),
   }, el("i", { "aria-hidden": "true" }), el("div", {}, told, el("small", {}, whose, `slot ${count(event.slot)} · `, when)));

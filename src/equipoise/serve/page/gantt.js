@@ -282,7 +282,7 @@ export function reveal(bar) {
 }
 
 on("schedule", (schedule) => {
-  laid = layBars(schedule, (board.cluster?.machines ?? []).map((m) => JSON.stringify(m.capacity)));
+  laid = layBars(schedule, board.cluster?.machines);
   const again = (was) => was && (laid.byJob.get(was.job)?.find((b) => b.machine === was.machine) ?? null);
   marked.hovered = again(marked.hovered);
   marked.cursor = again(marked.cursor);

@@ -88,7 +88,8 @@ function showTiles() {
     cluster.resources.map((r) => useTile(r, status.utilisation?.[r] ?? 0)),
     tile("machines up", `${count(up)} / ${count(cluster.machines.length)}`));
   say(at("about"), [
-    `Equipoise ${status.version}`, status.store, `slots of ${duration(cluster.slot_seconds)}, ${count(cluster.horizon)} planned ahead`,
+    `Equipoise ${status.version}`, status.store,
+    `slots of ${duration(cluster.slot_seconds)}, ${count(cluster.horizon)} planned ahead`,
     `event ${count(status.seq)}`,
   ].join(" · "));
 }

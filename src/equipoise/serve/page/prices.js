@@ -21,9 +21,10 @@ const image = document.createElement("canvas");
 function read(prices) {
   if (prices.by_machine && choice.value) {
     const scale = priceScale(choice.value);
-    const has = prices.machines.map((_, k) => (board.cluster?.machines[k]?.capacity?.[choice.value] ?? 1) > 0);
-    const those = (list) => list.filter((_, k) => has[k]);
-    const { names, rows } = grouped(those(prices.machines), those(prices.by_machine));
+    const machines = board.cluster?.machines ?? [];
+    const has = (_, k) => (machines[k]?.capacity[choice.value] ?? 1) > 0;
+    const told = prices.by_machine.map((row, k) => (machines[k]?.status === "down" ? row.map(() => null) : row));
+    const { names, rows } = grouped(prices.machines.filter(has), told.filter(has));
     return { names, rows, scales: names.map(() => scale) };
   }
   const names = prices.resources;
@@ -44,7 +45,7 @@ function grouped(machines, prices) {
 }
 
 function mean(values) {
-  const known = values.filter((v) => v !== null && Number.isFinite(v));
+  const known = values.filter((v) => v !== null);
   return known.length ? known.reduce((sum, v) => sum + v, 0) / known.length : null;
 }
 
@@ -52,7 +53,7 @@ function mean(values) {
 function range(rows) {
   let [low, high] = [Infinity, 0];
   for (const row of rows) {
-    for (const v of row) if (v !== null && Number.isFinite(v)) [low, high] = [Math.min(low, v), Math.max(high, v)];
+    for (const v of row) if (v !== null) [low, high] = [Math.min(low, v), Math.max(high, v)];
   }
   if (low > high) return { low: 0, high: 0, place: () => 0 };
   if (low > 0 && high > 20 * low) return { low, high, place: (v) => Math.log(v / low) / Math.log(high / low) };
@@ -70,7 +71,7 @@ function paint() {
   map.rows.forEach((row, k) => {
     const { place } = choice.value ? whole : range([row]); // means of different resources do not compare
     row.forEach((v, slot) => {
-      if (v === null || !Number.isFinite(v)) return;
+      if (v === null) return;
       pixels.data.set([...ramp[Math.round(255 * place(v))], 255], 4 * (k * columns + slot));
     });
   });
@@ -82,7 +83,8 @@ function paint() {
 function legend({ low, high }) {
   const { by, per } = map.scales[0] ?? { by: 1, per: "" };
   const ramp = el("i", { class: "ramp", "aria-hidden": "true" });
-  const words = choice.value ? [short(low * by, 3), `${short(high * by, 3)} per ${per} and slot`] : ["low", "high, each by its own scale"];
+  const words = choice.value
+    ? [short(low * by, 3), `${short(high * by, 3)} per ${per} and slot`] : ["low", "high, each by its own scale"];
   if (high === 0) fill(at("price-legend"), "all free: nobody competes for room yet");
   else fill(at("price-legend"), el("span", {}, words[0]), ramp, el("span", {}, words[1]));
   say(at("price-said"), high === 0 ? "all free" : words.join(" to "));
@@ -126,8 +128,8 @@ pointTogether(host, (slot, event) => {
   const column = Math.floor(slot) - (board.prices?.slots?.[0] ?? 0);
   const price = map.rows[row]?.[column];
   const { by, per } = map.scales[row] ?? {};
-  const words = price === undefined ? "no price: not among the planned slots" : price === null || !Number.isFinite(price)
-    ? "more than can be said" : `${short(price * by)} per ${per} and slot${choice.value ? "" : ", mean of the machines"}`;
+  const words = price === undefined ? "no price: not among the planned slots" : price === null
+    ? "no price: the machine is down" : `${short(price * by)} per ${per} and slot${choice.value ? "" : ", mean of the machines"}`;
   showTip(event.clientX, event.clientY, map.names[row] ?? "", [slotWords(board.cluster, Math.floor(slot)), words]);
 });
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise.place import read
 from equipoise.place.cluster import Cluster
-from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED, carry_out, fastest
+from equipoise.place.desk import ADMITTED, PENDING, REFUSED, carry_out, fastest
 from equipoise.place.job import Job
 from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.seat import ROUNDING, SLOT
@@ -25,8 +25,6 @@ from equipoise.serve.plan.floor import DOWN, Floor, Holding, Int32s, held_by
 
 FORMAT = 1  # of dumps and events
 FINISHED, CANCELLED = "finished", "cancelled"
-STATES = (ADMITTED, LENT, PENDING, REFUSED, FINISHED, CANCELLED)
-OPEN_STATES = (ADMITTED, LENT, PENDING)
 
 
 @dataclass(slots=True)
