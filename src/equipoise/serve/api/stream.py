@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated
 
 from anyio import to_thread
@@ -23,6 +24,7 @@ from equipoise.serve.service import Service
 
 RECENT = 5_000  # events kept in memory for streams; who is further behind reads the store
 PAGE = 500
+LONGEST = 600.0  # seconds of a stream: who comes back shows its token again
 
 
 class Hub:
@@ -50,11 +52,15 @@ class Hub:
             self._news.set()
             self._news = None
 
-    async def wait(self) -> None:
-        """Until something new is stored."""
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def wait(self, until: float) -> None:
+        """Until something new is stored, or it is time to end."""
         if self._news is None:
             self._news = asyncio.Event()
-        await self._news.wait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), until - self.now())
 
     def after(self, seq: int) -> list[Event] | None:
         """Recent events after `seq`; None when they are no longer in memory."""
@@ -98,13 +104,14 @@ def routes_stream(service: Service, hub: Hub) -> APIRouter:
         view = service.view
         seq = int(last_event_id) if last_event_id else view.seq if after is None else after
         yield ServerSentEvent(event="hello", data={"seq": view.seq, "now": view.now}, retry=1000)
-        while not hub.stopping:
+        until = hub.now() + LONGEST
+        while not hub.stopping and hub.now() < until:
             batch = hub.after(seq)
             if batch is None and seq < service.view.seq:
                 since = seq
                 batch = await to_thread.run_sync(lambda since=since: list(store.events(since, limit=PAGE)))  # type: ignore[misc]
             if not batch:
-                await hub.wait()
+                await hub.wait(until)
                 continue
             for event in batch:
                 seq = event.seq
