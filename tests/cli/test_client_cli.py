@@ -26,6 +26,7 @@ from equipoise.serve.client import Client
 CLUSTER = "machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
 SHORT = ("--worker", "gpu=1,cpu=4,memory=16Gi", "--workers", "2", "--duration", "2h", "--value", "40")
 VERBS = ("submit", "jobs", "job", "cancel", "machines", "shadow")
+ROLES = ("read", "submit", "admin")
 NOBODY = "http://127.0.0.1:9"  # the discard port: nobody answers there
 SACCT = "JobID|Submit|Start|End|ElapsedRaw|AllocTRES|State\n"
 
@@ -291,6 +292,27 @@ def test_options_of_machines_stand_after_the_command():
     """Said so, and not dropped."""
     code, _, err = run("machines", "--json", "up", "box-0")
     assert code == 2 and "options stand after the command" in err
+
+
+# tokens
+
+
+def test_a_token_says_what_its_bearer_may(machines, tmp_path, monkeypatch):
+    """None: nothing. read: look. submit: jobs too, no machines. admin, from the environment: all. Else exit 2, one line."""
+    store = f"sqlite:///{tmp_path}/kept.db"
+    tokens = {role: told("token", "add", role, "--role", role, "--store", store)["token"] for role in ROLES}
+    with started(machines, "10m", "--store", store) as url:
+        monkeypatch.setenv("EQUIPOISE_URL", url)
+        for words, role, code in (
+            (("jobs",), None, 2), (("jobs",), "wrong", 2), (("jobs",), "read", 0), (("submit", *SHORT), "read", 2),
+            (("submit", *SHORT), "submit", 0), (("machines", "drain", "box-0"), "submit", 2),
+        ):  # fmt: skip
+            bearer = () if role is None else ("--token", tokens.get(role, "wrong"))
+            left, out, err = run(*words, *bearer)
+            assert left == code, (words, role, err)
+            assert (out == "" and err.count("\n") == 1) == (code == 2)
+        monkeypatch.setenv("EQUIPOISE_TOKEN", tokens["admin"])
+        assert run("machines", "drain", "box-0")[0] == 0
 
 
 # shadow

@@ -1,12 +1,12 @@
-"""The service as its users meet it: in this process on a store of its own, or as a process of its own."""
+"""The service as its users meet it: in this process on a port of its own, or as a process of its own."""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from starlette.testclient import TestClient
+import uvicorn
 
 from equipoise.place import Cluster, Machine
-from equipoise.serve.access import Access, Limits, Tokens, access_for, digest, new_token
+from equipoise.serve.access import Limits, access_for, digest, new_token
 from equipoise.serve.api.app import app_of
+from equipoise.serve.run import Server, listening
 from equipoise.serve.service import Service
 from equipoise.serve.settings import Settings
 from equipoise.serve.store import TenantRow, TokenRow, open_store
@@ -26,37 +27,53 @@ from equipoise.serve.store import TenantRow, TokenRow, open_store
 BOXES = Cluster((Machine({"gpu": 4, "cpu": 32, "memory": "128Gi"}, 2, "box"),))
 JOB: dict[str, Any] = {"name": "job", "worker": {"gpu": 1, "cpu": 2}, "workers": 2, "duration": "20m", "value": 10}
 UNLIMITED = Limits(rate=0, stranger_rate=0)
+PATIENCE = 120.0  # seconds for a server to come up; kernels may have to be compiled first
 
 
 class Live:
-    """A service and its application in this process; `as_(name)` asks with the token of that name."""
+    """A service, its application, and a web server on a thread; `client(name)` asks with the token of that name."""
 
     def __init__(self, url: str, cluster: Cluster | None, settings: Settings, tokens: dict[str, tuple[str, str]]) -> None:
         self.store = open_store(url)
         try:
             self.secrets = {name: new_token() for name in tokens}
-            known = {row.name for row in self.store.tokens()}
             for name, (role, tenant) in tokens.items():
-                if name in known:
-                    self.store.remove_token(name)
+                self.store.remove_token(name)
                 self.store.add_token(TokenRow(name, digest(self.secrets[name]), role, tenant, 0.0))
-            self.access: Access = access_for(self.store.tokens, host="127.0.0.1", limits=UNLIMITED)
             self.service = Service(self.store, settings, cluster)
-            self.service.start()
-            self.app = app_of(self.service, self.access)
         except BaseException:
             self.store.close()
             raise
+        self.app = app_of(self.service, access_for(self.store.tokens, host="127.0.0.1", limits=UNLIMITED))
+        self.service.start()
+        listener = listening("127.0.0.1", 0)
+        self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self.server = Server(uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on", ws="none"))
+        self.server.hub = self.app.app.state.hub  # type: ignore[attr-defined]
+        self._thread = threading.Thread(target=self.server.run, args=([listener],), daemon=True)
+        self._thread.start()
+        self._clients: dict[str, httpx.Client] = {}
+        while not self.server.started:
+            time.sleep(0.005)
 
-    def client(self, name: str = "") -> TestClient:
-        headers = {"Authorization": f"Bearer {self.secrets[name]}"} if name else {}
-        return TestClient(self.app, "http://127.0.0.1", raise_server_exceptions=False, headers=headers)
+    def client(self, name: str = "") -> httpx.Client:
+        """Closed with the service."""
+        if name not in self._clients:
+            headers = {"Authorization": f"Bearer {self.secrets[name]}"} if name else {}
+            self._clients[name] = httpx.Client(base_url=self.address, headers=headers, timeout=60.0)
+        return self._clients[name]
 
     def quota(self, tenant: str, **milli: int) -> None:
+        """Milli-units by resource; `jobs` a count."""
         self.store.put_tenant(TenantRow(tenant, milli))
         self.service.read_quotas()
 
     def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+        self.server.end_streams()
+        self.server.should_exit = True
+        self._thread.join(30)
         self.service.stop()
         self.store.close()
 
@@ -75,28 +92,23 @@ def live(
         one.close()
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @contextmanager
-def served(folder: Path, *options: str, seconds: float = 120.0) -> Iterator[httpx.Client]:
-    """`equipoise serve` as a process of its own; ended by SIGTERM, and by force only when that does not help."""
-    machines = folder / "machines.yaml"
+def served(folder: Path, *options: str) -> Iterator[httpx.Client]:
+    """`equipoise serve` as a process of its own, ended by SIGTERM; it must then end well."""
+    machines, log = folder / "machines.yaml", folder / "server.log"
     machines.write_text("machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n")
-    port = free_port()
+    with listening("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
     command = [
         sys.executable, "-m", "equipoise.cli", "serve", "--store", f"sqlite:///{folder}/store.db", "--port", str(port),
         "--cluster", str(machines), "--clock", "virtual", "--slot", "10m", "--horizon", "12", *options,
     ]  # fmt: skip
     env = {k: v for k, v in os.environ.items() if not k.startswith("EQUIPOISE_")}
-    with (folder / "server.log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=env)
+    with log.open("ab") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=env)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as client:
-            _until_well(client, process, time.monotonic() + seconds, folder / "server.log")
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60.0) as client:
+            _until_well(client, process, log)
             yield client
     finally:
         process.send_signal(signal.SIGTERM)
@@ -105,18 +117,16 @@ def served(folder: Path, *options: str, seconds: float = 120.0) -> Iterator[http
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+            raise
+    assert process.returncode == 0, log.read_text()[-2000:]
 
 
-def _until_well(client: httpx.Client, process: subprocess.Popen[bytes], limit: float, log: Path) -> None:
-    while time.monotonic() < limit:
-        if process.poll() is not None:
-            break
+def _until_well(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit and process.poll() is None:
         try:
             if client.get("/health").status_code == 200:
                 return
         except httpx.TransportError:
             time.sleep(0.1)
     raise AssertionError(f"the server did not come up:\n{log.read_text()[-2000:]}")
-
-
-__all__ = ["BOXES", "JOB", "Live", "Tokens", "live", "served"]

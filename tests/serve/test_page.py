@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -148,6 +149,29 @@ def test_a_lost_answer_does_not_submit_twice(visit: Any) -> None:
     assert len(here.server.named("once")) == 1
 
 
+def test_a_job_is_told_by_samples_or_as_json(visit: Any) -> None:
+    """By samples: one GPU through 1,200,000 samples of 1 ms each is 20 minutes of work. As JSON: whatever the API reads."""
+    here = visit()
+    page = here.open()
+    page.click("#new-job-button")
+    page.fill("#job-form [name=name]", "by-samples")
+    page.check("#job-form [value=long]", force=True)
+    for field, value in {"work": "1200000", "batch": "1", "time_per_sample": "1ms", "gradient": "1MB"}.items():
+        page.fill(f"#job-form [name={field}]", value)
+    page.click("#check-job")
+    page.click("#submit-job")
+    here.wait_for_bars_of("by-samples")
+    assert here.server.named("by-samples")[0]["work"] == 1_200_000
+    page.click("#new-job-button")
+    page.check("#job-form [value=json]", force=True)
+    worth = {"kind": "sigmoid", "value": 80, "steepness": 0.5, "middle": 6}
+    job = {"name": "by-json", "worker": {"gpu": 1}, "workers": 1, "duration": "1h", "utility": worth}
+    page.fill("#job-form [name=json]", json.dumps(job))
+    page.click("#check-job")
+    page.click("#submit-job")
+    here.wait_for_bars_of("by-json")
+
+
 def test_what_the_server_refuses_is_said_in_its_words(visit: Any) -> None:
     page = visit().open()
     page.click("#new-job-button")
@@ -215,6 +239,34 @@ def test_a_job_is_submitted_without_a_mouse(visit: Any) -> None:
     here.press("Enter")
     here.wait_for_bars_of("by-keys")
     assert page.evaluate("document.activeElement.id") == "new-job-button"
+
+
+def test_bars_on_a_machine_never_cover_each_other(visit: Any) -> None:
+    """Random jobs that fill up to eight eighths of a machine: stacked, each slot of each is drawn once, none over another."""
+    page = visit().open()
+    rng = random.Random(7)
+    free = {(machine, slot): 8 for machine in range(5) for slot in range(60)}
+    given = []
+    for k in range(400):
+        machine, first, eighths = rng.randrange(5), rng.randrange(60), rng.choice([1, 1, 2, 3, 5])
+        last = min(59, first + rng.randrange(12))
+        if all(free[machine, slot] >= eighths for slot in range(first, last + 1)):
+            given.append({"job": f"j{k}", "machine": machine, "first": first, "last": last, "share": eighths / 8})
+            free |= {(machine, slot): free[machine, slot] - eighths for slot in range(first, last + 1)}
+    lay = """async (bars) => {
+      const { layBars } = await import("/static/bars.js");
+      return layBars({ machines: ["a", "b", "c", "d", "e"], bars }).rows.flat();
+    }"""
+    drawn = [
+        (bar["machine"], slot, eighth, bar["job"])
+        for bar in page.evaluate(lay, given)
+        for part in bar["parts"]
+        for slot in range(part["first"], part["last"] + 1)
+        for eighth in range(round(8 * part["bottom"]), round(8 * (part["bottom"] + bar["share"])))
+    ]
+    assert len(drawn) == sum(8 * b["share"] * (b["last"] - b["first"] + 1) for b in given)
+    assert len({where[:3] for where in drawn}) == len(drawn)
+    assert max(eighth for _, _, eighth, _ in drawn) == 7
 
 
 def test_the_schedule_is_walked_by_arrows(visit: Any) -> None:

@@ -73,13 +73,13 @@ class Service:
         self._live: dict[str, Held] = {}
         self.read_quotas()
         self._restore()
-        self._told_seq = self.state.seq
         if self.state.seq == 0:
             self._open(cluster)
         else:
             self._same(cluster)
         if settings.clock == "real":
             self._catch_up()
+        self._told_seq = self.state.seq
         self._thread = threading.Thread(target=self._run, name="planner", daemon=True)
 
     # Opening.

@@ -11,10 +11,10 @@ const drawer = at("new-job");
 const form = at("job-form");
 const submit = at("submit-job");
 
-const NUMBERS = new Set(["workers", "work", "batch", "most", "workers_per_server", "value"]);
+const NUMBERS = new Set(["workers", "work", "batch", "most", "value"]);
 const FIELDS = {
   short: ["workers", "duration", "value", "deadline"],
-  long: ["work", "batch", "time_per_sample", "gradient", "most", "workers_per_server", "value", "deadline"],
+  long: ["work", "batch", "time_per_sample", "gradient", "most", "value", "deadline"],
 };
 const USUAL = { gpu: "1", cpu: "4", memory: "16Gi" };
 
