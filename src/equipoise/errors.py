@@ -11,6 +11,10 @@ class InputError(ValueError):
     """Bad input. The message is one line for the user; the command line prints it and exits with 2."""
 
 
+class Failure(Exception):
+    """Something outside failed and may be back later. The message is one line; the command line exits with 1."""
+
+
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
     """An error for a name nobody knows, with the nearest right one."""
     names = sorted(known)

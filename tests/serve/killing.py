@@ -24,7 +24,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from kill_checks import Witness
-from kill_clients import CLUSTER, Client, Clock, Gate, Ledger, Wire
+from kill_clients import CLUSTER, Client, Clock, Gate, Ledger, Request, Wire
 from log_model import Broken, expect
 
 SLOT, HORIZON = "10m", "24"
@@ -120,7 +120,7 @@ class Load:
         if then is not None:
             then()
 
-    def pending(self) -> list:  # type: ignore[type-arg]
+    def pending(self) -> list[Request]:
         return [client.pending for client in self.all if client.pending is not None]
 
     def hit(self) -> bool:
@@ -174,7 +174,8 @@ class Killing:
         """Start a server, look at what is there with the clients at rest, and let them go on."""
         every = snapshot_every or self.rng.choice(SNAPSHOTS)
         self.counts["lives with a snapshot in every commit"] += every == 1
-        self.server = Server(self.url, self.folder, snapshot_every=every).ready()
+        self.server = Server(self.url, self.folder, snapshot_every=every)
+        self.server.ready()
         self._start_takes = time.monotonic() - self.server.began
         self.look(self.server)
         self.load.gate.open(self.server.port)
@@ -225,12 +226,16 @@ class Killing:
         done = threading.Event()
 
         def strike() -> None:
-            wait()
-            server.kill()
-            done.set()
+            try:
+                wait()
+            finally:
+                server.kill()
+                done.set()
 
         self.load.arm(strike)
-        expect(done.wait(READY), "no client sent anything")
+        while not done.wait(0.1):
+            if self.load.gate.trouble:
+                raise self.load.gate.trouble[0]
 
     def answers(self) -> None:
         """Some answers in this life: so much load, however slow the machine."""
@@ -244,6 +249,7 @@ class Killing:
         self.answers()
         server.terminate()
         time.sleep(self.rng.uniform(0.0, 0.25))
+        self.counts["kills that came after the end"] += server.process.poll() is not None
         server.kill()
 
     def end(self) -> None:

@@ -63,6 +63,13 @@ FAINT = """() => {
 }"""
 
 
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
 class Server:
     """A service in a process of its own, on a virtual clock, and what tests ask it beside the page."""
 
@@ -97,8 +104,8 @@ class Server:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             for line in log.read_text(encoding="utf-8").splitlines():
-                if '"url"' in line and line.endswith("}"):
-                    return str(json.loads(line)["url"]).rstrip("/")
+                if '"url"' in line and line.endswith("}") and answers(url := str(json.loads(line)["url"]).rstrip("/")):
+                    return url
             assert self.process.poll() is None, log.read_text(encoding="utf-8")
             time.sleep(0.1)
         raise AssertionError(f"no server after {PATIENCE} s: {log.read_text(encoding='utf-8')}")

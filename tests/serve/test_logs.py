@@ -141,6 +141,12 @@ def test_no_secret_gets_out_by_a_traceback(stream, case):
     assert secret not in stream.getvalue() and "Traceback" in stream.getvalue() and "several" in stream.getvalue()
 
 
+def test_no_secret_gets_out_by_a_line_of_source(stream):
+    """Where a stack is logged, so are the lines that made it."""
+    LOG.info("here", stack_info=True)  # password=swordfish
+    assert "stack_info=True" in stream.getvalue() and "swordfish" not in stream.getvalue()
+
+
 @pytest.mark.parametrize(
     "key",
     [

@@ -242,7 +242,7 @@ def test_a_job_is_submitted_without_a_mouse(visit: Any) -> None:
 
 
 def test_bars_on_a_machine_never_cover_each_other(visit: Any) -> None:
-    """Random jobs that fill up to eight eighths of a machine: stacked, each slot of each is drawn once, none over another."""
+    """Random jobs that fill up to eight eighths of a machine: each slot of each is drawn once, none over another."""
     page = visit().open()
     rng = random.Random(7)
     free = {(machine, slot): 8 for machine in range(5) for slot in range(60)}

@@ -10,12 +10,15 @@ def main() -> None:
     from typer.exceptions import Abort, Exit, TyperException
 
     from equipoise.cli.app import app
-    from equipoise.errors import InputError
+    from equipoise.errors import Failure, InputError
 
     try:
         code = app(standalone_mode=False)
     except InputError as error:
         code = _say(str(error))
+    except Failure as error:
+        _say(str(error))
+        code = 1
     except TyperException as error:
         code = _say(error.format_message()) if error.format_message() else error.exit_code
     except Exit as leaving:

@@ -21,6 +21,7 @@ class Metrics:
             "equipoise_answer_seconds", "From request to stored answer", buckets=BUCKETS, registry=to
         )
         self._commits = Histogram("equipoise_commit_seconds", "Of one transaction", buckets=BUCKETS, registry=to)
+        self._failures = Counter("equipoise_store_failures", "Times the store failed", registry=to)
         self._seq = Gauge("equipoise_seq", "The last event stored", registry=to)
         self._slot = Gauge("equipoise_slot", "The slot it is", registry=to)
         self.waiting = Gauge("equipoise_waiting_requests", "Requests not yet taken up", registry=to)
@@ -30,16 +31,21 @@ class Metrics:
 
     def happened(self, event: Event) -> None:
         self._events.labels(event.kind).inc()
-        self._seq.set(event.seq)
-        self._slot.set(event.slot)
         if event.kind == kinds.DECIDED:
             self._decisions.labels(event.data["state"], event.data["reason"]).inc()
+
+    def lost(self) -> None:
+        self._failures.inc()
 
     def stored(self, seconds: float) -> None:
         self._commits.observe(seconds)
 
     def answered(self, seconds: float) -> None:
         self._answers.observe(seconds)
+
+    def at(self, seq: int, slot: int) -> None:
+        self._seq.set(seq)
+        self._slot.set(slot)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,7 @@ class Service:
     def __init__(self, store: Store, settings: Settings, cluster: Cluster | None = None) -> None:
         self.store, self.settings, self.metrics = store, settings, Metrics()
         self.failed: Exception | None = None  # why it cannot go on
+        self.trouble = ""  # why the last transaction could not be stored
         self.on_failure: Callable[[], None] = lambda: None
         self.began = time.time()
         self._queue: queue.SimpleQueue[Ask | None] = queue.SimpleQueue()
@@ -191,7 +193,7 @@ class Service:
         stopping = False
         while not stopping:
             asks: list[Ask] = []
-            one = self._queue.get()
+            one = self._next()
             while one is not None:
                 asks.append(one)
                 if len(asks) == self.settings.batch or self._queue.empty():
@@ -201,11 +203,25 @@ class Service:
             if asks:
                 self._carry_out(asks)
         if self.failed is None and self.state.seq > self._snapshot_seq:
-            self._store([], snapshot=True)
+            try:
+                self._store([], snapshot=True)
+            except (StoreLost, Fenced) as problem:  # the log has all of it
+                say(LOG, logging.WARNING, "no last snapshot", error=str(problem))
         while not self._queue.empty():
             late = self._queue.get()
             if late is not None:
                 late.answer.set_exception(Unavailable("the service is stopping"))
+
+    def _next(self) -> Ask | None:
+        """What is asked next. After a failed transaction one is tried now and then, so that health comes back by itself."""
+        while self.trouble and self.failed is None:
+            try:
+                return self._queue.get(timeout=SHORTLY[1])
+            except queue.Empty:
+                with suppress(StoreLost):
+                    self.store.probe()
+                    self.trouble = ""
+        return self._queue.get()
 
     def _carry_out(self, asks: list[Ask]) -> None:
         """Decide, store, publish, answer."""
@@ -221,7 +237,7 @@ class Service:
             self._fail(problem)
             return
         except StoreLost as problem:  # nothing of this batch is answered: what is in memory may not be in the store
-            say(LOG, logging.ERROR, "store lost", error=str(problem))
+            self._lose(problem)
             self._refuse(asks, problem)
             self._recover()
             return
@@ -294,6 +310,7 @@ class Service:
         began = time.perf_counter()
         self.store.append(Batch(events, rows, answers, kept))
         self.metrics.stored(time.perf_counter() - began)
+        self.trouble = ""
         if due:
             self._snapshot_seq = state.seq
         self._publish(events, helds)
@@ -326,10 +343,27 @@ class Service:
         self.failed = problem
         self.on_failure()
 
+    def _lose(self, problem: Exception) -> None:
+        say(LOG, logging.ERROR, "store lost", error=str(problem))
+        self.trouble = str(problem)
+        self.metrics.lost()
+
+    def _refuse_for(self, seconds: float, problem: Exception) -> None:
+        """Nobody waits for an answer while the store is away; told to stop, it is given up: memory may be ahead of it."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            with suppress(queue.Empty):
+                one = self._queue.get(timeout=left)
+                if one is None:
+                    self._queue.put(None)
+                    self.failed = problem
+                    return
+                self._refuse([one], problem)
+
     def _recover(self) -> None:
         """The store is the truth: forget what is in memory and read it again, as long as it takes."""
         wait = SHORTLY[0]
-        while True:
+        while self.failed is None:
             try:
                 self._restore()
                 self._tell(list(self.store.events(self._told_seq)))  # stored, though nobody heard so
@@ -339,8 +373,8 @@ class Service:
                 self._fail(problem)
                 return
             except (StoreLost, OSError) as problem:
-                say(LOG, logging.ERROR, "store lost", error=str(problem), again_in=wait)
-                time.sleep(wait)
+                self._lose(problem)
+                self._refuse_for(wait, problem)
                 wait = min(2 * wait, SHORTLY[1])
             except Exception as problem:
                 LOG.exception("cannot recover")

@@ -183,15 +183,16 @@ class Shadow:
         """What the log says since it was last read."""
         for event in self.client.log(self._seq):
             self._seq = event.seq
+            fate = self.fates.get(event.job)
             if event.kind == "submitted":
-                self.fates[event.job] = Fate(str(event.data.get("name", event.name)), event.slot)
+                self.fates[event.job] = Fate(str(event.data.get("name", "")), event.slot)
                 tags = event.data.get("job", {}).get("tags") or {}
                 if self.zero is None and ZERO in tags:
                     self.zero = float(tags[ZERO])
-            elif event.kind == "decided":
-                self.fates[event.job].decided(event)
-            elif event.kind in ("finished", "cancelled"):
-                self.fates[event.job].state = event.kind
+            elif fate is not None and event.kind == "decided":
+                fate.decided(event)
+            elif fate is not None and event.kind in ("finished", "cancelled"):
+                fate.state = event.kind
 
     def _shift(self, reading: Reading) -> int:
         """Slots from the file's slot 0 back to the service's, which the first reading settles."""

@@ -7,26 +7,28 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from equipoise import __version__
-from equipoise.serve.access import Access
+from equipoise.serve.access import Access, Caller
 from equipoise.serve.api.access_routes import routes_access
 from equipoise.serve.api.cluster import routes_cluster
 from equipoise.serve.api.guard import Guard, Reader
-from equipoise.serve.api.jobs import routes_jobs
+from equipoise.serve.api.jobs import State, own_tenant, routes_jobs
 from equipoise.serve.api.models import CertificateOut, HealthOut
 from equipoise.serve.api.refusals import GUARDED, refuse, speak_plainly
 from equipoise.serve.api.stream import Hub, routes_stream
 from equipoise.serve.certify import certify
 from equipoise.serve.plan.decide import Conflict, NotFound
 from equipoise.serve.service import Service, Unavailable
+from equipoise.serve.store import StoreLost
 
 PAGE = files("equipoise.serve") / "page"
 VENDOR = files("equipoise.report") / "vendor"
@@ -88,6 +90,11 @@ def _say_why(app: FastAPI) -> None:
 
         app.add_exception_handler(error, handle)
 
+    async def lost(request: Request, problem: Exception) -> JSONResponse:
+        return refuse(503, "the store does not answer; ask again", {"Retry-After": "1"})
+
+    app.add_exception_handler(StoreLost, lost)
+
 
 async def _clock(service: Service) -> None:
     """Tell the planner when a slot begins."""
@@ -107,6 +114,11 @@ async def _clock(service: Service) -> None:
                 await asyncio.wrap_future(service.ask(tick))
             except Unavailable:
                 await asyncio.sleep(1.0)
+
+
+def _sees_all(caller: Caller) -> None:
+    if own_tenant(caller) is not None:
+        raise HTTPException(403, f"this tells of all tenants; your token {caller.name!r} is of {caller.tenant!r} alone")
 
 
 def _routes_proof(service: Service) -> APIRouter:
@@ -131,12 +143,15 @@ def _routes_proof(service: Service) -> APIRouter:
 
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics(caller: Reader) -> Response:
-        """For Prometheus."""
+        """For Prometheus. Numbers of all tenants: not for a token of one."""
+        _sees_all(caller)
 
         def read() -> bytes:
             view, numbers = service.view, service.metrics
-            for state, count in service.store.counts().items():
-                numbers.jobs.labels(state).set(count)
+            numbers.at(view.seq, view.now)
+            counts = service.store.counts()
+            for state in get_args(State):
+                numbers.jobs.labels(state).set(counts.get(state, 0))
             for resource, share in view.utilisation(view.used(view.now, view.now)).items():
                 numbers.utilisation.labels(resource).set(share[0])
             for status in ("up", "draining", "down"):
@@ -152,6 +167,8 @@ def _routes_proof(service: Service) -> APIRouter:
         """Whether decisions can be made and stored."""
         if service.failed is not None:
             return refuse(503, f"the service cannot go on: {type(service.failed).__name__}")
+        if service.trouble:
+            return refuse(503, "decisions cannot be stored; the log says why")
         return JSONResponse({"status": "ok", "seq": service.view.seq})
 
     return router

@@ -11,14 +11,17 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPICursor
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import PoolProxiedConnection
 
 from equipoise.errors import InputError
 from equipoise.serve.store.address import Address
+from equipoise.serve.store.rows import StoreLost
 
 READERS = 16  # connections that read at once; a further reader waits for one
 BUSY_MS = 10_000  # how long SQLite waits for another process's write (a token from the command line)
+LOST = (OperationalError, InterfaceError, InternalError, PoolTimeout)  # the database's fault, not the statement's
 BEGIN = "BEGIN IMMEDIATE"  # SQLite: the right to write first, or two that read before they write could not both go on
 # libpq: notice a vanished server (and let the server's answer find a vanished client) within about half a minute.
 KEEPALIVES = {
@@ -109,9 +112,20 @@ def plain_errors(address: Address) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise InputError(_plain(address, error.orig)) from None
+        kind = StoreLost if _passing(error) else InputError
+        raise kind(_plain(address, error.orig)) from None
     except (sqlite3.Error, SQLAlchemyError) as error:
         raise InputError(_plain(address, error)) from None
+
+
+def _passing(error: DBAPIError) -> bool:
+    """Whether it may be over in a minute: the database is away or has no room. A wrong password or name stays wrong."""
+    said = str(error.orig)
+    if not isinstance(error, OperationalError):
+        return False
+    if "FATAL" in said or "ERROR" in said:
+        return any(words in said for words in ("starting up", "shutting down", "too many", "recovery", "No space"))
+    return any(words in said for words in ("connection", "connect", "timeout", "disk is full", "disk I/O"))
 
 
 def _plain(address: Address, error: BaseException | None) -> str:

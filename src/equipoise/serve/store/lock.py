@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import select, update
+from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import PoolProxiedConnection
 
@@ -59,6 +60,7 @@ class AdvisoryLock:
 
     def __init__(self, database: Database, on_wait: Callable[[], None] | None, timeout: float | None) -> None:
         self._connection: PoolProxiedConnection = database.lone_connection()
+        self._prepared = False
         try:
             self._take(database, on_wait, timeout)
         except BaseException:
@@ -66,23 +68,43 @@ class AdvisoryLock:
             raise
 
     def _take(self, database: Database, on_wait: Callable[[], None] | None, timeout: float | None) -> None:
-        cursor = self._connection.cursor()
-        # The server's side of keepalives: it must notice within half a minute that this machine is gone.
-        for setting in ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"):
-            cursor.execute(f"SET {setting}")
-        # Idle is what this session is for. (By way of pg_settings, for before version 14 there is no such setting.)
-        cursor.execute("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'")
+        """Wait for the lock; a database that restarts meanwhile is waited for too."""
         since, waited = time.monotonic(), False
         while True:
-            cursor.execute(f"SELECT pg_try_advisory_lock({ADVISORY_KEY})")
-            if cursor.fetchone()[0]:  # type: ignore[index]
-                return
+            try:
+                if self._got():
+                    return
+            except database.driver.Error:
+                if not waited:
+                    raise  # it was not there to begin with
+                self._again(database)
             if timeout is not None and time.monotonic() - since >= timeout:
                 raise StoreBusy(f"{database.address.shown} is in use by another server; end it first, or wait for it")
             if not waited and on_wait is not None:
                 on_wait()
             waited = True
             time.sleep(POLL_SECONDS)
+
+    def _again(self, database: Database) -> None:
+        self.release()
+        with suppress(DBAPIError):
+            self._connection = database.lone_connection()
+            self._prepared = False
+
+    def _got(self) -> bool:
+        cursor = self._connection.cursor()
+        if not self._prepared:
+            self._prepare(cursor)
+            self._prepared = True
+        cursor.execute(f"SELECT pg_try_advisory_lock({ADVISORY_KEY})")
+        return bool(cursor.fetchone()[0])  # type: ignore[index]
+
+    def _prepare(self, cursor: DBAPICursor) -> None:
+        # The server's side of keepalives: it must notice within half a minute that this machine is gone.
+        for setting in ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"):
+            cursor.execute(f"SET {setting}")
+        # Idle is what this session is for. (By way of pg_settings, for before version 14 there is no such setting.)
+        cursor.execute("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'")
 
     def release(self) -> None:
         """Let the next server in: the session ends, and its lock with it."""

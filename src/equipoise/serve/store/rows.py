@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from equipoise.errors import InputError
+from equipoise.errors import Failure, InputError
 from equipoise.serve.event import Event
 
 
@@ -17,8 +17,8 @@ class StoreBusy(InputError):
     """Another server holds the store."""
 
 
-class StoreLost(Exception):
-    """The database failed inside `append`. Whether the batch was kept is not known; `Store.last()` tells once it answers."""
+class StoreLost(Failure):
+    """The database is away, or cannot write. After `append`, `Store.last()` tells once it answers whether the batch was kept."""
 
 
 @dataclass(frozen=True)

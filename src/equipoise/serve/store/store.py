@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Select, delete, func, insert, literal_column, select, union_all
+from sqlalchemy import Select, delete, func, insert, literal_column, select, union_all, update
 from sqlalchemy.exc import DBAPIError
 
 from equipoise.serve.event import Event
 from equipoise.serve.store import schema
-from equipoise.serve.store.database import Database
+from equipoise.serve.store.database import LOST, Database
 from equipoise.serve.store.lock import Lock
 from equipoise.serve.store.rows import Answer, Batch, Fenced, JobRow, Snapshot, StoreLost, TenantRow, TokenRow
 from equipoise.serve.store.writing import compact, rows, statements, unpack, write
@@ -84,9 +84,33 @@ class Store:
                     f"another server took the store over (epoch {found}, ours is {self.epoch}); this one must stop"
                 )
 
+    def probe(self) -> None:
+        """Write something that changes nothing: StoreLost where nothing can be written."""
+        with self._writing() as connection:
+            connection.execute(update(schema.ownership).values(epoch=schema.ownership.c.epoch))
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._lost(), self.database.reading() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._lost(), self.database.writing() as connection:
+            yield connection
+
+    @contextmanager
+    def _lost(self) -> Iterator[None]:
+        """A database that is away, or has no room, is no mistake of who asks."""
+        try:
+            yield
+        except LOST as error:
+            said = getattr(error, "orig", None) or error
+            raise StoreLost(self.database.address.conceal(f"{self.shown} failed: {said}")) from error
+
     def last(self) -> int:
         """`seq` of the last event, 0 when there is none."""
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             return connection.execute(select(func.max(schema.events.c.seq))).scalar() or 0
 
     def events(
@@ -114,7 +138,7 @@ class Store:
                 query = query.where(
                     t.job != literal_column("''")
                 )  # in these words the index of events about a job serves
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             found = connection.execute(query).all()
         return [
             Event(seq, slot, at, kind, of, tenant, json.loads(data)) for seq, slot, at, kind, of, tenant, data in found
@@ -126,14 +150,14 @@ class Store:
         query = select(schema.snapshots).order_by(t.seq.desc()).limit(1)
         if upto is not None:
             query = query.where(t.seq <= upto)
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             found = connection.execute(query).first()
         return None if found is None else Snapshot(found.seq, found.digest, unpack(found.state))
 
     def snapshots(self) -> list[tuple[int, str]]:
         """(seq, digest) of every snapshot, oldest first."""
         t = schema.snapshots.c
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             return [(seq, digest) for seq, digest in connection.execute(select(t.seq, t.digest).order_by(t.seq))]
 
     # What was answered, and the jobs
@@ -143,7 +167,7 @@ class Store:
         wanted = list(dict.fromkeys(keys))
         if not wanted:
             return {}
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             found = connection.exec_driver_sql(self._sql.given, self._sql.pairs(wanted)).all()
         return {
             (tenant, key): Answer(tenant, key, digest, status, json.loads(body))
@@ -152,7 +176,7 @@ class Store:
 
     def job(self, id: str) -> JobRow | None:
         """The job of that id."""
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             found = connection.execute(select(schema.jobs).where(schema.jobs.c.id == id)).first()
         return None if found is None else _job(found)
 
@@ -189,7 +213,7 @@ class Store:
         if len(pages) > 1:
             parts = union_all(*(select(part.subquery()) for part in pages)).subquery()
             query = select(parts).order_by(parts.c.n.desc() if newest_first else parts.c.n.asc()).limit(limit)
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             return [_job(row) for row in connection.execute(query)]
 
     def counts(self, tenant: str | None = None) -> dict[str, int]:
@@ -198,41 +222,41 @@ class Store:
         query = select(t.state, func.sum(t.count)).group_by(t.state)
         if tenant is not None:
             query = query.where(t.tenant == tenant)
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             return {state: int(count) for state, count in connection.execute(query) if count}
 
     # Access: outside the log, written by the server or from the command line
 
     def tokens(self) -> list[TokenRow]:
         """All tokens, by name."""
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             return [TokenRow(*row) for row in connection.execute(select(schema.tokens).order_by(schema.tokens.c.name))]
 
     def add_token(self, row: TokenRow) -> None:
         """Keep a new token; its name must be new."""
-        with self.database.writing() as connection:
+        with self._writing() as connection:
             connection.execute(insert(schema.tokens).values(vars(row)))
 
     def remove_token(self, name: str) -> bool:
         """True if there was one of that name."""
-        with self.database.writing() as connection:
+        with self._writing() as connection:
             return connection.execute(delete(schema.tokens).where(schema.tokens.c.name == name)).rowcount > 0
 
     def tenants(self) -> list[TenantRow]:
         """All tenants with a row of their own, by name."""
-        with self.database.reading() as connection:
+        with self._reading() as connection:
             found = connection.execute(select(schema.tenants).order_by(schema.tenants.c.name)).all()
         return [TenantRow(name, json.loads(quota)) for name, quota in found]
 
     def put_tenant(self, row: TenantRow) -> None:
         """Keep a tenant, in place of an older row of that name."""
-        with self.database.writing() as connection:
+        with self._writing() as connection:
             connection.execute(delete(schema.tenants).where(schema.tenants.c.name == row.name))
             connection.execute(insert(schema.tenants).values(name=row.name, quota=compact(row.quota)))
 
     def remove_tenant(self, name: str) -> bool:
         """True if there was one of that name."""
-        with self.database.writing() as connection:
+        with self._writing() as connection:
             return connection.execute(delete(schema.tenants).where(schema.tenants.c.name == name)).rowcount > 0
 
 
