@@ -365,6 +365,7 @@ class Service:
         wait = SHORTLY[0]
         while self.failed is None:
             try:
+                self.store.hold_on()
                 self._restore()
                 self._tell(list(self.store.events(self._told_seq)))  # stored, though nobody heard so
                 say(LOG, logging.INFO, "recovered", seq=self.state.seq)

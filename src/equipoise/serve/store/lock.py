@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from equipoise.serve.store.database import Database
-from equipoise.serve.store.rows import StoreBusy
+from equipoise.serve.store.rows import Fenced, StoreBusy
 from equipoise.serve.store.schema import ownership
 
 ADVISORY_KEY = int.from_bytes(b"equipois", "big")  # any number, the same for all servers; the lock is per database
@@ -29,6 +29,9 @@ class Lock(Protocol):
     """Held from its making until `release`, or until the process ends in whatever way."""
 
     def release(self) -> None: ...
+
+    def hold_on(self, database: Database) -> None:
+        """Take it again where the database has lost it; Fenced when somebody else has it by now."""
 
 
 class FileLock:
@@ -47,6 +50,9 @@ class FileLock:
             ) from None
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
+
+    def hold_on(self, database: Database) -> None:
+        """The operating system keeps it."""
 
     def release(self) -> None:
         """Let the next server in."""
@@ -90,6 +96,15 @@ class AdvisoryLock:
         with suppress(DBAPIError):
             self._connection = database.lone_connection()
             self._prepared = False
+
+    def hold_on(self, database: Database) -> None:
+        """A database that restarted has ended the session, and the lock with it."""
+        try:
+            self._connection.cursor().execute("SELECT 1")
+        except database.driver.Error:
+            self._again(database)
+            if not self._got():
+                raise Fenced("another server took the store's lock while the database restarted") from None
 
     def _got(self) -> bool:
         cursor = self._connection.cursor()

@@ -18,7 +18,7 @@ class StoreBusy(InputError):
 
 
 class StoreLost(Failure):
-    """The database is away, or cannot write. After `append`, `Store.last()` tells once it answers whether the batch was kept."""
+    """The database is away, or cannot write. Whether an `append` was kept, `Store.last()` tells once it answers again."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Select, delete, func, insert, literal_column, select, union_all, update
+from sqlalchemy import Connection, Select, delete, func, insert, literal_column, select, union_all, update
 from sqlalchemy.exc import DBAPIError
 
 from equipoise.serve.event import Event
@@ -88,6 +88,12 @@ class Store:
         """Write something that changes nothing: StoreLost where nothing can be written."""
         with self._writing() as connection:
             connection.execute(update(schema.ownership).values(epoch=schema.ownership.c.epoch))
+
+    def hold_on(self) -> None:
+        """Make sure that the store is still this server's; Fenced if not."""
+        with self._lost():
+            if self._lock is not None:
+                self._lock.hold_on(self.database)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
