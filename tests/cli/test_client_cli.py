@@ -20,8 +20,9 @@ import yaml
 
 from equipoise.cli import main
 from equipoise.cli.service_inside import started
+from equipoise.cli.service_options import job_table, show
 from equipoise.serve import connection
-from equipoise.serve.client import Client
+from equipoise.serve.client import Client, Job
 
 CLUSTER = "machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
 SHORT = ("--worker", "gpu=1,cpu=4,memory=16Gi", "--workers", "2", "--duration", "2h", "--value", "40")
@@ -245,10 +246,14 @@ def test_jobs_are_listed_by_state_and_name():
 
 
 def test_a_name_cannot_steer_the_terminal():
-    """Colours of rich and escapes of a terminal are shown as text."""
-    told("submit", *SHORT, "--name", "[red]evil\x1b[2J")
+    """Colours of rich are shown as text; so are a terminal's escapes, should a service let them through."""
+    told("submit", *SHORT, "--name", "[red]evil")
     code, out, _ = run("jobs", "--name", "evil")
-    assert code == 0 and "\x1b" not in out and "[red]evil" in out
+    assert code == 0 and "[red]evil" in out
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        show(job_table([Job(id="j1", name="wipe\x1b[2J", why="a\rb")]))
+    assert "wipe·[2J" in shown.getvalue() and "\x1b" not in shown.getvalue() and "\r" not in shown.getvalue()
 
 
 def test_one_job_with_its_explanation_and_history():

@@ -100,7 +100,7 @@ def served(folder: Path, *options: str) -> Iterator[httpx.Client]:
     with listening("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
     command = [
-        sys.executable, "-m", "equipoise.cli", "serve", "--store", f"sqlite:///{folder}/store.db", "--port", str(port),
+        sys.executable, "-m", "equipoise", "serve", "--store", f"sqlite:///{folder}/store.db", "--port", str(port),
         "--cluster", str(machines), "--clock", "virtual", "--slot", "10m", "--horizon", "12", *options,
     ]  # fmt: skip
     env = {k: v for k, v in os.environ.items() if not k.startswith("EQUIPOISE_")}

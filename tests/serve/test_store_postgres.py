@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import threading
+import time
 
 import psycopg
 import pytest
@@ -277,3 +279,43 @@ def test_postgres_that_is_absent_fails_ci(monkeypatch):
     monkeypatch.delenv("CI")
     with pytest.raises(pytest.skip.Exception, match="no PostgreSQL here"):
         fixture()
+
+
+def end_sessions(postgres, url, but=""):
+    """As a restart of the server does to every session."""
+    name = url.rpartition("/")[2]
+    postgres.do(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' {but}")
+
+
+def test_the_lock_is_taken_again_when_the_database_has_ended_its_session(postgres, postgres_url):
+    """After a restart of PostgreSQL the lock is gone with its session; `hold_on` takes it again, so that a second server
+    waits as before."""
+    with open_store(postgres_url) as store:
+        end_sessions(postgres, postgres_url)
+        store.hold_on()
+        with pytest.raises(StoreBusy):
+            open_store(postgres_url, timeout=0)
+
+
+def test_who_lost_the_lock_to_another_is_told_so(postgres, postgres_url):
+    """The session ends and a second server is faster: the first is fenced."""
+    with open_store(postgres_url) as first:
+        end_sessions(postgres, postgres_url)
+        with open_store(postgres_url, timeout=0), pytest.raises(Fenced):
+            first.hold_on()
+
+
+def test_a_standby_waits_through_the_end_of_its_own_session(postgres, postgres_url):
+    """PostgreSQL ends the session it waits on; the standby connects again and gets the store when the first is done."""
+    first, waits = open_store(postgres_url), threading.Event()
+    found = []
+    standby = threading.Thread(target=lambda: found.append(open_store(postgres_url, on_wait=waits.set, timeout=60)))
+    standby.start()
+    assert waits.wait(30)
+    end_sessions(postgres, postgres_url, "AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)")
+    time.sleep(1.0)
+    assert standby.is_alive()
+    first.close()
+    standby.join(60)
+    assert found[0].epoch == first.epoch + 1
+    found[0].close()

@@ -65,8 +65,7 @@ class AdvisoryLock:
     """A session's advisory lock on a connection of its own: PostgreSQL gives it back when that connection ends."""
 
     def __init__(self, database: Database, on_wait: Callable[[], None] | None, timeout: float | None) -> None:
-        self._connection: PoolProxiedConnection = database.lone_connection()
-        self._prepared = False
+        self._connection: PoolProxiedConnection | None = None
         try:
             self._take(database, on_wait, timeout)
         except BaseException:
@@ -78,12 +77,12 @@ class AdvisoryLock:
         since, waited = time.monotonic(), False
         while True:
             try:
-                if self._got():
+                if self._got(database):
                     return
-            except database.driver.Error:
+            except (database.driver.Error, DBAPIError):
+                self.release()
                 if not waited:
                     raise  # it was not there to begin with
-                self._again(database)
             if timeout is not None and time.monotonic() - since >= timeout:
                 raise StoreBusy(f"{database.address.shown} is in use by another server; end it first, or wait for it")
             if not waited and on_wait is not None:
@@ -91,42 +90,40 @@ class AdvisoryLock:
             waited = True
             time.sleep(POLL_SECONDS)
 
-    def _again(self, database: Database) -> None:
-        self.release()
-        with suppress(DBAPIError):
-            self._connection = database.lone_connection()
-            self._prepared = False
-
     def hold_on(self, database: Database) -> None:
         """A database that restarted has ended the session, and the lock with it."""
         try:
-            self._connection.cursor().execute("SELECT 1")
-        except database.driver.Error:
-            self._again(database)
-            if not self._got():
+            self._session(database).execute("SELECT 1")
+        except (database.driver.Error, DBAPIError):
+            self.release()
+            if not self._got(database):
                 raise Fenced("another server took the store's lock while the database restarted") from None
 
-    def _got(self) -> bool:
-        cursor = self._connection.cursor()
-        if not self._prepared:
-            self._prepare(cursor)
-            self._prepared = True
+    def _got(self, database: Database) -> bool:
+        cursor = self._session(database)
         cursor.execute(f"SELECT pg_try_advisory_lock({ADVISORY_KEY})")
         return bool(cursor.fetchone()[0])  # type: ignore[index]
 
-    def _prepare(self, cursor: DBAPICursor) -> None:
+    def _session(self, database: Database) -> DBAPICursor:
+        if self._connection is not None:
+            return self._connection.cursor()
+        self._connection = database.lone_connection()
+        cursor = self._connection.cursor()
         # The server's side of keepalives: it must notice within half a minute that this machine is gone.
         for setting in ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"):
             cursor.execute(f"SET {setting}")
         # Idle is what this session is for. (By way of pg_settings, for before version 14 there is no such setting.)
         cursor.execute("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'")
+        return cursor
 
     def release(self) -> None:
         """Let the next server in: the session ends, and its lock with it."""
-        with suppress(Exception):
-            self._connection.detach()  # out of the pool, so that closing ends the session
-        with suppress(Exception):
-            self._connection.close()
+        if self._connection is not None:
+            with suppress(Exception):
+                self._connection.detach()  # out of the pool, so that closing ends the session
+            with suppress(Exception):
+                self._connection.close()
+            self._connection = None
 
 
 def next_epoch(database: Database) -> int:
