@@ -5,6 +5,7 @@ In this order: Host, Origin, size, token or session, the header that browsers of
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import math
@@ -102,6 +103,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self.app, self.access = app, access
+        self._started, self._count = os.urandom(5).hex(), itertools.count(1)  # of request ids: no system call for each
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -115,7 +117,7 @@ class Guard:
         began = time.perf_counter()
         asked = Asked(scope)
         given = asked.one(b"x-request-id") or ""
-        request_id = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+        request_id = given if REQUEST_ID.fullmatch(given) else f"{self._started}-{next(self._count):x}"
         state = scope.setdefault("state", {})
         state["caller"], state["request_id"] = None, request_id
         private = asked.path.startswith("/v1") or asked.path == "/metrics"
