@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from equipoise.errors import InputError
 
@@ -52,10 +54,20 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
         for line in said:
             if line.startswith("{") and line.endswith("\n"):
                 told = json.loads(line)
-                if told.get("event") == "serving":
+                if told.get("event") == "serving" and _answers(str(told["url"])):
                     return str(told["url"])
         if ended:
             why = said[-1].strip().removeprefix("error: ") if said else f"exit code {process.returncode}"
             raise InputError(f"the service did not start: {why}")
         time.sleep(LOOK)
     raise InputError(f"the service did not start within {PATIENCE:g} s")
+
+
+def _answers(url: str) -> bool:
+    """Whether somebody accepts connections there: it says where just before it does."""
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=LOOK).close()
+    except OSError:
+        return False
+    return True
