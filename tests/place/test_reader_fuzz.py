@@ -205,6 +205,28 @@ def test_bytes_of_no_format_are_refused_in_one_line(name, tmp_path_factory):
     one()
 
 
+# What random damage found once: numbers past what int and float take, and a space that only str.strip() takes for one.
+FOUND = {
+    "a count of 400 digits": ("cluster.json", b'"count": 2', b'"count": ' + b"2" * 400),
+    "work of 400 digits": ("jobs.json", b'"work": 10', b'"work": ' + b"2" * 400),
+    "samples of 300 digits": ("jobs.yaml", b"samples: 100", b"samples: " + b"1" * 300),
+    "epochs of 300 digits": ("jobs.yaml", b"epochs: 3", b"epochs: " + b"1" * 300),
+    "a cell with a control character": ("schedule", b"box-0,2,0", b"box-0,\x1c2,0"),
+    "seconds of 5000 digits": ("slurm elapsed", b"|03:04|", b"|03:" + b"9" * 5000 + b"|"),
+    "CPUs of 5000 digits": ("slurm elapsed", b"|8\n", b"|" + b"9" * 5000 + b"\n"),
+    "a start of 5000 digits": ("swf followed", b"1034319600", b"1" * 5000),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_numbers_past_all_measure_are_read_or_refused_in_one_line(case, tmp_path):
+    name, old, new = FOUND[case]
+    file, text, reader = READERS[name]
+    assert old in text.encode()
+    put(tmp_path / file, text.encode().replace(old, new, 1), name)
+    outcome(reader, tmp_path / file)
+
+
 ONE_JOB = "{id: a, arrival: 0, work: 1, batch: 1, time_per_sample: 1s, worker: {gpu: 1}, utility: {kind: linear, value: 1, slots: 1}}"
 BOMBS = {
     "aliases": "a: &a [x, x]\n" + "".join(f"b{k}: &b{k} [*{'a' if not k else f'b{k - 1}'}, *{'a' if not k else f'b{k - 1}'}]\n" for k in range(40)) + f"jobs: [{ONE_JOB}]\n",

@@ -110,6 +110,13 @@ def test_fewer_cells_than_the_work_needs(log):
     assert "work" in failed(changed(log, promised("j1"), lambda data: data["cells"].pop()))
 
 
+def test_a_promise_with_too_few_cells(log):
+    """j8 is still open and was promised at last; with only the first of its cells it could not keep the promise."""
+    last = [event for event in log if event.kind == "decided" and event.data["state"] == "admitted" and event.job == "j7"]
+    tampered = changed(log, lambda event: event is last[-1], lambda data: data["cells"].__delitem__(slice(1, None)))
+    assert failed(tampered)
+
+
 def test_cells_on_a_machine_while_it_was_down(log):
     """box-0 was down in slots 4 to 6; the job that was planned again then is put there."""
     down = next(event.seq for event in log if event.kind == "machine" and event.data["status"] == "down")

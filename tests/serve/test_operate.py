@@ -23,6 +23,7 @@ from postgres import postgres, postgres_url  # noqa: F401
 
 from equipoise.serve.service import restored
 from equipoise.serve.store import peek_store
+from equipoise.serve.verify_log import verify_log
 
 CLUSTER = "machines:\n- {name: box, count: 2, capacity: {gpu: 4, cpu: 32}}\n"
 VIRTUAL = ("--clock", "virtual", "--slot", "10m", "--horizon", "24")
@@ -49,10 +50,18 @@ def equipoise(*words: str, code: int = 0) -> str:
 
 
 def verified(url: str) -> int:
-    """The last event of a store that `--verify-log` finds sound."""
-    told = json.loads(equipoise("serve", "--store", url, "--verify-log", "--json"))
-    assert told["certificate"]["passed"]
-    return int(told["seq"])
+    """The last event of a store that is sound, as `--verify-log` finds it."""
+    with peek_store(url) as store:
+        certificate, seq = verify_log(store)
+    assert certificate.passed
+    return seq
+
+
+def answers(client: httpx.Client) -> bool:
+    try:
+        return client.get("/health").status_code == 200
+    except httpx.ConnectError:  # its port is taken, and not yet listened on
+        return False
 
 
 class Serving:
@@ -73,14 +82,18 @@ class Serving:
         lines = (line for line in self.log.read_text().splitlines() if line.endswith("}"))
         return [line for line in map(json.loads, lines) if line["event"] == event]
 
-    def ready(self, **how: Any) -> httpx.Client:
+    @contextmanager
+    def ready(self, **how: Any) -> Iterator[httpx.Client]:
         """A client, once it serves."""
 
         def announced() -> list[dict[str, Any]]:
             assert self.process.poll() is None, self.log.read_text()
             return self.said("serving")
 
-        return httpx.Client(base_url=until(announced)[0]["url"], timeout=60.0, **how)
+        (serves,) = until(announced)
+        with httpx.Client(base_url=serves["url"], timeout=60.0, **how) as client:
+            until(lambda: answers(client))
+            yield client
 
     def stop(self) -> int:
         """SIGTERM, as systemd and containers do; its exit code."""
@@ -135,7 +148,9 @@ def test_a_backup_taken_while_it_serves_is_put_in_place_of_the_store(tmp_path: P
     for leftover in tmp_path.glob("plan.db-*"):  # -wal and -shm belong to the file that is replaced
         leftover.unlink()
     copy.replace(file)
-    assert verified(url) == 1 + 2 * len(before)
+    told = json.loads(equipoise("serve", "--store", url, "--verify-log", "--json"))
+    assert told["certificate"]["passed"]
+    assert told["seq"] == 1 + 2 * len(before)
     with serving(url, tmp_path, *VIRTUAL) as server, server.ready() as client:
         assert jobs(client) == before
         assert submitted(client, "anew") == after  # its number was never given in this history

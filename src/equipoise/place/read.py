@@ -29,6 +29,7 @@ from equipoise.place.utility import KINDS, Utility
 
 HOUR = "1h"
 UNLIMITED = "unlimited"
+LARGEST = 1e300
 WHOLE = re.compile(r"^\s*[+-]?\d{1,18}\s*$", re.ASCII)
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 DECIMAL = re.compile(rf"^\s*{NUMBER}\s*$", re.ASCII)
@@ -146,7 +147,7 @@ def _work(read: dict[str, Any]) -> float:
     for name, number in (("samples", samples), ("epochs", epochs)):
         if not number > 0:
             raise InputError(f"{name} is {number!r}; expected a positive number")
-    return float(samples * epochs)
+    return float(samples) * float(epochs)
 
 
 def _utility(given: object, slot: float) -> Utility:
@@ -190,9 +191,9 @@ def _number(value: Scalar, what: str, slot: float) -> int | float:
             return int(value)
         if DECIMAL.match(value) and math.isfinite(float(value)):
             return float(value)
-    elif math.isfinite(value):
+    elif abs(value) <= LARGEST:  # not infinite, not a number, nor an integer that no float holds
         return value
-    raise InputError(f"{what} is {value!r}; expected a number")
+    raise InputError(f"{what} is {str(value)[:40]!r}; expected a number")
 
 
 def _slots(value: Scalar, what: str, slot: float) -> float:

@@ -79,7 +79,7 @@ class _Reading:
     def whole(cell: str) -> int:
         if not _is_whole(cell):
             raise ValueError
-        return int(cell)
+        return int(cell.strip())
 
     def error(self, line: int, message: str) -> InputError:
         return InputError(f"{self.source}, line {line}: {message}")

@@ -9,7 +9,7 @@ from equipoise.place.desk import ADMITTED, PENDING, REFUSED
 from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.seat import ROUNDING, SLOT
 from equipoise.serve import event as kinds
-from equipoise.serve.plan.planning import EXPIRED, LATE, REPORTED, UNREPORTED, Conflict, Planning, Verdict
+from equipoise.serve.plan.planning import EXPIRED, LATE, REPORTED, UNREPORTED, VIRTUAL, Conflict, Planning, Verdict
 from equipoise.serve.plan.state import Held
 
 RETRIES = 16  # waiting jobs offered a promise whenever room comes back
@@ -26,9 +26,10 @@ class Passing(Planning):
         while state.now < slot:
             self.record(kinds.TICK, slot=state.now + 1, finish=self.finish)
             self._end_of_slot()
-        self._expire()
-        self._offer(self._waiting(), RETRIES)
-        self._lend()
+            if state.waiting and (state.clock == VIRTUAL or state.now == slot):  # slots that were slept through are gone
+                self._expire()
+                self._offer(self._waiting(), RETRIES)
+                self._lend()
 
     def _end_of_slot(self) -> None:
         """Jobs whose work is done finish; promised ones whose cells ran out are planned on, as long as their horizon."""
