@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from live import JOB, live, served
 
 from equipoise.serve.api import stream as streams
+from equipoise.serve.api.cluster import prices_out, schedule_out
 from equipoise.serve.store import StoreLost
 
 STATES = ("admitted", "lent", "pending", "refused", "finished", "cancelled")
@@ -505,6 +506,51 @@ def test_a_job_that_stands_still_at_the_width_it_asked_for_does_not_stop_the_clo
     assert client.post("/v1/jobs", json=poison).json()["state"] == "pending"
     assert client.post("/v1/clock", json={"advance": 1}).status_code == 200
     assert client.delete("/v1/jobs/j1").status_code == 200
+
+
+# Reads beside changes.
+
+
+def test_a_read_that_began_before_a_machine_came_still_ends_well(one):
+    """Reads see the jobs of the newest moment: one that began earlier meets cells on a machine it has not heard of."""
+    client = one.client()
+    submitted(client, **FULL)
+    submitted(client, **FULL | {"workers": 4})
+    before = one.service.view
+    client.post("/v1/machines", json={"name": "new", "capacity": {"gpu": 4, "cpu": 32, "tpu": 1}})
+    client.post("/v1/machines", json={"name": "newer", "capacity": {"gpu": 4, "cpu": 32}})
+    assert client.get("/v1/jobs/j2").json()["machines"] == ["new"]
+    assert before.used(0, 3).shape[:2] == (4, 2)
+    assert before.told("j2")["state"] == "admitted"
+    for whose in (None, "nobody"):
+        assert schedule_out(before, None, None, whose)["machines"] == ["box-0", "box-1"]
+    assert prices_out(before, "gpu")["machines"] == ["box-0", "box-1"]
+
+
+def test_reads_are_answered_while_machines_and_jobs_come(one):
+    """Readers of every list beside a writer that adds machines, jobs and slots: all answers are 200."""
+    paths = ("/v1/jobs", "/v1/schedule", "/v1/cluster", "/v1/prices?resource=gpu", "/v1/status", "/v1/jobs/j1")
+    submitted(one.client(), **FULL)
+    stop, seen = threading.Event(), []
+
+    def read(path):
+        with httpx.Client(base_url=one.address, timeout=60.0) as client:
+            while not stop.is_set():
+                answer = client.get(path)
+                seen.append((path, answer.status_code))
+
+    with ThreadPoolExecutor(len(paths)) as pool:
+        reading = [pool.submit(read, path) for path in paths]
+        for k in range(12):
+            for _ in range(3):
+                submitted(one.client(), **FULL | {"workers": 4})
+            one.client().post("/v1/machines", json={"name": f"n{k}", "capacity": {"gpu": 4, "cpu": 32}})
+            if k % 4 == 3:
+                one.client().post("/v1/clock", json={"advance": 1})
+        stop.set()
+        for each in reading:
+            each.result()
+    assert {path for path, _ in seen} == set(paths) and {status for _, status in seen} == {200}
 
 
 # Quotas and restarts.

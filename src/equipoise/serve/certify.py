@@ -94,6 +94,8 @@ class Walk:
         if event.kind == kinds.DECIDED:
             walked.state = data["state"]
             walked.promised |= data["state"] == "admitted"
+            if data["state"] == "admitted" and not data["reason"]:
+                walked.trouble = False  # a new promise, made knowing what had happened
             walked.trouble |= data["reason"] in TROUBLE
             walked.late |= data["reason"] == LATE
             if "cells" in data:
@@ -138,10 +140,10 @@ def certify(events: Iterable[Event]) -> tuple[Certificate, int]:
     end = walk.now + walk.window
     rows = walk.rows(order)
     whole, _, _, _ = measure(walk.cluster, _workload(order, walk), rows, end, None)
-    checks = [_gapless(walk), *whole, _outages(walk, rows), _promises(order)]
+    checks = [_gapless(walk), *whole, _outages(walk, rows), _promises(order), _room(order, walk, end)]
     plain = [one for one in order if one.lawful(walk.waits_for_reports)]
     claimed = np.array([one.finish for one in plain], np.int64)
-    kept = [_until(one) for one in plain]
+    kept = [_until(one, walk.now) for one in plain]
     law, _, _, _ = measure(walk.cluster, _workload(plain, walk), walk.rows(kept), end, claimed)
     checks += [law["work"], law["locality"]]
     return Certificate(tuple(checks)), walk.seq
@@ -151,9 +153,9 @@ def _workload(walked: list[Walked], walk: Walk) -> Workload:
     return Workload(tuple(one.job for one in walked), slot=walk.slot_seconds, source="log")
 
 
-def _until(one: Walked) -> Walked:
+def _until(one: Walked, now: int) -> Walked:
     """Without cells still to come: they would count as work done."""
-    return Walked(one.job, [], one.held + [c for c in one.cells if one.finish >= 0 and c[0] <= one.finish])
+    return Walked(one.job, [], one.held + [cell for cell in one.cells if cell[0] < now])
 
 
 def _gapless(walk: Walk) -> Check:
@@ -168,6 +170,14 @@ def _outages(walk: Walk, rows: Int32s) -> Check:
     for name, since, until in spans:
         wrong += int(((rows[:, 2] == index[name]) & (rows[:, 1] > since) & (rows[:, 1] < until)).sum())
     return Check.at_most("outages", wrong, 0, f"Cells on a machine while it was down; {len(spans):,} outages.")
+
+
+def _room(walked: list[Walked], walk: Walk, end: int) -> Check:
+    """Whether the cells of every open promise suffice for its work, where the rate law alone says how fast it is."""
+    open_ = [one for one in walked if one.state == "admitted" and one.lawful(False)]
+    _, finish, _, _ = measure(walk.cluster, _workload(open_, walk), walk.rows(open_), end, None)
+    short = int((finish < 0).sum())
+    return Check.at_most("room", short, 0, f"Open promises whose cells do not suffice; {len(open_):,} open.")
 
 
 def _promises(walked: list[Walked]) -> Check:

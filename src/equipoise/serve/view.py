@@ -47,6 +47,11 @@ class View:
         held = self.live.get(id)
         return job_out(held, self.names) if held is not None else None
 
+    def name(self, id: str) -> str:
+        """What a job that is not over is called."""
+        held = self.live.get(id)
+        return held.name if held is not None else ""
+
     def used(self, first: int, last: int, jobs: Iterable[Held] | None = None) -> Ints:
         """[slot, machine, r] milli-units held in slots first..last."""
         out = np.zeros((max(0, last + 1 - first), *self.capacity.shape), np.int64)
@@ -78,16 +83,26 @@ class View:
         return np.asarray(self.base * np.exp(self.growth * full) * MILLI)
 
 
-def bars(live: Held, first: int, last: int) -> list[dict[str, int]]:
-    """A job's cells as bars: stretches of slots with the same workers and servers on one machine."""
+def bars(live: Held, first: int, last: int, capacity: Ints) -> list[dict[str, Any]]:
+    """A job's cells as bars: stretches of slots with the same workers and servers on one machine; `share` of what it has
+    most of there."""
     cells = (
         live.cells[(live.cells[:, SLOT] >= first) & (live.cells[:, SLOT] <= last)] if len(live.cells) else live.cells
     )
-    out: list[dict[str, int]] = []
+    out: list[dict[str, Any]] = []
     for t, h, w, s in cells[np.lexsort((cells[:, SLOT], cells[:, MACHINE]))].tolist():
         before = out[-1] if out else None
         if before and (before["machine"], before["last"], before["workers"], before["servers"]) == (h, t - 1, w, s):
             before["last"] = t
         else:
-            out.append({"machine": h, "first": t, "last": t, "workers": w, "servers": s})
+            bar = {"machine": h, "first": t, "last": t, "workers": w, "servers": s}
+            out.append(bar | {"share": _share(live, w, s, capacity[h])})
     return out
+
+
+def _share(live: Held, workers: int, servers: int, capacity: Ints) -> float:
+    shape = live.shape
+    if len(shape.worker) != len(capacity):  # machines with a new resource are just being added
+        return 0.0
+    held = workers * shape.worker + servers * shape.server
+    return round(float((held / capacity.clip(min=1)).max()), 4)

@@ -18,8 +18,8 @@ EXPECTED = (
 )
 LENGTHS = ({"elapsedraw"}, {"elapsed"}, {"start", "end"})  # columns that tell how long a job ran
 NOT_YET = ("pending", "requeued", "resv_del_hold", "suspended")
-ELAPSED = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$")
-MEMORY = re.compile(r"^(\d+(?:\.\d+)?)([KMGTP]?)[nc]?$")
+ELAPSED = re.compile(r"^(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})(?:\.\d{1,9})?$", re.ASCII)
+MEMORY = re.compile(r"^(\d{1,18}(?:\.\d{1,18})?)([KMGTP]?)[nc]?$", re.ASCII)
 BYTES = {
     "K": 2**10,
     "": 2**20,

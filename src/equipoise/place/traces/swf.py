@@ -14,7 +14,7 @@ FIELDS = 18
 EXPECTED = "a Standard Workload Format file: 18 numbers a line, comments after ';'"
 # Fields, from 0.
 NUMBER, SUBMIT, RUN, ALLOCATED, USED_MEMORY, REQUESTED, REQUESTED_MEMORY, QUEUE = 0, 1, 3, 4, 6, 7, 9, 14
-START = re.compile(r"^;\s*UnixStartTime:\s*(\d+)", re.IGNORECASE)
+START = re.compile(r"^;\s*UnixStartTime:\s*(\d{1,12})(?!\d)", re.IGNORECASE | re.ASCII)
 KIB = 1024 * 1000  # milli-bytes
 MOST_MEMORY = 2**32  # KiB a processor: 4 TiB
 

@@ -31,7 +31,6 @@ from equipoise.serve.service import Service, Unavailable
 from equipoise.serve.store import StoreLost
 
 PAGE = files("equipoise.serve") / "page"
-VENDOR = files("equipoise.report") / "vendor"
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PATIENCE = 20  # times as long as a certificate took to make, until the next is made
 
@@ -190,9 +189,8 @@ def _pages() -> APIRouter:
     @router.get("/static/{name}")
     async def static(name: str) -> Response:
         kind = KINDS.get("." + name.rpartition(".")[2], "")
-        folder = VENDOR if name == "echarts.min.js" else PAGE
-        if not kind or "/" in name or "\\" in name or name.startswith(".") or not (folder / name).is_file():
+        if not kind or "/" in name or "\\" in name or name.startswith(".") or not (PAGE / name).is_file():
             return refuse(404, "no such file")
-        return FileResponse(str(folder / name), media_type=kind, headers={"Cache-Control": "no-cache"})
+        return FileResponse(str(PAGE / name), media_type=kind, headers={"Cache-Control": "no-cache"})
 
     return router

@@ -189,7 +189,7 @@ def schedule_out(view: View, first: int | None, last: int | None, tenant: str | 
     told = []
     for live in seen:
         about = {"job": live.id, "name": live.name, "state": live.state}
-        told += [about | bar for bar in bars(live, first, last)]
+        told += [about | bar for bar in bars(live, first, last, view.capacity)]
     used = view.used(first, last, lives)
     others = [] if tenant is None else occupied(view, used - view.used(first, last, seen), first)
     return {

@@ -151,6 +151,7 @@ class Bar(BaseModel):
     last: int
     workers: int
     servers: int
+    share: float = Field(description="of the machine's resource that it takes most of, 0 to 1")
 
 
 class Occupied(BaseModel):
@@ -196,6 +197,7 @@ class EventOut(BaseModel):
     at: str
     kind: str
     job: str
+    name: str = Field(description="of the job, where it is known")
     tenant: str
     text: str
     data: dict[str, Any]

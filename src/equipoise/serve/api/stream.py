@@ -88,7 +88,8 @@ def routes_stream(service: Service, hub: Hub) -> APIRouter:
     ) -> JSONResponse:
         """The log, oldest first. `next` is where the next page begins, null at the end."""
         events = await to_thread.run_sync(lambda: list(store.events(after, limit=limit)))
-        shown = [event_out(event) for event in events if visible(event, caller)]
+        view = service.view
+        shown = [event_out(event, view.name(event.job)) for event in events if visible(event, caller)]
         return JSONResponse({"events": shown, "next": events[-1].seq if len(events) == limit else None})
 
     @router.get("/events", response_class=EventSourceResponse)
@@ -116,6 +117,8 @@ def routes_stream(service: Service, hub: Hub) -> APIRouter:
             for event in batch:
                 seq = event.seq
                 if visible(event, caller):
-                    yield ServerSentEvent(id=str(event.seq), event=event.kind, data=event_out(event))
+                    yield ServerSentEvent(
+                        id=str(event.seq), event=event.kind, data=event_out(event, service.view.name(event.job))
+                    )
 
     return router

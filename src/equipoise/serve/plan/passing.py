@@ -26,7 +26,9 @@ class Passing(Planning):
         while state.now < slot:
             self.record(kinds.TICK, slot=state.now + 1, finish=self.finish)
             self._end_of_slot()
-            if state.waiting and (state.clock == VIRTUAL or state.now == slot):  # slots that were slept through are gone
+            if state.waiting and (
+                state.clock == VIRTUAL or state.now == slot
+            ):  # slots that were slept through are gone
                 self._expire()
                 self._offer(self._waiting(), RETRIES)
                 self._lend()
@@ -37,7 +39,8 @@ class Passing(Planning):
             given_up = held.complete and self.first >= self.deadline(held.job.arrival)
             if given_up or (held.complete and self.finish != REPORTED):
                 reason = UNREPORTED if self.finish == REPORTED else ""
-                self.record(kinds.FINISHED, held, slot=self.state.now - 1, reason=reason, first=self.state.now)
+                about = {"slot": self.state.now - 1, "reason": reason, "first": self.state.now, "name": held.name}
+                self.record(kinds.FINISHED, held, **about)
             elif held.state == ADMITTED and not len(held.cells):
                 self._overdue(held)
 

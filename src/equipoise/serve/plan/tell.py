@@ -123,9 +123,9 @@ def event_text(event: Event) -> str:
     }[kind]
 
 
-def event_out(event: Event) -> dict[str, Any]:
-    """An event as the API tells it."""
+def event_out(event: Event, name: str = "") -> dict[str, Any]:
+    """An event as the API tells it. `name` of its job, where the event itself does not say it."""
     return {
         "seq": event.seq, "slot": event.slot, "at": iso(event.at), "kind": event.kind, "job": event.job,
-        "tenant": event.tenant, "text": event_text(event), "data": event.data,
+        "name": event.data.get("name", name) if event.job else "", "tenant": event.tenant, "text": event_text(event), "data": event.data,
     }  # fmt: skip
