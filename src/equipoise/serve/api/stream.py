@@ -117,8 +117,7 @@ def routes_stream(service: Service, hub: Hub) -> APIRouter:
             for event in batch:
                 seq = event.seq
                 if visible(event, caller):
-                    yield ServerSentEvent(
-                        id=str(event.seq), event=event.kind, data=event_out(event, service.view.name(event.job))
-                    )
+                    told = event_out(event, service.view.name(event.job))
+                    yield ServerSentEvent(id=str(event.seq), event=event.kind, data=told)
 
     return router
