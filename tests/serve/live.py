@@ -93,7 +93,7 @@ def live(
 
 
 @contextmanager
-def served(folder: Path, *options: str) -> Iterator[httpx.Client]:
+def served(folder: Path, *options: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
     """`equipoise serve` as a process of its own, ended by SIGTERM; it must then end well."""
     machines, log = folder / "machines.yaml", folder / "server.log"
     machines.write_text("machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n")
@@ -109,7 +109,7 @@ def served(folder: Path, *options: str) -> Iterator[httpx.Client]:
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60.0) as client:
             _until_well(client, process, log)
-            yield client
+            yield client, process
     finally:
         process.send_signal(signal.SIGTERM)
         try:

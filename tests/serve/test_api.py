@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -572,13 +573,19 @@ def test_slots_that_passed_while_nobody_served_keep_to_the_quotas(tmp_path):
 
 
 def test_a_process_stopped_and_started_again_has_lost_nothing(tmp_path):
-    """`equipoise serve` by itself: answered jobs, keys and the clock are there after a restart, and the log verifies."""
-    with served(tmp_path) as client:
+    """`equipoise serve` by itself: answered jobs, keys and the clock are there after a restart, and the log verifies.
+
+    An open stream does not keep it from stopping."""
+    with served(tmp_path) as (client, process):
         first = client.post("/v1/jobs", json=JOB, headers={"Idempotency-Key": "k"}).json()
         client.post("/v1/jobs", json=FULL)
         client.post("/v1/clock", json={"advance": 1})
         before = {path: client.get(path).json() for path in ("/v1/jobs", "/v1/cluster", "/v1/schedule", "/v1/log")}
-    with served(tmp_path) as client:
+        with httpx.stream("GET", f"{client.base_url}/v1/events") as stream:  # it would never end by itself
+            assert next(stream.iter_lines()).startswith("event: hello")
+            process.send_signal(signal.SIGTERM)
+            assert [line for line in stream.iter_lines() if line.startswith("id:")] == []
+    with served(tmp_path) as (client, _):
         assert {path: client.get(path).json() for path in before} == before
         assert client.post("/v1/jobs", json=JOB, headers={"Idempotency-Key": "k"}).json() == first
     command = [sys.executable, "-m", "equipoise", "serve", "--verify-log", "--json", "--store"]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
@@ -351,15 +353,8 @@ def told_again(log: list[Event]) -> list[Event]:
     return [Event(*json.loads(json.dumps(row, allow_nan=False))) for row in rows]
 
 
-@settings(max_examples=120, suppress_health_check=list(HealthCheck))
-@given(
-    commands=st.lists(asked, min_size=1, max_size=40),
-    clock=st.sampled_from(("virtual", "real")),
-    finish=st.sampled_from(("assumed", "reported")),
-    priced=st.booleans(),
-)
-def test_the_laws_hold_after_every_command_and_replay_gives_the_same_state(commands, clock, finish, priced):
-    """Capacity, outages, drains, quotas, horizons, promises; then replay, every snapshot, and the certificate."""
+def walked(commands: Iterable[tuple[Any, ...]], clock: str, finish: str, priced: bool) -> None:
+    """Carry the commands out under the laws; then replay, every snapshot, and the certificate."""
     world = World(clock, finish, priced)
     for verb, *numbers in commands:
         world.do(verb, *numbers)
@@ -377,3 +372,51 @@ def test_the_laws_hold_after_every_command_and_replay_gives_the_same_state(comma
     certificate, seq = certify(iter(events))
     assert seq == len(events)
     assert [check for check in certificate if not check.passed] == []
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(
+    commands=st.lists(asked, min_size=1, max_size=40),
+    clock=st.sampled_from(("virtual", "real")),
+    finish=st.sampled_from(("assumed", "reported")),
+    priced=st.booleans(),
+)
+def test_the_laws_hold_after_every_command_and_replay_gives_the_same_state(commands, clock, finish, priced):
+    """Capacity, outages, drains, quotas, horizons, promises; then replay, every snapshot, and the certificate."""
+    walked(commands, clock, finish, priced)
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_the_same_on_long_days(number):
+    """60 commands each, drawn by a seed: cluster full, machines failing and coming back, jobs of every form."""
+    draw = random.Random(number)
+    commands = [drawn(draw) for _ in range(60)]
+    walked(commands, ("virtual", "real")[number % 2], ("assumed", "reported")[number // 2 % 2], number % 3 > 0)
+
+
+def drawn(draw: random.Random) -> tuple[Any, ...]:
+    verbs = ("short", "short", "long", "long", "tick", "tick", "tick", "cancel", "finish", "progress", "progress", "down", "up", "up",
+             "draining", "prices", "add")  # fmt: skip
+    verb = draw.choice(verbs)
+    if verb == "tick" or (verb == "add" and draw.random() < 0.7):
+        return "tick", draw.choice((1, 1, 1, 2, 5))
+    count = {"short": 4, "long": 4, "progress": 3, "prices": 2}.get(verb, 1)
+    return verb, *(draw.randrange(8) for _ in range(count))
+
+
+@pytest.mark.parametrize(
+    ("clock", "finish", "commands"),
+    [
+        # cancelled in its last slot on a real clock: its work is done by the rate law, and nobody claims a finish
+        ("real", "assumed", [("long", 6, 1, 2, 0), ("tick", 1), ("cancel", 6)]),
+        # done and not yet reported, with overtime after it
+        ("virtual", "reported", [("short", 6, 4, 5, 0), ("tick", 2), ("finish", 0)]),
+        # done, never reported, and its horizon passes
+        ("real", "reported", [("long", 2, 3, 0, 1), ("short", 1, 3, 1, 6), ("tick", 5), ("tick", 5), ("tick", 5)]),
+        # displaced twice, promised again, and its end not reported while all machines are down or draining
+        ("real", "reported", [("long", 4, 3, 5, 5), ("tick", 1), ("down", 0), ("up", 0), ("down", 1), ("draining", 2), ("tick", 2)]),
+    ],
+)  # fmt: skip
+def test_days_that_once_broke_a_law(clock, finish, commands):
+    for priced in (False, True):
+        walked(commands, clock, finish, priced)

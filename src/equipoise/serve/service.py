@@ -72,7 +72,6 @@ class Service:
         self._quotas: dict[str, dict[str, int]] = {}
         self._quotas_read = -1.0
         self._told: list[Callable[[list[Event]], None]] = []
-        self._live: dict[str, Held] = {}
         self.read_quotas()
         self._restore()
         if self.state.seq == 0:
@@ -96,10 +95,7 @@ class Service:
             self._publish_all()
 
     def _publish_all(self) -> None:
-        live = {id: copy.copy(held) for id, held in self.state.jobs.items()}
-        self._live.clear()
-        self._live.update(live)
-        self.view = View.of(self.state, self._live)
+        self.view = View.of(self.state, {id: copy.copy(held) for id, held in self.state.jobs.items()})
 
     def _open(self, cluster: Cluster | None) -> None:
         if cluster is None:
@@ -111,8 +107,8 @@ class Service:
             floor, slot_seconds=settings.slot_seconds, horizon=settings.horizon, start=time.time(), clock=settings.clock
         )
         self.scheduler.record(kinds.OPENED, **data)
-        self._store([])
         self._publish_all()
+        self._store([])
 
     def _same(self, cluster: Cluster | None) -> None:
         """A store keeps its slots, horizon and clock; its machines change by events only."""
@@ -138,7 +134,6 @@ class Service:
         if now > self.state.now:
             self.scheduler.tick(now)
             self._store([])
-            self._publish_all()
 
     def slot_at(self, moment: float) -> int:
         return max(0, int((moment - self.state.start) // self.state.slot_seconds))
@@ -317,7 +312,7 @@ class Service:
         return events
 
     def _publish(self, events: list[Event], helds: list[Held]) -> None:
-        state, live = self.state, self._live
+        state, live = self.state, dict(self.view.live)
         for event in events:
             self.metrics.happened(event)
         for held in helds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from equipoise.serve.plan.tell import job_out
 
 @dataclass(frozen=True)
 class View:
-    """`live` is shared by all views and always as new as the newest; the rest is of one moment."""
+    """All of one moment, and never changed."""
 
     seq: int
     now: int
@@ -26,7 +26,7 @@ class View:
     horizon: int
     start: float
     clock: str
-    live: dict[str, Held]  # copies
+    live: Mapping[str, Held]  # copies of the jobs that are not over
     cluster: Cluster
     names: tuple[str, ...]
     status: tuple[str, ...]
@@ -35,7 +35,7 @@ class View:
     growth: Floats
 
     @classmethod
-    def of(cls, state: State, live: dict[str, Held]) -> View:
+    def of(cls, state: State, live: Mapping[str, Held]) -> View:
         floor = state.floor
         return cls(
             state.seq, state.now, state.slot_seconds, state.horizon, state.start, state.clock, live, floor.cluster,
@@ -55,9 +55,8 @@ class View:
     def used(self, first: int, last: int, jobs: Iterable[Held] | None = None) -> Ints:
         """[slot, machine, r] milli-units held in slots first..last."""
         out = np.zeros((max(0, last + 1 - first), *self.capacity.shape), np.int64)
-        count = len(self.cluster.resources)
         given = list(self.live.values()) if jobs is None else list(jobs)
-        some = [held for held in given if len(held.cells) and len(held.shape.worker) == count]
+        some = [held for held in given if len(held.cells)]
         if some:
             cells = np.concatenate([held.cells for held in some])
             of = np.repeat(np.arange(len(some)), [len(held.cells) for held in some])
@@ -101,8 +100,5 @@ def bars(live: Held, first: int, last: int, capacity: Ints) -> list[dict[str, An
 
 
 def _share(live: Held, workers: int, servers: int, capacity: Ints) -> float:
-    shape = live.shape
-    if len(shape.worker) != len(capacity):  # machines with a new resource are just being added
-        return 0.0
-    held = workers * shape.worker + servers * shape.server
+    held = workers * live.shape.worker + servers * live.shape.server
     return round(float((held / capacity.clip(min=1)).max()), 4)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import time
 from typing import Annotated, Any, Literal
 
 from anyio import CapacityLimiter, to_thread
@@ -12,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError
 from equipoise.place.desk import PENDING
+from equipoise.place.planner import NO_CELLS
 from equipoise.serve import event as kinds
 from equipoise.serve.access import NAME, Caller
 from equipoise.serve.api.guard import Reader, Submitter
@@ -54,6 +57,15 @@ def routes_jobs(service: Service) -> APIRouter:
         status, body = await asyncio.wrap_future(service.ask(command, **how))
         return JSONResponse(body, status)
 
+    def imagined(given: dict[str, Any], owner: str) -> dict[str, Any]:
+        """What a submission would be told, explained: asked of a copy of the state, so that nobody waits for it."""
+        scheduler = Scheduler(restored(store), time.time, service.quota, finish=service.settings.finish)
+        held, verdict = scheduler.imagine(given, owner)
+        fresh = dataclasses.replace(held, cells=NO_CELLS)
+        found = explaining.explanation(scheduler, fresh)
+        text = explaining.text(found, verdict.state, verdict.reason)
+        return with_cells(held, scheduler) | {"explain": {"text": text, **found}}
+
     async def mine(id: str, caller: Caller) -> dict[str, Any]:
         """A job the caller may know of, live or over; else it is not there."""
         told = service.view.told(id)
@@ -78,10 +90,15 @@ def routes_jobs(service: Service) -> APIRouter:
         caller: Submitter,
         key: Key = None,
         dry_run: bool = False,
+        explain: Annotated[
+            bool, Query(description="with dry_run: also why, and the least change that would help")
+        ] = False,
         tenant: Annotated[str | None, Query(pattern=NAME, description="for whom, if your token has no tenant")] = None,
     ) -> JSONResponse:
         """Submit a job: the answer is the decision, stored with what it reserves. `dry_run`: only what it would be."""
         given, owner = body.model_dump(exclude_unset=True), _owner(caller, tenant)
+        if dry_run and explain:
+            return JSONResponse(await to_thread.run_sync(imagined, given, owner, limiter=one_at_a_time))
         if dry_run:
             return await asked(lambda scheduler: with_cells(scheduler.imagine(given, owner)[0], scheduler))
         unique = (owner, key, body_digest(given)) if key else None

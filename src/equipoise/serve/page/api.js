@@ -70,7 +70,7 @@ export const api = {
   explain: (id) => call("GET", `/v1/jobs/${one(id)}/explain`),
   history: (id) => call("GET", `/v1/jobs/${one(id)}/history`),
   cancel: (id) => call("DELETE", `/v1/jobs/${one(id)}`),
-  check: (job) => call("POST", "/v1/jobs?dry_run=true", { body: job }),
+  check: (job) => call("POST", "/v1/jobs?dry_run=true&explain=true", { body: job }),
   forecast: (job) => call("POST", "/v1/forecast", { body: job }),
   submit: (job, key) => call("POST", "/v1/jobs", { body: job, headers: { "Idempotency-Key": key } }),
   machine: (name, what) => call("POST", `/v1/machines/${one(name)}/${what}`),

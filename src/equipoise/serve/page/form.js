@@ -85,7 +85,8 @@ form.addEventListener("submit", async (event) => {
     checked = { job, key: key() };
     marked.ghost = answer.cells ?? [];
     fill(at("job-answer"), el("h3", {}, "If submitted now"), answerOf(answer),
-      forecast?.text ? el("p", { class: "soft" }, forecast.text) : null);
+      forecast?.text ? el("p", { class: "soft" }, forecast.text) : null,
+      ...(answer.explain?.text ?? "").split("\n").slice(1).map((line) => el("p", { class: "soft" }, line)));
     say(submit, answer.state === "refused" ? "Submit all the same" : "Submit");
     submit.hidden = !may("submit");
     submit.focus();
