@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from equipoise.cli import main
-from equipoise.cli.service_inside import started
 from equipoise.cli.service_options import job_table, show
 from equipoise.serve import connection
 from equipoise.serve.client import Client, Job
+from equipoise.serve.local import started
 
 CLUSTER = "machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
 SHORT = ("--worker", "gpu=1,cpu=4,memory=16Gi", "--workers", "2", "--duration", "2h", "--value", "40")

@@ -214,6 +214,8 @@ FOUND = {
     "a cell with a control character": ("schedule", b"box-0,2,0", b"box-0,\x1c2,0"),
     "seconds of 5000 digits": ("slurm elapsed", b"|03:04|", b"|03:" + b"9" * 5000 + b"|"),
     "CPUs of 5000 digits": ("slurm elapsed", b"|8\n", b"|" + b"9" * 5000 + b"\n"),
+    "a wait that is a word": ("swf followed", b"0   10  1200", b"0   gpu  1200"),
+    "a wait without end": ("swf followed", b"0   10  1200", b"0   inf  1200"),
     "a start of 5000 digits": ("swf followed", b"1034319600", b"1" * 5000),
 }
 

@@ -33,7 +33,9 @@ PATIENCE = 120.0  # seconds for a server to come up; kernels may have to be comp
 class Live:
     """A service, its application, and a web server on a thread; `client(name)` asks with the token of that name."""
 
-    def __init__(self, url: str, cluster: Cluster | None, settings: Settings, tokens: dict[str, tuple[str, str]]) -> None:
+    def __init__(
+        self, url: str, cluster: Cluster | None, settings: Settings, tokens: dict[str, tuple[str, str]]
+    ) -> None:
         self.store = open_store(url)
         try:
             self.secrets = {name: new_token() for name in tokens}

@@ -159,7 +159,14 @@ def test_filters_narrow_the_list(client):
     assert listed(name="TRAIN") == ["j2", "j1"] and listed(name="%") == ["j3"] and listed(name="_x_") == ["j3"]
     assert listed(state="cancelled") == ["j2"] and listed(state=["refused", "cancelled"]) == ["j4", "j2"]
     assert listed(tenant="nobody") == [] and listed(name="t", state="admitted") == ["j1"]
-    for wrong in ({"state": "alive"}, {"limit": 0}, {"limit": 1001}, {"after": "x"}, {"order": "best"}, {"after": "-1"}):
+    for wrong in (
+        {"state": "alive"},
+        {"limit": 0},
+        {"limit": 1001},
+        {"after": "x"},
+        {"order": "best"},
+        {"after": "-1"},
+    ):
         answer = client.get("/v1/jobs", params=wrong)
         assert answer.status_code == 422 and list(answer.json()) == ["error"]
 
@@ -260,7 +267,16 @@ def test_the_schedule_is_bars_and_shares(client):
     submitted(client, workers=4)
     told = client.get("/v1/schedule").json()
     assert told["bars"] == [
-        {"job": "j1", "name": "job", "state": "admitted", "machine": 0, "first": 0, "last": 1, "workers": 4, "servers": 0}
+        {
+            "job": "j1",
+            "name": "job",
+            "state": "admitted",
+            "machine": 0,
+            "first": 0,
+            "last": 1,
+            "workers": 4,
+            "servers": 0,
+        }
     ]
     assert told["utilisation"]["gpu"][:3] == [0.5, 0.5, 0.0]
     part = client.get("/v1/schedule?first=1&last=4").json()
@@ -301,7 +317,10 @@ def test_small_routes_answer(client):
     assert client.get("/static/echarts.min.js").status_code == 200
     for path in ("/static/nothing.js", "/static/..%2f..%2fapi%2fapp.py", "/v1/nothing", "/static/%2e%2e/app.py"):
         assert client.get(path).status_code == 404
-    assert client.put("/v1/tenants/blue", json={"quota": {"gpu": 2, "jobs": 3}}).json()["quota"] == {"gpu": 2, "jobs": 3}
+    assert client.put("/v1/tenants/blue", json={"quota": {"gpu": 2, "jobs": 3}}).json()["quota"] == {
+        "gpu": 2,
+        "jobs": 3,
+    }
     assert client.get("/v1/tenants").json()["tenants"][0]["name"] == "blue"
     assert client.delete("/v1/tenants/blue").status_code == 200 and client.delete("/v1/tenants/blue").status_code == 404
     status = client.get("/v1/status").json()
@@ -448,18 +467,12 @@ QUANTITIES = st.one_of(
 )  # fmt: skip
 WILD = st.fixed_dictionaries(
     {"worker": st.dictionaries(st.sampled_from(["gpu", "cpu", "memory", "tpu"]), QUANTITIES, max_size=3)},
-    optional={
-        name: QUANTITIES
-        for name in (
-            "name", "workers", "duration", "work", "samples", "epochs", "batch", "time_per_sample", "gradient", "requested",
-            "most", "restart", "inside", "between", "value", "deadline", "workers_per_server",
-        )
-    }
+    optional=dict.fromkeys(("name", "workers", "duration", "work", "samples", "epochs", "batch", "time_per_sample", "gradient", "requested", "most", "restart", "inside", "between", "value", "deadline", "workers_per_server"), QUANTITIES)
     | {
         "server": st.dictionaries(st.sampled_from(["gpu", "cpu"]), QUANTITIES, max_size=2),
         "utility": st.fixed_dictionaries(
             {"kind": st.sampled_from(["sigmoid", "deadline", "linear", "none"])},
-            optional={name: QUANTITIES for name in ("value", "steepness", "middle", "slots")},
+            optional=dict.fromkeys(("value", "steepness", "middle", "slots"), QUANTITIES),
         ),
     },
 )  # fmt: skip
@@ -582,9 +595,10 @@ def test_a_process_stopped_and_started_again_has_lost_nothing(tmp_path):
         client.post("/v1/clock", json={"advance": 1})
         before = {path: client.get(path).json() for path in ("/v1/jobs", "/v1/cluster", "/v1/schedule", "/v1/log")}
         with httpx.stream("GET", f"{client.base_url}/v1/events") as stream:  # it would never end by itself
-            assert next(stream.iter_lines()).startswith("event: hello")
+            lines = stream.iter_lines()
+            assert next(lines) == "event: hello"
             process.send_signal(signal.SIGTERM)
-            assert [line for line in stream.iter_lines() if line.startswith("id:")] == []
+            assert not any(line.startswith("id:") for line in lines)
     with served(tmp_path) as (client, _):
         assert {path: client.get(path).json() for path in before} == before
         assert client.post("/v1/jobs", json=JOB, headers={"Idempotency-Key": "k"}).json() == first

@@ -112,7 +112,9 @@ def test_fewer_cells_than_the_work_needs(log):
 
 def test_a_promise_with_too_few_cells(log):
     """j8 is still open and was promised at last; with only the first of its cells it could not keep the promise."""
-    last = [event for event in log if event.kind == "decided" and event.data["state"] == "admitted" and event.job == "j7"]
+    last = [
+        event for event in log if event.kind == "decided" and event.data["state"] == "admitted" and event.job == "j7"
+    ]
     tampered = changed(log, lambda event: event is last[-1], lambda data: data["cells"].__delitem__(slice(1, None)))
     assert failed(tampered)
 
@@ -131,7 +133,9 @@ def test_cells_on_a_machine_while_it_was_down(log):
 def test_a_promise_dropped_without_a_reason(log):
     """j1 was promised two slots; a made-up decision sets it aside as if it had only waited."""
     first = next(event for event in log if promised("j1")(event))
-    dropped = replace(first, seq=first.seq + 1, data=first.data | {"state": "pending", "reason": "no_capacity", "cells": []})
+    dropped = replace(
+        first, seq=first.seq + 1, data=first.data | {"state": "pending", "reason": "no_capacity", "cells": []}
+    )
     rest = [replace(e, seq=e.seq + 1) for e in log[first.seq :] if not (e.kind == "finished" and e.job == "j1")]
     tampered = [*log[: first.seq], dropped, *rest]
     assert failed([replace(event, seq=k + 1) for k, event in enumerate(tampered)]) == {"promise"}

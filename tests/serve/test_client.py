@@ -16,11 +16,11 @@ import httpx
 import pytest
 
 from equipoise import place
-from equipoise.cli.service_inside import started
 from equipoise.errors import InputError
 from equipoise.place.job import Demand
 from equipoise.serve import connection
 from equipoise.serve.client import Client, ServiceError, plain
+from equipoise.serve.local import started
 
 CLUSTER = "machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
 SMALL = {"name": "small", "worker": {"gpu": 1, "cpu": 2}, "workers": 1, "duration": "20m", "value": 50}

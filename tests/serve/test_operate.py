@@ -267,7 +267,17 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 def test_over_tls_tokens_are_added_rotated_and_revoked_while_it_serves(tmp_path: Path) -> None:
     """A certificate made by openssl. The first token closes the open service; rotating is a second token, then revoking."""
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    made = ("-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=plan", "-addext", "subjectAltName=IP:127.0.0.1")
+    made = (
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=plan",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    )
     subprocess.run(["openssl", "req", "-x509", "-keyout", key, "-out", cert, *made], check=True, capture_output=True)
     url = f"sqlite:///{tmp_path}/plan.db"
 

@@ -19,7 +19,9 @@ HOUR = 3600.0
 class Desk:
     """A planner on machines of so many GPUs each, slots of an hour, nothing costs anything unless said."""
 
-    def __init__(self, *gpus: int, clock: str = "virtual", finish: str = "assumed", horizon: int = 10, quota: Any = None) -> None:
+    def __init__(
+        self, *gpus: int, clock: str = "virtual", finish: str = "assumed", horizon: int = 10, quota: Any = None
+    ) -> None:
         cluster = Cluster(tuple(Machine({"gpu": g}, 1, f"m{k}") for k, g in enumerate(gpus)))
         floor = Floor(cluster, horizon + 1, np.zeros(1), np.zeros(1))
         self.state = State()
@@ -306,7 +308,11 @@ def test_machines_that_come_bring_room_and_new_resources():
 
 def test_what_is_not_there_is_not_found_and_time_does_not_go_back():
     desk = Desk(1)
-    for ask in (lambda: desk.ask.cancel("j9"), lambda: desk.ask.finished("j9"), lambda: desk.ask.set_machine("m9", "down")):
+    for ask in (
+        lambda: desk.ask.cancel("j9"),
+        lambda: desk.ask.finished("j9"),
+        lambda: desk.ask.set_machine("m9", "down"),
+    ):
         with pytest.raises(NotFound):
             ask()
     desk.ask.tick(3)

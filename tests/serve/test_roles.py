@@ -201,4 +201,3 @@ def test_a_quota_binds_its_tenant_alone(tenants):
         bodies[name] = client.post("/v1/jobs?dry_run=true", json=JOB).json()
     assert (bodies["ann"]["state"], bodies["ann"]["reason"]) == ("refused", "over_quota")
     assert bodies["ben"]["reason"] != "over_quota"
-

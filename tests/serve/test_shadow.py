@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.cli.service_inside import started
 from equipoise.errors import InputError
 from equipoise.serve.client import Client, Told
+from equipoise.serve.local import started
 from equipoise.serve.shadow import Fate, Report, Shadow
 from equipoise.serve.traced import Real, Traced
 

@@ -312,7 +312,9 @@ def test_a_standby_waits_through_the_end_of_its_own_session(postgres, postgres_u
     standby = threading.Thread(target=lambda: found.append(open_store(postgres_url, on_wait=waits.set, timeout=60)))
     standby.start()
     assert waits.wait(30)
-    end_sessions(postgres, postgres_url, "AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)")
+    end_sessions(
+        postgres, postgres_url, "AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)"
+    )
     time.sleep(1.0)
     assert standby.is_alive()
     first.close()

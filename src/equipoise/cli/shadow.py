@@ -152,7 +152,7 @@ def _service(inside: Path | None, slot: str, url: str | None, token: str | None)
         with service(url, token) as client:
             yield client
         return
-    from equipoise.cli.service_inside import started
+    from equipoise.serve.local import started
 
     with started(inside, slot) as address, service(address, token) as client:
         yield client

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from equipoise.errors import InputError
 
@@ -52,7 +54,8 @@ def started(cluster: Path, slot: str, *options: str) -> Iterator[str]:
             "--log-json", *options,
         ]  # fmt: skip
         with log.open("wb") as errors:
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+            # In a session of its own: Ctrl-C is for who started it, who may have a last question.
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
         try:
             yield _address(process, log)
         finally:
@@ -73,10 +76,20 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
         for line in said:
             if line.startswith("{") and line.endswith("\n"):
                 told = json.loads(line)
-                if told.get("event") == "serving":
+                if told.get("event") == "serving" and _answers(str(told["url"])):
                     return str(told["url"])
         if ended:
             why = said[-1].strip().removeprefix("error: ") if said else f"exit code {process.returncode}"
             raise InputError(f"the service did not start: {why}")
         time.sleep(LOOK)
     raise InputError(f"the service did not start within {PATIENCE:g} s")
+
+
+def _answers(url: str) -> bool:
+    """Whether somebody accepts connections there: it says where just before it does."""
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=LOOK).close()
+    except OSError:
+        return False
+    return True

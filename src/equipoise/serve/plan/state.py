@@ -50,6 +50,7 @@ class Held:
     reported: float = -1.0  # samples at the last report; -1: never
     since: float = 0.0  # samples by the rate law since the last report
     seq: int = 0  # of the last event about it
+    began: int | None = None  # the first slot it ran in
     finish: int | None = None
     fastest: float = (
         -1.0
@@ -77,6 +78,8 @@ class Held:
             return
         cut = int(np.searchsorted(self.cells[:, SLOT], now))
         past, self.cells = self.cells[:cut], self.cells[cut:]
+        if self.began is None:
+            self.began = int(past[0, SLOT])
         before = self.last if len(self.last) and self.last[0, SLOT] == past[0, SLOT] - 1 else NO_CELLS
         both = np.concatenate((before, past)) if len(before) else past
         missing = self.left / self.pace
@@ -90,7 +93,7 @@ class Held:
             "n": self.n, "id": self.id, "name": self.name, "tenant": self.tenant, "job": read.plain_job(self.job),
             "at": self.at, "state": self.state, "reason": self.reason, "worth": self.worth, "cost": self.cost,
             "decided": self.decided, "cells": self.cells.tolist(), "last": self.last.tolist(), "done": self.done,
-            "pace": self.pace, "reported": self.reported, "since": self.since, "seq": self.seq,
+            "pace": self.pace, "reported": self.reported, "since": self.since, "seq": self.seq, "began": self.began,
         }  # fmt: skip
 
 

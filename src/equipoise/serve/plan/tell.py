@@ -13,6 +13,7 @@ from equipoise.place.planner.seat import MACHINE, SLOT, WORKERS
 from equipoise.place.quantity import MILLI
 from equipoise.serve import event as kinds
 from equipoise.serve.event import Event
+from equipoise.serve.plan.floor import Int32s
 from equipoise.serve.plan.state import CANCELLED, FINISHED, Held
 
 MOST_NAMED = 4  # machines in a sentence
@@ -38,7 +39,7 @@ def iso(at: float) -> str:
 
 def job_out(held: Held, names: Sequence[str]) -> dict[str, Any]:
     """A job as the API tells it, without its cells. `names` of machines."""
-    cells = held.cells
+    cells = held.cells if held.finish is None else held.last
     machines = [names[h] for h in dict.fromkeys(cells[:, MACHINE].tolist())] if len(cells) else []
     return {
         "id": held.id,
@@ -51,21 +52,20 @@ def job_out(held: Held, names: Sequence[str]) -> dict[str, Any]:
         "at": iso(held.at),
         "worth": held.worth,
         "cost": held.cost,
-        "start": int(cells[0, SLOT]) if len(cells) else None,
+        "start": held.began if held.began is not None else int(cells[0, SLOT]) if len(cells) else None,
         "end": int(cells[-1, SLOT]) if len(cells) else None,
         "finish": held.finish,
         "work": held.job.work,
         "done": held.done,
         "pace": held.pace,
-        "workers": _widest(held),
+        "workers": _widest(cells),
         "machines": machines,
         "worker": {r: milli / MILLI for r, milli in held.job.worker.items()},
         "seq": held.seq,
     }
 
 
-def _widest(held: Held) -> int:
-    cells = held.cells
+def _widest(cells: Int32s) -> int:
     return int(np.bincount(cells[:, SLOT] - cells[0, SLOT], cells[:, WORKERS]).max()) if len(cells) else 0
 
 
