@@ -246,7 +246,7 @@ BOMBS = {
     "a tag": f"jobs: [{ONE_JOB.replace('work: 1', 'work: !!python/name:os.system')}]\n",
     "binary": f"jobs: [{ONE_JOB.replace('work: 1', 'work: !!binary x')}]\n",
     "two documents": f"jobs: [{ONE_JOB}]\n---\njobs: []\n",
-    "merged": f"d: &d {{batch: 1}}\njobs:\n  - <<: *d\n    id: a\n",
+    "merged": "d: &d {batch: 1}\njobs:\n  - <<: *d\n    id: a\n",
 }  # fmt: skip
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 import sqlite3
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from live import JOB, live
 
@@ -111,7 +114,7 @@ def test_fewer_cells_than_the_work_needs(log):
 
 
 def test_a_promise_with_too_few_cells(log):
-    """j8 is still open and was promised at last; with only the first of its cells it could not keep the promise."""
+    """j7 is still open and has a promise; with only the first of its cells it could not be kept."""
     last = [
         event for event in log if event.kind == "decided" and event.data["state"] == "admitted" and event.job == "j7"
     ]
@@ -197,7 +200,8 @@ def test_a_sound_store_passes(tampered):
         "UPDATE jobs SET submitted = 0 WHERE id = 'j5'",
         """UPDATE jobs SET data = replace(data, '"tenant":""', '"tenant":"me"') WHERE id = 'j5'""",
         "DELETE FROM jobs WHERE id = 'j5'",
-        "INSERT INTO jobs SELECT n + 90, 'j99', tenant, name, state, reason, submitted, finish, seq, data FROM jobs WHERE n = 5",
+        "INSERT INTO jobs SELECT n + 90, 'j99', tenant, name, state, reason, submitted, finish, seq, data FROM jobs"
+        " WHERE n = 5",
     ],
 )
 def test_rows_that_the_log_contradicts(tampered, change):
@@ -250,3 +254,42 @@ def test_a_snapshot_that_cannot_be(tampered, change):
 def test_events_that_were_edited(tampered, change):
     """Whatever was done to the log: a check fails, nothing is raised."""
     assert tampered(change)
+
+
+# And a store that many wrote to at once.
+
+
+@pytest.mark.parametrize("finish", ["assumed", "reported"])
+def test_a_day_of_many_clients_verifies(tmp_path, finish):
+    """Six clients ask for anything in any order, machines fail and return: no answer is 5xx, and the store is sound."""
+    with live(tmp_path, snapshot_every=40, finish=finish) as one:
+        one.quota("blue", gpu=3000, jobs=8)
+        with ThreadPoolExecutor(6) as pool:
+            statuses = {status for each in pool.map(lambda seed: busy(one, seed), range(6)) for status in each}
+        assert one.service.state.audit() == ""
+    assert statuses <= {200, 201, 404, 409, 422}
+    with peek_store(f"sqlite:///{tmp_path}/store.db") as opened:
+        certificate, seq = verify_log(opened)
+    assert seq > 100 and [check for check in certificate if not check.passed] == []
+
+
+def busy(one: Any, seed: int) -> list[int]:
+    """The statuses of forty requests, drawn by the seed."""
+    draw, seen = random.Random(seed), []
+    with httpx.Client(base_url=one.address, timeout=60.0) as client:
+        for k in range(40):
+            job = f"/v1/jobs/j{draw.randint(1, max(1, one.service.view.seq // 3))}"
+            body = JOB | {"workers": draw.choice((1, 2, 4, 8)), "duration": draw.choice(("10m", "25m", "70m"))}
+            if draw.random() < 0.3:
+                body["restart"] = "1m"
+            box = f"/v1/machines/box-{draw.randrange(2)}"
+            method, path, sent = draw.choice(
+                [("POST", f"/v1/jobs?tenant={tenant}", body) for tenant in ("blue", "red", "blue", "red", "red")]
+                + [("DELETE", job, None), ("POST", f"{job}/progress", {"fraction": draw.random()})]
+                + [("POST", f"{job}/finish", None), ("GET", f"{job}/explain", None), ("GET", "/v1/certificate", None)]
+                + [("POST", f"{box}/{verb}", None) for verb in ("down", "drain", "up", "up")]
+                + [("POST", "/v1/machines", {"name": f"n{seed}-{k}", "capacity": {"gpu": 2, "cpu": 8}})]
+                + [("PUT", "/v1/prices", {"base": {"gpu": draw.random()}}), ("POST", "/v1/clock", {"advance": 1})]
+            )
+            seen.append(client.request(method, path, json=sent).status_code)
+    return seen

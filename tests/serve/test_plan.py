@@ -95,9 +95,9 @@ def test_prices_turn_away_what_is_worth_less_than_it_costs():
     assert desk.what(poor) == ("admitted", "")
 
 
-def test_when_a_machine_fails_the_worthier_job_keeps_a_place():
-    """Two machines, two jobs for the whole horizon, worth 10 and 50. m1 fails: one place is left, and it is free on m0
-    only if its holder were to lose it; who was on m1 is displaced. When m0 fails too and m1 is back, density decides."""
+def test_a_failure_takes_nothing_from_those_on_other_machines():
+    """Two jobs, one machine each for the whole horizon. m1 fails: who was on it waits, however much it is worth, since the
+    other was promised m0. When m1 is back it is promised a place again."""
     desk = Desk(2, 2, horizon=4)
     poor, rich = desk.submit(2, 4, value=10), desk.submit(2, 4, value=50)
     assert desk.held(poor)[0][1] == "m0" and desk.held(rich)[0][1] == "m1"
@@ -258,9 +258,8 @@ def test_a_quota_of_jobs_counts_those_not_over():
 def test_parameter_servers_stand_beside_their_workers():
     """One server for two workers, each of 1 GPU: 4 workers need 2 servers, 6 GPUs in all, which one machine of 6 has."""
     desk = Desk(6)
-    body = {"worker": {"gpu": 1}, "server": {"gpu": 1}, "workers_per_server": 2, "batch": 4, "work": 8, "time_per_sample": "1h",
-            "value": 5}  # fmt: skip
-    id = desk.ask.submit(body, "").id
+    form = {"worker": {"gpu": 1}, "server": {"gpu": 1}, "workers_per_server": 2, "batch": 4}
+    id = desk.ask.submit(form | {"work": 8, "time_per_sample": "1h", "value": 5}, "").id
     assert desk.state.jobs[id].cells.tolist() == [[0, 0, 4, 2], [1, 0, 4, 2]]
 
 

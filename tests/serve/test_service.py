@@ -7,9 +7,12 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine
 from equipoise.serve.plan.decide import Conflict
-from equipoise.serve.service import Service, Unavailable, body_digest
+from equipoise.serve.plan.state import digest_of
+from equipoise.serve.service import Service, Unavailable, body_digest, usable_snapshot
 from equipoise.serve.settings import Settings
 from equipoise.serve.store import Fenced, StoreLost, open_store, peek_store
+from equipoise.serve.store.writing import pack
+from equipoise.serve.verify_log import verify_log
 
 CLUSTER = Cluster((Machine({"gpu": 4}, 2, "gpu"),))
 SETTINGS = Settings(slot_seconds=600.0, horizon=12, clock="virtual")
@@ -192,3 +195,42 @@ def test_a_store_keeps_what_it_was_opened_with(store, settings, cluster, names):
 def test_a_new_store_needs_machines(store):
     with pytest.raises(InputError, match="--cluster"):
         Service(store, SETTINGS)
+
+
+def test_what_fails_after_the_commit_is_not_carried_out_again(service, monkeypatch):
+    """Publishing breaks once, after the transaction: both requests (without keys) are answered, there are two jobs and not
+    four, and reads see them."""
+    broken = []
+
+    def breaks(self, events, helds):
+        monkeypatch.undo()
+        broken.append(len(events))
+        raise ValueError("no view")
+
+    monkeypatch.setattr(Service, "_publish", breaks)
+    answers = [future.result(20) for future in together(service, submission(JOB), submission(JOB))]
+    assert broken and [body["id"] for _, body in answers] == ["j1", "j2"]
+    assert service.store.counts() == {"admitted": 2}
+    assert set(service.view.live) == {"j1", "j2"}
+
+
+def test_a_snapshot_of_another_version_is_not_used(store):
+    """After an upgrade the form of the state may be another: the log is replayed from its beginning, the store is called
+    sound, and the next snapshot is in the new form."""
+    service = Service(store, SETTINGS, CLUSTER)
+    service.start()
+    ask(service, **submission(JOB))
+    service.stop()
+    old = store.snapshot()
+    foreign = {"form": 1, "what": "an older version kept"}
+    with store.database.writing() as connection:
+        packed = (digest_of(foreign), pack(foreign), old.seq)
+        connection.exec_driver_sql("UPDATE snapshots SET digest = ?, state = ? WHERE seq = ?", packed)
+    certificate, _ = verify_log(store)
+    assert certificate.passed and "another version" in certificate["snapshots"].meaning
+    again = Service(store, SETTINGS)
+    assert again.state.digest() == old.digest
+    again.start()
+    ask(again, **submission(JOB))
+    again.stop()
+    assert usable_snapshot(store).seq == store.last() > old.seq

@@ -148,7 +148,8 @@ class _Seen:
         gamma = np.array([0.0 if job.server is None else job.workers_per_server for job in jobs])
         bandwidth = np.where(self.together, inside[j], between[j])
         # sigma = tau + (gamma / F)(2 g / b) and w / sigma, or F w / (tau F + 2 (w - 1) g / b)
-        exchange = np.where(gamma[j] > 0, gamma[j], np.maximum(w - 1.0, 0.0)) * 2.0 * gradient[j] / bandwidth
+        with np.errstate(over="ignore"):  # a bandwidth of next to nothing: a rate of nothing
+            exchange = np.where(gamma[j] > 0, gamma[j], np.maximum(w - 1.0, 0.0)) * 2.0 * gradient[j] / bandwidth
         return np.asarray(batch[j] * w / (tau[j] * batch[j] + exchange) / self.need[j] * self.kept)
 
     @cached_property
@@ -216,7 +217,8 @@ def _earned(jobs: Workload, finish: Ints) -> float:
     exponent = rate * (late - when)
     sigmoid = np.where(exponent < 700.0, value / (1.0 + np.exp(np.minimum(exponent, 700.0))), 0.0)
     step = np.where(late <= when, value, 0.0)
-    line = value * np.maximum(0.0, 1.0 - late / np.where(when > 0, when, 1.0))
+    with np.errstate(over="ignore"):
+        line = value * np.maximum(0.0, 1.0 - late / np.where(when > 0, when, 1.0))
     return float(np.where(kind == SIGMOID, sigmoid, np.where(kind == DEADLINE, step, line)).sum())
 
 

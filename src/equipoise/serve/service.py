@@ -27,7 +27,7 @@ from equipoise.serve.logs import say
 from equipoise.serve.metrics import Metrics
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening, price_rows
 from equipoise.serve.plan.floor import Floor
-from equipoise.serve.plan.state import Held, State
+from equipoise.serve.plan.state import FORM, Held, State, digest_of
 from equipoise.serve.plan.tell import job_out
 from equipoise.serve.settings import Settings
 from equipoise.serve.store import Answer, Batch, Fenced, JobRow, Snapshot, Store, StoreLost
@@ -87,7 +87,7 @@ class Service:
 
     def _restore(self) -> None:
         """The state from the last snapshot and the events after it."""
-        kept = self.store.snapshot()
+        kept = usable_snapshot(self.store)
         self.state = replayed(self.store, kept)
         self.scheduler = Scheduler(self.state, time.time, self.quota, finish=self.settings.finish)
         self._snapshot_seq = kept.seq if kept is not None else 0
@@ -301,14 +301,18 @@ class Service:
         helds: list[Held] = [state.jobs.get(id) or state.over[id] for id in changed]
         rows = [_row(held, state) for held in helds]
         due = snapshot or state.seq - self._snapshot_seq >= self.settings.snapshot_every
-        kept = Snapshot(state.seq, state.digest(), state.plain()) if due else None
+        kept = snapshot_of(state) if due else None
         began = time.perf_counter()
         self.store.append(Batch(events, rows, answers, kept))
-        self.metrics.stored(time.perf_counter() - began)
-        self.trouble = ""
-        if due:
-            self._snapshot_seq = state.seq
-        self._publish(events, helds)
+        try:
+            self.metrics.stored(time.perf_counter() - began)
+            self.trouble = ""
+            if due:
+                self._snapshot_seq = state.seq
+            self._publish(events, helds)
+        except Exception:  # it is stored: who asked shall hear so, and nothing may be carried out twice
+            LOG.exception("publishing failed")
+            self._recover()
         return events
 
     def _publish(self, events: list[Event], helds: list[Held]) -> None:
@@ -380,7 +384,20 @@ class Service:
 
 def restored(store: Store, upto: int | None = None) -> State:
     """The state after event `upto` (or the last): the snapshot before it, and the events since."""
-    return replayed(store, store.snapshot(upto), upto)
+    return replayed(store, usable_snapshot(store, upto), upto)
+
+
+def usable_snapshot(store: Store, upto: int | None = None) -> Snapshot | None:
+    """The latest in the present form; after an upgrade there may be none, and the log is replayed from its beginning."""
+    kept = store.snapshot(upto)
+    while kept is not None and kept.state.get("form") != FORM:
+        kept = store.snapshot(kept.seq - 1)
+    return kept
+
+
+def snapshot_of(state: State) -> Snapshot:
+    plain = state.plain()
+    return Snapshot(state.seq, digest_of(plain), plain)
 
 
 def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> State:

@@ -178,7 +178,9 @@ def _swf(path: Path, skipped: set[int]) -> Iterator[tuple[str, Real]]:
             start = float(header.group(1)) if header and int(header.group(1)) < 2**33 else start
         elif said and line not in skipped:
             cells = said.split()
-            waited = float(cells[SWF_WAIT])
-            if waited >= 0:
-                submit = start + float(cells[SUBMIT])
-                yield f"swf-{line}", Real(submit, submit + waited, submit + waited + float(cells[RUN]))
+            try:
+                waited = rows.number(cells[SWF_WAIT], "wait", zero=True)
+            except Unmappable:  # -1: not known; or anything else
+                continue
+            submit = start + float(cells[SUBMIT])
+            yield f"swf-{line}", Real(submit, submit + waited, submit + waited + float(cells[RUN]))

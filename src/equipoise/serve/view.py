@@ -47,11 +47,6 @@ class View:
         held = self.live.get(id)
         return job_out(held, self.names) if held is not None else None
 
-    def name(self, id: str) -> str:
-        """What a job that is not over is called."""
-        held = self.live.get(id)
-        return held.name if held is not None else ""
-
     def used(self, first: int, last: int, jobs: Iterable[Held] | None = None) -> Ints:
         """[slot, machine, r] milli-units held in slots first..last."""
         out = np.zeros((max(0, last + 1 - first), *self.capacity.shape), np.int64)

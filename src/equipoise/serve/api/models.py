@@ -197,7 +197,7 @@ class EventOut(BaseModel):
     at: str
     kind: str
     job: str
-    name: str = Field(description="of the job, where it is known")
+    name: str = Field(description="of the job")
     tenant: str
     text: str
     data: dict[str, Any]

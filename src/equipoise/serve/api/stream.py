@@ -88,8 +88,7 @@ def routes_stream(service: Service, hub: Hub) -> APIRouter:
     ) -> JSONResponse:
         """The log, oldest first. `next` is where the next page begins, null at the end."""
         events = await to_thread.run_sync(lambda: list(store.events(after, limit=limit)))
-        view = service.view
-        shown = [event_out(event, view.name(event.job)) for event in events if visible(event, caller)]
+        shown = [event_out(event) for event in events if visible(event, caller)]
         return JSONResponse({"events": shown, "next": events[-1].seq if len(events) == limit else None})
 
     @router.get("/events", response_class=EventSourceResponse)
@@ -117,7 +116,6 @@ def routes_stream(service: Service, hub: Hub) -> APIRouter:
             for event in batch:
                 seq = event.seq
                 if visible(event, caller):
-                    told = event_out(event, service.view.name(event.job))
-                    yield ServerSentEvent(id=str(event.seq), event=event.kind, data=told)
+                    yield ServerSentEvent(id=str(event.seq), event=event.kind, data=event_out(event))
 
     return router

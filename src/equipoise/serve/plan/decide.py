@@ -66,7 +66,7 @@ class Scheduler(Passing):
 
     def cancel(self, id: str) -> Held:
         held = self.job(id)
-        self.record(kinds.CANCELLED, held, first=self.first, name=held.name)
+        self.record(kinds.CANCELLED, held, first=self.first)
         self.room_again()
         return held
 
@@ -74,7 +74,7 @@ class Scheduler(Passing):
         """A job is done, early or late."""
         held = self.job(id)
         reason = TOLD if held.complete else EARLY
-        self.record(kinds.FINISHED, held, slot=self.state.now, reason=reason, first=self.first, name=held.name)
+        self.record(kinds.FINISHED, held, slot=self.state.now, reason=reason, first=self.first)
         self.room_again()
         return held
 

@@ -39,8 +39,7 @@ class Passing(Planning):
             given_up = held.complete and self.first >= self.deadline(held.job.arrival)
             if given_up or (held.complete and self.finish != REPORTED):
                 reason = UNREPORTED if self.finish == REPORTED else ""
-                about = {"slot": self.state.now - 1, "reason": reason, "first": self.state.now, "name": held.name}
-                self.record(kinds.FINISHED, held, **about)
+                self.record(kinds.FINISHED, held, slot=self.state.now - 1, reason=reason, first=self.state.now)
             elif held.state == ADMITTED and not len(held.cells):
                 self._overdue(held)
 

@@ -74,6 +74,8 @@ class Planning:
     def record(self, kind: str, held: Held | None = None, **data: Any) -> None:
         state = self.state
         job, tenant = (held.id, held.tenant) if held is not None else ("", "")
+        if held is not None:
+            data["name"] = held.name
         event = Event(state.seq + 1, state.now, self.time(), kind, job, tenant, data)
         state.apply(event)
         self.fresh.append(event)

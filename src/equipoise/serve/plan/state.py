@@ -23,7 +23,8 @@ from equipoise.serve import event as kinds
 from equipoise.serve.event import Event
 from equipoise.serve.plan.floor import DOWN, Floor, Holding, Int32s, held_by
 
-FORMAT = 1  # of dumps and events
+FORMAT = 1  # of events: every version reads those of all versions before it
+FORM = 2  # of the plain state in snapshots: another form is not read, the log is replayed instead
 FINISHED, CANCELLED = "finished", "cancelled"
 
 
@@ -219,7 +220,7 @@ class State:
     def plain(self) -> dict[str, Any]:
         """All of it as plain JSON."""
         return {
-            "format": FORMAT, "seq": self.seq, "now": self.now, "count": self.count,
+            "form": FORM, "seq": self.seq, "now": self.now, "count": self.count,
             "slot_seconds": self.slot_seconds, "horizon": self.horizon, "start": self.start, "clock": self.clock,
             "floor": self.floor.plain(), "jobs": [held.plain() for held in self.jobs.values()],
         }  # fmt: skip
@@ -231,8 +232,8 @@ class State:
     @classmethod
     def restored(cls, plain: dict[str, Any]) -> State:
         """The state that `plain` tells of."""
-        if plain["format"] > FORMAT:
-            raise ValueError(f"the snapshot has format {plain['format']}; this version reads up to {FORMAT}")
+        if plain.get("form") != FORM:
+            raise ValueError(f"the snapshot has form {plain.get('form')}; this version reads form {FORM}")
         state = cls()
         state.seq, state.now, state.count = plain["seq"], plain["now"], plain["count"]
         state.slot_seconds, state.horizon = plain["slot_seconds"], plain["horizon"]

@@ -123,15 +123,15 @@ def event_text(event: Event) -> str:
     }[kind]
 
 
-def event_out(event: Event, name: str = "") -> dict[str, Any]:
-    """An event as the API tells it. `name` of its job, where the event itself does not say it."""
+def event_out(event: Event) -> dict[str, Any]:
+    """An event as the API tells it."""
     return {
         "seq": event.seq,
         "slot": event.slot,
         "at": iso(event.at),
         "kind": event.kind,
         "job": event.job,
-        "name": event.data.get("name", name) if event.job else "",
+        "name": event.data.get("name", "") if event.job else "",
         "tenant": event.tenant,
         "text": event_text(event),
         "data": event.data,
