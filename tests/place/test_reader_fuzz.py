@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ machines:
   - name: thin
     capacity: {cpu: 64, memory: 1Ti}
 """
-CLUSTER_JSON = '{"bandwidth": {"inside": 1e9}, "machines": [{"name": "box", "count": 2, "capacity": {"gpu": 4, "cpu": "8"}}]}'
+CLUSTER_JSON = (
+    '{"bandwidth": {"inside": 1e9}, "machines": [{"name": "box", "count": 2, "capacity": {"gpu": 4, "cpu": "8"}}]}'
+)
 CLUSTER_CSV = "# inside: 20Gbps\nname,count,gpu,cpu,memory\nbox,2,4,32,128Gi\nthin,1,,64,1Ti\n"
 JOBS_YAML = """slot: 10m
 defaults: {batch: 8, utility: {kind: deadline, value: 10, slots: 24}}
@@ -69,13 +72,19 @@ GAVEL = (
     "A3C\tcd x && python3 main.py\t--max\t1\t4000\t0\t1\n"
     "ResNet-18 (batch size 32)\tpython3 main.py\timage/cifar10\t--num_steps\t1\t5000\t2\t1\t-1.000000\t60\n"
 )
-PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 06:13:03,2951.0,1,2951.0,6214e9\n2017-10-08 23:59:59,600,8,4800,x\n"
+PHILLY = (
+    "timestamp,duration,num_gpus,gpu_time,cluster\n"
+    "2017-10-09 06:13:03,2951.0,1,2951.0,6214e9\n2017-10-08 23:59:59,600,8,4800,x\n"
+)
 SWF = (
     "; Version: 2.2\n; UnixStartTime: 1034319600\n"
     "  1     0   10  1200   4  -1  -1     4  3600     -1   1  1 1 1 1 -1 -1 -1\n"
     "  2   600   10   600  -1  -1 2048   16  3600   1024   0  1 1 1 2 -1 -1 -1\n"
 )
-TIRESIAS = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n0,1,0,606,vgg19,164,30\n1,8,130,133,vgg11,180,23\n"
+TIRESIAS = (
+    "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
+    "0,1,0,606,vgg19,164,30\n1,8,130,133,vgg11,180,23\n"
+)
 SPECIFICATION = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n4,32,8,128,256\n"
 
 
@@ -118,14 +127,14 @@ READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
 }
 # What people and other programs put where a number, a name or a mark should be.
 STRANGE = (
-    b"", b" ", b"0", b"-1", b"1e999", b"1e308", b"1e-320", b"nan", b"inf", b"-inf", b".inf", b"9" * 30, b"9" * 5000, b"0x10",
-    b"1_000", b"\xd9\xa1", b"null", b"~", b"true", b"[]", b"{}", b"[[[[", b"}", b"]", b":", b"- ", b"\n", b"\r", b"\r\n", b"\t",
-    b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b'"', b"'", b"#", b"&a ", b"*a", b"!!python/object:os.system ",
-    b"!!binary ", b"!!timestamp ", b"!!set ", b"!!omap ", b"<<: ", b"? ", b"| ", b"> ", b"%YAML 9.9\n---\n", b"---\n", b"...\n",
-    b"2024-02-30", b"2024-13-01T00:00:00", b"0001-01-01T00:00:00", b"9999-12-31T23:59:59-14:00", b"0001-01-01T00:00:00+23:59",
-    b"1:2:3", b"\\ud800", b"\\", b"1e5 slots", b"B/slot", b"16Gi", b"1e300Pi", b"1e-300s", b"unlimited", b"gpu", b"a.b.c", b",",
-    b"|", b";", b"=", b"cpu=", b"mem=9e9P", b"mem=1e400G", b"\xc2\xb2", b"99999999999999999999-00:00:00", b"2" * 400,
-    b"\xe2\x80\xa8", b"\x85", b"\x1c", b"\x0b",
+    b"", b" ", b"0", b"-1", b"1e999", b"1e308", b"1e-320", b"nan", b"inf", b"-inf", b".inf", b"9" * 30, b"9" * 5000,
+    b"2" * 400, b"0x10", b"1_000", b"\xd9\xa1", b"\xc2\xb2", b"null", b"~", b"true", b"[]", b"{}", b"[[[[", b"}", b"]",
+    b":", b"- ", b"\n", b"\r", b"\r\n", b"\t", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b'"', b"'", b"#",
+    b"&a ", b"*a", b"!!python/object:os.system ", b"!!binary ", b"!!timestamp ", b"!!set ", b"!!omap ", b"<<: ", b"? ",
+    b"| ", b"> ", b"%YAML 9.9\n---\n", b"---\n", b"...\n", b"2024-02-30", b"2024-13-01T00:00:00",
+    b"0001-01-01T00:00:00", b"9999-12-31T23:59:59-14:00", b"0001-01-01T00:00:00+23:59", b"1:2:3", b"\\ud800", b"\\",
+    b"1e5 slots", b"B/slot", b"16Gi", b"1e300Pi", b"1e-300s", b"unlimited", b"gpu", b"a.b.c", b",", b"|", b";", b"=",
+    b"cpu=", b"mem=9e9P", b"mem=1e400G", b"99999999999999999999-00:00:00", b"\xe2\x80\xa8", b"\x85", b"\x1c", b"\x0b",
 )  # fmt: skip
 
 edit = st.tuples(
@@ -141,8 +150,7 @@ def damaged(text: bytes, edits, tail) -> bytes:
     for where, out, put in edits:
         at = int(where * len(text))
         if put in (b"9" * 5000, b"2" * 400) or out > 8:  # a whole word goes
-            marks = b" ,|\t\n:{}[]\""
-            out = next((k for k in range(len(text) - at) if text[at + k : at + k + 1] in [bytes([m]) for m in marks]), 0)
+            out = next((k for k in range(len(text) - at) if text[at + k] in b' ,|\t\n:{}[]"'), 0)
         text = text[:at] + put + text[at + out :]
     if tail is not None:
         first, last = sorted(int(part * len(text)) for part in tail)
@@ -162,8 +170,6 @@ def outcome(reader: Callable[[Path], Any], path: Path) -> str:
 
 def put(path: Path, text: bytes, name: str) -> None:
     if name == "philly gzipped":
-        import gzip
-
         text = gzip.compress(text, mtime=0)
     path.write_bytes(text)
 
@@ -229,9 +235,13 @@ def test_numbers_past_all_measure_are_read_or_refused_in_one_line(case, tmp_path
     outcome(reader, tmp_path / file)
 
 
-ONE_JOB = "{id: a, arrival: 0, work: 1, batch: 1, time_per_sample: 1s, worker: {gpu: 1}, utility: {kind: linear, value: 1, slots: 1}}"
+ONE_JOB = (
+    "{id: a, arrival: 0, work: 1, batch: 1, time_per_sample: 1s, worker: {gpu: 1},"
+    " utility: {kind: linear, value: 1, slots: 1}}"
+)
+DOUBLED = "b0: &b0 [x, x]\n" + "".join(f"b{k + 1}: &b{k + 1} [*b{k}, *b{k}]\n" for k in range(40))
 BOMBS = {
-    "aliases": "a: &a [x, x]\n" + "".join(f"b{k}: &b{k} [*{'a' if not k else f'b{k - 1}'}, *{'a' if not k else f'b{k - 1}'}]\n" for k in range(40)) + f"jobs: [{ONE_JOB}]\n",
+    "aliases": f"{DOUBLED}jobs: [{ONE_JOB}]\n",
     "aliases in a job": f"x: &x {{gpu: 1}}\njobs:\n  - {ONE_JOB.replace('{gpu: 1}', '*x')}\n",
     "an alias to itself": "jobs: &a [*a]\n",
     "a key that is a list": "? [a, b]\n: 1\njobs: []\n",
@@ -258,7 +268,16 @@ def test_small_yaml_that_means_a_lot_is_read_or_refused_in_one_line(bomb, tmp_pa
     outcome(lambda file: read.jobs(file, BOXES), path)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"jobs": ' * 50_000, '{"jobs": [' + "9" * 5000 + "]}", '{"jobs": [1e999]}', '{"jobs": [NaN]}'])
+TOO_MUCH = [
+    "[" * 100_000,
+    '{"jobs": ' * 50_000,
+    '{"jobs": [' + "9" * 5000 + "]}",
+    '{"jobs": [1e999]}',
+    '{"jobs": [NaN]}',
+]
+
+
+@pytest.mark.parametrize("text", TOO_MUCH, ids=lambda text: text[:9])
 def test_small_json_that_means_a_lot_is_refused_in_one_line(text, tmp_path):
     path = tmp_path / "j.json"
     path.write_text(text)

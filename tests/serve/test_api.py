@@ -1,4 +1,4 @@
-"""The REST interface as the documents promise it: every route, pages, keys, explanations, the stream, and what is refused."""
+"""The REST interface as promised: every route, pages, keys, explanations, the stream, and what is refused."""
 
 from __future__ import annotations
 
@@ -468,9 +468,13 @@ QUANTITIES = st.one_of(
     st.sampled_from(["1h", "16Gi", "500m", "4ms", "1e300s", "1e-300", "unlimited", "1e-300 B/slot", "0 slots", "-1s"]),
     st.sampled_from([0, 1, 1e15, 1e-300, 5e-324, 1e308, 2**63, 2**60]),
 )  # fmt: skip
+FIELDS = (
+    "name", "workers", "duration", "work", "samples", "epochs", "batch", "time_per_sample", "gradient", "requested", "most",
+    "restart", "inside", "between", "value", "deadline", "workers_per_server",
+)  # fmt: skip
 WILD = st.fixed_dictionaries(
     {"worker": st.dictionaries(st.sampled_from(["gpu", "cpu", "memory", "tpu"]), QUANTITIES, max_size=3)},
-    optional=dict.fromkeys(("name", "workers", "duration", "work", "samples", "epochs", "batch", "time_per_sample", "gradient", "requested", "most", "restart", "inside", "between", "value", "deadline", "workers_per_server"), QUANTITIES)
+    optional=dict.fromkeys(FIELDS, QUANTITIES)
     | {
         "server": st.dictionaries(st.sampled_from(["gpu", "cpu"]), QUANTITIES, max_size=2),
         "utility": st.fixed_dictionaries(
@@ -478,7 +482,7 @@ WILD = st.fixed_dictionaries(
             optional=dict.fromkeys(("value", "steepness", "middle", "slots"), QUANTITIES),
         ),
     },
-)  # fmt: skip
+)
 SANE = {"worker": {"gpu": 1}, "work": 10, "batch": 4, "time_per_sample": "1m", "value": 5}
 
 

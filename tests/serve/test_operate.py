@@ -1,7 +1,8 @@
-"""The steps of docs/operate.md, each with real processes: what an operator does, and what the database does to the service."""
+"""The steps of docs/operate.md with real processes: what an operator does, and what disk, database and clock do."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -164,7 +165,7 @@ def test_a_store_moves_to_postgresql_and_back_and_is_the_same(postgres_url: str,
             submitted(client, f"job {k}")
         client.post("/v1/clock", json={"advance": 1}).raise_for_status()
         assert server.stop() == 0
-    for source, target in zip(urls, urls[1:], strict=False):
+    for source, target in itertools.pairwise(urls):
         equipoise("serve", "--store", source, "--copy-to", target)
     assert "not empty" in equipoise("serve", "--store", urls[0], "--copy-to", urls[1], code=2)
     held = []

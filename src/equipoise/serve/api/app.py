@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, get_args
 
 from anyio import to_thread
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
@@ -23,7 +23,7 @@ from equipoise.serve.api.cluster import routes_cluster
 from equipoise.serve.api.guard import Guard, Reader
 from equipoise.serve.api.jobs import State, own_tenant, routes_jobs
 from equipoise.serve.api.models import CertificateOut, HealthOut
-from equipoise.serve.api.refusals import GUARDED, refuse, speak_plainly
+from equipoise.serve.api.refusals import GUARDED, known_parameters, refuse, speak_plainly
 from equipoise.serve.api.stream import Hub, routes_stream
 from equipoise.serve.certify import certify
 from equipoise.serve.plan.decide import Conflict, NotFound
@@ -57,9 +57,10 @@ def app_of(service: Service, access: Access) -> ASGIApp:
     _say_why(app)
     for router in (
         routes_jobs(service), routes_cluster(service), routes_stream(service, hub),
-        routes_access(access, service.store, service.read_quotas), _routes_proof(service), _pages(),
+        routes_access(access, service.store, service.read_quotas), _routes_proof(service),
     ):  # fmt: skip
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(known_parameters)])
+    app.include_router(_pages())
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return Guard(app, access)
 

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, unknown_name
 from equipoise.serve.logs import redact
 
 LONGEST = 500  # characters of an error
@@ -84,6 +84,17 @@ def methods_of(app: FastAPI, path: str) -> str:
         if re.fullmatch(pattern, path):
             found.update(method.upper() for method in operations)
     return ", ".join(sorted(found))
+
+
+async def known_parameters(request: Request) -> None:
+    """A dependency: a parameter that a route does not know is a slip, not to be passed over."""
+    if request.url.query and request.url.path.startswith("/v1"):
+        document = request.app.openapi()["paths"][request.scope["route"].path_format]
+        parameters = document[request.method.lower()].get("parameters", ())
+        known = {one["name"] for one in parameters if one["in"] == "query"}
+        for name in request.query_params:
+            if name not in known:
+                raise unknown_name("parameter", name[:60], known) if known else InputError("this takes no parameters")
 
 
 def speak_plainly(app: FastAPI) -> None:
