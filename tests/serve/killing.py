@@ -12,13 +12,14 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -30,7 +31,14 @@ from log_model import Broken, expect
 SLOT, HORIZON = "10m", "24"
 READY = 300  # seconds for a start; kernels may have to be compiled first
 SNAPSHOTS = (1, 1, 20, 5000)  # events between snapshots: with 1 every commit writes one
-MOMENTS = {"any": 2, "sent": 3, "commit": 4, "start": 2, "stop": 1}  # when a kill comes, and how often it does
+MOMENTS = {
+    "any": 2,
+    "sent": 3,
+    "commit": 2,
+    "committed": 2,
+    "start": 2,
+    "stop": 1,
+}  # when a kill comes, and how often it does
 ANSWERS = 5, 60  # answers in a life before the kill is prepared: at least, at most
 VERIFY_EVERY = 10  # kills
 
@@ -137,16 +145,19 @@ class Load:
 
 
 @contextmanager
-def watching(url: str) -> Iterator[Callable[[], object]]:
-    """Something that changes whenever the database writes."""
+def watching(url: str, *, committed: bool) -> Iterator[Callable[[], object]]:
+    """Something that changes when the database begins to write, or when others see what was written."""
+    last = "SELECT max(seq) FROM events"
     if url.startswith("sqlite"):
-        ahead = f"{url.removeprefix('sqlite:///')}-wal"
-        yield lambda: os.stat(ahead).st_mtime_ns
+        file = url.removeprefix("sqlite:///")
+        reader = sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+        with closing(reader):
+            yield lambda: reader.execute(last).fetchone() if committed else os.stat(f"{file}-wal").st_mtime_ns
         return
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        yield lambda: connection.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
+        yield lambda: connection.execute(last if committed else "SELECT pg_current_wal_insert_lsn()").fetchone()
 
 
 class Killing:
@@ -211,15 +222,22 @@ class Killing:
 
     def _commit(self, server: Server) -> None:
         """As soon as the database's write-ahead log grows: a transaction, often with a snapshot, is being written."""
-        self.answers()
-        with watching(self.url) as written:
+        self._when_changed(server, committed=False)
 
-            def until_written() -> None:
-                before, limit = written(), time.monotonic() + 1.0
-                while written() == before and time.monotonic() < limit:
+    def _committed(self, server: Server) -> None:
+        """As soon as others see the new events: they are stored, and hardly anybody was told."""
+        self._when_changed(server, committed=True)
+
+    def _when_changed(self, server: Server, *, committed: bool) -> None:
+        self.answers()
+        with watching(self.url, committed=committed) as seen:
+
+            def until_changed() -> None:
+                before, limit = seen(), time.monotonic() + 1.0
+                while seen() == before and time.monotonic() < limit:
                     pass
 
-            self._strike(server, until_written)
+            self._strike(server, until_changed)
 
     def _strike(self, server: Server, wait: Callable[[], None]) -> None:
         """Kill after `wait`, which begins when the next request was sent."""

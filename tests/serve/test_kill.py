@@ -19,7 +19,7 @@ from killing import Killing, Server, killing
 from log_model import Broken, LogModel
 from postgres import postgres, postgres_url  # noqa: F401
 
-MOMENTS = ("start", "commit", "sent", "any", "stop", "commit", "sent", "start", "commit", "sent")
+MOMENTS = ("start", "commit", "committed", "any", "stop", "committed", "sent", "start", "commit", "sent")
 
 
 def kept_its_word(url: str, folder: Path, seed: int) -> None:

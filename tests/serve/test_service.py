@@ -8,7 +8,8 @@ from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine
 from equipoise.serve.plan.decide import Conflict
 from equipoise.serve.plan.state import digest_of
-from equipoise.serve.service import Service, Unavailable, body_digest, usable_snapshot
+from equipoise.serve.restore import usable_snapshot
+from equipoise.serve.service import Service, Unavailable, body_digest
 from equipoise.serve.settings import Settings
 from equipoise.serve.store import Fenced, StoreLost, open_store, peek_store
 from equipoise.serve.store.writing import pack

@@ -27,10 +27,11 @@ from equipoise.serve.logs import say
 from equipoise.serve.metrics import Metrics
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening, price_rows
 from equipoise.serve.plan.floor import Floor
-from equipoise.serve.plan.state import FORM, Held, State, digest_of
+from equipoise.serve.plan.state import Held, State
 from equipoise.serve.plan.tell import job_out
+from equipoise.serve.restore import replayed, snapshot_of, usable_snapshot
 from equipoise.serve.settings import Settings
-from equipoise.serve.store import Answer, Batch, Fenced, JobRow, Snapshot, Store, StoreLost
+from equipoise.serve.store import Answer, Batch, Fenced, JobRow, Store, StoreLost
 from equipoise.serve.view import View
 
 Command = Callable[[Scheduler], dict[str, Any]]
@@ -380,33 +381,6 @@ class Service:
                 LOG.exception("cannot recover")
                 self._fail(problem)
                 return
-
-
-def restored(store: Store, upto: int | None = None) -> State:
-    """The state after event `upto` (or the last): the snapshot before it, and the events since."""
-    return replayed(store, usable_snapshot(store, upto), upto)
-
-
-def usable_snapshot(store: Store, upto: int | None = None) -> Snapshot | None:
-    """The latest in the present form; after an upgrade there may be none, and the log is replayed from its beginning."""
-    kept = store.snapshot(upto)
-    while kept is not None and kept.state.get("form") != FORM:
-        kept = store.snapshot(kept.seq - 1)
-    return kept
-
-
-def snapshot_of(state: State) -> Snapshot:
-    plain = state.plain()
-    return Snapshot(state.seq, digest_of(plain), plain)
-
-
-def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> State:
-    """The state of a snapshot (or the empty one), and the events since applied to it."""
-    state = State.restored(kept.state) if kept is not None else State()
-    for event in store.events(state.seq, upto):
-        state.apply(event)
-    state.over.clear()
-    return state
 
 
 def _row(held: Held, state: State) -> JobRow:

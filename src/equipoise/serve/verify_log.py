@@ -12,7 +12,7 @@ from equipoise.certificate import Certificate, Check
 from equipoise.serve.certify import certify
 from equipoise.serve.event import Event
 from equipoise.serve.plan.state import FORM, Held, State, digest_of
-from equipoise.serve.service import restored
+from equipoise.serve.restore import restored
 from equipoise.serve.store import JobRow, Store
 
 Progress = Callable[[int, int], None]

@@ -32,7 +32,8 @@ from equipoise.serve.plan import explain as explaining
 from equipoise.serve.plan.decide import NotFound, Scheduler
 from equipoise.serve.plan.state import Held
 from equipoise.serve.plan.tell import cells_out, event_out, job_out
-from equipoise.serve.service import Service, body_digest, restored
+from equipoise.serve.restore import restored
+from equipoise.serve.service import Service, body_digest
 
 State = Literal["admitted", "lent", "pending", "refused", "finished", "cancelled"]
 PLAIN = r"^[^\x00-\x1f]*$"  # no control characters: a database would choke on some

@@ -1,0 +1,33 @@
+"""The state that a store tells of: a snapshot, and the events since."""
+
+from __future__ import annotations
+
+from equipoise.serve.plan.state import FORM, State, digest_of
+from equipoise.serve.store import Snapshot, Store
+
+
+def restored(store: Store, upto: int | None = None) -> State:
+    """The state after event `upto` (or the last): the snapshot before it, and the events since."""
+    return replayed(store, usable_snapshot(store, upto), upto)
+
+
+def usable_snapshot(store: Store, upto: int | None = None) -> Snapshot | None:
+    """The latest in the present form; after an upgrade there may be none, and the log is replayed from its beginning."""
+    kept = store.snapshot(upto)
+    while kept is not None and kept.state.get("form") != FORM:
+        kept = store.snapshot(kept.seq - 1)
+    return kept
+
+
+def snapshot_of(state: State) -> Snapshot:
+    plain = state.plain()
+    return Snapshot(state.seq, digest_of(plain), plain)
+
+
+def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> State:
+    """The state of a snapshot (or the empty one), and the events since applied to it."""
+    state = State.restored(kept.state) if kept is not None else State()
+    for event in store.events(state.seq, upto):
+        state.apply(event)
+    state.over.clear()
+    return state
