@@ -22,7 +22,7 @@ import pytest
 from postgres import Server as Postgres
 from postgres import postgres, postgres_url  # noqa: F401
 
-from equipoise.serve.service import restored
+from equipoise.serve.restore import restored
 from equipoise.serve.store import peek_store
 from equipoise.serve.verify_log import verify_log
 
