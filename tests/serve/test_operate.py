@@ -251,6 +251,28 @@ def test_a_database_that_goes_away_is_waited_for(postgres: Postgres, postgres_ur
     verified(postgres_url)
 
 
+def test_when_the_database_restarts_one_of_two_servers_goes_on(
+    postgres: Postgres,  # noqa: F811
+    postgres_url: str,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """A restart ends both sessions, the one that holds the store and the one that waits. Whoever is faster serves; if that is
+    the standby, the first ends by itself, without being asked for anything."""
+    with (
+        serving(postgres_url, tmp_path, *VIRTUAL) as first,
+        first.ready() as client,
+        serving(postgres_url, tmp_path, *VIRTUAL) as second,
+    ):
+        job = submitted(client, "asked twice")
+        until(lambda: second.said("waiting"))
+        with away(postgres):
+            assert submit(client, "meanwhile").status_code == 503
+            time.sleep(2.0)  # by now the first tries less often than the second
+        until(lambda: first.process.poll() == 1 if second.said("serving") else first.said("recovered"))
+        with second.ready() if second.said("serving") else first.ready() as winner:
+            assert submitted(winner, "asked twice") == job
+
+
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     """After a downgrade: one line, exit code 2, and the file is as it was."""
     file = tmp_path / "plan.db"

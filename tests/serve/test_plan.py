@@ -173,6 +173,19 @@ def test_half_a_slot_counts_half():
     assert desk.state.jobs[job].reported == 0.25
 
 
+@pytest.mark.parametrize("done", [0.0, 0.05])
+def test_a_report_at_the_very_beginning_of_a_slot_says_little_about_the_pace(done):
+    """A thousandth into the first of 4 slots a job has loaded data and done nothing, or was launched a little early: no
+    reason to plan it for a hundred times its work, nor to call it finished one slot later."""
+    desk = Desk(1, clock="real")
+    job = desk.submit(1, 4)
+    desk.ask.tick(1)
+    desk.ask.progress(job, done, 0.001)
+    assert desk.what(job) == ("admitted", "") and desk.slots(job) == [1, 2, 3, 4]
+    desk.ask.tick(2)
+    assert desk.what(job) == ("admitted", "") and desk.slots(job) == [2, 3, 4]
+
+
 def test_a_cancelled_job_makes_room_for_one_that_waits():
     """Two jobs fill the horizon: the third waits. When the first is cancelled, the third is promised its cells."""
     desk = Desk(2, 2, horizon=4)

@@ -235,3 +235,24 @@ def test_a_snapshot_of_another_version_is_not_used(store):
     ask(again, **submission(JOB))
     again.stop()
     assert usable_snapshot(store).seq == store.last() > old.seq
+
+
+def test_who_gives_up_waiting_stops_nobody(service):
+    """The future of a request is cancelled while the planner works on it: those behind it are answered."""
+    gate = threading.Event()
+    first = service.ask(lambda scheduler: {"waited": gate.wait(20)})
+    gone, behind = service.ask(lambda scheduler: {}), service.ask(lambda scheduler: {"here": True})
+    first.cancel(), gone.cancel()
+    gate.set()
+    assert behind.result(20)[1] == {"here": True}
+
+
+def test_a_listener_that_fails_stops_nobody(service):
+    """As a stream does whose event loop is closed already."""
+
+    def deaf(events):
+        raise RuntimeError("Event loop is closed")
+
+    service.listen(deaf)
+    assert ask(service, **submission(JOB))[1]["id"] == "j1"
+    assert ask(service, **submission(JOB))[1]["id"] == "j2"

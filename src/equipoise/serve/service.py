@@ -162,6 +162,7 @@ class Service:
     ) -> Future[tuple[int, dict[str, Any]]]:
         """The answer to a command, once it is stored: a status and a body."""
         one = Ask(command, key, status)
+        one.answer.set_running_or_notify_cancel()  # who no longer waits does not stop what is under way
         if self.failed is not None:
             one.answer.set_exception(Unavailable(str(self.failed)))
         else:
@@ -186,6 +187,14 @@ class Service:
     # The planner thread.
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as problem:  # never silently: health shall tell
+            self._fail(problem if isinstance(problem, Exception) else RuntimeError(repr(problem)))
+            raise
+
+    def _work(self) -> None:
+        """Take up what waits, until told to stop."""
         stopping = False
         while not stopping:
             asks: list[Ask] = []
@@ -258,7 +267,10 @@ class Service:
         if events:
             self._told_seq = events[-1].seq
             for told in self._told:
-                told(events)
+                try:
+                    told(events)
+                except Exception:  # it is stored, whoever cannot hear of it
+                    LOG.exception("a listener failed")
 
     def _once_a_second(self) -> None:
         if time.monotonic() - self._quotas_read > 1.0:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from equipoise.place.cluster import Cluster
-from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
+from equipoise.place.planner.seat import MACHINE, SLOT
 from equipoise.place.quantity import MILLI
-from equipoise.serve.plan.floor import DOWN, Floats, Ints
+from equipoise.serve.plan.floor import DOWN, Floats, Ints, amounts_of
 from equipoise.serve.plan.state import Held, State
 from equipoise.serve.plan.tell import job_out
 
@@ -53,14 +53,9 @@ class View:
         given = list(self.live.values()) if jobs is None else list(jobs)
         some = [held for held in given if len(held.cells)]
         if some:
-            cells = np.concatenate([held.cells for held in some])
-            of = np.repeat(np.arange(len(some)), [len(held.cells) for held in some])
+            cells, amounts = amounts_of([(held.shape, held.cells) for held in some])
             seen = (cells[:, SLOT] >= first) & (cells[:, SLOT] <= last)
-            cells, of = cells[seen], of[seen]
-            worker = np.array([held.shape.worker for held in some])[of]
-            server = np.array([held.shape.server for held in some])[of]
-            amount = cells[:, [WORKERS]] * worker + cells[:, [SERVERS]] * server
-            np.add.at(out, (cells[:, SLOT] - first, cells[:, MACHINE]), amount)
+            np.add.at(out, (cells[seen, SLOT] - first, cells[seen, MACHINE]), amounts[seen])
         return out
 
     def utilisation(self, used: Ints) -> dict[str, list[float]]:

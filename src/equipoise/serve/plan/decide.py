@@ -24,7 +24,8 @@ from equipoise.serve.plan.planning import EARLY, LATE, MACHINE_DOWN, REPORTED, T
 from equipoise.serve.plan.state import FORMAT, Held
 from equipoise.serve.plan.submission import job_of, name_of
 
-SLOWEST = 0.01  # of the rate law: a pace below this is not believed
+SLOWEST, FASTEST = 0.01, 10.0  # of the rate law: a pace below is not believed; above, it is a jump and no pace
+LEAST = 0.1  # of a slot: over less than this no pace is measured
 __all__ = ["Conflict", "NotFound", "Scheduler", "Verdict", "opening", "price_rows"]
 
 
@@ -83,11 +84,12 @@ class Scheduler(Passing):
         held = self.job(id)
         if not 0.0 <= done <= held.job.work:
             raise InputError(f"done is {done:g}; expected samples from 0 to the job's {held.job.work:g}")
-        part = self._gain_now(held) * elapsed
-        nominal, gained = held.since + part, done - max(held.reported, 0.0)
-        pace = max(SLOWEST, gained / nominal) if nominal > 0.0 and gained >= 0.0 else held.pace
+        gain = self._gain_now(held)
+        part = gain * elapsed
+        pace, mark, since = self._measured(held, done, part, gain)
         at_start = min(max(0.0, done - part * pace), held.job.work)
-        self.record(kinds.PROGRESS, held, done=float(at_start), pace=float(pace), reported=float(done))
+        told = {"done": at_start, "pace": pace, "reported": done, "mark": mark, "since": since}
+        self.record(kinds.PROGRESS, held, **{name: float(value) for name, value in told.items()})
         if held.state == ADMITTED and not self._on_time(held):
             plan = self.best(held, floor=-math.inf)[1]
             if plan is not None:
@@ -95,6 +97,15 @@ class Scheduler(Passing):
             else:
                 self._decided(held, ADMITTED, LATE, held.worth, held.cost, None)
         return held
+
+    def _measured(self, held: Held, done: float, part: float, gain: float) -> tuple[float, float, float]:
+        """Its pace, and from where the next is measured: samples, and the rate law's since, up to this slot's beginning."""
+        gained, nominal = done - held.mark, held.since + part
+        if gained < 0.0 or gained > FASTEST * nominal:  # it fell back, or came with work done elsewhere
+            return held.pace, done, -part
+        if nominal <= LEAST * gain:
+            return held.pace, held.mark, held.since
+        return max(SLOWEST, gained / nominal), done, -part
 
     def _gain_now(self, held: Held) -> float:
         """Samples by the rate law in this slot."""
@@ -154,8 +165,9 @@ class Scheduler(Passing):
         """What was not reported was not saved; a job that never reports is taken to save at the end of every slot."""
         if held.reported >= 0.0 or self.finish == REPORTED:
             saved = max(held.reported, 0.0)
-            if saved != held.done:
-                self.record(kinds.PROGRESS, held, done=saved, pace=held.pace, reported=saved)
+            if saved != held.done or held.since != 0.0:
+                told = {"done": saved, "pace": held.pace, "reported": saved, "mark": saved, "since": 0.0}
+                self.record(kinds.PROGRESS, held, **told)
 
     def set_prices(self, base: Mapping[str, float], ratio: float) -> None:
         """Utility per unit and slot on an empty machine, and a full machine's price over that."""

@@ -40,7 +40,7 @@ def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
 
 def _taken(scheduler: Scheduler, held: Held, form: Job) -> tuple[float | None, int | None] | None:
     """Payoff and finish of the job in another form, if it would be promised."""
-    other = dataclasses.replace(held, job=form, shape=shape_of(form, scheduler.state.cluster), fastest=-1.0, share=-1.0)
+    other = dataclasses.replace(held, job=form, shape=shape_of(form, scheduler.state.cluster), fastest=-1.0, speed=-1.0)
     if scheduler.hopeless(other):
         return None
     plan = scheduler.best(other)[1]

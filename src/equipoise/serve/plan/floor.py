@@ -6,17 +6,19 @@ is known from their cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.compiled import kernel
 from equipoise.errors import InputError, unknown_name
 from equipoise.place import read
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.planner import Planner
-from equipoise.place.planner.book import move
+from equipoise.place.planner.book import Book, move
 from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.place.planner.shape import Shape
 
@@ -26,6 +28,14 @@ Floats = NDArray[np.float64]
 Holding = tuple[Shape, Int32s]  # of a job, and its cells
 
 UP, DRAINING, DOWN = "up", "draining", "down"
+
+
+@kernel
+def move_all(book: Book, cells: Int32s, amounts: Ints, up: NDArray[np.bool_]) -> None:
+    """Take the amount of every cell (negative: give back) on machines that are up."""
+    for k in range(cells.shape[0]):
+        if up[cells[k, MACHINE]]:
+            move(book, cells[k, SLOT] % book.base.shape[0], cells[k, MACHINE], amounts[k])
 
 
 class Floor:
@@ -151,7 +161,26 @@ class Floor:
         for h in self.shut():
             self._fill(h, new)
 
+    @contextmanager
+    def without(self, held: Sequence[Holding]) -> Iterator[None]:
+        """The book as if some holdings were free, for as long as the block lasts. Machines that are not up stay full."""
+        if not held:
+            yield
+            return
+        cells, amounts = amounts_of(held)
+        up = np.array([status == UP for status in self.status])
+        move_all(self.planner.book, cells, -amounts, up)
+        try:
+            yield
+        finally:
+            move_all(self.planner.book, cells, amounts, up)
+
     # What it looks like.
+
+    def used(self, slot: int, machine: int) -> Ints:
+        """[r] milli-units taken on one machine in one slot, what fills it while it is not up included."""
+        book, row = self.planner.book, slot % self.window
+        return np.array(book.used[row, book.group[row, machine]])
 
     def plain(self) -> dict[str, Any]:
         """Plain values from which `restored` makes an equal floor, but for what jobs hold."""
@@ -177,6 +206,17 @@ class Floor:
     def fill_from(self, held: Iterable[Holding]) -> None:
         """Write all that is held into a new book."""
         self._open(held)
+
+
+def amounts_of(held: Sequence[Holding]) -> tuple[Int32s, Ints]:
+    """All cells of one holding or more, and [cell, r] the milli-units they take."""
+    cells = np.concatenate([mine for _, mine in held])
+    of = np.repeat(np.arange(len(held)), [len(mine) for _, mine in held])
+    worker, server = (
+        np.array([shape.worker for shape, _ in held])[of],
+        np.array([shape.server for shape, _ in held])[of],
+    )
+    return cells, np.asarray(cells[:, [WORKERS]] * worker + cells[:, [SERVERS]] * server)
 
 
 def held_by(shape: Shape, cells: Int32s) -> Ints:

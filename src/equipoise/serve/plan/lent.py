@@ -27,52 +27,45 @@ class Lent:
 
     def ahead(self) -> list[tuple[Held, Int32s]]:
         """Jobs without promise that have cells from the first slot on, and those cells."""
-        first = self.scheduler.first
-        found = [
-            (held, held.cells[held.cells[:, SLOT] >= first])
-            for held in self.scheduler.state.waiting.values()
-            if held.state == LENT and len(held.cells)
-        ]
+        waiting = self.scheduler.state.waiting.values()
+        found = [(held, self.own(held)) for held in waiting if held.state == LENT and len(held.cells)]
         return [(held, cells) for held, cells in found if len(cells)]
 
     def own(self, held: Held) -> Int32s:
-        """What the job itself has from the first slot on."""
-        here = held.id in self.scheduler.state.jobs and len(held.cells) > 0
-        return held.cells[held.cells[:, SLOT] >= self.scheduler.first] if here else NO_CELLS
+        """What a job has from the first slot on."""
+        cells, first = held.cells, self.scheduler.first
+        if not len(cells) or held.id not in self.scheduler.state.jobs:
+            return NO_CELLS
+        return cells if cells[0, SLOT] >= first else np.asarray(cells[cells[:, SLOT] >= first])
 
     @contextmanager
     def aside(self, held: Held) -> Iterator[None]:
         """The planner sees what is lent, and what the job itself has, as free."""
-        floor, own = self.scheduler.state.floor, self.own(held)
-        ahead = [(one, cells) for one, cells in self.ahead() if one.id != held.id]
-        if len(own):
-            ahead.append((held, own))
-        for one, cells in ahead:
-            floor.release(one.shape, cells)
-        try:
+        ahead = [(one.shape, cells) for one, cells in self.ahead() if one.id != held.id]
+        if len(own := self.own(held)):
+            ahead.append((held.shape, own))
+        with self.scheduler.state.floor.without(ahead):
             yield
-        finally:
-            for one, cells in ahead:
-                floor.take(one.shape, cells)
 
     def in_the_way(self, held: Held, cells: Int32s) -> list[Held]:
         """Those who must give way so that a plan fits, the least dense first on every machine."""
-        ahead = {one.id: (one, mine) for one, mine in self.ahead()}
-        if not ahead:
+        spots = {(t, h) for t, h in cells[:, (SLOT, MACHINE)].tolist()}
+        near: dict[str, tuple[Held, Int32s]] = {}
+        for one, mine in self.ahead():
+            if one.id != held.id and any((t, h) in spots for t, h in mine[:, (SLOT, MACHINE)].tolist()):
+                near[one.id] = one, mine
+        if not near:
             return []
-        floor, out = self.scheduler.state.floor, dict[str, Held]()
-        ahead.pop(held.id, None)
-        own = self.own(held)
-        order = [one.id for one in reversed(self.scheduler.by_density(one for one, _ in ahead.values()))]
+        floor, own, out = self.scheduler.state.floor, self.own(held), dict[str, Held]()
+        order = [one.id for one in reversed(self.scheduler.by_density(one for one, _ in near.values()))]
         for (t, h, _, _), need in zip(cells.tolist(), held_by(held.shape, cells), strict=True):
-            used = floor.planner.book.used[t % floor.window, floor.planner.book.group[t % floor.window, h]].copy()
-            used -= at_cell(held.shape, own, t, h)
+            used = floor.used(t, h) - at_cell(held.shape, own, t, h)
             for id in out:
-                used -= at_cell(ahead[id][0].shape, ahead[id][1], t, h)
+                used -= at_cell(near[id][0].shape, near[id][1], t, h)
             for id in order:
                 if (used + need <= floor.capacity[h]).all():
                     break
-                one, mine = ahead[id]
+                one, mine = near[id]
                 if id not in out and (amount := at_cell(one.shape, mine, t, h)).any():
                     out[id] = one
                     used -= amount

@@ -193,20 +193,21 @@ class Planning:
         return sorted(jobs, key=lambda held: (-self.density(held), held.n))
 
     def density(self, held: Held) -> float:
-        state, job, width = self.state, held.job, width_of(held)
-        if not width:
+        """Worth per slot and share of the cluster, of finishing at the width asked for."""
+        if held.speed < 0.0:
+            self._measure(held)
+        speed, left = held.pace * held.speed, held.left
+        if not left < MOST_SLOTS * speed:  # hardly moves at that width, or does not fit
             return 0.0
-        shape = held.shape
-        speed = held.pace * float(shape.together[width])
-        if not held.left < MOST_SLOTS * speed:  # hardly moves at the width it asked for
-            return 0.0
-        slots = max(1.0, math.ceil(held.left / speed))
-        if held.share < 0.0:
-            need = width * shape.worker + servers_for(width, shape.per_server) * shape.server
-            total = state.cluster.total
-            held.share = float(np.max(need[total > 0] / total[total > 0])) or 1.0
+        job, slots = held.job, max(1.0, math.ceil(left / speed))
         value = worth(job.utility.kind, *job.utility.parameters, self.first + slots - 1.0 - job.arrival)
         return float(value / slots / held.share)
+
+    def _measure(self, held: Held) -> None:
+        shape, width, total = held.shape, width_of(held), self.state.cluster.total
+        need = width * shape.worker + servers_for(width, shape.per_server) * shape.server
+        held.share = float(np.max(need[total > 0] / total[total > 0])) or 1.0
+        held.speed = float(shape.together[width])
 
 
 def width_of(held: Held) -> int:

@@ -24,7 +24,7 @@ from equipoise.serve.event import Event
 from equipoise.serve.plan.floor import DOWN, Floor, Holding, Int32s, held_by
 
 FORMAT = 1  # of events: every version reads those of all versions before it
-FORM = 2  # of the plain state in snapshots: another form is not read, the log is replayed instead
+FORM = 3  # of the plain state in snapshots: another form is not read, the log is replayed instead
 FINISHED, CANCELLED = "finished", "cancelled"
 
 
@@ -39,6 +39,7 @@ class Held:
     job: Job
     shape: Shape
     at: float  # unix seconds of submission
+    body: dict[str, Any] = field(default_factory=dict, repr=False)  # the job in plain values, as the log has it
     state: str = PENDING
     reason: str = ""
     worth: float = 0.0
@@ -49,14 +50,15 @@ class Held:
     done: float = 0.0
     pace: float = 1.0
     reported: float = -1.0  # samples at the last report; -1: never
-    since: float = 0.0  # samples by the rate law since the last report
+    mark: float = 0.0  # samples when its pace was last measured
+    since: float = 0.0  # samples by the rate law since then, up to the slot that has begun
     seq: int = 0  # of the last event about it
     began: int | None = None  # the first slot it ran in
     finish: int | None = None
-    fastest: float = (
-        -1.0
-    )  # samples per slot alone on all machines, and the share of the cluster it asks for: known when
-    share: float = -1.0  # first needed, and forgotten when machines are added
+    # Known when first needed, and forgotten when machines are added:
+    fastest: float = -1.0  # samples per slot alone on all machines
+    speed: float = -1.0  # samples per slot at the width it asked for, on one machine
+    share: float = -1.0  # of the cluster, at that width
 
     @property
     def left(self) -> float:
@@ -91,10 +93,11 @@ class Held:
 
     def plain(self) -> dict[str, Any]:
         return {
-            "n": self.n, "id": self.id, "name": self.name, "tenant": self.tenant, "job": read.plain_job(self.job),
+            "n": self.n, "id": self.id, "name": self.name, "tenant": self.tenant, "job": self.body,
             "at": self.at, "state": self.state, "reason": self.reason, "worth": self.worth, "cost": self.cost,
             "decided": self.decided, "cells": self.cells.tolist(), "last": self.last.tolist(), "done": self.done,
-            "pace": self.pace, "reported": self.reported, "since": self.since, "seq": self.seq, "began": self.began,
+            "pace": self.pace, "reported": self.reported, "mark": self.mark, "since": self.since,
+            "seq": self.seq, "began": self.began,
         }  # fmt: skip
 
 
@@ -148,7 +151,7 @@ class State:
     def _enter(self, event: Event, job: Job, shape: Shape) -> None:
         self.count += 1
         self.jobs[event.job] = Held(
-            self.count, event.job, event.data["name"], event.tenant, job, shape, event.at,
+            self.count, event.job, event.data["name"], event.tenant, job, shape, event.at, event.data["job"],
             decided=event.slot, seq=event.seq,
         )  # fmt: skip
         self.waiting[event.job] = self.jobs[event.job]
@@ -188,7 +191,7 @@ class State:
     def _progress(self, event: Event) -> None:
         held = self.jobs[event.job]
         held.done, held.pace, held.reported = event.data["done"], event.data["pace"], event.data["reported"]
-        held.since, held.seq = 0.0, event.seq
+        held.mark, held.since, held.seq = event.data["mark"], event.data["since"], event.seq
 
     def _finished(self, event: Event) -> None:
         held = self.jobs[event.job]
@@ -207,7 +210,7 @@ class State:
             self.floor.enlarge(self.floor.grown(read.machine_from(data["machine"])))
             for held in self.jobs.values():
                 held.shape = shape_of(held.job, self.cluster)
-                held.fastest = held.share = -1.0
+                held.fastest = held.speed = held.share = -1.0
             self.floor.fill_from(self.holding())
         else:
             self.floor.set(self.floor.machine(data["name"]), data["status"], self.holding())
@@ -243,7 +246,7 @@ class State:
             job = read.job_from(values["job"], state.cluster, state.slot_seconds)
             rest = {k: v for k, v in values.items() if k not in ("job", "cells", "last")}
             held = Held(
-                job=job, shape=shape_of(job, state.cluster), cells=cells_of(values["cells"]),
+                job=job, body=values["job"], shape=shape_of(job, state.cluster), cells=cells_of(values["cells"]),
                 last=cells_of(values["last"]), **rest,
             )  # fmt: skip
             state.jobs[held.id] = held
