@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -42,9 +44,8 @@ def submitted(client: httpx.Client, **fields: Any) -> dict[str, Any]:
     return answer.json()
 
 
-def events(client: httpx.Client, count: int, *, after: int | None = None, **headers: str) -> list[dict[str, Any]]:
-    """The first `count` messages of the stream: id, event and data."""
-    out: list[dict[str, Any]] = []
+def messages(client: httpx.Client, after: int | None = None, **headers: str) -> Iterator[dict[str, Any]]:
+    """The stream, message by message: id, event and data."""
     params = {} if after is None else {"after": after}
     with client.stream("GET", "/v1/events", params=params, headers=headers) as answer:
         assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
@@ -54,11 +55,16 @@ def events(client: httpx.Client, count: int, *, after: int | None = None, **head
                 name, _, value = line.partition(": ")
                 message[name] = json.loads(value) if name == "data" else value
             elif message:
-                out.append(message)
+                yield message
                 message = {}
-            if len(out) == count:
-                return out
-    return out
+
+
+def events(client: httpx.Client, count: int, *, after: int | None = None, **headers: str) -> list[dict[str, Any]]:
+    """The first `count` messages; then the stream is closed."""
+    stream = messages(client, after, **headers)
+    found = list(islice(stream, count))
+    stream.close()
+    return found
 
 
 # Jobs.
@@ -360,11 +366,12 @@ def test_the_stream_says_hello_then_events_in_order(client):
 
 def test_the_stream_without_a_place_begins_with_what_is_new(client):
     submitted(client)
-    timer = threading.Timer(0.3, lambda: submitted(client, name="new"))
-    timer.start()
-    hello, first, _ = events(client, 3)
-    timer.join()
-    assert hello["event"] == "hello" and first["event"] == "submitted" and first["data"]["job"] == "j2"
+    stream = messages(client)
+    assert next(stream)["event"] == "hello"
+    submitted(client, name="new")
+    first = next(stream)
+    stream.close()
+    assert first["event"] == "submitted" and first["data"]["job"] == "j2"
 
 
 def test_a_stream_that_broke_off_goes_on_where_it_was(client):
@@ -584,13 +591,14 @@ def test_reads_are_answered_while_machines_and_jobs_come(one):
 
 
 def test_slots_that_passed_while_nobody_served_keep_to_the_quotas(tmp_path):
-    """One GPU for blue: three jobs wait. At the restart the slots in between are caught up, under the same quota."""
-    with live(tmp_path, clock="real", slot_seconds=0.5, horizon=40) as one:
+    """One GPU for blue: one job has it for 120 slots, three wait. At the restart slots are caught up, under that quota."""
+    long = JOB | {"workers": 2, "duration": "60s"}
+    with live(tmp_path, clock="real", slot_seconds=1.0, horizon=200) as one:
         one.quota("blue", gpu=1000)
         for k in range(4):
-            one.client().post("/v1/jobs?tenant=blue", json=JOB | {"workers": 2, "duration": "4s", "name": f"n{k}"})
-    threading.Event().wait(0.8)
-    with live(tmp_path, cluster=None, clock="real", slot_seconds=0.5, horizon=40) as one:
+            one.client().post("/v1/jobs?tenant=blue", json=long | {"name": f"n{k}"})
+    threading.Event().wait(1.2)
+    with live(tmp_path, cluster=None, clock="real", slot_seconds=1.0, horizon=200) as one:
         held: dict[int, int] = {}
         for job in one.client().get("/v1/jobs?tenant=blue").json()["jobs"]:
             for slot, _, workers, _ in one.client().get(f"/v1/jobs/{job['id']}").json()["cells"]:

@@ -256,8 +256,8 @@ def test_when_the_database_restarts_one_of_two_servers_goes_on(
     postgres_url: str,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """A restart ends both sessions, the one that holds the store and the one that waits. Whoever is faster serves; if that is
-    the standby, the first ends by itself, without being asked for anything."""
+    """A restart ends the session that holds the store and the one that waits. Whoever is faster serves; if that is the
+    standby, the first ends by itself, without being asked for anything."""
     with (
         serving(postgres_url, tmp_path, *VIRTUAL) as first,
         first.ready() as client,

@@ -24,8 +24,8 @@ from equipoise.serve.plan.planning import EARLY, LATE, MACHINE_DOWN, REPORTED, T
 from equipoise.serve.plan.state import FORMAT, Held
 from equipoise.serve.plan.submission import job_of, name_of
 
-SLOWEST, FASTEST = 0.01, 10.0  # of the rate law: a pace below is not believed; above, it is a jump and no pace
-LEAST = 0.1  # of a slot: over less than this no pace is measured
+SLOWEST, FASTEST = 0.01, 4.0  # of the rate law: a pace below is not believed; above, it is a jump and no pace
+LEAST = 0.1  # of a slot: over less than this no pace is measured; over less than a slot it counts in part
 __all__ = ["Conflict", "NotFound", "Scheduler", "Verdict", "opening", "price_rows"]
 
 
@@ -105,7 +105,8 @@ class Scheduler(Passing):
             return held.pace, done, -part
         if nominal <= LEAST * gain:
             return held.pace, held.mark, held.since
-        return max(SLOWEST, gained / nominal), done, -part
+        weight = min(1.0, nominal / gain) if gain > 0.0 else 1.0
+        return max(SLOWEST, held.pace + weight * (gained / nominal - held.pace)), done, -part
 
     def _gain_now(self, held: Held) -> float:
         """Samples by the rate law in this slot."""

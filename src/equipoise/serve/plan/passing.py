@@ -24,7 +24,7 @@ class Passing(Planning):
         if slot <= state.now:
             raise Conflict(f"it is slot {state.now} already; time does not go back to slot {slot}")
         while state.now < slot:
-            self.record(kinds.TICK, slot=state.now + 1, finish=self.finish)
+            self.record(kinds.TICK, slot=self._next_slot(slot), finish=self.finish)
             self._end_of_slot()
             if state.waiting and (
                 state.clock == VIRTUAL or state.now == slot
@@ -32,6 +32,12 @@ class Passing(Planning):
                 self._expire()
                 self._offer(self._waiting(), RETRIES)
                 self._lend()
+
+    def _next_slot(self, slot: int) -> int:
+        """The next one; or at once the last, where nobody runs and nobody could be lent to in between."""
+        state = self.state
+        busy = any(len(held.cells) for held in state.jobs.values()) or (state.waiting and state.clock == VIRTUAL)
+        return state.now + 1 if busy else slot
 
     def _end_of_slot(self) -> None:
         """Jobs whose work is done finish; promised ones whose cells ran out are planned on, as long as their horizon."""

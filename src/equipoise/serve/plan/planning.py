@@ -18,7 +18,8 @@ from equipoise.place.desk import (
     PENDING,
     PRICED_OUT,
     REFUSED,
-)  # fmt: skip
+    carry_out,
+)
 from equipoise.place.planner import NO_CELLS, Plan
 from equipoise.place.planner.seat import ROUNDING, SLOT
 from equipoise.place.planner.shape import Shape, servers_for
@@ -124,15 +125,16 @@ class Planning:
         """The best schedule from the first slot on that pays more than `floor`, within the tenant's quota; else why none."""
         state, shape, job = self.state, held.shape, held.job
         start, end = self.first, self.deadline(job.arrival)
-        work = held.left if held.left > ROUNDING * job.work else OVERTIME * job.work
-        if end <= start or shape.widest == 0:
+        left = held.left if held.left > ROUNDING * job.work else OVERTIME * job.work
+        work = left / held.pace - self.underway(held)
+        if end <= start or shape.widest == 0 or work <= 0.0:
             return NO_CAPACITY, None
         value = worth_over(job.utility.kind, *job.utility.parameters, start - job.arrival, end - start)
 
         def plan(shape: Shape) -> tuple[bool, Plan | None]:
             planner = state.floor.planner
             with self.lent.aside(held):
-                return planner.plan(shape, value, work / held.pace, start, end, floor=floor, before=held.before(start))
+                return planner.plan(shape, value, work, start, end, floor=floor, before=held.before(start))
 
         allowed = self.quota(held.tenant)
         if not quotas.limited(allowed):
@@ -147,6 +149,15 @@ class Planning:
             covered, found = plan(quotas.narrowed(shape, most)) if most else (False, None)
             return OVER_QUOTA, found
         return (OVER_QUOTA if not most else PRICED_OUT if covered else NO_CAPACITY), found
+
+    def underway(self, held: Held) -> float:
+        """Samples by the rate law that the slot that has begun will bring, on a real clock."""
+        running = held.cells[held.cells[:, SLOT] < self.first] if len(held.cells) else NO_CELLS
+        if not len(running):
+            return 0.0
+        before = held.last if len(held.last) and held.last[0, SLOT] == running[0, SLOT] - 1 else NO_CELLS
+        both, missing = np.concatenate((before, running)), held.left / held.pace
+        return missing - carry_out(both, len(before), held.shape, missing, 0.0)[1]
 
     def _used_by(self, tenant: str, start: int, end: int, *, but: str) -> Any:
         theirs = ((h.shape, h.cells) for h in self.state.jobs.values() if h.tenant == tenant and h.id != but)

@@ -92,12 +92,15 @@ class AdvisoryLock:
 
     def hold_on(self, database: Database) -> None:
         """A database that restarted has ended the session, and the lock with it."""
-        try:
-            self._session(database).execute("SELECT 1")
-        except (database.driver.Error, DBAPIError):
+        if self._connection is not None:
+            try:
+                self._connection.cursor().execute("SELECT 1")
+                return
+            except (database.driver.Error, DBAPIError):
+                self.release()
+        if not self._got(database):  # a new session, also when the last try did not get so far
             self.release()
-            if not self._got(database):
-                raise Fenced("another server took the store's lock while the database restarted") from None
+            raise Fenced("another server took the store's lock while the database restarted")
 
     def _got(self, database: Database) -> bool:
         cursor = self._session(database)

@@ -94,6 +94,7 @@ class Store:
         with self._lost():
             if self._lock is not None:
                 self._lock.hold_on(self.database)
+                self._refuse_if_taken_over()
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -108,9 +109,10 @@ class Store:
     @contextmanager
     def _lost(self) -> Iterator[None]:
         """A database that is away, or has no room, is no mistake of who asks."""
+        driver = self.database.driver
         try:
             yield
-        except LOST as error:
+        except (*LOST, driver.OperationalError, driver.InterfaceError) as error:
             said = getattr(error, "orig", None) or error
             raise StoreLost(self.database.address.conceal(f"{self.shown} failed: {said}")) from error
 
