@@ -310,8 +310,9 @@ def test_a_real_clock_is_not_told_the_time_and_moves_by_itself(tmp_path):
         client = one.client()
         assert client.post("/v1/clock", json={"advance": 1}).status_code == 409
         assert client.get("/v1/cluster").json()["start"].endswith("Z")
-        seen = [message for message in events(client, 3, after=0) if message["event"] == "tick"]
-        assert [message["data"]["data"]["slot"] for message in seen] == [1]
+        ticks = [message["data"] for message in events(client, 5, after=0) if message["event"] == "tick"]
+    slots = [tick["data"]["slot"] for tick in ticks]  # a busy machine may sleep through some
+    assert len(slots) == 3 and 1 <= slots[0] < slots[1] < slots[2]
 
 
 def test_the_certificate_passes_and_names_its_event(client):

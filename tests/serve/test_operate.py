@@ -356,8 +356,8 @@ def jump(shift: Path, seconds: float) -> None:
 
 
 def test_slots_that_nobody_saw_are_caught_up(shift: Path, tmp_path: Path) -> None:
-    """Stopped and continued, killed and started, the wall clock ahead and back: every slot is in the log once, in order;
-    a job whose slots passed meanwhile is finished; and time never goes back."""
+    """Stopped and continued, killed and started, the wall clock ahead and back: the slots pass in order; a job whose slots
+    passed meanwhile has finished in the one it was promised; and time never goes back."""
     url, second = f"sqlite:///{tmp_path}/plan.db", ("--clock", "real", "--slot", "1s", "--horizon", "1000")
     shifted = {"PYTHONPATH": os.pathsep.join(filter(None, [str(shift.parent / "site"), ENVIRONMENT.get("PYTHONPATH")]))}
 
@@ -383,7 +383,8 @@ def test_slots_that_nobody_saw_are_caught_up(shift: Path, tmp_path: Path) -> Non
     time.sleep(2.0)
     with serving(url, tmp_path, *second, environment=shifted) as server, server.ready() as client:
         assert slot(client) >= passed + 2
-        assert client.get(f"/v1/jobs/{job['id']}").json()["state"] == "finished"
+        over = client.get(f"/v1/jobs/{job['id']}").json()
+        assert (over["state"], over["finish"]) == ("finished", job["end"])
         jump(shift, 300)
         until(lambda: slot(client) >= passed + 300)
         jump(shift, 0)
@@ -393,6 +394,6 @@ def test_slots_that_nobody_saw_are_caught_up(shift: Path, tmp_path: Path) -> Non
         time.sleep(2.0)
         assert slot(client) <= ahead + 1  # the slots there were wait until the clock has come there again
         ticks = [event["data"]["slot"] for event in log(client) if event["kind"] == "tick"]
-        assert ticks == list(range(1, ticks[-1] + 1))
+        assert ticks == sorted(set(ticks))  # idle slots may pass together
         assert server.stop() == 0
     verified(url)

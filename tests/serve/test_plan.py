@@ -331,3 +331,18 @@ def test_what_is_not_there_is_not_found_and_time_does_not_go_back():
     with pytest.raises(Conflict):
         desk.ask.tick(3)
     assert desk.ask.set_machine("m0", "up") == ([], [])
+
+
+def test_who_waits_behind_a_crowd_that_does_not_fit_is_asked_too():
+    """Two machines of 4 GPUs, one of them taken. Forty jobs worth much want 8 GPUs at once and cannot run; one that is worth
+    little needs 3 on one machine for longer than is lent. When the small one on its machine ends, its turn comes."""
+    desk = Desk(4, 4, horizon=20)
+    here, there = desk.submit(4, 20, value=5), desk.submit(4, 20, value=5)
+    crowd = [desk.submit(8, 15, value=1000) for _ in range(40)]
+    modest = desk.submit(3, 10, value=1)
+    assert {desk.what(job)[0] for job in (*crowd, modest)} == {"pending"}
+    desk.ask.cancel(here)
+    for _ in range(6):
+        desk.ask.room_again()
+    assert desk.what(modest)[0] == "admitted"
+    assert desk.what(there)[0] == "admitted"

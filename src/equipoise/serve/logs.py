@@ -226,4 +226,5 @@ def start_logs(*, level: str = "info", as_json: bool | None = None, stream: IO[s
         logger.handlers.clear()
         logger.propagate = name != "uvicorn.access"  # the guard logs requests itself
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # a broken connection is told of by who needed it
     return handler

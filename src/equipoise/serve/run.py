@@ -21,6 +21,7 @@ from equipoise.serve.service import Service
 
 LOG = logging.getLogger("equipoise.serve")
 SWITCH = 0.0005  # seconds a thread may keep the interpreter from another: requests do not wait for a decision
+BACKLOG = 1024
 PATIENCE = 10  # seconds that requests under way are given at the end
 SMALLEST = {"name": "warm-up", "worker": {}, "workers": 1, "duration": "1s"}
 
@@ -82,6 +83,7 @@ def run(
     service.on_failure = give_up
     sys.setswitchinterval(SWITCH)
     service.start()
+    listener.listen(BACKLOG)  # from here on nobody is turned away
     scheme, port = "https" if tls else "http", listener.getsockname()[1]
     say(LOG, logging.INFO, "serving", url=f"{scheme}://{host}:{port}/", store=service.store.shown, seq=service.view.seq)
     for sig in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises again what it was told: we end below instead

@@ -6,7 +6,6 @@ leaves when its decision, and the cells it reserves, are on disk. Reads look at 
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import logging
@@ -96,7 +95,7 @@ class Service:
             self._publish_all()
 
     def _publish_all(self) -> None:
-        self.view = View.of(self.state, {id: copy.copy(held) for id, held in self.state.jobs.items()})
+        self.view = View.of(self.state, {id: held.copied() for id, held in self.state.jobs.items()})
 
     def _open(self, cluster: Cluster | None) -> None:
         if cluster is None:
@@ -334,12 +333,12 @@ class Service:
             self.metrics.happened(event)
         for held in helds:
             if held.id in state.jobs:
-                live[held.id] = copy.copy(held)
+                live[held.id] = held.copied()
             else:
                 live.pop(held.id, None)
         if any(event.kind in (kinds.TICK, kinds.MACHINE) for event in events):  # progress, and the order of resources
             for held in state.jobs.values():
-                live[held.id] = copy.copy(held)
+                live[held.id] = held.copied()
         state.over.clear()
         self.view = View.of(state, live)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from equipoise.place.cluster import Cluster
-from equipoise.place.planner.seat import MACHINE, SLOT
+from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.place.quantity import MILLI
 from equipoise.serve.plan.floor import DOWN, Floats, Ints, amounts_of
 from equipoise.serve.plan.state import Held, State
@@ -71,24 +71,32 @@ class View:
         full = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
         return np.asarray(self.base * np.exp(self.growth * full) * MILLI)
 
-
-def bars(live: Held, first: int, last: int, capacity: Ints) -> list[dict[str, Any]]:
-    """A job's cells as bars: stretches of slots with the same workers and servers on one machine; `share` of what it has
-    most of there."""
-    cells = (
-        live.cells[(live.cells[:, SLOT] >= first) & (live.cells[:, SLOT] <= last)] if len(live.cells) else live.cells
-    )
-    out: list[dict[str, Any]] = []
-    for t, h, w, s in cells[np.lexsort((cells[:, SLOT], cells[:, MACHINE]))].tolist():
-        before = out[-1] if out else None
-        if before and (before["machine"], before["last"], before["workers"], before["servers"]) == (h, t - 1, w, s):
-            before["last"] = t
-        else:
-            bar = {"machine": h, "first": t, "last": t, "workers": w, "servers": s}
-            out.append(bar | {"share": _share(live, w, s, capacity[h])})
-    return out
-
-
-def _share(live: Held, workers: int, servers: int, capacity: Ints) -> float:
-    held = workers * live.shape.worker + servers * live.shape.server
-    return round(float((held / capacity.clip(min=1)).max()), 4)
+    def bars(self, jobs: Sequence[Held], first: int, last: int) -> list[dict[str, Any]]:
+        """Cells of slots first..last as bars: stretches with the same workers and servers of a job on one machine, each with
+        the share it takes of the resource that it takes most of there."""
+        some = [held for held in jobs if len(held.cells)]
+        if not some:
+            return []
+        cells, amounts = amounts_of([(held.shape, held.cells) for held in some])
+        of = np.repeat(np.arange(len(some)), [len(held.cells) for held in some])
+        order = np.lexsort((cells[:, SLOT], cells[:, MACHINE], of))
+        order = order[(cells[order, SLOT] >= first) & (cells[order, SLOT] <= last)]
+        cells, amounts, of = cells[order], amounts[order], of[order]
+        new = np.ones(len(cells), dtype=bool)
+        same = (of[1:] == of[:-1]) & (cells[1:, SLOT] == cells[:-1, SLOT] + 1)
+        for column in (MACHINE, WORKERS, SERVERS):
+            same &= cells[1:, column] == cells[:-1, column]
+        new[1:] = ~same
+        begin = np.flatnonzero(new)
+        end = np.append(begin[1:], len(cells)) - 1
+        share = (amounts[begin] / self.capacity[cells[begin, MACHINE]].clip(min=1)).max(axis=1).round(4)
+        rows = zip(
+            of[begin].tolist(), cells[begin].tolist(), cells[end, SLOT].tolist(), share.tolist(), strict=True
+        )  # fmt: skip
+        return [
+            {
+                "job": some[j].id, "name": some[j].name, "state": some[j].state, "machine": h, "first": t, "last": until,
+                "workers": w, "servers": s, "share": part,
+            }
+            for j, (t, h, w, s), until, part in rows
+        ]  # fmt: skip

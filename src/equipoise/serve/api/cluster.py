@@ -33,7 +33,7 @@ from equipoise.serve.plan.decide import Scheduler
 from equipoise.serve.plan.floor import DOWN, DRAINING, UP, Ints
 from equipoise.serve.plan.tell import iso
 from equipoise.serve.service import Service
-from equipoise.serve.view import View, bars
+from equipoise.serve.view import View
 
 Name = Annotated[str, Path(max_length=80)]
 MOST_AT_ONCE = 10_000  # slots of a virtual clock
@@ -186,10 +186,7 @@ def schedule_out(view: View, first: int | None, last: int | None, tenant: str | 
     last = max(first, min(view.now + view.horizon, 10**9 if last is None else last))
     lives = list(view.live.values())
     seen = [live for live in lives if tenant is None or live.tenant == tenant]
-    told = []
-    for live in seen:
-        about = {"job": live.id, "name": live.name, "state": live.state}
-        told += [about | bar for bar in bars(live, first, last, view.capacity)]
+    told = view.bars(seen, first, last)
     used = view.used(first, last, lives)
     others = [] if tenant is None else occupied(view, used - view.used(first, last, seen), first)
     return {

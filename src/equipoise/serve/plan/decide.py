@@ -67,16 +67,20 @@ class Scheduler(Passing):
 
     def cancel(self, id: str) -> Held:
         held = self.job(id)
+        had = len(held.cells) > 0
         self.record(kinds.CANCELLED, held, first=self.first)
-        self.room_again()
+        if had:
+            self.room_again()
         return held
 
     def finished(self, id: str) -> Held:
         """A job is done, early or late."""
         held = self.job(id)
         reason = TOLD if held.complete else EARLY
+        had = len(held.cells) > 0
         self.record(kinds.FINISHED, held, slot=self.state.now, reason=reason, first=self.first)
-        self.room_again()
+        if had:
+            self.room_again()
         return held
 
     def progress(self, id: str, done: float, elapsed: float) -> Held:

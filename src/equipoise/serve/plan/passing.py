@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable
 
@@ -67,10 +68,14 @@ class Passing(Planning):
         return list(self.state.waiting.values())
 
     def _offer(self, waiting: Iterable[Held], most: int) -> None:
-        """A promise to the densest of those who wait, if one pays by now; begun ones first."""
+        """A promise to the densest of those who wait (begun ones first) and to those not asked for longest, if one pays."""
         order = self.by_density(waiting)
         order.sort(key=lambda held: held.done == 0.0)
-        for held in order[:most]:
+        half = most // 2
+        longest_untried = heapq.nsmallest(most - half, order[half:], key=lambda held: held.tried)
+        for held in (*order[:half], *longest_untried):
+            self._tries += 1
+            held.tried = self._tries
             plan = self.best(held)[1]
             if plan is not None:
                 self.decide(held, Verdict(ADMITTED, "", plan.worth, plan.cost, plan.cells))

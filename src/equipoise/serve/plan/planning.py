@@ -71,6 +71,7 @@ class Planning:
         self.state, self.time, self.quota, self.finish = state, time, quota, finish
         self.fresh: list[Event] = []
         self.lent = Lent(self)
+        self._tries = 0
 
     def record(self, kind: str, held: Held | None = None, **data: Any) -> None:
         state = self.state
@@ -205,6 +206,14 @@ class Planning:
 
     def density(self, held: Held) -> float:
         """Worth per slot and share of the cluster, of finishing at the width asked for."""
+        slot, done, pace, known = held.density
+        if slot == self.first and done == held.done and pace == held.pace:
+            return known
+        found = self._density(held)
+        held.density = self.first, held.done, held.pace, found
+        return found
+
+    def _density(self, held: Held) -> float:
         if held.speed < 0.0:
             self._measure(held)
         speed, left = held.pace * held.speed, held.left

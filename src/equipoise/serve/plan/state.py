@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,13 @@ class Held:
     fastest: float = -1.0  # samples per slot alone on all machines
     speed: float = -1.0  # samples per slot at the width it asked for, on one machine
     share: float = -1.0  # of the cluster, at that width
+    # Of the planner alone, and forgotten at a restart:
+    density: tuple[int, float, float, float] = (-1, 0.0, 0.0, 0.0)  # the slot, done and pace it is of, and what it is
+    tried: int = 0  # when it was last offered a promise
+
+    def copied(self) -> Held:
+        """As it is now; its arrays are never changed, only replaced."""
+        return Held(*_FIELDS(self))
 
     @property
     def left(self) -> float:
@@ -99,6 +107,9 @@ class Held:
             "pace": self.pace, "reported": self.reported, "mark": self.mark, "since": self.since,
             "seq": self.seq, "began": self.began,
         }  # fmt: skip
+
+
+_FIELDS = attrgetter(*(field.name for field in fields(Held)))
 
 
 class State:
@@ -211,6 +222,7 @@ class State:
             for held in self.jobs.values():
                 held.shape = shape_of(held.job, self.cluster)
                 held.fastest = held.speed = held.share = -1.0
+                held.density = (-1, 0.0, 0.0, 0.0)
             self.floor.fill_from(self.holding())
         else:
             self.floor.set(self.floor.machine(data["name"]), data["status"], self.holding())
