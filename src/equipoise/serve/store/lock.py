@@ -141,6 +141,8 @@ def next_epoch(database: Database) -> int:
     with database.reading() as connection:
         connection.exec_driver_sql(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'ownership'::regclass AND granted"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            " AND mode IN ('RowShareLock', 'RowExclusiveLock') AND pid <> pg_backend_pid()"
         )
     return _add_one(database)
 
