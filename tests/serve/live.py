@@ -19,6 +19,7 @@ import uvicorn
 from equipoise.place import Cluster, Machine
 from equipoise.serve.access import Limits, access_for, digest, new_token
 from equipoise.serve.api.app import app_of
+from equipoise.serve.api.stream import Hub
 from equipoise.serve.run import Server, listening
 from equipoise.serve.service import Service
 from equipoise.serve.settings import Settings
@@ -46,12 +47,13 @@ class Live:
         except BaseException:
             self.store.close()
             raise
-        self.app = app_of(self.service, access_for(self.store.tokens, host="127.0.0.1", limits=UNLIMITED))
+        self.hub = Hub()
+        self.app = app_of(self.service, access_for(self.store.tokens, host="127.0.0.1", limits=UNLIMITED), self.hub)
         self.service.start()
         listener = listening("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self.server = Server(uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on", ws="none"))
-        self.server.hub = self.app.app.state.hub  # type: ignore[attr-defined]
+        self.server.hub = self.hub
         self._thread = threading.Thread(target=self.server.run, args=([listener],), daemon=True)
         self._thread.start()
         self._clients: dict[str, httpx.Client] = {}

@@ -387,7 +387,7 @@ def test_a_stream_that_broke_off_goes_on_where_it_was(client):
 def test_who_is_far_behind_is_served_from_the_store(one, monkeypatch):
     """Only 8 events are kept in memory and pages are of 5: a stream from the beginning still has them all, in order."""
     monkeypatch.setattr(streams, "PAGE", 5)
-    one.app.app.state.hub.recent = type(one.app.app.state.hub.recent)(maxlen=8)
+    one.hub.recent = type(one.hub.recent)(maxlen=8)
     client = one.client()
     for _ in range(20):
         submitted(client)

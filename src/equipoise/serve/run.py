@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import socket
-import sys
 from types import FrameType
 from typing import Any
 
@@ -20,7 +19,6 @@ from equipoise.serve.plan.decide import Scheduler
 from equipoise.serve.service import Service
 
 LOG = logging.getLogger("equipoise.serve")
-SWITCH = 0.0005  # seconds a thread may keep the interpreter from another: requests do not wait for a decision
 BACKLOG = 1024
 PATIENCE = 10  # seconds that requests under way are given at the end
 SMALLEST = {"name": "warm-up", "worker": {}, "workers": 1, "duration": "1s"}
@@ -67,21 +65,21 @@ def run(
     service: Service, access: Access, *, host: str, listener: socket.socket, tls: tuple[str, str] | None = None
 ) -> int:
     """Serve until SIGTERM or Ctrl-C; 0 when it ended well, 1 when the service could not go on."""
-    app = app_of(service, access)
+    hub = Hub()
+    app = app_of(service, access, hub)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, date_header=True,
         timeout_graceful_shutdown=PATIENCE, lifespan="on", ws="none",
         ssl_certfile=tls[0] if tls else None, ssl_keyfile=tls[1] if tls else None,
     )  # fmt: skip
     server = Server(config)
-    server.hub = app.app.state.hub  # type: ignore[attr-defined]
+    server.hub = hub
 
     def give_up() -> None:
         server.end_streams()
         server.should_exit = True
 
     service.on_failure = give_up
-    sys.setswitchinterval(SWITCH)
     service.start()
     listener.listen(BACKLOG)  # from here on nobody is turned away
     scheme, port = "https" if tls else "http", listener.getsockname()[1]

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, get_args
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
@@ -23,21 +23,24 @@ from equipoise.serve.api.cluster import routes_cluster
 from equipoise.serve.api.guard import Guard, Reader
 from equipoise.serve.api.jobs import State, own_tenant, routes_jobs
 from equipoise.serve.api.models import CertificateOut, HealthOut
+from equipoise.serve.api.quick import Quick
 from equipoise.serve.api.refusals import GUARDED, known_parameters, refuse, speak_plainly
 from equipoise.serve.api.stream import Hub, routes_stream
 from equipoise.serve.certify import certify
-from equipoise.serve.plan.decide import Conflict, NotFound
 from equipoise.serve.service import Service, Unavailable
-from equipoise.serve.store import StoreLost
 
 PAGE = files("equipoise.serve") / "page"
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PATIENCE = 20  # times as long as a certificate took to make, until the next is made
 
 
-def app_of(service: Service, access: Access) -> ASGIApp:
+def app_of(service: Service, access: Access, hub: Hub) -> ASGIApp:
     """Everything behind the guard."""
-    hub = Hub()
+    return Guard(Quick(framework(service, access, hub), service), access)
+
+
+def framework(service: Service, access: Access, hub: Hub) -> FastAPI:
+    """All routes, documented."""
     service.listen(hub.told)
 
     @asynccontextmanager
@@ -52,9 +55,7 @@ def app_of(service: Service, access: Access) -> ASGIApp:
         title="Equipoise", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Admission, sizing and placement of training jobs; every decision is stored before it is answered.",
     )  # fmt: skip
-    app.state.hub = hub
     speak_plainly(app)
-    _say_why(app)
     for router in (
         routes_jobs(service), routes_cluster(service), routes_stream(service, hub),
         routes_access(access, service.store, service.read_quotas), _routes_proof(service),
@@ -62,7 +63,7 @@ def app_of(service: Service, access: Access) -> ASGIApp:
         app.include_router(router, dependencies=[Depends(known_parameters)])
     app.include_router(_pages())
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
-    return Guard(app, access)
+    return app
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
@@ -78,22 +79,6 @@ def _document(app: FastAPI) -> dict[str, Any]:
                     if status >= "400":
                         answer["content"] = refusal
     return app.openapi_schema
-
-
-def _say_why(app: FastAPI) -> None:
-    for error, status in ((NotFound, 404), (Conflict, 409), (Unavailable, 503)):
-
-        async def handle(request: Request, problem: Exception, status: int = status) -> JSONResponse:
-            return refuse(
-                status, str(problem.args[0]) if problem.args else "", {"Retry-After": "1"} if status == 503 else None
-            )
-
-        app.add_exception_handler(error, handle)
-
-    async def lost(request: Request, problem: Exception) -> JSONResponse:
-        return refuse(503, "the store does not answer; ask again", {"Retry-After": "1"})
-
-    app.add_exception_handler(StoreLost, lost)
 
 
 async def _clock(service: Service) -> None:

@@ -330,14 +330,19 @@ def require(role: str) -> Callable[..., Awaitable[Caller]]:
     async def allowed(
         request: Request, _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)] = None
     ) -> Caller:
-        caller: Caller | None = getattr(request.state, "caller", None)
-        if caller is None:
-            raise HTTPException(401, "a token is needed: send the header Authorization: Bearer TOKEN")
-        if not caller.may(role):
-            raise HTTPException(403, f"this needs the role {role}; your token {caller.name!r} has {caller.role}")
-        return caller
+        return caller_with(request, role)
 
     return allowed
+
+
+def caller_with(request: Request, role: str) -> Caller:
+    """Who asks, if that is enough."""
+    caller: Caller | None = getattr(request.state, "caller", None)
+    if caller is None:
+        raise HTTPException(401, "a token is needed: send the header Authorization: Bearer TOKEN")
+    if not caller.may(role):
+        raise HTTPException(403, f"this needs the role {role}; your token {caller.name!r} has {caller.role}")
+    return caller
 
 
 Reader = Annotated[Caller, Depends(require("read"))]

@@ -37,16 +37,25 @@ from equipoise.serve.service import Service, body_digest
 
 State = Literal["admitted", "lent", "pending", "refused", "finished", "cancelled"]
 PLAIN = r"^[^\x00-\x1f]*$"  # no control characters: a database would choke on some
+LONGEST_KEY = 200
 MOST_IN_A_PAGE, MOST_EVENTS = 1_000, 10_000
 Id = Annotated[str, Path(pattern=r"^j[0-9]{1,15}$", description="as submit answered")]
 Key = Annotated[
-    str | None, Header(alias="Idempotency-Key", max_length=200, pattern=PLAIN, description="ask again with it: one job")
+    str | None,
+    Header(alias="Idempotency-Key", max_length=LONGEST_KEY, pattern=PLAIN, description="ask again with it: one job"),
 ]
 
 
 def with_cells(held: Held, scheduler: Scheduler) -> dict[str, Any]:
     state = scheduler.state
     return job_out(held, state.floor.names) | {"cells": cells_out(held, state.floor.names)}
+
+
+async def submitted(service: Service, given: dict[str, Any], owner: str, key: str) -> tuple[int, dict[str, Any]]:
+    """The stored answer to a submission."""
+    unique = (owner, key, body_digest(given)) if key else None
+    command = lambda scheduler: with_cells(scheduler.submit(given, owner), scheduler)  # noqa: E731
+    return await asyncio.wrap_future(service.ask(command, key=unique, status=201))
 
 
 def routes_jobs(service: Service) -> APIRouter:
@@ -102,10 +111,8 @@ def routes_jobs(service: Service) -> APIRouter:
             return JSONResponse(await to_thread.run_sync(imagined, given, owner, limiter=one_at_a_time))
         if dry_run:
             return await asked(lambda scheduler: with_cells(scheduler.imagine(given, owner)[0], scheduler))
-        unique = (owner, key, body_digest(given)) if key else None
-        return await asked(
-            lambda scheduler: with_cells(scheduler.submit(given, owner), scheduler), key=unique, status=201
-        )
+        status, answer = await submitted(service, given, owner, key or "")
+        return JSONResponse(answer, status)
 
     @router.get("/jobs", response_model=JobsOut)
     async def jobs(

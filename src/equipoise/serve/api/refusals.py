@@ -14,6 +14,9 @@ from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.serve.logs import redact
+from equipoise.serve.plan.planning import Conflict, NotFound
+from equipoise.serve.service import Unavailable
+from equipoise.serve.store.rows import StoreLost
 
 LONGEST = 500  # characters of an error
 
@@ -41,6 +44,9 @@ MEANINGS = {
 }
 
 
+REFUSALS: dict[type[Exception], int] = {InputError: 422, NotFound: 404, Conflict: 409, Unavailable: 503, StoreLost: 503}
+
+
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """`responses=` of a route for these refusals."""
     return {status: {"model": ErrorOut, "description": MEANINGS[status]} for status in statuses}
@@ -59,6 +65,13 @@ def one_line(text: str) -> str:
 
 def refuse(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": one_line(text)}, status, headers=headers)
+
+
+def refusal_of(error: Exception) -> JSONResponse:
+    """What the service says when it cannot do what was asked."""
+    status = REFUSALS[next(kind for kind in REFUSALS if isinstance(error, kind))]
+    text = "the store does not answer; ask again" if isinstance(error, StoreLost) else str(error)
+    return refuse(status, text, {"Retry-After": "1"} if status == 503 else None)
 
 
 def explain_mistake(error: RequestValidationError) -> str:
@@ -88,7 +101,7 @@ def methods_of(app: FastAPI, path: str) -> str:
 
 async def known_parameters(request: Request) -> None:
     """A dependency: a parameter that a route does not know is a slip, not to be passed over."""
-    if request.url.query and request.url.path.startswith("/v1"):
+    if request.scope["query_string"] and request.scope["path"].startswith("/v1"):
         document = request.app.openapi()["paths"][request.scope["route"].path_format]
         parameters = document[request.method.lower()].get("parameters", ())
         known = {one["name"] for one in parameters if one["in"] == "query"}
@@ -111,13 +124,14 @@ def speak_plainly(app: FastAPI) -> None:
         assert isinstance(error, RequestValidationError)
         return refuse(422, explain_mistake(error))
 
-    async def bad_input(request: Request, error: Exception) -> JSONResponse:
-        return refuse(422, str(error))
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        return refusal_of(error)
 
     async def our_mistake(request: Request, error: Exception) -> JSONResponse:
         return refuse(500, mistake_of_ours(getattr(request.state, "request_id", "")))
 
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, mistake)
-    app.add_exception_handler(InputError, bad_input)
+    for kind in REFUSALS:
+        app.add_exception_handler(kind, ours)
     app.add_exception_handler(Exception, our_mistake)
