@@ -263,7 +263,7 @@ def test_a_quota_of_jobs_counts_those_not_over():
     desk = Desk(4, quota={"blue": {"jobs": 2}})
     a, b, c = (desk.submit(1, 1, tenant="blue") for _ in range(3))
     assert [desk.what(id)[0] for id in (a, b, c)] == ["admitted", "admitted", "refused"]
-    assert desk.what(c)[1] == "over_quota"
+    assert desk.what(c)[1] == "over_jobs"
     desk.ask.tick(1)
     assert desk.what(desk.submit(1, 1, tenant="blue")) == ("admitted", "")
 
@@ -292,7 +292,7 @@ def test_reported_jobs_end_when_they_say_so():
     desk = Desk(1, finish="reported")
     job = desk.submit(1, 2)
     desk.ask.tick(2)
-    assert desk.what(job) == ("admitted", "late") and desk.slots(job) == [2]
+    assert desk.what(job) == ("admitted", "overdue") and desk.slots(job) == [2]
     desk.ask.finished(job)
     assert desk.what(job)[0] == "finished" and desk.state.jobs == {}
 

@@ -32,7 +32,7 @@ SLOT = 600.0
 HORIZON = 12
 QUOTAS: dict[str, dict[str, int]] = {"tight": {"gpu": 3000, "jobs": 6}, "wide": {"cpu": 40_000}}
 TENANTS = ("", "tight", "wide")
-TROUBLE = ("machine_down", "late")
+TROUBLE = ("machine_down", "late", "overdue")
 CLOSE = 1e-6  # of a job's work: sums in another order
 
 
@@ -195,7 +195,7 @@ class Plain:
 
     def _finished(self, event: Event) -> None:
         one = self.jobs.pop(event.job)
-        assert event.data["reason"] == "early" or one.done >= one.job.work * (1 - CLOSE), "finished too early"
+        assert event.data["reason"] in ("early", "late") or one.done >= one.job.work * (1 - CLOSE), "finished too early"
         self.over[event.job] = "finished"
 
     def _cancelled(self, event: Event) -> None:

@@ -201,5 +201,5 @@ def test_a_quota_binds_its_tenant_alone(tenants):
     for name in ("ann", "ben"):
         client = tenants.client(name)
         bodies[name] = client.post("/v1/jobs?dry_run=true", json=JOB).json()
-    assert (bodies["ann"]["state"], bodies["ann"]["reason"]) == ("refused", "over_quota")
-    assert bodies["ben"]["reason"] != "over_quota"
+    assert (bodies["ann"]["state"], bodies["ann"]["reason"]) == ("refused", "over_jobs")
+    assert bodies["ben"]["reason"] != "over_jobs"

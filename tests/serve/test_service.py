@@ -1,5 +1,6 @@
 """The planner thread: what is answered is stored, what fails hurts only who asked for it, and reads wait for nobody."""
 
+import logging
 import threading
 
 import pytest
@@ -256,3 +257,32 @@ def test_a_listener_that_fails_stops_nobody(service):
     service.listen(deaf)
     assert ask(service, **submission(JOB))[1]["id"] == "j1"
     assert ask(service, **submission(JOB))[1]["id"] == "j2"
+
+
+def test_the_same_key_within_one_batch_needs_no_second_try(service, caplog):
+    """Found among the answers of its own batch, not by the database refusing the second row: nothing fails."""
+    with caplog.at_level(logging.ERROR):
+        one, two = (f.result(20) for f in together(service, submission(JOB, "k"), submission(JOB, "k")))
+    assert one == two and not caplog.records
+
+
+def test_a_refusal_after_a_change_keeps_nothing(service, store):
+    """A command records something and is refused then (a mistake of ours): nothing of it is stored, and the next goes on."""
+
+    def halfway(scheduler):
+        scheduler.submit(JOB, "")
+        raise InputError("too late")
+
+    failure = service.ask(halfway).exception(20)
+    assert isinstance(failure, Unavailable) and store.last() == 1
+    assert ask(service, **submission(JOB))[1]["id"] == "j1"
+
+
+def test_machines_with_a_new_resource_leave_what_is_shown_right(service):
+    """A resource that stands before the others in order: what is held is still told in the right column."""
+    ask(service, **submission(JOB))
+    machine = {"name": "x", "capacity": {"apu": 1, "gpu": 1}}
+    ask(service, command=lambda scheduler: {"names": scheduler.add_machines(machine)})
+    view = service.view
+    used = view.used(view.now, view.now).sum(axis=(0, 1))
+    assert dict(zip(view.cluster.resources, used.tolist(), strict=True)) == {"apu": 0, "gpu": 2000}

@@ -136,7 +136,7 @@ def _serve(
             say(log, logging.WARNING, "no --cluster: an example is served", machines=EXAMPLE)
         service = Service(store, settings, cluster)
         say(log, logging.INFO, "loading the planner", note="after an upgrade it is compiled once: about a minute")
-        warm_up(service)
+        warm_up()
         return run(service, access, host=host, listener=listener, tls=tls)
     except BaseException:
         store.close()

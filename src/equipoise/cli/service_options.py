@@ -52,6 +52,8 @@ def service(url: str | None, token: str | None) -> Iterator[Client]:
             yield client
         except ServiceError as error:
             code = exit_code(error)
+            if error.status == 401 and token is None:
+                raise InputError(f"{error.message}; here: --token TOKEN, or EQUIPOISE_TOKEN") from None
             if code == 2:
                 raise
             complain(str(error))

@@ -48,7 +48,7 @@ def submit(
     wait: Annotated[bool, typer.Option("--wait", help="Return once the jobs are over.")] = False,
     timeout: Annotated[float | None, typer.Option(help="Wait at most so many seconds.", min=0, metavar="S")] = None,
     name: Annotated[str | None, typer.Option(help="What you call it.", rich_help_panel=PANEL)] = None,
-    workers: Annotated[int | None, typer.Option(help="Workers at once.", min=1, rich_help_panel=PANEL)] = None,
+    workers: Annotated[int | None, typer.Option(help="Workers at once, at most.", min=1, rich_help_panel=PANEL)] = None,
     worker: Annotated[
         str | None,
         typer.Option(help="What each needs.", metavar="gpu=1,cpu=4,memory=16Gi", rich_help_panel=PANEL),

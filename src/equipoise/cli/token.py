@@ -52,12 +52,13 @@ def add(
         secret = new_token()
         row = TokenRow(name, digest(secret), role, tenant, time.time())
         kept.add_token(row)
+        where = kept.shown
     if json:
         answer(_plain(row) | {"token": secret})
         return
     print(secret)  # alone on standard output: TOKEN=$(equipoise token add ...)
     whose = f", tenant {tenant}" if tenant else ""
-    _note(f"{name}: {role}{whose}. It is shown this once; give it to the client as EQUIPOISE_TOKEN")
+    _note(f"{name}: {role}{whose}, in {where}. It is shown this once; give it to the client as EQUIPOISE_TOKEN")
     if role != "admin" and not any(other.role == "admin" for other in rows):
         _note("no token is admin yet: machines, prices and the clock need one; add it with --role admin")
 

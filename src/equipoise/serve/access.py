@@ -153,6 +153,10 @@ class Tokens:
     def by_digest(self, key: str) -> Caller | None:
         return self._known.get(key)
 
+    def has(self, caller: Caller) -> bool:
+        """Whether there is a token of that name, role and tenant."""
+        return caller in self._known.values()
+
     def find(self, token: str) -> Caller | None:
         """Whose token this is; None for a wrong one."""
         return self._known.get(digest(token)) if TOKEN.fullmatch(token) else None
@@ -307,6 +311,10 @@ class Access:
     def is_open(self) -> bool:
         """Nobody needs a token. Once there has been one, revoking the last does not open the service again."""
         return self.open and not self.tokens.ever
+
+    def knows(self, caller: Caller) -> bool:
+        """Whether a caller that was let in still would be: its token was not revoked, the service is still open."""
+        return self.is_open() if caller.open else self.tokens.has(caller)
 
     def answers_to(self, name: str) -> bool:
         return name in self.hosts or is_loopback(name)

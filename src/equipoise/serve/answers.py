@@ -43,6 +43,8 @@ class Job(Answer):
     worth: float | None = None
     cost: float | None = None
     start: int | None = None  # first and last planned slot
+    starts_at: str | None = None  # on the wall clock, where it is real
+    ends_at: str | None = None
     end: int | None = None
     finish: int | None = None
     work: float | None = None  # samples

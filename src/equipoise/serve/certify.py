@@ -22,8 +22,9 @@ from equipoise.serve.event import Event
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
-LATE = "late"
-TROUBLE = ("machine_down", LATE)
+# Spelled anew: nothing of the planner is used here.
+LATE = ("late", "overdue")
+TROUBLE = ("machine_down", *LATE)
 
 
 @dataclass
@@ -97,7 +98,7 @@ class Walk:
             if data["state"] == "admitted" and not data["reason"]:
                 walked.trouble = False  # a new promise, made knowing what had happened
             walked.trouble |= data["reason"] in TROUBLE
-            walked.late |= data["reason"] == LATE
+            walked.late |= data["reason"] in LATE
             if "cells" in data:
                 walked.keep(event.slot)
                 walked.cells = data["cells"]

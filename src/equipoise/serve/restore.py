@@ -31,3 +31,23 @@ def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> St
         state.apply(event)
     state.over.clear()
     return state
+
+
+class Twin:
+    """A second state that follows the store, to be asked what the first must not stand still for; one thread at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._state: State | None = None
+
+    def now(self) -> State:
+        """As of the last event stored."""
+        state, self._state = self._state, None  # if it fails halfway, begin anew
+        if state is None:
+            state = restored(self.store)
+        else:
+            for event in self.store.events(state.seq):
+                state.apply(event)
+            state.over.clear()
+        self._state = state
+        return state

@@ -6,22 +6,26 @@ import logging
 import signal
 import socket
 from types import FrameType
-from typing import Any
 
+import numpy as np
 import uvicorn
 
 from equipoise.errors import InputError
+from equipoise.place.cluster import Cluster, Machine
 from equipoise.serve.access import Access
 from equipoise.serve.api.app import app_of
 from equipoise.serve.api.stream import Hub
+from equipoise.serve.event import OPENED
 from equipoise.serve.logs import say
-from equipoise.serve.plan.decide import Scheduler
+from equipoise.serve.plan.decide import Scheduler, opening
+from equipoise.serve.plan.explain import forecast
+from equipoise.serve.plan.floor import Floor
+from equipoise.serve.plan.state import State
 from equipoise.serve.service import Service
 
 LOG = logging.getLogger("equipoise.serve")
 BACKLOG = 1024
 PATIENCE = 10  # seconds that requests under way are given at the end
-SMALLEST = {"name": "warm-up", "worker": {}, "workers": 1, "duration": "1s"}
 
 
 class Server(uvicorn.Server):
@@ -39,13 +43,29 @@ class Server(uvicorn.Server):
             self.hub.loop.call_soon_threadsafe(self.hub.wake)
 
 
-def warm_up(service: Service) -> None:
-    """Load (or compile) the planner's kernels before anybody waits for them. Nothing is stored."""
-    resource = service.state.cluster.resources[0]
-    body: dict[str, Any] = SMALLEST | {"worker": {resource: "1m"}}
-    scheduler = Scheduler(service.state, lambda: 0.0, lambda tenant: {})
-    scheduler.imagine(body, "")
-    scheduler.imagine(body | {"server": {resource: "1m"}, "restart": "1s"}, "")
+def warm_up() -> None:
+    """Load (or compile) every kernel before anybody waits for one: a small day on two machines that are not there."""
+    floor = Floor(Cluster((Machine({"gpu": 2, "cpu": 4}, 2, "rehearsal"),)), 9, np.ones(2), np.ones(2))
+    scheduler = Scheduler(State(), lambda: 0.0, lambda tenant: {})
+    scheduler.record(OPENED, **opening(floor, slot_seconds=60.0, horizon=8, start=0.0, clock="virtual"))
+    for restart in (None, "1s"):
+        for server in (None, {"cpu": 1}):
+            body = {
+                "worker": {"gpu": 1},
+                "server": server,
+                "workers": 2,
+                "duration": "3m",
+                "value": 1e6,
+                "restart": restart,
+            }
+            scheduler.submit(body, "")
+    scheduler.submit({"worker": {"gpu": 1}, "workers": 1, "duration": "2m", "value": 1e-6}, "")  # waits, and is lent to
+    scheduler.tick(1)
+    scheduler.set_machine("rehearsal-1", "down")
+    scheduler.set_machine("rehearsal-1", "up")
+    forecast(scheduler, {"worker": {"gpu": 1}, "duration": "1m"}, "")
+    scheduler.cancel(next(iter(scheduler.state.jobs)))
+    scheduler.tick(4)
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -27,13 +27,15 @@ from equipoise.serve.metrics import Metrics
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening, price_rows
 from equipoise.serve.plan.floor import Floor
 from equipoise.serve.plan.state import Held, State
-from equipoise.serve.plan.tell import job_out
+from equipoise.serve.plan.tell import job_out, wall_of
 from equipoise.serve.restore import replayed, snapshot_of, usable_snapshot
 from equipoise.serve.settings import Settings
 from equipoise.serve.store import Answer, Batch, Fenced, JobRow, Store, StoreLost
 from equipoise.serve.view import View
 
+PER_JOB = 10  # events a live job between snapshots, at least
 Command = Callable[[Scheduler], dict[str, Any]]
+MOST_WAITING = 2_000  # requests: some seconds of work; who comes then is told so at once
 SHORTLY = 0.2, 5.0  # seconds before the store is tried again: first, and at most
 LOG = logging.getLogger("equipoise.serve")
 
@@ -157,13 +159,15 @@ class Service:
         self._thread.start()
 
     def ask(
-        self, command: Command, *, key: tuple[str, str, str] | None = None, status: int = 200
+        self, command: Command, *, key: tuple[str, str, str] | None = None, status: int = 200, urgent: bool = False
     ) -> Future[tuple[int, dict[str, Any]]]:
         """The answer to a command, once it is stored: a status and a body."""
         one = Ask(command, key, status)
         one.answer.set_running_or_notify_cancel()  # who no longer waits does not stop what is under way
         if self.failed is not None:
             one.answer.set_exception(Unavailable(str(self.failed)))
+        elif self._queue.qsize() >= MOST_WAITING and not urgent:
+            one.answer.set_exception(Unavailable("too many requests wait for the planner; come back"))
         else:
             self._queue.put(one)
         return one.answer
@@ -190,6 +194,7 @@ class Service:
             self._work()
         except BaseException as problem:  # never silently: health shall tell
             self._fail(problem if isinstance(problem, Exception) else RuntimeError(repr(problem)))
+            self._end("the service cannot go on")
             raise
 
     def _work(self) -> None:
@@ -211,10 +216,14 @@ class Service:
                 self._store([], snapshot=True)
             except (StoreLost, Fenced) as problem:  # the log has all of it
                 say(LOG, logging.WARNING, "no last snapshot", error=str(problem))
+        self._end("the service is stopping")
+
+    def _end(self, why: str) -> None:
+        """Nobody who still waits shall wait for ever."""
         while not self._queue.empty():
             late = self._queue.get()
             if late is not None:
-                late.answer.set_exception(Unavailable("the service is stopping"))
+                late.answer.set_exception(Unavailable(why))
 
     def _next(self) -> Ask | None:
         """What is asked next. After a failed transaction one is tried now and then, so that health comes back by itself."""
@@ -232,6 +241,7 @@ class Service:
         if self.failed is not None:
             self._refuse(asks, self.failed)
             return
+        stored = self.view.seq
         try:
             self._once_a_second()
             answers = self._decide(asks)
@@ -248,9 +258,10 @@ class Service:
         except Exception as problem:  # a mistake of ours: only who asked for it shall suffer from it
             LOG.exception("batch failed")
             self._recover()
-            if len(asks) == 1:
+            again = len(asks) > 1 and self.view.seq == stored  # else it was stored after all: never carry it out twice
+            if not again:
                 self._refuse(asks, problem)
-            for one in asks if len(asks) > 1 else ():
+            for one in asks if again else ():
                 self._carry_out([one])
             return
         self._tell(events)
@@ -312,7 +323,8 @@ class Service:
         changed = dict.fromkeys(event.job for event in events if event.job)
         helds: list[Held] = [state.jobs.get(id) or state.over[id] for id in changed]
         rows = [_row(held, state) for held in helds]
-        due = snapshot or state.seq - self._snapshot_seq >= self.settings.snapshot_every
+        every = max(self.settings.snapshot_every, PER_JOB * len(state.jobs))  # its cost grows with the jobs
+        due = snapshot or state.seq - self._snapshot_seq >= every
         kept = snapshot_of(state) if due else None
         began = time.perf_counter()
         self.store.append(Batch(events, rows, answers, kept))
@@ -346,7 +358,7 @@ class Service:
         for one in asks:
             if not one.answer.done():
                 one.answer.set_exception(
-                    Unavailable(f"not stored ({type(problem).__name__}); ask again with the same key")
+                    Unavailable(f"perhaps not stored ({type(problem).__name__}); ask again with the same key")
                 )
 
     def _fail(self, problem: Exception) -> None:
@@ -397,5 +409,5 @@ class Service:
 def _row(held: Held, state: State) -> JobRow:
     return JobRow(
         held.n, held.id, held.tenant, held.name, held.state, held.reason, held.job.arrival, held.finish, held.seq,
-        job_out(held, state.floor.names),
+        job_out(held, state.floor.names, wall_of(state)),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.place.quantity import MILLI
 from equipoise.serve.plan.floor import DOWN, Floats, Ints, amounts_of
 from equipoise.serve.plan.state import Held, State
-from equipoise.serve.plan.tell import job_out
+from equipoise.serve.plan.tell import Wall, job_out
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,14 @@ class View:
             tuple(floor.names), tuple(floor.status), floor.capacity, floor.base, floor.growth,
         )  # fmt: skip
 
+    @property
+    def wall(self) -> Wall | None:
+        return Wall(self.start, self.slot_seconds) if self.clock == "real" else None
+
     def told(self, id: str) -> dict[str, Any] | None:
         """A job that is not over, as the API tells it."""
         held = self.live.get(id)
-        return job_out(held, self.names) if held is not None else None
+        return job_out(held, self.names, self.wall) if held is not None else None
 
     def used(self, first: int, last: int, jobs: Iterable[Held] | None = None) -> Ints:
         """[slot, machine, r] milli-units held in slots first..last."""

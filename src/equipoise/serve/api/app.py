@@ -57,7 +57,7 @@ def framework(service: Service, access: Access, hub: Hub) -> FastAPI:
     )  # fmt: skip
     speak_plainly(app)
     for router in (
-        routes_jobs(service), routes_cluster(service), routes_stream(service, hub),
+        routes_jobs(service), routes_cluster(service), routes_stream(service, hub, access.knows),
         routes_access(access, service.store, service.read_quotas), _routes_proof(service),
     ):  # fmt: skip
         app.include_router(router, dependencies=[Depends(known_parameters)])
@@ -96,7 +96,7 @@ async def _clock(service: Service) -> None:
                 return {}
 
             try:
-                await asyncio.wrap_future(service.ask(tick))
+                await asyncio.wrap_future(service.ask(tick, urgent=True))
             except Unavailable:
                 await asyncio.sleep(1.0)
 

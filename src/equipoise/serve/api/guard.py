@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
@@ -103,6 +103,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self.app, self.access = app, access
+        self._checking = CapacityLimiter(1)  # of its own: reads must not keep tokens from being checked
         self._started, self._count = os.urandom(5).hex(), itertools.count(1)  # of request ids: no system call for each
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,7 +170,7 @@ class Guard:
         tokens = self.access.tokens
         if tokens.stale():
             try:
-                await to_thread.run_sync(tokens.reload)
+                await to_thread.run_sync(tokens.reload, limiter=self._checking)
             except Exception:
                 LOG.exception("the store does not give its tokens")
         return None if tokens.trusted() else Refusal(503, "the store does not answer, so no token can be checked")

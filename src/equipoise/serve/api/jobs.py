@@ -7,16 +7,16 @@ import dataclasses
 import time
 from typing import Annotated, Any, Literal
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError
-from equipoise.place.desk import PENDING
 from equipoise.place.planner import NO_CELLS
 from equipoise.serve import event as kinds
 from equipoise.serve.access import NAME, Caller
+from equipoise.serve.answers import OVER
 from equipoise.serve.api.guard import Reader, Submitter
 from equipoise.serve.api.models import (
     EventsOut,
@@ -31,13 +31,14 @@ from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.plan import explain as explaining
 from equipoise.serve.plan.decide import NotFound, Scheduler
 from equipoise.serve.plan.state import Held
-from equipoise.serve.plan.tell import cells_out, event_out, job_out
-from equipoise.serve.restore import restored
+from equipoise.serve.plan.tell import cells_out, event_out, job_out, wall_of
+from equipoise.serve.restore import Twin, restored
 from equipoise.serve.service import Service, body_digest
 
 State = Literal["admitted", "lent", "pending", "refused", "finished", "cancelled"]
 PLAIN = r"^[^\x00-\x1f]*$"  # no control characters: a database would choke on some
 LONGEST_KEY = 200
+REST, LONGEST_REST = 2.0, 2.0  # times as long as a replay took; seconds
 MOST_IN_A_PAGE, MOST_EVENTS = 1_000, 10_000
 Id = Annotated[str, Path(pattern=r"^j[0-9]{1,15}$", description="as submit answered")]
 Key = Annotated[
@@ -48,7 +49,7 @@ Key = Annotated[
 
 def with_cells(held: Held, scheduler: Scheduler) -> dict[str, Any]:
     state = scheduler.state
-    return job_out(held, state.floor.names) | {"cells": cells_out(held, state.floor.names)}
+    return job_out(held, state.floor.names, wall_of(state)) | {"cells": cells_out(held, state.floor.names)}
 
 
 async def submitted(service: Service, given: dict[str, Any], owner: str, key: str) -> tuple[int, dict[str, Any]]:
@@ -61,7 +62,17 @@ async def submitted(service: Service, given: dict[str, Any], owner: str, key: st
 def routes_jobs(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", responses=GUARDED, tags=["jobs"])
     store = service.store
-    one_at_a_time = CapacityLimiter(1)  # replays: they take CPU, and must not take the threads of other reads
+    twin, one_at_a_time = Twin(store), asyncio.Lock()
+
+    async def replaying(work: Any, *given: Any) -> dict[str, Any]:
+        """One replay at a time, and a rest after each: they take CPU from decisions, and the threads of other reads."""
+        async with one_at_a_time:
+            began = time.monotonic()
+            try:
+                found: dict[str, Any] = await to_thread.run_sync(work, *given)
+                return found
+            finally:
+                await asyncio.sleep(min(LONGEST_REST, REST * (time.monotonic() - began)))
 
     async def asked(command: Any, **how: Any) -> JSONResponse:
         status, body = await asyncio.wrap_future(service.ask(command, **how))
@@ -69,11 +80,11 @@ def routes_jobs(service: Service) -> APIRouter:
 
     def imagined(given: dict[str, Any], owner: str) -> dict[str, Any]:
         """What a submission would be told, explained: asked of a copy of the state, so that nobody waits for it."""
-        scheduler = Scheduler(restored(store), time.time, service.quota, finish=service.settings.finish)
+        scheduler = Scheduler(twin.now(), time.time, service.quota, finish=service.settings.finish)
         held, verdict = scheduler.imagine(given, owner)
         fresh = dataclasses.replace(held, cells=NO_CELLS)
         found = explaining.explanation(scheduler, fresh)
-        text = explaining.text(found, verdict.state, verdict.reason)
+        text = explaining.text(found, verdict.state, verdict.reason, would=True)
         return with_cells(held, scheduler) | {"explain": {"text": text, **found}}
 
     async def mine(id: str, caller: Caller) -> dict[str, Any]:
@@ -88,7 +99,7 @@ def routes_jobs(service: Service) -> APIRouter:
 
     async def change(id: str, caller: Caller, command: Any) -> JSONResponse:
         told = await mine(id, caller)
-        if id not in service.view.live and told["state"] not in (PENDING,):
+        if told["state"] in OVER:
             raise HTTPException(409, f"job {id} is {told['state']}; nothing more happens to it")
         return await asked(lambda scheduler: with_cells(command(scheduler), scheduler))
 
@@ -108,7 +119,7 @@ def routes_jobs(service: Service) -> APIRouter:
         """Submit a job: the answer is the decision, stored with what it reserves. `dry_run`: only what it would be."""
         given, owner = body.model_dump(exclude_unset=True), _owner(caller, tenant)
         if dry_run and explain:
-            return JSONResponse(await to_thread.run_sync(imagined, given, owner, limiter=one_at_a_time))
+            return JSONResponse(await replaying(imagined, given, owner))
         if dry_run:
             return await asked(lambda scheduler: with_cells(scheduler.imagine(given, owner)[0], scheduler))
         status, answer = await submitted(service, given, owner, key or "")
@@ -168,10 +179,10 @@ def routes_jobs(service: Service) -> APIRouter:
             decided = [event_out(event) for event in store.events(job=id, limit=50) if event.kind == kinds.DECIDED]
             reason = str(decided[0]["data"]["reason"]) if decided else ""
             state_then = str(decided[0]["data"]["state"]) if decided else told["state"]
-            text = explaining.text(found, state_then, reason)
+            text = explaining.text(found, state_then, reason, since=told["state"])
             return {"job": id, "state": told["state"], "reason": told["reason"], "told": decided, "text": text, **found}
 
-        return JSONResponse(await to_thread.run_sync(replayed, limiter=one_at_a_time))
+        return JSONResponse(await replaying(replayed))
 
     @router.delete("/jobs/{id}", response_model=JobWithCells, responses=answers(404, 409))
     async def cancel(id: Id, caller: Submitter) -> JSONResponse:

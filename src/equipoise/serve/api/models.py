@@ -63,6 +63,8 @@ class JobOut(BaseModel):
     cost: float
     start: int | None
     end: int | None
+    starts_at: str | None = Field(None, description="the same on the wall clock, where it is real")
+    ends_at: str | None = None
     finish: int | None
     work: float
     done: float

@@ -31,6 +31,9 @@ class Quick:
         messages = [await receive()]
         while messages[-1].get("more_body"):
             messages.append(await receive())
+        if messages[-1]["type"] != "http.request":  # who went away in the middle asked for nothing
+            await self.app(scope, _again(messages, receive), send)
+            return
         try:
             job = JobIn.model_validate_json(b"".join(message.get("body", b"") for message in messages))
         except ValidationError:
@@ -56,6 +59,8 @@ def _key_of_plain(scope: Scope) -> str | None:
         return None
     key, kind = b"", b""
     for name, value in scope["headers"]:
+        if name == b"idempotency-key" and key:
+            return None
         if name == b"idempotency-key":
             key = value
         elif name == b"content-type":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -15,6 +16,7 @@ from starlette.exceptions import HTTPException
 from equipoise.errors import InputError, unknown_name
 from equipoise.serve.logs import redact
 from equipoise.serve.plan.planning import Conflict, NotFound
+from equipoise.serve.plan.submission import FIELDS
 from equipoise.serve.service import Unavailable
 from equipoise.serve.store.rows import StoreLost
 
@@ -74,11 +76,20 @@ def refusal_of(error: Exception) -> JSONResponse:
     return refuse(status, text, {"Retry-After": "1"} if status == 503 else None)
 
 
-def explain_mistake(error: RequestValidationError) -> str:
+def near(given: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def explain_mistake(error: RequestValidationError, known: Iterable[str] = ()) -> str:
     """The first mistake, by the name of its field. What was sent is not repeated: it may be a token."""
     first = error.errors()[0]
+    if first["loc"] == ("body",) and first["type"] in ("model_attributes_type", "dict_type", "missing"):
+        return "the body is not a JSON object; send one, with the header Content-Type: application/json"
     if first["type"] == "json_invalid":
         return f"the body is not JSON: {first.get('ctx', {}).get('error', 'cannot be read')}"
+    if first["type"] == "extra_forbidden":
+        return f"unknown field {str(first['loc'][-1])[:60]!r}{near(str(first['loc'][-1]), known)}"
     where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
     more = len(error.errors()) - 1
     return redact(f"{where}: {first['msg'].removeprefix('Value error, ')}") + (f" (and {more} more)" if more else "")
@@ -122,7 +133,7 @@ def speak_plainly(app: FastAPI) -> None:
 
     async def mistake(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return refuse(422, explain_mistake(error))
+        return refuse(422, explain_mistake(error, FIELDS))
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         return refusal_of(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Annotated
 
@@ -22,16 +22,18 @@ from equipoise.serve.event import Event
 from equipoise.serve.plan.tell import event_out
 from equipoise.serve.service import Service
 
-RECENT = 5_000  # events kept in memory for streams; who is further behind reads the store
+MOST_CELLS = 200_000  # of the events kept in memory for streams; who is further behind reads the store
 PAGE = 500
 LONGEST = 600.0  # seconds of a stream: who comes back shows its token again
+LOOK = 10.0  # seconds after which a stream that waits looks whether its token still holds
 
 
 class Hub:
     """The newest events, and who waits for the next. Filled from the planner thread, read on the event loop."""
 
     def __init__(self) -> None:
-        self.recent: deque[Event] = deque(maxlen=RECENT)
+        self.recent: deque[Event] = deque()
+        self._weight = 0
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stopping = False
         self._news: asyncio.Event | None = None
@@ -44,7 +46,11 @@ class Hub:
     def _take(self, events: list[Event]) -> None:
         if self.recent and events[0].seq != self.recent[-1].seq + 1:
             self.recent.clear()  # who is behind reads the store
+            self._weight = 0
         self.recent.extend(events)
+        self._weight += sum(map(weight, events))
+        while self._weight > MOST_CELLS and len(self.recent) > 1:
+            self._weight -= weight(self.recent.popleft())
         self.wake()
 
     def wake(self) -> None:
@@ -70,13 +76,18 @@ class Hub:
         return [self.recent[k] for k in range(behind, min(len(self.recent), behind + PAGE))]
 
 
+def weight(event: Event) -> int:
+    """What an event takes in memory: itself, and its cells."""
+    return 4 + len(event.data.get("cells", ()))
+
+
 def visible(event: Event, caller: Caller) -> bool:
     """Machines, prices and the clock are everyone's; jobs are their tenant's."""
     tenant = own_tenant(caller)
     return tenant is None or not event.job or event.tenant == tenant
 
 
-def routes_stream(service: Service, hub: Hub) -> APIRouter:
+def routes_stream(service: Service, hub: Hub, knows: Callable[[Caller], bool]) -> APIRouter:
     router = APIRouter(prefix="/v1", responses=GUARDED, tags=["events"])
     store = service.store
 
@@ -105,13 +116,13 @@ def routes_stream(service: Service, hub: Hub) -> APIRouter:
         seq = int(last_event_id) if last_event_id else view.seq if after is None else after
         yield ServerSentEvent(event="hello", data={"seq": view.seq, "now": view.now}, retry=1000)
         until = hub.now() + LONGEST
-        while not hub.stopping and hub.now() < until:
+        while not hub.stopping and hub.now() < until and knows(caller):
             batch = hub.after(seq)
             if batch is None and seq < service.view.seq:
                 since = seq
                 batch = await to_thread.run_sync(lambda since=since: list(store.events(since, limit=PAGE)))  # type: ignore[misc]
             if not batch:
-                await hub.wait(until)
+                await hub.wait(min(until, hub.now() + LOOK))
                 continue
             for event in batch:
                 seq = event.seq

@@ -17,7 +17,11 @@ export const REASON_WORDS = {
   beyond_horizon: "would end after the planned slots",
   no_capacity: "no room in time",
   priced_out: "worth less than the room it takes",
+  too_late: "too late even alone",
   over_quota: "over its tenant's quota",
+  over_jobs: "its tenant has too many jobs",
+  beyond_quota: "more than its tenant's quota",
+  overdue: "has not said that it is done",
   machine_down: "a machine went down",
   late: "ended after its promise",
 };
@@ -97,6 +101,13 @@ export function slotWords(cluster, slot) {
   if (slot === null || slot === undefined) return "–";
   const time = timeOf(cluster, slot);
   return time ? `slot ${count(slot)} (${clockTime(time)})` : `slot ${count(slot)}`;
+}
+
+/** "slot 12", with the time it is over. */
+export function endWords(cluster, slot) {
+  if (slot === null || slot === undefined) return "–";
+  const time = timeOf(cluster, slot + 1);
+  return time ? `slot ${count(slot)} (until ${clockTime(time)})` : `slot ${count(slot)}`;
 }
 
 /** "2026-11-16T14:32:07Z" -> "14:32:07" here, with the day where it is not today. @param {string} at */

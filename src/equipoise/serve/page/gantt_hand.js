@@ -3,7 +3,7 @@
 import { board, put } from "./board.js";
 import { gutter, scaleOf } from "./canvas.js";
 import { at, say } from "./dom.js";
-import { many, percent, slotWords, STATE_WORDS } from "./format.js";
+import { endWords, many, percent, slotWords, STATE_WORDS } from "./format.js";
 import { canvas, colourByJob, fullness, layout, marked, placeOf, redraw, reveal, setRows, under } from "./gantt.js";
 import { refresh } from "./live.js";
 import { timeline } from "./timeline.js";
@@ -18,7 +18,7 @@ function words(bar) {
   const many_machines = new Set((layout().byJob.get(bar.job) ?? []).map((b) => b.machine)).size;
   return [bar.name || bar.job, [
     `${bar.job} · ${bar.state}: ${STATE_WORDS[bar.state] ?? ""}`,
-    `${slotWords(board.cluster, bar.first)} to ${slotWords(board.cluster, bar.last)}`,
+    `${slotWords(board.cluster, bar.first)} to ${endWords(board.cluster, bar.last)}`,
     `${most(bar)} on ${machine}`,
     many_machines > 1 ? `on ${many_machines} machines` : "",
   ].filter(Boolean)];

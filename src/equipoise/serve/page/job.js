@@ -5,7 +5,7 @@ import { board, may, on } from "./board.js";
 import { confirmed, facts, note, openDrawer, trying } from "./dialogs.js";
 import { at, atMostEvery, chip, el, fill, meter } from "./dom.js";
 import {
-  amounts, count, many, OVER, percent, priceScale, reasonWords, second, short, slotWords, STATE_WORDS,
+  amounts, count, many, OVER, percent, priceScale, reasonWords, second, short, slotWords, endWords, STATE_WORDS,
 } from "./format.js";
 import { layout, marked, redraw, reveal } from "./gantt.js";
 
@@ -28,7 +28,7 @@ export function answerOf(job) {
     share > 0 ? el("p", { class: "progress" }, meter(share, job.state), `${percent(share)} done`) : null,
     facts([
       ["starts", job.start === null ? null : slotWords(board.cluster, job.start)],
-      ["ends", job.end === null ? null : slotWords(board.cluster, job.end)],
+      ["ends", job.end === null ? null : endWords(board.cluster, job.end)],
       ["finished", job.finish === null || job.finish === undefined ? null : slotWords(board.cluster, job.finish)],
       ["worth", short(job.worth)], ["costs", short(job.cost)],
       ["workers", job.workers ? `${count(job.workers)} at most` : null], ["each", amounts(job.worker)],

@@ -9,7 +9,7 @@ import { board, put } from "./board.js";
 import { atMostEvery } from "./dom.js";
 import { timeline } from "./timeline.js";
 
-const KINDS = ["opened", "submitted", "decided", "tick", "progress", "finished", "cancelled", "machine", "prices", "tenant"];
+const KINDS = ["opened", "submitted", "decided", "tick", "progress", "finished", "cancelled", "machine", "prices"];
 const REFRESH = 500; // ms between two rounds of asking again
 const POLL = 2000; // ms between two looks at the log without SSE
 const PATIENCE = 8000; // ms without a first word before SSE is given up for now

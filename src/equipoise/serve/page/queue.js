@@ -2,7 +2,7 @@
 
 import { board, on, put } from "./board.js";
 import { at, atMostEvery, chip, el, fill, meter, say } from "./dom.js";
-import { count, many, OVER, percent, reasonWords, short, slotWords, STATES, STATE_WORDS } from "./format.js";
+import { count, endWords, many, OVER, percent, reasonWords, short, slotWords, STATES, STATE_WORDS } from "./format.js";
 import { JobsList } from "./jobs_list.js";
 import { virtualRows } from "./rows.js";
 
@@ -45,7 +45,7 @@ function show(row, index) {
   fill(cells.done, done === null ? "–" : [meter(done, job.state), percent(done)]);
   say(cells.worth, short(job.worth));
   say(cells.cost, short(job.cost));
-  const end = slotWords(board.cluster, job.finish ?? job.end);
+  const end = endWords(board.cluster, job.finish ?? job.end);
   row.setAttribute("aria-label", `${job.name || job.id}, ${job.state}, ends ${end}`);
 }
 

@@ -20,7 +20,17 @@ from equipoise.serve import event as kinds
 from equipoise.serve.event import Event
 from equipoise.serve.plan.floor import DOWN, UP, Floor
 from equipoise.serve.plan.passing import Passing
-from equipoise.serve.plan.planning import EARLY, LATE, MACHINE_DOWN, REPORTED, TOLD, Conflict, NotFound, Verdict
+from equipoise.serve.plan.planning import (
+    EARLY,
+    LATE,
+    MACHINE_DOWN,
+    OVERDUE,
+    REPORTED,
+    TOLD,
+    Conflict,
+    NotFound,
+    Verdict,
+)
 from equipoise.serve.plan.state import FORMAT, Held
 from equipoise.serve.plan.submission import job_of, name_of
 
@@ -76,8 +86,8 @@ class Scheduler(Passing):
     def finished(self, id: str) -> Held:
         """A job is done, early or late."""
         held = self.job(id)
-        reason = TOLD if held.complete else EARLY
         had = len(held.cells) > 0
+        reason = LATE if held.reason in (LATE, OVERDUE) else TOLD if held.complete else EARLY
         self.record(kinds.FINISHED, held, slot=self.state.now, reason=reason, first=self.first)
         if had:
             self.room_again()
@@ -164,7 +174,9 @@ class Scheduler(Passing):
             else:
                 self._decided(held, PENDING, reason, 0.0, 0.0, None)
                 lost.append((held.id, reason))
-        return kept, lost
+        if lost:  # what they had on other machines is free
+            self.room_again()
+        return kept, [(id, why) for id, why in lost if id in self.state.waiting]
 
     def _fall_back(self, held: Held) -> None:
         """What was not reported was not saved; a job that never reports is taken to save at the end of every slot."""
@@ -192,9 +204,7 @@ def price_rows(base: Mapping[str, float], ratio: float, resources: tuple[str, ..
     return [float(base.get(r, 0.0)) / 1000.0 for r in resources], [math.log(ratio)] * len(resources)
 
 
-def opening(
-    floor: Floor, *, slot_seconds: float, horizon: int, start: float, clock: str, now: int = 0
-) -> dict[str, Any]:
+def opening(floor: Floor, *, slot_seconds: float, horizon: int, start: float, clock: str) -> dict[str, Any]:
     """The data of the first event."""
     return {
         "format": FORMAT, "slot_seconds": float(slot_seconds), "horizon": horizon, "start": float(start),

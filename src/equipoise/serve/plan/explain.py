@@ -7,14 +7,17 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from equipoise.place.desk import ADMITTED
+from equipoise.place.desk import ADMITTED, BEYOND_HORIZON, INFEASIBLE_ALONE
 from equipoise.place.explain import fits_one, prices_met, quickest, schedule_of
 from equipoise.place.explain_smaller import least_change, missing
 from equipoise.place.job import Job
 from equipoise.place.planner.shape import shape_of
+from equipoise.place.utility import Deadline
 from equipoise.serve.plan.decide import Scheduler
 from equipoise.serve.plan.state import Held
 from equipoise.serve.plan.tell import REASONS
+
+HOPELESS = (INFEASIBLE_ALONE, BEYOND_HORIZON)
 
 
 def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
@@ -34,8 +37,17 @@ def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
         "best": dataclasses.asdict(schedule_of(plan, state.cluster)) if plan is not None else None,
         "smaller": dataclasses.asdict(smaller) if smaller is not None else None,
         "missing": [dataclasses.asdict(one) for one in lacking],
+        "slot": job.arrival,
+        "horizon": end - 1,
+        "deadline": _deadline(job),
     }
     return {name: _plain(value) for name, value in told.items()}
+
+
+def _deadline(job: Job) -> int | None:
+    """The last slot in which finishing is worth anything, where it ends at once."""
+    utility = job.utility
+    return job.arrival + int(utility.slots) if isinstance(utility, Deadline) else None
 
 
 def _taken(scheduler: Scheduler, held: Held, form: Job) -> tuple[float | None, int | None] | None:
@@ -47,11 +59,17 @@ def _taken(scheduler: Scheduler, held: Held, form: Job) -> tuple[float | None, i
     return None if plan is None else (float(plan.payoff), plan.last)
 
 
-def text(told: Mapping[str, Any], state: str, reason: str) -> str:
-    """The same in a few sentences."""
-    lines = []
+def text(told: Mapping[str, Any], state: str, reason: str, *, since: str = "", would: bool = False) -> str:
+    """The same in a few sentences. `state` and `reason` are what it was told when it came; `since`: what it is by now."""
     because = REASONS.get(reason, "")
-    lines.append(f"It is {state}{': ' + because if because else ''}.")
+    came = f"It would be {state} now" if would else f"When it came, in slot {told['slot']}, it was {state}"
+    lines = [f"{came}{': ' + because if because else ''}."]
+    if since and since != state:
+        lines.append(f"By now it is {since}.")
+    if told["deadline"] is not None:
+        lines.append(f"Finishing it is worth nothing after slot {told['deadline']}, its deadline.")
+    elif state != ADMITTED:
+        lines.append(f"Its horizon ends with slot {told['horizon']}.")
     for lack in told["missing"]:
         lines.append(
             f"No machine has what one worker needs: {lack['resource']} {lack['needs']:g}, the most is {lack['has']:g}."
@@ -72,7 +90,7 @@ def text(told: Mapping[str, Any], state: str, reason: str) -> str:
             lines.append(
                 f"Prices aside, the room there was would have let it finish in slot {told['earliest_finish']}."
             )
-        elif told["earliest_start"] is not None:
+        elif told["earliest_start"] is not None and not told["missing"] and reason not in HOPELESS:
             lines.append(
                 f"A first worker would have found room in slot {told['earliest_start']}, all of them too late."
             )

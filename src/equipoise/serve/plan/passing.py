@@ -8,9 +8,19 @@ from collections.abc import Iterable
 
 from equipoise.place.desk import ADMITTED, PENDING, REFUSED
 from equipoise.place.planner import NO_CELLS
-from equipoise.place.planner.seat import ROUNDING, SLOT
+from equipoise.place.planner.seat import SLOT
 from equipoise.serve import event as kinds
-from equipoise.serve.plan.planning import EXPIRED, LATE, REPORTED, UNREPORTED, VIRTUAL, Conflict, Planning, Verdict
+from equipoise.serve.plan.planning import (
+    EXPIRED,
+    LATE,
+    OVERDUE,
+    REPORTED,
+    UNREPORTED,
+    VIRTUAL,
+    Conflict,
+    Planning,
+    Verdict,
+)
 from equipoise.serve.plan.state import Held
 
 RETRIES = 16  # waiting jobs offered a promise whenever room comes back
@@ -51,17 +61,17 @@ class Passing(Planning):
                 self._overdue(held)
 
     def _overdue(self, held: Held) -> None:
+        late = OVERDUE if held.complete else LATE
         reason, plan = self.best(held, floor=-math.inf)
         if plan is not None:
-            self._decided(held, ADMITTED, LATE, plan.worth, plan.cost, plan.cells)
+            self.decide(held, Verdict(ADMITTED, late, plan.worth, plan.cost, plan.cells))
         else:
-            self._decided(held, PENDING, LATE if held.complete else reason, 0.0, 0.0, NO_CELLS)
+            self._decided(held, PENDING, late if held.complete else reason, 0.0, 0.0, NO_CELLS)
 
     def _expire(self) -> None:
         """Waiting jobs that can no longer finish within their horizon."""
         for held in self._waiting():
-            slots = self.deadline(held.job.arrival) - self.first
-            if held.left > max(0, slots) * held.pace * self.state.alone(held) * (1 + ROUNDING):
+            if not held.complete and self.hopeless(held):
                 self._decided(held, REFUSED, EXPIRED, 0.0, 0.0, NO_CELLS)
 
     def _waiting(self) -> list[Held]:
@@ -91,5 +101,7 @@ class Passing(Planning):
                 room = floor.planner.roomiest(now)
 
     def room_again(self) -> None:
-        """Room came back: those who wait are asked again."""
+        """Room came back: those who wait are asked again, and lent what is idle before a newcomer is."""
         self._offer(self._waiting(), RETRIES)
+        if self.state.clock == VIRTUAL:  # on a real clock this slot has begun
+            self._lend()

@@ -32,7 +32,8 @@ from equipoise.serve.plan.lent import Lent
 from equipoise.serve.plan.quota import JOBS, Quota
 from equipoise.serve.plan.state import Held, State
 
-OVER_QUOTA, MACHINE_DOWN, LATE, EXPIRED = "over_quota", "machine_down", "late", "expired"
+OVER_QUOTA, OVER_JOBS, BEYOND_QUOTA = "over_quota", "over_jobs", "beyond_quota"
+MACHINE_DOWN, LATE, OVERDUE, EXPIRED, TOO_LATE = "machine_down", "late", "overdue", "expired", "too_late"
 EARLY, TOLD, UNREPORTED = "early", "told", "unreported"  # how a job ended, where the rate law did not say so
 OVERTIME = 0.1  # of its stated work: what a job that should be done, and is not reported so, is thought to need yet
 VIRTUAL, REAL = "virtual", "real"
@@ -107,7 +108,9 @@ class Planning:
             return Verdict(REFUSED, why)
         allowed = self.quota(held.tenant)
         if JOBS in allowed and sum(one.tenant == held.tenant for one in self.state.jobs.values()) >= allowed[JOBS]:
-            return Verdict(REFUSED, OVER_QUOTA)
+            return Verdict(REFUSED, OVER_JOBS)
+        if quotas.limited(allowed) and not self._quota_holds_one(held, allowed):
+            return Verdict(REFUSED, BEYOND_QUOTA)
         reason, plan = self.best(held)
         if plan is not None:
             return Verdict(ADMITTED, "", plan.worth, plan.cost, plan.cells)
@@ -120,7 +123,16 @@ class Planning:
         if speed <= 0.0:
             return INFEASIBLE_ALONE
         slots = self.deadline(held.job.arrival) - self.first
-        return BEYOND_HORIZON if held.left > slots * speed * (1 + ROUNDING) else ""
+        if held.left > slots * held.pace * speed * (1 + ROUNDING):
+            return BEYOND_HORIZON
+        job, alone = held.job, max(1, math.ceil(held.left / (held.pace * speed) * (1 - ROUNDING)))
+        soonest = worth(job.utility.kind, *job.utility.parameters, float(self.first + alone - 1 - job.arrival))
+        return "" if soonest > 0.0 else TOO_LATE
+
+    def _quota_holds_one(self, held: Held, allowed: Quota) -> bool:
+        """Whether a tenant that held nothing else could run one worker of the job."""
+        limit = quotas.limits(allowed, self.state.cluster)
+        return quotas.widest(limit, np.zeros((0, len(limit)), np.int64), held.shape) > 0
 
     def best(self, held: Held, *, floor: float = 0.0) -> tuple[str, Plan | None]:
         """The best schedule from the first slot on that pays more than `floor`, within the tenant's quota; else why none."""
@@ -132,10 +144,10 @@ class Planning:
             return NO_CAPACITY, None
         value = worth_over(job.utility.kind, *job.utility.parameters, start - job.arrival, end - start)
 
-        def plan(shape: Shape) -> tuple[bool, Plan | None]:
-            planner = state.floor.planner
+        def plan(shape: Shape, start: int = start) -> tuple[bool, Plan | None]:
+            planner, worths = state.floor.planner, value[len(value) - (end - start) :]
             with self.lent.aside(held):
-                return planner.plan(shape, value, work, start, end, floor=floor, before=held.before(start))
+                return planner.plan(shape, worths, work, start, end, floor=floor, before=held.before(start))
 
         allowed = self.quota(held.tenant)
         if not quotas.limited(allowed):
@@ -145,11 +157,17 @@ class Planning:
         used = self._used_by(held.tenant, start, end, but=held.id)
         most = quotas.widest(limit, np.zeros_like(used), shape)
         covered, found = plan(quotas.narrowed(shape, most)) if most else (False, None)
-        if found is not None and not quotas.within(limit, used, start, shape, found.cells):
-            most, found = quotas.widest(limit, used, shape), None
-            covered, found = plan(quotas.narrowed(shape, most)) if most else (False, None)
-            return OVER_QUOTA, found
-        return (OVER_QUOTA if not most else PRICED_OUT if covered else NO_CAPACITY), found
+        if found is None or quotas.within(limit, used, start, shape, found.cells):
+            return (OVER_QUOTA if not most else PRICED_OUT if covered else NO_CAPACITY), found
+        for begin in (
+            start,
+            quotas.free_from(limit, used, shape, start),
+        ):  # narrower all along, or when others are done
+            most = quotas.widest(limit, used[begin - start :], shape) if begin < end else 0
+            found = plan(quotas.narrowed(shape, most), begin)[1] if most else None
+            if found is not None:
+                break
+        return OVER_QUOTA, found
 
     def underway(self, held: Held) -> float:
         """Samples by the rate law that the slot that has begun will bring, on a real clock."""

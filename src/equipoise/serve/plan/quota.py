@@ -56,6 +56,12 @@ def widest(limit: Ints, used: Ints, shape: Shape) -> int:
     return min(most, shape.widest)
 
 
+def free_from(limit: Ints, used: Ints, shape: Shape, first: int) -> int:
+    """The first slot from which on the quota holds a worker (with a server) in every slot."""
+    short = ((used + shape.worker + shape.server) > limit).any(axis=1)
+    return first + (int(np.flatnonzero(short)[-1]) + 1 if short.any() else 0)
+
+
 def narrowed(shape: Shape, most: int) -> Shape:
     """The same job with at most so many workers at once."""
     return shape._replace(together=shape.together[: most + 1], apart=shape.apart[: most + 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from equipoise.place.quantity import MILLI
 from equipoise.serve import event as kinds
 from equipoise.serve.event import Event
 from equipoise.serve.plan.floor import Int32s
-from equipoise.serve.plan.state import CANCELLED, FINISHED, Held
+from equipoise.serve.plan.state import CANCELLED, FINISHED, Held, State
 
 MOST_NAMED = 4  # machines in a sentence
 REASONS = {
@@ -22,9 +22,13 @@ REASONS = {
     "beyond_horizon": "it cannot finish within its horizon even alone on all machines",
     "no_capacity": "there is no room for it to finish within its horizon",
     "priced_out": "there is room, but at the prices of the moment it would cost more than finishing it is worth",
-    "over_quota": "its tenant's quota is used up",
+    "too_late": "even alone it could not finish before its deadline, or before finishing is worth nothing",
+    "over_quota": "its tenant holds as much as its quota allows",
+    "over_jobs": "its tenant has as many unfinished jobs as its quota allows",
+    "beyond_quota": "one worker needs more than its tenant's quota allows in all",
     "machine_down": "a machine it was on went down",
     "late": "it runs slower than stated, and was planned again at its measured pace",
+    "overdue": "its plan is over, and it has not said that it is done",
     "expired": "it waited and can no longer finish within its horizon",
     "early": "it was done before its plan",
     "told": "as it reported",
@@ -37,23 +41,47 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def job_out(held: Held, names: Sequence[str]) -> dict[str, Any]:
-    """A job as the API tells it, without its cells. `names` of machines."""
+class Wall(NamedTuple):
+    """How slots stand on the wall clock: unix seconds of slot 0, and the length of a slot."""
+
+    start: float
+    slot_seconds: float
+
+    def begin(self, slot: int) -> str:
+        return iso(self.start + slot * self.slot_seconds)
+
+    def words(self, first: int, last: int) -> str:
+        """ " (Mon 14:30 to 16:30 UTC)" of slots first..last."""
+        a, b = (datetime.fromtimestamp(self.start + t * self.slot_seconds, UTC) for t in (first, last + 1))
+        until = f"{b:%H:%M}" if a.date() == b.date() else f"{b:%a %H:%M}"
+        return f" ({a:%a %H:%M} to {until} UTC)"
+
+
+def wall_of(state: State) -> Wall | None:
+    return Wall(state.start, state.slot_seconds) if state.clock == "real" else None
+
+
+def job_out(held: Held, names: Sequence[str], wall: Wall | None = None) -> dict[str, Any]:
+    """A job as the API tells it, without its cells. `names` of machines; `wall` where the clock is real."""
     cells = held.cells if held.finish is None else held.last
     machines = [names[h] for h in dict.fromkeys(cells[:, MACHINE].tolist())] if len(cells) else []
+    start = held.began if held.began is not None else int(cells[0, SLOT]) if len(cells) else None
+    end = held.finish if held.finish is not None else int(cells[-1, SLOT]) if len(cells) else None
     return {
         "id": held.id,
         "name": held.name,
         "tenant": held.tenant,
         "state": held.state,
         "reason": held.reason,
-        "why": why(held, machines),
+        "why": why(held, machines, wall),
         "submitted": held.job.arrival,
         "at": iso(held.at),
         "worth": held.worth,
         "cost": held.cost,
-        "start": held.began if held.began is not None else int(cells[0, SLOT]) if len(cells) else None,
-        "end": int(cells[-1, SLOT]) if len(cells) else None,
+        "start": start,
+        "end": end,
+        "starts_at": wall.begin(start) if wall is not None and start is not None else None,
+        "ends_at": wall.begin(end + 1) if wall is not None and end is not None else None,
         "finish": held.finish,
         "work": held.job.work,
         "done": held.done,
@@ -74,7 +102,7 @@ def cells_out(held: Held, names: Sequence[str]) -> list[list[Any]]:
     return [[t, names[h], w, s] for t, h, w, s in held.cells.tolist()]
 
 
-def why(held: Held, machines: list[str]) -> str:
+def why(held: Held, machines: list[str], wall: Wall | None = None) -> str:
     """One sentence: what was decided and for what reason."""
     because = REASONS.get(held.reason, "")
     where = ", ".join(machines[:MOST_NAMED]) + (
@@ -82,8 +110,13 @@ def why(held: Held, machines: list[str]) -> str:
     )
     cells = held.cells
     span = f"slots {cells[0, SLOT]} to {cells[-1, SLOT]}" if len(cells) else ""
+    runs = len(np.unique(cells[:, SLOT])) if len(cells) else 0
+    if runs and runs < cells[-1, SLOT] - cells[0, SLOT] + 1:
+        span = f"{runs} of the {span}"
     if len(cells) and cells[0, SLOT] == cells[-1, SLOT]:
         span = f"slot {cells[0, SLOT]}"
+    if len(cells) and wall is not None:
+        span += wall.words(int(cells[0, SLOT]), int(cells[-1, SLOT]))
     if held.state == ADMITTED:
         note = f" ({because})" if because else ""
         return f"Promised: {span} on {where}; worth {held.worth:.4g} at a cost of {held.cost:.4g}{note}."

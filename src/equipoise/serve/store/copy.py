@@ -62,4 +62,9 @@ def backup(url: str, path: str | Path) -> int:
     with open(part, "rb") as written:
         os.fsync(written.fileno())
     part.rename(target)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the name too
+    finally:
+        os.close(folder)
     return last or 0

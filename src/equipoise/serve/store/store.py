@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, insert, literal_column, select, union_all, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from equipoise.serve.event import Event
 from equipoise.serve.store import schema
@@ -71,13 +71,13 @@ class Store:
                 write(cursor, self._sql, made, self.epoch)
         except (driver.DataError, driver.IntegrityError, driver.ProgrammingError):
             raise  # the batch is at fault, not the database; nothing of it was kept
-        except (driver.Error, DBAPIError) as error:
+        except (driver.Error, SQLAlchemyError) as error:
             self._refuse_if_taken_over()
             raise StoreLost(self.database.address.conceal(f"{self.shown} failed: {error}")) from error
 
     def _refuse_if_taken_over(self) -> None:
         """A connection that broke may be the first sign of a takeover: then say so."""
-        with suppress(DBAPIError), self.database.reading() as connection:
+        with suppress(SQLAlchemyError, self.database.driver.Error), self.database.reading() as connection:
             found = connection.execute(select(schema.ownership.c.epoch)).scalar_one()
             if found != self.epoch:
                 raise Fenced(
@@ -213,7 +213,6 @@ class Store:
                 query = query.where(t.n < after if newest_first else t.n > after)
             return query
 
-        # One ordered page per state, then merged: each is a walk along an index, however rare the state is.
         # One ordered page per state, merged: each is a walk along an index, however rare the state. In one statement, so
         # that a job which changes its state meanwhile is listed once.
         pages = [page(t.state == state) for state in dict.fromkeys(states)] or [page()]
