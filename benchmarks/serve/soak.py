@@ -74,8 +74,12 @@ def main() -> None:
                 cpu = 1000 * (after.user + after.system - before.user - before.system) / part
                 rows.append((process.memory_info().rss / 2**20, cpu, at(times, 50)))
                 status = Wire(port).ask("GET", "/v1/status")
-                print(f"{(k + 1) * part:7,} jobs: {rows[-1][0]:6.0f} MiB, {cpu:5.2f} ms CPU a submission, answer p50 "
-                      f"{rows[-1][2]:5.1f} p99 {at(times, 99):6.1f} ms, slot {status['now']}, {status['jobs']}", flush=True)  # fmt: skip
+                far = f"slot {status['now']}, {status['jobs']}"
+                tail = f"answer p50 {rows[-1][2]:5.1f} p99 {at(times, 99):6.1f} ms, {far}"
+                print(
+                    f"{(k + 1) * part:7,} jobs: {rows[-1][0]:6.0f} MiB, {cpu:5.2f} ms CPU a submission, {tail}",
+                    flush=True,
+                )
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)

@@ -181,12 +181,10 @@ def main() -> None:
         print(f"submissions: {len(times) / took:,.0f} a second over {took:.0f} s; {states}")
         print("answer: " + ", ".join(f"p{p:g} {at(times, p):.1f} ms" for p in (50, 90, 99, 99.9)))
         spent = after.user + after.system - before.user - before.system
-        print(
-            f"server CPU: {1000 * spent / len(times):.2f} ms a submission (reads and clock included), {spent / took:.2f} cores"
-        )
+        print(f"server CPU: {1000 * spent / len(times):.2f} ms a submission, reads included; {spent / took:.2f} cores")
         for name in busy:
-            print(f"read {name:9} p50 {at(idle[name], 50):6.1f} ms idle, {at(busy[name], 50):6.1f} loaded;"
-                  f" p99 {at(idle[name], 99):6.1f} idle, {at(busy[name], 99):6.1f} loaded ({len(busy[name])} reads)")  # fmt: skip
+            p50, p99 = (f"p{p} {at(idle[name], p):5.1f} ms idle, {at(busy[name], p):5.1f} loaded" for p in (50, 99))
+            print(f"read {name:9} {p50}; {p99} ({len(busy[name])} reads)")
 
 
 if __name__ == "__main__":

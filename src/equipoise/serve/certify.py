@@ -63,12 +63,13 @@ class Walk:
         self.machines: list[Any] = []
         self.down: dict[str, int] = {}
         self.outages: list[tuple[str, int, int]] = []  # machine, the slot it failed in, the slot it came back in
-        self.seq = self.now = self.gaps = 0
+        self.seq = self.now = self.gaps = self.misplaced = 0
         self.waits_for_reports = False
 
     def take(self, events: Iterable[Event]) -> Walk:
         for event in events:
             self.gaps += event.seq != self.seq + 1
+            self.misplaced += event.kind != kinds.OPENED and event.slot != self.now
             self.seq = event.seq
             self._one(event)
         return self
@@ -80,6 +81,7 @@ class Walk:
             self.machines = [read.machine_from(values) for values in floor["machines"]]
             self.inside, self.between = floor["inside"], floor["between"]
             self.slot_seconds, self.window = data["slot_seconds"], floor["window"]
+            self.now = event.slot
         elif event.kind == kinds.SUBMITTED:
             self.jobs[event.job] = Walked(read.job_from(data["job"], self.cluster, self.slot_seconds))
         elif event.kind == kinds.TICK:
@@ -160,7 +162,8 @@ def _until(one: Walked, now: int) -> Walked:
 
 
 def _gapless(walk: Walk) -> Check:
-    return Check.at_most("log", walk.gaps, 0, f"Gaps in the numbers of {walk.seq:,} events.")
+    meaning = f"Gaps in the numbers of {walk.seq:,} events, and events of another slot than the clock had reached."
+    return Check.at_most("log", walk.gaps + walk.misplaced, 0, meaning)
 
 
 def _outages(walk: Walk, rows: Int32s) -> Check:
