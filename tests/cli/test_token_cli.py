@@ -161,3 +161,16 @@ def test_help_names_every_command():
     for verb, commands in (("token", ("add", "list", "revoke")), ("tenant", ("set", "list", "remove"))):
         code, out, _ = run(verb, "--help")
         assert code == 0 and all(command in out for command in commands)
+
+
+def test_a_quota_on_what_no_machine_has_is_a_slip(url):
+    """The store knows its machines: `gpus` would limit nothing, and is refused with the nearest right name."""
+    from equipoise.place import Cluster, Machine
+    from equipoise.serve.service import Service
+    from equipoise.serve.settings import Settings
+
+    with open_store(url) as store:
+        Service(store, Settings(clock="virtual"), Cluster((Machine({"gpu": 4}, 2),)))
+    code, _, told = run("tenant", "set", "vision", "--quota", "gpus=8")
+    assert code == 2 and "did you mean 'gpu'?" in told
+    assert run("tenant", "set", "vision", "--quota", "gpu=8")[0] == 0

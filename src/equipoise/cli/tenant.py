@@ -37,7 +37,8 @@ def put(
     json: Json = False,
 ) -> None:
     """Set a tenant's quota, in place of an older one. Makes the store if there is none yet."""
-    from equipoise.serve.access import check_name, read_quota
+    from equipoise.serve.access import check_name, check_resources, read_quota
+    from equipoise.serve.restore import resources_kept
 
     check_name("tenant", name)
     amounts = read_quota(_amounts(quota or []))
@@ -45,6 +46,7 @@ def put(
         from equipoise.serve.store import TenantRow
 
         row = TenantRow(name, amounts)
+        check_resources(amounts, resources_kept(kept))
         kept.put_tenant(row)
     if json:
         answer(_plain(row))

@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -77,6 +77,14 @@ def read_quota(given: dict[str, object]) -> dict[str, int]:
         else:
             quota[name] = resource(value, f"quota {name}")
     return quota
+
+
+def check_resources(quota: Mapping[str, int], known: Iterable[str]) -> None:
+    """A limit on what no machine has would limit nothing: a slip. With no machines known yet anything goes."""
+    names = set(known)
+    for name in quota:
+        if names and name != JOBS and name not in names:
+            raise unknown_name("resource in a quota", name, {*names, JOBS})
 
 
 def _count(value: object) -> int:

@@ -33,6 +33,14 @@ def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> St
     return state
 
 
+def resources_kept(store: Store) -> set[str]:
+    """What the machines of a store have, as its last snapshot or its first event tells; nothing when it is new."""
+    kept = usable_snapshot(store)
+    first = next(iter(store.events(0, 1)), None) if kept is None else None
+    floor = kept.state["floor"] if kept is not None else first.data["floor"] if first is not None else {"machines": []}
+    return {resource for machine in floor["machines"] for resource in machine["capacity"]}
+
+
 class Twin:
     """A second state that follows the store, to be asked what the first must not stand still for; one thread at a time."""
 

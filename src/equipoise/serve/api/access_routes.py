@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol
 
@@ -15,7 +15,19 @@ from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError
 from equipoise.place.quantity import MILLI
-from equipoise.serve.access import COOKIE, JOBS, NAME, TOKEN, Access, Caller, check_name, digest, new_token, read_quota
+from equipoise.serve.access import (
+    COOKIE,
+    JOBS,
+    NAME,
+    TOKEN,
+    Access,
+    Caller,
+    check_name,
+    check_resources,
+    digest,
+    new_token,
+    read_quota,
+)
 from equipoise.serve.api.guard import Admin, Asked, Reader
 from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.store.rows import TenantRow, TokenRow
@@ -148,7 +160,12 @@ def tenant_out(row: TenantRow) -> TenantOut:
     return TenantOut(name=row.name, quota=quota)
 
 
-def routes_access(access: Access, store: Rows, on_tenants: Callable[[], None] | None = None) -> APIRouter:
+def routes_access(
+    access: Access,
+    store: Rows,
+    on_tenants: Callable[[], None] | None = None,
+    resources: Callable[[], Iterable[str]] = tuple,
+) -> APIRouter:
     """The routes; `on_tenants` is called after a quota changed. Plain functions: they run off the event loop."""
     router = APIRouter(prefix="/v1", responses=GUARDED, tags=["access"])
 
@@ -236,6 +253,7 @@ def routes_access(access: Access, store: Rows, on_tenants: Callable[[], None] | 
     def put_tenant(name: Name, body: TenantIn, caller: Admin) -> TenantOut:
         """Set what a tenant may use at once; jobs over it are refused, running ones stay."""
         row = TenantRow(name, read_quota(dict(body.quota)))
+        check_resources(row.quota, resources())
         store.put_tenant(row)
         changed()
         return tenant_out(row)

@@ -58,7 +58,9 @@ def framework(service: Service, access: Access, hub: Hub) -> FastAPI:
     speak_plainly(app)
     for router in (
         routes_jobs(service), routes_cluster(service), routes_stream(service, hub, access.knows),
-        routes_access(access, service.store, service.read_quotas), _routes_proof(service),
+        
+        routes_access(access, service.store, service.read_quotas, lambda: service.view.cluster.resources),
+        _routes_proof(service),
     ):  # fmt: skip
         app.include_router(router, dependencies=[Depends(known_parameters)])
     app.include_router(_pages())
