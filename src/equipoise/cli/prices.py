@@ -103,8 +103,7 @@ def calibrate(
         answer(asdict(found) | {"set": not dry_run})
         return
     gain = f"{found.utility / found.utility_free - 1:+.1%}" if found.utility_free > 0 else "-"
-    print(
-        f"{found.jobs:,} past jobs earn {found.utility:,.4g} at these prices, {found.utility_free:,.4g} at none ({gain})"
-    )
+    replayed = f"{found.utility:,.4g} when replayed at these prices, {found.utility_free:,.4g} at none ({gain})"
+    print(f"{found.jobs:,} past jobs earn {replayed}")
     print(", ".join(f"{name} {price:.4g}" for name, price in found.base.items()) + f"; x {found.ratio:g} when full")
     print("not set" if dry_run else "set")

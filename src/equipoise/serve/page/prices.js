@@ -85,7 +85,7 @@ function legend({ low, high }) {
   const ramp = el("i", { class: "ramp", "aria-hidden": "true" });
   const words = choice.value
     ? [short(low * by, 3), `${short(high * by, 3)} per ${per} and slot`] : ["low", "high, each by its own scale"];
-  if (high === 0) fill(at("price-legend"), "all free: nobody competes for room yet");
+  if (high === 0) fill(at("price-legend"), "no prices are set: first come, first served");
   else fill(at("price-legend"), el("span", {}, words[0]), ramp, el("span", {}, words[1]));
   say(at("price-said"), high === 0 ? "all free" : words.join(" to "));
 }
