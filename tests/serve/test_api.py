@@ -628,3 +628,10 @@ def test_a_process_stopped_and_started_again_has_lost_nothing(tmp_path):
     command = [sys.executable, "-m", "equipoise", "serve", "--verify-log", "--json", "--store"]
     done = subprocess.run([*command, f"sqlite:///{tmp_path}/store.db"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and json.loads(done.stdout)["certificate"]["passed"], done.stderr
+
+
+def test_a_stretch_of_the_schedule_without_anybody_is_empty(client):
+    """The only job runs in slots 0 and 1; in slot 5 there is nothing, which is no mistake."""
+    submitted(client)
+    told = client.get("/v1/schedule?first=5&last=5").json()
+    assert (told["bars"], told["first"], told["last"]) == ([], 5, 5)

@@ -122,7 +122,7 @@ def test_websockets_are_not_served(scene):
     ("body", "told"),
     [
         (b"{", "not JSON"),
-        (b"[]", "valid dictionary"),
+        (b"[]", "not a JSON object"),
         (b'{"token": 5}', "token"),
         (b'{"tokn": "x"}', "token"),
         (b"", "body"),

@@ -85,6 +85,8 @@ class View:
         of = np.repeat(np.arange(len(some)), [len(held.cells) for held in some])
         order = np.lexsort((cells[:, SLOT], cells[:, MACHINE], of))
         order = order[(cells[order, SLOT] >= first) & (cells[order, SLOT] <= last)]
+        if not len(order):
+            return []
         cells, amounts, of = cells[order], amounts[order], of[order]
         new = np.ones(len(cells), dtype=bool)
         same = (of[1:] == of[:-1]) & (cells[1:, SLOT] == cells[:-1, SLOT] + 1)

@@ -76,9 +76,12 @@ def refusal_of(error: Exception) -> JSONResponse:
     return refuse(status, text, {"Retry-After": "1"} if status == 503 else None)
 
 
-def near(given: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]!r}?" if found else ""
+def unknown_field(given: str, known: Iterable[str]) -> str:
+    """With the right name where it is near one; else without a word of it: somebody may have sent a token there."""
+    found = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
+    if found:
+        return f"unknown field {given!r}; did you mean {found[0]!r}?"
+    return f"a field that is not known; a job has {', '.join(known)}"
 
 
 def explain_mistake(error: RequestValidationError, known: Iterable[str] = ()) -> str:
@@ -89,7 +92,7 @@ def explain_mistake(error: RequestValidationError, known: Iterable[str] = ()) ->
     if first["type"] == "json_invalid":
         return f"the body is not JSON: {first.get('ctx', {}).get('error', 'cannot be read')}"
     if first["type"] == "extra_forbidden":
-        return f"unknown field {str(first['loc'][-1])[:60]!r}{near(str(first['loc'][-1]), known)}"
+        return unknown_field(str(first["loc"][-1]), known)
     where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
     more = len(error.errors()) - 1
     return redact(f"{where}: {first['msg'].removeprefix('Value error, ')}") + (f" (and {more} more)" if more else "")
