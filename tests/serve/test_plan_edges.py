@@ -202,3 +202,24 @@ def test_a_quota_narrows_a_job_beside_another():
     desk.submit(3, 10, tenant="a")
     job = desk.submit(4, 2, tenant="a")
     assert desk.what(job) == ("admitted", "") and {workers for _, _, workers in desk.held(job)} == {1}
+
+
+def test_a_deadline_that_cannot_be_met_is_refused_at_once():
+    """2 hours of work and an hour to do it: refused even on an empty machine, and not left to wait."""
+    desk = Desk(1)
+    assert desk.what(desk.submit(1, 2, deadline="1h")) == ("admitted", "")  # slots 0 and 1: done one slot after arrival
+    assert desk.what(desk.submit(1, 3, deadline="1h")) == ("refused", "too_late")
+
+
+def test_a_job_is_planned_behind_what_fills_its_tenants_quota():
+    """Two machines, a quota of 1 GPU: the first job takes it in slots 0-2, the second is promised slots 3-4."""
+    desk = Desk(1, 1, quota={"blue": {"gpu": 1000}})
+    first, second = desk.submit(1, 3, tenant="blue"), desk.submit(1, 2, tenant="blue")
+    assert desk.slots(first) == [0, 1, 2]
+    assert desk.what(second) == ("admitted", "") and desk.slots(second) == [3, 4]
+
+
+def test_a_job_that_alone_is_more_than_the_quota_is_refused():
+    desk = Desk(4, quota={"blue": {"gpu": 1000}})
+    held = desk.ask.submit({"worker": {"gpu": 2}, "workers": 1, "duration": "1h"}, "blue")
+    assert (held.state, held.reason) == ("refused", "beyond_quota")

@@ -286,3 +286,18 @@ def test_machines_with_a_new_resource_leave_what_is_shown_right(service):
     view = service.view
     used = view.used(view.now, view.now).sum(axis=(0, 1))
     assert dict(zip(view.cluster.resources, used.tolist(), strict=True)) == {"apu": 0, "gpu": 2000}
+
+
+def test_who_comes_when_too_many_wait_is_told_so_at_once(service, monkeypatch):
+    """Two may wait here: the third is refused while the planner is busy, the clock is not, and then all goes on."""
+    monkeypatch.setattr("equipoise.serve.service.MOST_WAITING", 2)
+    gate = threading.Event()
+    busy = service.ask(lambda scheduler: gate.wait(20) and {})
+    while service.waiting:
+        pass
+    patient = [service.ask(lambda scheduler: {}) for _ in range(2)]
+    with pytest.raises(Unavailable, match="too many"):
+        service.ask(lambda scheduler: {}).result(20)
+    clock = service.ask(lambda scheduler: {}, urgent=True)
+    gate.set()
+    assert [future.result(20)[0] for future in (busy, *patient, clock)] == [200] * 4

@@ -1,0 +1,42 @@
+"""equipoise report and equipoise clock, against a real service on a virtual clock."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from equipoise.serve import local_service
+
+MACHINES = {"machines": [{"name": "gpu", "count": 1, "capacity": {"gpu": 1}}]}
+JOB = {"worker": {"gpu": 1}, "workers": 1, "duration": "40m", "value": 5}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local_service(MACHINES, "--horizon", "24") as one:
+        yield one
+
+
+def equipoise(client, *words):
+    command = [sys.executable, "-m", "equipoise", *words, "--url", str(client.url)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_script_moves_the_clock_and_reports_a_slow_job_to_its_end(client):
+    """4 slots of work, a quarter of it done after 2: half as fast, so the 3 slots' work left take 6, slots 2 to 7."""
+    job = client.submit(JOB)
+    assert json.loads(equipoise(client, "clock", "--advance", "2", "--json").stdout)["now"] == 2
+    told = json.loads(equipoise(client, "report", job.id, "--percent", "25", "--json").stdout)
+    assert (told["pace"], told["reason"], told["end"]) == (pytest.approx(0.5), "late", 7)
+    assert "Finished in slot 2" in equipoise(client, "report", job.id, "--finished").stdout
+    assert client.job(job.id).state == "finished"
+    assert equipoise(client, "report", job.id, "--finished").returncode == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("report", "j1"), ("report", "j1", "--done", "1", "--finished"), ("clock", "--advance", "1", "--to", "9")]
+)
+def test_a_slip_is_one_line(client, words):
+    answer = equipoise(client, *words)
+    assert answer.returncode == 2 and len(answer.stderr.strip().splitlines()) == 1
