@@ -25,3 +25,13 @@ def float_bits(typing_context, value):  # type: ignore[no-untyped-def]
         return builder.bitcast(arguments[0], ir.IntType(64))
 
     return numba.types.int64(numba.types.float64), generate
+
+
+@intrinsic
+def bits_float(typing_context, value):  # type: ignore[no-untyped-def]
+    """The float that these 64 bits are. For use inside kernels."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return numba.types.float64(numba.types.int64), generate

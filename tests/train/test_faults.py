@@ -319,7 +319,7 @@ def test_a_resume_with_other_faults_is_refused(tmp_path):
 
 
 def test_bits_are_those_of_every_packet():
-    """A packet has 48 bits of numbers a half, 64 of ledger, 16 of scale, and 64 a float; the dead send none."""
+    """A packet has 48 bits of numbers a half, twice 64 of ledger, 16 of scale, and 64 a float; the dead send none."""
     faults = Faults(loss=0.3, crash={3: 20}, notice=6, straggle={5: 4})
     case = centres(8, network=Network.ring(8), method=Method(quantizer=Exact()), faults=faults, m=2)
     run, _ = played(case, 50)
@@ -330,7 +330,7 @@ def test_bits_are_those_of_every_packet():
                 dead = (i == 3 and number >= 20) or (j == 3 and number >= 26)  # nobody writes to the known dead
                 packets += not dead and not (i == 5 and number % 4)
     assert run.packets == packets
-    assert run.bits == packets * (48 + 64 + 16 + 64 + 48 + 2 * 2 * 64)
+    assert run.bits == packets * (48 + 2 * 64 + 16 + 64 + 48 + 2 * 2 * 64)
     assert sum(run.bit_parts.values()) == run.bits
     assert run.certificate().checks[-1].passed
     coded, _ = played(centres(8, network=Network.ring(8), faults=faults, m=2), 50)

@@ -57,14 +57,15 @@ class Allocation:
         self.prices[:, 0] = market.price(x, self.method) + self.excess
         limited = self.method.limits_boxes and market.boxed
         if len(self.late):
-            self._wait(number)
+            self.wait(number)
         self.channel.exchange(self.prices, round, number, flags=FLAG_BITS if limited else 0)
         wanted = np.empty(len(round.pair), dtype=np.int64)
         weights, edge_coder = round.weights(self.method.cpu_weights, self.curvature), self.channel.edge_coder
-        largest = _wish(
+        largest = wish(
             self.channel.heard, round.tail_slot, round.head_slot, round.pair, weights,
             self.step, self.method.momentum, number, grid.unit, edge_coder is not None, edge_coder or self.channel.coder,
-            self.flow, self.difference, self.age, self.seen, self.shares, limited, self.channel.tally, wanted,
+            self.flow, self.difference, self.age, self.seen, self.shares, limited,
+            2.0**61 / max(1, round.topology.all_edges), self.channel.tally, wanted,
         )  # fmt: skip
         if not largest <= BIGGEST_FLOW:
             return False
@@ -74,15 +75,15 @@ class Allocation:
                 wanted, tails, heads, round.pair, self.shares, market.low, market.high, self.limiter_bits, self.amount_bits
             )  # fmt: skip
             self.channel.bits_sent[round.slots] += self.limiter_bits[round.senders]
-            wished = _apply(moved, wanted, tails, heads, self.shares)
+            wished = apply(moved, wanted, tails, heads, self.shares)
             if self.method.box == "price":
                 gap = grid.floats(wished - self.shares)  # desired net inflow - actual
-                _reprice(self.excess, gap, market.stiffness, self.shares, market.low, market.high, grid.unit)
+                refill(self.excess, gap, market.stiffness, self.shares, market.low, market.high, grid.unit)
         else:
-            _apply(wanted, wanted, tails, heads, self.shares)
+            apply(wanted, wanted, tails, heads, self.shares)
         return True
 
-    def _wait(self, number: int) -> None:
+    def wait(self, number: int) -> None:
         """Both ends act on prices that are `delay` rounds old; before that, on the first ones."""
         length = len(self.late)
         self.late[number % length] = self.prices[:, 0]
@@ -104,7 +105,7 @@ class Allocation:
 
 
 @kernel
-def _wish(
+def wish(
     heard: Floats,
     tail_slot: Ints,
     head_slot: Ints,
@@ -122,6 +123,7 @@ def _wish(
     seen: Ints,
     shares: Ints,
     limited: bool,
+    room: float,
     tally: Ints,
     wanted: Ints,
 ) -> float:
@@ -131,7 +133,7 @@ def _wish(
     anyway is cut here).
     """
     largest = 0.0
-    most = min(BIGGEST_FLOW, 2.0**61 / max(1, len(pair)))  # sums over a hub's edges stay inside 64 bits
+    most = min(BIGGEST_FLOW, room)  # sums over a hub's edges stay inside 64 bits
     for i in range(len(shares)):
         largest = max(largest, abs(shares[i]))
     for e in range(len(pair)):
@@ -159,7 +161,7 @@ def _wish(
 
 
 @kernel
-def _apply(flow: Ints, wish: Ints, tails: Ints, heads: Ints, shares: Ints) -> Ints:
+def apply(flow: Ints, wish: Ints, tails: Ints, heads: Ints, shares: Ints) -> Ints:
     """Move the flow; return what the shares would be had every wish been granted."""
     wished = shares.copy()
     for e in range(len(flow)):
@@ -171,7 +173,7 @@ def _apply(flow: Ints, wish: Ints, tails: Ints, heads: Ints, shares: Ints) -> In
 
 
 @kernel
-def _reprice(excess: Floats, refused: Floats, stiffness: Floats, x: Ints, low: Ints, high: Ints, unit: float) -> None:
+def refill(excess: Floats, refused: Floats, stiffness: Floats, x: Ints, low: Ints, high: Ints, unit: float) -> None:
     """The price of a full node: a virtual share that holds what could not move (docs/train.md, 3.5)."""
     for i in range(len(excess)):
         K = stiffness[i]

@@ -45,6 +45,8 @@ class Book:
         self.rows: list[dict[str, float]] = []
         self.shares: list[Floats] = []
 
+    bits_before = 0.0  # sent by another form of this run, before
+
     def reprice(self, state: State) -> None:
         """Solve the CPU half centrally for the budget in force; from now on its gap is relative to the gap here."""
         if state.market is None or state.shares is None:
@@ -65,9 +67,7 @@ class Book:
         """Every round: the budget and the boxes, and how many links the graph had."""
         if round is not None:
             self.auditor.watch_links(round.topology)
-        if state.market is not None and state.allocation is not None:
-            unit = state.market.grid.unit
-            self.auditor.watch_shares(state.allocation.shares, unit, state.budget * unit)
+        state.audit(self.auditor)
 
     def write(self, state: State, number: int) -> float:
         """One row of history; returns the relative gap - or, where a model has no optimum to compare with, its loss as a
@@ -113,7 +113,7 @@ class Book:
         if parts:  # an infeasible half is not hidden by the other
             relative = min(parts) if min(parts) < -NEGATIVE else max(parts)
         row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": relative}
-        row["bits"] = float(sum(state.bit_parts().values()))
+        row["bits"] = self.bits_before + sum(state.bit_parts().values())
         self.rows.append(row)
         done = max([*progress.values(), *([relative] if parts else [])])
         self.latest = done

@@ -235,7 +235,7 @@ def _say_news(
                 heard[slot, c] = values[sender, c]
             if not met[slot]:
                 met[slot] = True
-                _introduce(values, sender, slot, block, ratio, unit)
+                introduce(values, sender, slot, block, ratio, unit)
             continue
         bits_sent[slot] += bits * width * times + flags
         for spoken in range(times * parts):
@@ -266,7 +266,7 @@ def _say_news(
 
 
 @kernel
-def _introduce(values: Floats, sender: int, slot: int, block: int, ratio: float, unit: Floats) -> None:
+def introduce(values: Floats, sender: int, slot: int, block: int, ratio: float, unit: Floats) -> None:
     """First contact: the size of each block becomes its unit."""
     parts = unit.shape[1]
     for part in range(parts):

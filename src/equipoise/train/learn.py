@@ -55,7 +55,7 @@ class Learning:
         said, near, weights = self.channel.heard, round.neighbours, round.entry_weights(self.method.model_weights)
         edge_coder = self.channel.edge_coder
         before = self.trackers.copy()
-        _mix(
+        mix(
             said,
             near,
             weights,
@@ -86,7 +86,7 @@ class Learning:
 
 
 @kernel
-def _mix(
+def mix(
     said: Floats, near: Neighbours, weights: Floats, step: float, quantise: bool, coder: Coder, tally: Ints, yz: Floats
 ) -> None:
     """v_i += step sum_j w_ij (v_j - v_i), or q(v_j - v_i): both ends compute the same with the other sign."""

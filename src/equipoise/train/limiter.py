@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,93 @@ def scaled(amount: int, code: int) -> int:
     return int((amount >> FACTOR_SHIFT) * part + ((amount & FACTOR_MASK) * part >> FACTOR_SHIFT))
 
 
+class Promises(NamedTuple):
+    """Of each edge: who gives, who takes, the giver's half and the taker's; of each node: the factors it promises."""
+
+    givers: Ints
+    takers: Ints
+    push: Ints
+    pull: Ints
+    can_give: Ints
+    can_take: Ints
+
+
+@kernel
+def promise(wanted: Ints, tails: Ints, heads: Ints, shares: Ints, low: Ints, high: Ints) -> Promises:
+    """What every node can give and take out of half its room, whatever else happens."""
+    nodes, edges = len(shares), len(wanted)
+    givers, takers = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
+    push, pull = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
+    given, taken = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
+    for e in range(edges):
+        givers[e], takers[e] = (tails[e], heads[e]) if wanted[e] > 0 else (heads[e], tails[e])
+        push[e] = abs(wanted[e]) // 2
+        pull[e] = abs(wanted[e]) - push[e]
+        given[givers[e]] += pull[e]
+        taken[takers[e]] += push[e]
+    can_give, can_take = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    for i in range(nodes):
+        can_give[i] = factor((shares[i] - low[i]) // 2, given[i])
+        can_take[i] = factor((high[i] - shares[i]) // 2, taken[i])
+    return Promises(givers, takers, push, pull, can_give, can_take)
+
+
+@kernel
+def decide(
+    promises: Promises, wanted: Ints, pair: Ints, shares: Ints, low: Ints, high: Ints, link_bits: Ints
+) -> tuple[Ints, Ints]:
+    """Push and pull against the promises, cut where a node's own decisions would not balance; the pushes and pulls that
+    were cut are those of nodes whose limits, returned, are below 0."""
+    givers, takers, push, pull, can_give, can_take = promises
+    nodes, edges = len(shares), len(wanted)
+    pushed, pulled = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
+    for e in range(edges):
+        push[e] = scaled(push[e], can_take[takers[e]])
+        pull[e] = scaled(pull[e], can_give[givers[e]])
+        pushed[givers[e]] += push[e]
+        pulled[takers[e]] += pull[e]
+    push_limit, pull_limit = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    for i in range(nodes):  # at most one of the two is cut
+        above, below = high[i] - shares[i], shares[i] - low[i]
+        push_limit[i] = min(pushed[i], below - below // 2 + pulled[i])
+        pull_limit[i] = min(pulled[i], above - above // 2 + pushed[i])
+    for e in range(edges):
+        forward = 2 * pair[e] + (
+            0 if wanted[e] > 0 else 1
+        )  # the link from giver to taker; its reverse has the other parity
+        link_bits[forward] += AMOUNT_BITS if push_limit[givers[e]] < pushed[givers[e]] else 0
+        link_bits[forward ^ 1] += AMOUNT_BITS if pull_limit[takers[e]] < pulled[takers[e]] else 0
+    _cut(push, givers, pushed, push_limit)
+    _cut(pull, takers, pulled, pull_limit)
+    return push_limit - pushed, pull_limit - pulled
+
+
+@kernel
+def agreed(promises: Promises, wanted: Ints) -> Ints:
+    """What moves along each edge."""
+    moved = np.empty(len(wanted), dtype=np.int64)
+    for e in range(len(wanted)):
+        both = promises.push[e] + promises.pull[e]
+        moved[e] = both if wanted[e] > 0 else -both
+    return moved
+
+
+@kernel
+def _cut(amounts: Ints, owners: Ints, totals: Ints, limits: Ints) -> None:
+    """Cut each owner's amounts in proportion so that they add up to its limit, to the unit."""
+    left = limits.copy()
+    kept = amounts.copy()
+    for e in range(len(amounts)):
+        i = owners[e]
+        if limits[i] < totals[i]:
+            kept[e] = min(left[i], int(amounts[e] * (limits[i] / totals[i])))
+        left[i] -= kept[e]
+    for e in range(len(amounts)):  # the few units that rounding left over
+        extra = min(amounts[e] - kept[e], left[owners[e]])
+        left[owners[e]] -= extra
+        amounts[e] = kept[e] + extra
+
+
 @kernel
 def limit(
     wanted: Ints,
@@ -63,57 +151,8 @@ def limit(
     bit a link, and the amount in 64 bits where it is cut). A full or pinned node has nothing to promise but can pull from
     one side what it pushes to the other, so CPU passes through it.
     """
-    nodes, edges = len(shares), len(wanted)
-    givers, takers = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
-    push, pull = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
-    given, taken = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    for e in range(edges):
-        givers[e], takers[e] = (tails[e], heads[e]) if wanted[e] > 0 else (heads[e], tails[e])
-        push[e] = abs(wanted[e]) // 2
-        pull[e] = abs(wanted[e]) - push[e]
-        given[givers[e]] += pull[e]
-        taken[takers[e]] += push[e]
-    can_give, can_take = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
-    for i in range(nodes):
-        can_give[i] = factor((shares[i] - low[i]) // 2, given[i])
-        can_take[i] = factor((high[i] - shares[i]) // 2, taken[i])
-        node_bits[i] = 2 * FACTOR_BITS if min(can_give[i], can_take[i]) < FULL else 0
-    pushed, pulled = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    for e in range(edges):
-        push[e] = scaled(push[e], can_take[takers[e]])
-        pull[e] = scaled(pull[e], can_give[givers[e]])
-        pushed[givers[e]] += push[e]
-        pulled[takers[e]] += pull[e]
-    push_limit, pull_limit = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
-    for i in range(nodes):  # at most one of the two is cut
-        above, below = high[i] - shares[i], shares[i] - low[i]
-        push_limit[i] = min(pushed[i], below - below // 2 + pulled[i])
-        pull_limit[i] = min(pulled[i], above - above // 2 + pushed[i])
-    for e in range(edges):
-        forward = 2 * pair[e] + (
-            0 if wanted[e] > 0 else 1
-        )  # the link from giver to taker; its reverse has the other parity
-        link_bits[forward] += AMOUNT_BITS if push_limit[givers[e]] < pushed[givers[e]] else 0
-        link_bits[forward ^ 1] += AMOUNT_BITS if pull_limit[takers[e]] < pulled[takers[e]] else 0
-    _cut(push, givers, pushed, push_limit)
-    _cut(pull, takers, pulled, pull_limit)
-    moved = np.empty(edges, dtype=np.int64)
-    for e in range(edges):
-        moved[e] = push[e] + pull[e] if wanted[e] > 0 else -push[e] - pull[e]
-    return moved
-
-
-@kernel
-def _cut(amounts: Ints, owners: Ints, totals: Ints, limits: Ints) -> None:
-    """Cut each owner's amounts in proportion so that they add up to its limit, to the unit."""
-    left = limits.copy()
-    kept = amounts.copy()
-    for e in range(len(amounts)):
-        i = owners[e]
-        if limits[i] < totals[i]:
-            kept[e] = min(left[i], int(amounts[e] * (limits[i] / totals[i])))
-        left[i] -= kept[e]
-    for e in range(len(amounts)):  # the few units that rounding left over
-        extra = min(amounts[e] - kept[e], left[owners[e]])
-        left[owners[e]] -= extra
-        amounts[e] = kept[e] + extra
+    promises = promise(wanted, tails, heads, shares, low, high)
+    for i in range(len(shares)):
+        node_bits[i] = 2 * FACTOR_BITS if min(promises.can_give[i], promises.can_take[i]) < FULL else 0
+    decide(promises, wanted, pair, shares, low, high, link_bits)
+    return agreed(promises, wanted)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from equipoise.compiled import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.network import Network
 from equipoise.train.topology import Topology
 from equipoise.train.weights import edge_weights
 
@@ -125,6 +124,10 @@ class Pairs:
             self._keys, self._ids = merged[order], ids[order]
         return np.asarray(self._ids[np.searchsorted(self._keys, keys)])
 
+    def find(self, keys: Ints) -> Ints:
+        """Numbers of pairs that have met, in any order."""
+        return np.asarray(self._ids[np.searchsorted(self._keys, keys)])
+
     def directed(self) -> tuple[Ints, Ints]:
         """Sender and receiver of each directed link that was ever used; rows 2p and 2p + 1 belong to pair p."""
         tails, heads = np.empty(len(self), dtype=np.int64), np.empty(len(self), dtype=np.int64)
@@ -140,15 +143,30 @@ class Pairs:
         self._keys, self._ids = memory["keys"], memory["ids"]
 
 
+class Graphs(Protocol):
+    """A network, or what one worker knows of it."""
+
+    n: int
+    period: int | None
+    static: bool
+
+    def topology(self, round: int) -> Topology: ...
+
+
 class Links:
     """Lays out the slots of estimates for the pairs that meet."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Graphs) -> None:
         self.nodes = network.n
         self.per_link = not network.static
         self._pairs = Pairs(network.n)
         self._rounds: dict[int, Round] = {}
         self._network = network
+
+    @property
+    def numbering(self) -> Pairs:
+        """The pairs by number."""
+        return self._pairs
 
     @property
     def pairs(self) -> int:

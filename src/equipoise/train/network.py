@@ -73,7 +73,7 @@ class Network:
 
     def topology(self, round: int) -> Topology:
         """The undirected graph of this round, 0 being the first."""
-        graph = self._graph(round)
+        graph = self.graph(round)
         if isinstance(graph, Arcs):
             raise InputError(
                 "this network is directed: markets, rivals and theory need links that carry both ways, which "
@@ -83,7 +83,7 @@ class Network:
 
     def arcs(self, round: int) -> Arcs:
         """Who can send to whom in this round; both ways along every link if the network is undirected."""
-        graph = self._graph(round)
+        graph = self.graph(round)
         if isinstance(graph, Arcs):
             return graph
         if graph not in self._both_ways:
@@ -92,7 +92,8 @@ class Network:
             self._both_ways[graph] = Arcs.from_topology(graph)
         return self._both_ways[graph]
 
-    def _graph(self, round: int) -> Graph:
+    def graph(self, round: int) -> Graph:
+        """The graph of this round, of either kind."""
         if not isinstance(self._graphs, Draw):
             return self._graphs[round % len(self._graphs)]
         number, latest = self._latest
@@ -211,7 +212,7 @@ class Network:
         for k, item in enumerate(networks):
             if isinstance(item, Network) and not item.static:
                 raise InputError(f"sequence: network {k} ({item.description}) switches itself; give static ones")
-            graph = item._graph(0) if isinstance(item, Network) else item
+            graph = item.graph(0) if isinstance(item, Network) else item
             turns.append(graph)
             if type(graph) is not type(turns[0]):
                 kinds = ("directed", "undirected") if isinstance(graph, Arcs) else ("undirected", "directed")

@@ -34,6 +34,10 @@ class Sampler:
         self._last = number, self.batch.copy()
         return gradients
 
+    def drawn_last(self, number: int) -> None:
+        """Note that the last draw, made elsewhere, was this round's."""
+        self._last = number, None if self.batch is None else self.batch.copy()
+
     def again(self, Y: Floats) -> Floats:
         """The same draw as the last one, for whoever checks."""
         number, batch = self._last
@@ -44,7 +48,7 @@ class Sampler:
         sizes = self.model.sizes
         assert sizes is not None
         return [
-            np.random.default_rng([self.seed, 11, number, node]).choice(size, min(int(b), int(size)), replace=False)
+            drawn_rows(self.seed, number, node, int(size), int(b))
             for node, (size, b) in enumerate(zip(sizes, batch, strict=True))
         ]
 
@@ -57,6 +61,11 @@ class Sampler:
     def restore(self, memory: dict[str, Ints]) -> None:
         self.samples = int(memory["samples"])
         self._last = int(memory["last"]), memory.get("batch")
+
+
+def drawn_rows(seed: int, number: int, node: int, size: int, batch: int) -> Ints:
+    """The rows that a node draws in a round, from its arguments alone."""
+    return np.random.default_rng([seed, 11, number, node]).choice(size, min(batch, size), replace=False)
 
 
 def _checked(model: Model, batch: ArrayLike) -> Ints:

@@ -8,18 +8,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.errors import InputError
+from equipoise.errors import Failure, InputError
 from equipoise.train.arrays import Floats
 from equipoise.train.audit import WITNESSES
 from equipoise.train.book import Book
 from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
 from equipoise.train.hostile.book import HostileBook
 from equipoise.train.hostile.faults import Faults
+from equipoise.train.hostile.loss import CentresLost
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.hostile.sound import is_hostile, refuse_delayed_learning, refuse_unsound
 from equipoise.train.hostile.state import HostileState
@@ -28,6 +29,7 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.run import Run, Status
 from equipoise.train.state import State, fingerprint
+from equipoise.train.threads import with_plain_products
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,21 @@ class Moment:
 Callback = Callable[[Moment], object]
 
 
+class Engine(Protocol):
+    """Plays rounds somewhere else: makes states that look like State and HostileState."""
+
+    def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> State: ...
+
+    def hostile(
+        self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
+    ) -> HostileState: ...
+
+    def rescued(
+        self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
+    ) -> HostileState: ...
+
+
+@with_plain_products
 def solve(
     problem: Problem,
     network: Network,
@@ -71,6 +88,7 @@ def solve(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 200,
     resume: str | Path | None = None,
+    engine: Engine | None = None,
 ) -> Run:
     """Run `rounds` rounds, or fewer.
 
@@ -83,6 +101,7 @@ def solve(
     budgets    {round: CPUs}: before that round the budget becomes this; it enters or leaves inside the boxes
     callback   called after each round with a Moment; return True to stop
     checkpoint, resume   a file that keeps the run each `checkpoint_every` rounds and when stopped; go on from it
+    engine     where rounds are played: equipoise.engine's workers; None: in this process
     """
     began = time.perf_counter()
     method = Method() if method is None else method
@@ -97,14 +116,16 @@ def solve(
     if is_hostile(network, method, faults):
         faults = Faults() if faults is None else faults
         refuse_unsound(problem, network, method, faults, budgets)
-        state = HostileState(problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch)
+        make: Any = HostileState if engine is None else engine.hostile
+        state = make(problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch)
         book = HostileBook(problem, state)
         budgets = {}
     else:
         delay = 0 if faults is None else int(faults.delay)
         if delay:
             refuse_delayed_learning(problem)
-        state = State(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch, delay=delay)
+        make = State if engine is None else engine.ordinary
+        state = make(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch, delay=delay)
         budgets = _check_budgets(budgets, state, rounds)
         book = Book(problem, state)
     name = fingerprint(problem, state, seed, budgets, faults)
@@ -138,15 +159,30 @@ def solve(
             state.rebudget(budgets[number], round)
             book.reprice(state)
             book.watch(state)
-        if callback is None and state.swift:
-            due = _next_pause(number, rounds, every, budgets, checkpoint_every if checkpoint is not None else rounds)
-            played, diverged = state.hurry(round, number, due - number, book.auditor)
-            number += played
-        else:
-            diverged = state.advance(round, number)
-            number += 1
-            if not diverged:
-                book.watch(state, round)
+        try:
+            if callback is None and state.swift:
+                due = _next_pause(
+                    number, rounds, every, budgets, checkpoint_every if checkpoint is not None else rounds
+                )
+                played, diverged = state.hurry(round, number, due - number, book.auditor)
+                number += played
+            else:
+                diverged = state.advance(round, number)
+                number += 1
+                if not diverged:
+                    book.watch(state, round)
+        except CentresLost as loss:  # the survivors go on, by ledgers
+            assert engine is not None
+            number, before, faults = loss.round, book, Faults(crash=dict.fromkeys(loss.nodes, loss.round))
+            _refuse_loss(loss, problem, network, method, faults, budgets)
+            start = "auto" if loss.models is None else loss.models
+            state = engine.rescued(
+                problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch, held=loss.held
+            )
+            book = HostileBook(problem, state)
+            book.go_on_from(before, network.n)
+            name = fingerprint(problem, state, seed, {}, faults)
+            continue
         if diverged:
             status, reason = "diverged", f"the {diverged} diverged in round {number}: {_advice(state)}"
             break
@@ -186,6 +222,21 @@ def solve(
         steps=state.steps, worst=book.auditor.worst, market=state.market,
         seconds=time.perf_counter() - began, start_seconds=start_seconds,
     )  # fmt: skip
+
+
+def _refuse_loss(
+    loss: CentresLost,
+    problem: Problem,
+    network: Network,
+    method: Method,
+    faults: Faults,
+    budgets: Mapping[int, float],
+) -> None:
+    """Not every method can do without centres it has counted on."""
+    try:
+        refuse_unsound(problem, network, method, faults, budgets)
+    except InputError as error:
+        raise Failure(f"{loss}, and the run cannot go on without them: {error}") from None
 
 
 def _hostile_run(state: HostileState, book: HostileBook) -> Callable[..., Run]:

@@ -105,6 +105,12 @@ class State:
     def meet(self, number: int) -> Round:
         """Who is connected in this round; room is made for pairs that meet for the first time."""
         round = self.links.round(number)
+        self.make_room()
+        self.overhead.advance(round, number)
+        return round
+
+    def make_room(self) -> None:
+        """For all pairs that have met so far."""
         if self.links.per_link:
             pairs, slots = self.links.pairs, self.links.slots
             if self.allocation is not None:
@@ -112,8 +118,6 @@ class State:
             if self.learning is not None:
                 self.learning.grow(slots)
             self.overhead.grow(slots)
-        self.overhead.advance(round, number)
-        return round
 
     def advance(self, round: Round, number: int) -> str | None:
         """One round of both halves; the name of what diverged, or None."""
@@ -128,6 +132,12 @@ class State:
         if self.coupling is not None and learning is not None:
             self.coupling.after(learning.sampler)
         return None if shares_fine and models_fine else "models" if shares_fine else "shares"
+
+    def audit(self, auditor: Auditor) -> None:
+        """Show the shares of this round to an auditor."""
+        if self.market is not None and self.allocation is not None:
+            unit = self.market.grid.unit
+            auditor.watch_shares(self.allocation.shares, unit, self.budget * unit)
 
     @property
     def swift(self) -> bool:

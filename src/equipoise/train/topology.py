@@ -51,6 +51,11 @@ class Topology:
         """How many undirected edges there are."""
         return len(self.tails)
 
+    @property
+    def all_edges(self) -> int:
+        """Those of the graph that this is a part of, if it is."""
+        return self.edges
+
     @cached_property
     def degree(self) -> Ints:
         """Neighbours per node."""

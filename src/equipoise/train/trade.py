@@ -62,6 +62,7 @@ class Floor(NamedTuple):
     desk: Floats  # what edges ask of each node
     level: Floats  # s + rho sum of z
     wish: Floats  # along each edge, units
+    most: float  # of a wish, units: sums over a hub's edges stay inside 64 bits
     backlog: Floats  # of a static network: what was planned along each edge and has not moved, units
     factor_bits: Ints  # of one round, per sender
     amount_bits: Ints  # of cut amounts so far, per directed link
@@ -137,6 +138,7 @@ class Trading:
             desk=self.desk,
             level=self.level,
             wish=np.empty(len(round.pair)),
+            most=BIGGEST_FLOW / max(1, topology.all_edges),
             backlog=self.backlog,
             factor_bits=self.factor_bits,
             amount_bits=self.amount_bits,
@@ -195,12 +197,12 @@ def _negotiate(floor: Floor, number: int) -> bool:
     flags = (FLAG_BITS if floor.boxed else 0) + (ELASTICITY_BITS if floor.per_link else 1)
     slots, senders, count = floor.slots, floor.senders, len(floor.slots)
     send(floor.said, floor.prices, slots, senders, floor.plain, number, flags, 0, count, floor.said.tally)
-    _clear(
+    clear(
         floor.tails, floor.heads, floor.tail_slot, floor.head_slot, floor.per_link, floor.weight, floor.trust, floor.prices,
         floor.said.heard, floor.desk, floor.cleared,
     )  # fmt: skip
     send(floor.answered, floor.cleared, slots, senders, floor.repeats, number, 0, 0, count, floor.answered.tally)
-    largest = _plan(
+    largest = plan(
         floor.tails, floor.heads, floor.tail_slot, floor.head_slot, floor.per_link, floor.boxed, floor.unit, floor.shares,
         floor.said.heard, floor.answered.heard, floor.cleared, floor.backlog, floor.desk, floor.wish, floor.excess,
         floor.level,
@@ -213,7 +215,7 @@ RHO, SAID, ANSWER, SUM, WEIGHT, LEAVES, ENTERS, DESK = 0, 1, 2, 3, 4, 5, 6, 8
 
 
 @kernel
-def _clear(
+def clear(
     tails: Ints,
     heads: Ints,
     tail_slot: Ints,
@@ -245,7 +247,7 @@ def _clear(
 
 
 @kernel
-def _plan(
+def plan(
     tails: Ints,
     heads: Ints,
     tail_slot: Ints,
@@ -306,16 +308,29 @@ def _plan(
 @kernel
 def _settle(floor: Floor, steep: Floats) -> None:
     """New prices; real shares follow the plan as far as boxes allow; elasticities follow the curvature calmly."""
-    for i in range(len(floor.shares)):
-        floor.prices[i, 0] = (floor.level[i] - floor.answer[i]) / floor.weight[i]
-    if floor.boxed and not _fits(floor.desk, floor.low, floor.high, floor.shares):
+    reprice(floor)
+    if floor.boxed and not fits(floor.desk, floor.low, floor.high, floor.shares):
         _move_limited(floor)
     else:
-        _move_freely(
-            floor.tails, floor.heads, floor.wish, floor.boxed and not floor.per_link, floor.shares, floor.backlog
-        )
+        move_freely(
+            floor.tails, floor.heads, floor.wish, floor.most, floor.boxed and not floor.per_link, floor.shares,
+            floor.backlog,
+        )  # fmt: skip
+    close_round(floor, steep)
+
+
+@kernel
+def reprice(floor: Floor) -> None:
+    """What node j would pay at the plan's level: the prices of the next round."""
     for i in range(len(floor.shares)):
-        floor.excess[i] -= floor.shares[i] * floor.unit  # what is planned and has not moved
+        floor.prices[i, 0] = (floor.level[i] - floor.answer[i]) / floor.weight[i]
+
+
+@kernel
+def close_round(floor: Floor, steep: Floats) -> None:
+    """What is planned and has not moved is remembered, and elasticities move on."""
+    for i in range(len(floor.shares)):
+        floor.excess[i] -= floor.shares[i] * floor.unit
     if not floor.boxed:
         floor.excess[:] = 0.0  # a unit of rounding
     elif floor.per_link:
@@ -327,10 +342,10 @@ def _settle(floor: Floor, steep: Floats) -> None:
 
 
 @kernel
-def _move_freely(tails: Ints, heads: Ints, wish: Floats, kept: bool, shares: Ints, backlog: Floats) -> None:
-    """Every wish, in whole units."""
+def move_freely(tails: Ints, heads: Ints, wish: Floats, most: float, kept: bool, shares: Ints, backlog: Floats) -> None:
+    """Every wish, in whole units: the same as with limits that do not bind."""
     for e in range(len(wish)):
-        units = int(wish[e])
+        units = int(min(max(wish[e], -most), most))
         shares[tails[e]] -= units
         shares[heads[e]] += units
         if kept:
@@ -338,7 +353,7 @@ def _move_freely(tails: Ints, heads: Ints, wish: Floats, kept: bool, shares: Int
 
 
 @kernel
-def _fits(desk: Floats, low: Ints, high: Ints, shares: Ints) -> bool:
+def fits(desk: Floats, low: Ints, high: Ints, shares: Ints) -> bool:
     """Whether no limit can bind: all that leaves a node fits into half of x - lo, all that enters into half of hi - x."""
     fine = True
     for i in range(len(shares)):
@@ -350,16 +365,28 @@ def _fits(desk: Floats, low: Ints, high: Ints, shares: Ints) -> bool:
 @kernel
 def _move_limited(floor: Floor) -> None:
     """What the limiter leaves of the wishes moves; the rest is remembered along the edge, where it will be there again."""
-    wish, most = floor.wish, BIGGEST_FLOW / max(1, len(floor.wish))
-    wanted = np.empty(len(wish), dtype=np.int64)
-    for e in range(len(wish)):
-        wanted[e] = int(min(max(wish[e], -most), most))
     moved = limit(
-        wanted, floor.tails, floor.heads, floor.pair, floor.shares, floor.low, floor.high, floor.factor_bits,
-        floor.amount_bits,
+        in_units(floor.wish, floor.most), floor.tails, floor.heads, floor.pair, floor.shares, floor.low, floor.high,
+        floor.factor_bits, floor.amount_bits,
     )  # fmt: skip
     for k in range(len(floor.slots)):
         floor.said.bits_sent[floor.slots[k]] += floor.factor_bits[floor.senders[k]]
+    book_moves(floor, moved)
+
+
+@kernel
+def in_units(wish: Floats, most: float) -> Ints:
+    """Whole units, towards 0."""
+    wanted = np.empty(len(wish), dtype=np.int64)
+    for e in range(len(wish)):
+        wanted[e] = int(min(max(wish[e], -most), most))
+    return wanted
+
+
+@kernel
+def book_moves(floor: Floor, moved: Ints) -> None:
+    """Shares change hands; what has not moved is remembered along its edge."""
+    wish = floor.wish
     for e in range(len(wish)):
         i, j = floor.tails[e], floor.heads[e]
         floor.shares[i] -= moved[e]

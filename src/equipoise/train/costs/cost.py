@@ -124,11 +124,14 @@ def response(cost: Cost, weight: Floats, level: Floats, lo: Floats, hi: Floats, 
     left = np.clip(np.minimum(at, at + miss), lo, hi)
     right = np.clip(np.maximum(at, at + miss), lo, hi)
     for _ in range(RESPONSE_HALVINGS):
+        apart = (right - left) > RESPONSE_CLOSE * np.abs(
+            right
+        )  # who is close enough stays: no node's answer depends on others
+        if not apart.any():
+            break
         at = 0.5 * (left + right)
         below = at + weight * cost.derivative(at) < level
-        left, right = np.where(below, at, left), np.where(below, right, at)
-        if not ((right - left) > RESPONSE_CLOSE * np.abs(right)).any():
-            break
+        left, right = np.where(apart & below, at, left), np.where(apart & ~below, at, right)
     at = 0.5 * (left + right)
     at = np.where(np.isfinite(lo) & (lo + weight * _finite_slope(cost, lo, at) >= level), lo, at)
     return np.asarray(np.where(np.isfinite(hi) & (hi + weight * _finite_slope(cost, hi, at) <= level), hi, at))

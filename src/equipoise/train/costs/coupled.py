@@ -50,6 +50,7 @@ class Coupled:
             )
         self.sizes: Ints = given.astype(np.int64)
         self.nodes = len(given)
+        self.part: Floats = self.sizes / self.sizes.sum()  # p_i
         self.speed = per_node("speed", speed, self.nodes)
         self.lo, self.hi = per_node("lo", lo, self.nodes), per_node("hi", hi, self.nodes)
         self.tau, self.beta, self.cost = float(tau), float(beta), cost
@@ -84,7 +85,7 @@ class Coupled:
 
     def _set(self, sigma: Floats) -> None:
         self.sigma = sigma
-        self.noise = self.beta * (self.sizes / self.sizes.sum() * sigma) ** 2 / (self.tau * self.speed)
+        self.noise = self.beta * (self.part * sigma) ** 2 / (self.tau * self.speed)
 
     def observe(self, spread: Floats, batch: Ints) -> None:
         """What the last batches showed of every centre's variance: the mean of the last MEMORY rounds or so, each batch with
@@ -150,10 +151,12 @@ class Coupled:
             x = np.where(
                 level > 0, np.maximum(level, cube), np.minimum(0.79 * cube, np.sqrt(0.5 * pull / np.abs(level)))
             )
+        moving = np.ones(len(x), dtype=np.bool_)  # who is there stays: no node's answer depends on others
         for _ in range(NEWTON):
             step = (level - x + pull / x**2) / (1.0 + 2.0 * pull / x**3)
-            x = x + step
-            if not (np.abs(step) > 1e-15 * x).any():
+            x = np.where(moving, x + step, x)
+            moving &= np.abs(step) > 1e-15 * x
+            if not moving.any():
                 break
         return np.asarray(x)
 

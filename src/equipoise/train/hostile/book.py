@@ -49,6 +49,17 @@ class HostileBook(Book):
         self.shares: list[Floats] = []
         self.reprice(state)
 
+    def go_on_from(self, book: Book, centres: int) -> None:
+        """Take over the rows and the worst of a run that had no faults until now."""
+        self.rows = [row | {"centres": float(centres)} for row in book.rows]
+        if self.cpu_optimum is not None:
+            self.rows = [row | {"in_flight": 0.0} for row in self.rows]
+        self.shares = book.shares
+        self.bits_before = self.rows[-1]["bits"] if self.rows else 0.0
+        ours, theirs = self.auditor.worst, book.auditor.worst
+        for name in ("budget", "box", "tracker", "gradient", "model", "rounds"):
+            setattr(ours, name, max(getattr(ours, name), getattr(theirs, name)))
+
     def reprice(self, state: HostileState) -> None:  # type: ignore[override]
         """Solve both halves centrally for those who are there; from now on gaps are relative to the gap
         here, or to that of equal shares (first models) if it is larger."""
@@ -89,20 +100,9 @@ class HostileBook(Book):
 
     def watch(self, state: HostileState, traffic: Traffic | None = None) -> None:  # type: ignore[override]
         """Every round: shares + in flight against the budget, shares alone, and the boxes."""
-        worst = self.auditor.worst
         if traffic is not None:
-            worst.rounds += 1
-            worst.links = state.mail.packets
-        if state.allocation is None or state.market is None:
-            return
-        market, ledger, members = state.market, state.allocation, state.members
-        unit, total = market.grid.unit, exact_sum(ledger.shares[members.alive])
-        worst.budget = max(worst.budget, abs(total + state.in_flight - state.budget) * unit)
-        worst.over = max(worst.over, (total - state.budget) * unit, -float(ledger.escrow.min()) * unit)
-        boxed = members.alive & ~ledger.collecting
-        x = market.grid.floats(ledger.shares[boxed])
-        outside = np.maximum(market.lo[boxed] - x, x - market.hi[boxed])
-        worst.box = max(worst.box, float(outside.max(initial=0.0)))
+            self.auditor.worst.rounds += 1
+        state.audit(self.auditor)
 
     def write(self, state: HostileState, number: int) -> float:  # type: ignore[override]
         """One row of history; returns the relative gap."""
@@ -138,7 +138,7 @@ class HostileBook(Book):
                 row["noise"] = noise_floor(state, number, state.members.alive & state.members.known)
         parts = [0.0 if -ROUNDED * self.size[half] <= gap < 0 else gap / self.first[half] for half, gap in gaps.items()]
         row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": _worst(parts)}
-        row["bits"] = float(sum(state.bit_parts().values()))
+        row["bits"] = self.bits_before + sum(state.bit_parts().values())
         self.rows.append(row)
         done = max([abs(part) for part in parts] + list(progress.values()))
         if abs(done) < NOTABLE * self.best:

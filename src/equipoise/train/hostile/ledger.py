@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.compiled import bits_float, float_bits, kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.costs.cost import second
 from equipoise.train.grid import NO_BOUND, exact_sum, spread
@@ -22,8 +22,10 @@ from equipoise.train.limiter import BIGGEST_FLOW
 from equipoise.train.method import Method
 from equipoise.train.problem import Market
 
-SUM_BITS = 64  # a running sum, in every packet
+SUM_BITS = 64  # a running sum; every packet has two, of what its sender has given over the link and credited from it
 SCALE_BITS = 16  # degree x curvature, rounded up to an eighth of an octave
+EIGHTHS = np.array([2.0 ** (k / 8.0) for k in range(8)])  # of an octave
+MANTISSA = 52  # bits of a float below its exponent
 STEP = 0.8  # of the difference in price that a link evens out in a round
 PATIENCE = 0.3  # kappa: how fast the price of a full (empty) node follows what it cannot place (give); 1 oscillates
 UNWOUND = 0.3  # of such a price, at most, where the curvature was larger when it arose than it is now
@@ -34,19 +36,22 @@ class Ledger:
     """Who holds how much CPU, what is on its way, and what a marginal unit is worth where."""
 
     def __init__(self, market: Market, method: Method, mail: Mail, present: AnyArray) -> None:
-        self.market, self.method, self.mail = market, method, mail
-        nodes = len(market.lo)
-        self.step = STEP / method.sector
-        self.shares = np.zeros(nodes, dtype=np.int64)  # units
+        self.open(market, method, mail, STEP / method.sector)
         fits = min(market.budget, exact_sum(market.high[present]))
         self.shares[present] = spread(fits, market.low[present], market.high[present])
-        self.escrow = np.zeros(nodes, dtype=np.int64)  # units that wait at a node, in nobody's share
         self.escrow[np.flatnonzero(present)[0]] = market.budget - fits
+        self.opening = self.shares + self.escrow
+
+    def open(self, market: Market, method: Method, mail: Mail, step: float) -> None:
+        """Empty books."""
+        self.market, self.method, self.mail = market, method, mail
+        nodes = len(market.lo)
+        self.step = step
+        self.shares = np.zeros(nodes, dtype=np.int64)  # units
+        self.escrow = np.zeros(nodes, dtype=np.int64)  # units that wait at a node, in nobody's share
         self.collecting = np.zeros(nodes, dtype=np.bool_)  # has joined, and holds less than its lo as yet
         self.excess = np.zeros(nodes)  # nu - omega: what a full (empty) node's price is above (below) its cost's
-        self.opening = (
-            self.shares + self.escrow
-        )  # balance without any open ledger; replicated, so that it outlives its node
+        self.opening = np.zeros(nodes, dtype=np.int64)  # balance without any open ledger: it outlives its node
         self.prices = np.zeros((nodes, 1))
         self.scale = np.ones(nodes)
         self.pushed = np.zeros(nodes, dtype=np.int64)  # units given in this round ...
@@ -80,6 +85,11 @@ class Ledger:
             self._nothing = np.empty((room, 0))
             self.times = np.ones(room, dtype=np.int64)
             self.post.grow(room)
+
+    def begin_with(self, units: Ints) -> None:
+        """Shares as they are, instead of equal ones."""
+        self.shares[:], self.escrow[:] = units, 0
+        self.opening[:] = units
 
     def in_flight(self, senders: Ints, receivers: Ints, alive: AnyArray) -> int:
         """Units in nobody's share: on links, in escrow, or claimed from the dead by the survivors' books."""
@@ -122,7 +132,7 @@ class Ledger:
             self.worth_in,
         )  # fmt: skip
         used = traffic.link[going]
-        self.amount_bits[used] += (SUM_BITS + SCALE_BITS + SEQUENCE_BITS) * self.times[used]
+        self.amount_bits[used] += (2 * SUM_BITS + SCALE_BITS + SEQUENCE_BITS) * self.times[used]
         self.post.say(traffic, number, going, self.mail, self.prices, self._nothing, self.times)
         return bool(fine)
 
@@ -184,9 +194,31 @@ class Ledger:
         self.times = np.ones(len(self.sent), dtype=np.int64)
 
 
+@kernel
+def scale_code(scale: float) -> int:
+    """The least eighth of an octave that is no smaller than a scale > 0, in fewer than SCALE_BITS bits."""
+    bits = float_bits(scale)
+    exponent = bits >> MANTISSA
+    size = bits_float(bits - ((exponent - 1023) << MANTISSA))  # from 1 to 2
+    part = 0
+    while part < 8 and EIGHTHS[part] < size:
+        part += 1
+    return int(8 * exponent + part)
+
+
+@kernel
+def scale_of(code: int) -> float:
+    """What a code stands for."""
+    return bits_float(float_bits(EIGHTHS[code & 7]) + (((code >> 3) - 1023) << MANTISSA))
+
+
+@kernel
 def _told(scale: Floats) -> Floats:
     """Rounded up to an eighth of an octave, as it is sent."""
-    return np.asarray(2.0 ** (np.ceil(8.0 * np.log2(scale)) / 8.0))
+    told = np.empty(len(scale))
+    for i in range(len(scale)):
+        told[i] = scale_of(scale_code(scale[i]))
+    return told
 
 
 @kernel

@@ -23,6 +23,9 @@ class Mail:
 
     def __init__(self, faults: Faults, *, two_way: bool, hops: int = 1, rounds: int = 1) -> None:
         self.faults, self.two_way = faults, two_way
+        self.ids: Ints | None = (
+            None  # of the nodes in the whole network, where only some are here: draws are keyed by them
+        )
         self.bursts = finite_loss(faults.loss)
         self.longest = int(faults.delay) * hops + rounds - 1  # rounds until a packet has arrived or never will
         self.window = max(LEAST_WINDOW, 2 ** int(np.ceil(np.log2(2 * (self.longest + 1) + 2))))
@@ -55,16 +58,34 @@ class Mail:
 
         `hops` holds for each link how many links a packet passes, 0 where it never gets there; `rounds` how many it takes.
         """
+        self.send(traffic, number, going, hops, rounds)
+        self.deliver(traffic, number, going)
+
+    def send(
+        self, traffic: Traffic, number: int, going: AnyArray, hops: Ints, rounds: Ints, counted: AnyArray | None = None
+    ) -> None:
+        """The fate of this round's packets. `counted`: the entries that are counted here, where others count the rest."""
         bursts = self.bursts
         order, link, senders, receivers = traffic.by_link
         going = going[order]
-        self.lost += _post(
+        if self.ids is not None:
+            senders, receivers = self.ids[senders], self.ids[receivers]
+        lost = _post(
             senders, receivers, link, going, hops, rounds, number, int(self.faults.seed), bursts.enter,
             bursts.leave, bursts.good, bursts.bad, int(self.faults.delay), self.longest, self.faults.jitter, self.bad,
             self.met, self.due, self.number, self.ack, self.latest,
         )  # fmt: skip
+        if counted is not None:
+            going = going & counted[order]
+            lost = int((self.due[number % self.window, link[going]] == NEVER).sum())
+        self.lost += lost
         self.packets += int(going.sum())
         self.links_to_pass += int(np.maximum(hops[link[going]], 1).sum())
+
+    def deliver(self, traffic: Traffic, number: int, going: AnyArray) -> None:
+        """Packets that arrive in this round, of this one and of those before."""
+        order, link, _, _ = traffic.by_link
+        going = going[order]
         if self.longest == 0:
             _deliver_at_once(link, going, number, self.due, self.ack, self.latest, self.acked, self.fresh)
         else:

@@ -37,17 +37,25 @@ class PushPull:
         directed: bool,
         start: Floats,
     ) -> None:
-        model = sampler.model
-        self.sampler, self.model, self.method, self.mail, self.directed = sampler, model, method, mail, directed
+        self.open(sampler, method, mail, alpha, cap, kept, directed, start)
+        self.yz[:, : self.model.size] = start
+        self.gradient = np.array(sampler.at(self.models, 0))
+        if method.tracker_start == "gradient":
+            self.yz[:, self.model.size :] = self.gradient
+        self.calm = RUNAWAY * (1.0 + float(np.abs(self.yz).max()))
+
+    def open(
+        self, sampler: Sampler, method: Method, mail: Mail, alpha: float, cap: float, kept: float, directed: bool,
+        start: Floats,
+    ) -> None:  # fmt: skip
+        """Everything at 0, and no books."""
+        self.sampler, self.model, self.method, self.mail, self.directed = sampler, sampler.model, method, mail, directed
         self.alpha, self.cap, self.kept = alpha, cap, kept
-        nodes, m = model.nodes, model.size
+        nodes, m = self.model.nodes, self.model.size
         self.start = start
         self._mixed: tuple[Traffic, tuple[Floats, Floats]] | None = None
         self.yz = np.zeros((nodes, 2 * m))
-        self.yz[:, :m] = start
-        self.gradient = np.array(sampler.at(self.models, 0))
-        if method.tracker_start == "gradient":
-            self.yz[:, m:] = self.gradient
+        self.gradient = np.zeros((nodes, m))
         self.speed = np.zeros((nodes, m))  # momentum of a node's descent
         self.last = np.zeros((nodes, m))  # its tracker a round ago
         self.age = np.zeros(nodes, dtype=np.int64)
@@ -57,7 +65,7 @@ class PushPull:
         self.post = Post(method.quantizer, m, m, mail.window)
         self.header_bits = np.empty(0, dtype=np.int64)
         self.times = np.empty(0, dtype=np.int64)  # every packet passes one link
-        self.calm = RUNAWAY * (1.0 + float(np.abs(self.yz).max()))
+        self.calm = np.inf  # larger numbers have run away
 
     KEPT = ("given", "taken", "header_bits")
     OWN = ("yz", "gradient", "speed", "last", "age")

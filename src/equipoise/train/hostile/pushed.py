@@ -31,7 +31,6 @@ class Pushed(Ledger):
         self, market: Market, method: Method, mail: Mail, present: AnyArray, roads: Roads, period: int
     ) -> None:
         super().__init__(market, method, mail, present)
-        self.period = period
         self.weights = np.ones((period, len(market.lo)))  # v, per graph
         steepest = max(
             float(((1.0 - keeps(traffic)) * stationary(traffic) * market.curvature).max())
@@ -45,9 +44,9 @@ class Pushed(Ledger):
         """Everybody says its price, and its weight."""
         market = self.market
         self.prices[:, 0] = market.cost.derivative(market.grid.floats(self.shares))
-        if not np.isfinite(self.prices).all():
+        if not np.isfinite(self.prices[acting]).all():
             return False
-        self.amount_bits[traffic.link] += FLOAT_BITS + SEQUENCE_BITS
+        self.amount_bits[traffic.link[going]] += FLOAT_BITS + SEQUENCE_BITS
         self.post.say(traffic, number, going, self.mail, self.prices, self._nothing, self.times)
         self._round = traffic, number
         return True
@@ -56,13 +55,13 @@ class Pushed(Ledger):
         """CPU moves as the prices say that were heard; weights are learnt on."""
         self.post.hear(self.mail)
         traffic, number = self._round
-        v = self.weights[number % self.period]
+        v = self.weights[number % len(self.weights)]
         share = keeps(traffic)
         fine = _move(
             traffic.senders, traffic.receivers, traffic.link, share, v, self.post.held, self.step,
             self.market.grid.unit, self.shares,
         )  # fmt: skip
-        self.weights[number % self.period] = product(traffic, share, v)
+        self.weights[number % len(self.weights)] = product(traffic, share, v)
         return bool(fine)
 
 

@@ -77,7 +77,7 @@ class HostileRun(Run):
         least = most = 0
         if self.shares is not None:
             pushed = self.network.directed and self.faults.none and self.market is not None and not self.market.boxed
-            fixed = SEQUENCE_BITS + (FLOAT_BITS if pushed else SUM_BITS + SCALE_BITS)
+            fixed = SEQUENCE_BITS + (FLOAT_BITS if pushed else 2 * SUM_BITS + SCALE_BITS)
             least, most = self.cpu_links * (fixed + low), self.cpu_links * (fixed + high)
         if m:
             least += self.model_links * (SEQUENCE_BITS + 2 * m * low)

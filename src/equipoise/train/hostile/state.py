@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from equipoise.errors import InputError
+from equipoise.errors import Failure, InputError
 from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.audit import Auditor, Extremes
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.coupling import CouplingLink
 from equipoise.train.grid import exact_sum
@@ -51,7 +52,9 @@ class HostileState:
         start: str | ArrayLike = "auto",
         budgets: Mapping[int, float] | None = None,
         batch: ArrayLike | None = None,
+        held: Ints | None = None,
     ) -> None:
+        """`held`: units that every centre begins with, where a run without faults goes on in this form."""
         self.network, self.method, self.faults = network, method, faults
         nodes = problem.sized(network.n)
         self.timetable = Timetable(faults, nodes, rounds)
@@ -78,6 +81,8 @@ class HostileState:
         if self.market is not None:
             self._look_for_trouble(0)
             self.allocation = self._open_ledger(pairs)
+            if held is not None:
+                self.allocation.begin_with(held)
         if problem.model is not None:
             smoothness = known_smoothness(problem.model)
             steepest = float(smoothness.max())
@@ -244,6 +249,16 @@ class HostileState:
                 self.learning.calm_down(slice(None))
         self._look_for_trouble(event.round)
 
+    def add_crash(self, nodes: Sequence[int], number: int) -> None:
+        """Centres have died, which no schedule foresaw: before this round, not yet met, they crash."""
+        if isinstance(self.allocation, Pushed):
+            raise Failure(
+                f"round {number}: centre {', '.join(map(str, nodes))} died, and the push form of CPU on one-way links keeps no "
+                "books to claim what it held: state a fault or a box, so that ledgers are kept"
+            )
+        self.timetable.add_crash(nodes, number)
+        self.last_event = self.timetable.last
+
     def _drop_packets(self, links: AnyArray) -> None:
         """Packets on their way over these links are lost."""
         for mail in (self.mail, self.cpu_mail):
@@ -381,6 +396,27 @@ class HostileState:
         if self.allocation is None:
             return 0
         return self.allocation.in_flight(self.senders, self.receivers, self.members.alive)
+
+    def audit(self, auditor: Auditor) -> None:
+        """Show shares + in flight, shares alone, and the boxes to an auditor."""
+        worst = auditor.worst
+        worst.links = self.mail.packets
+        if self.allocation is None or self.market is None:
+            return
+        market, ledger, members = self.market, self.allocation, self.members
+        total = exact_sum(ledger.shares[members.alive])
+        self._note_worst(worst, total, self.in_flight, -int(ledger.escrow.min()))
+        boxed = members.alive & ~ledger.collecting
+        x = market.grid.floats(ledger.shares[boxed])
+        outside = np.maximum(market.lo[boxed] - x, x - market.hi[boxed])
+        worst.box = max(worst.box, float(outside.max(initial=0.0)))
+
+    def _note_worst(self, worst: Extremes, held: int, flying: int, debt: int) -> None:
+        """Units in shares, in nobody's share, and owed by one in escrow, against the budget."""
+        assert self.market is not None
+        unit = self.market.grid.unit
+        worst.budget = max(worst.budget, abs(held + flying - self.budget) * unit)
+        worst.over = max(worst.over, (held - self.budget) * unit, debt * unit)
 
     @property
     def packets(self) -> int:

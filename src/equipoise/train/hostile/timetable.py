@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +43,7 @@ class Timetable:
     """All events of a run of `rounds` rounds on n centres, checked."""
 
     def __init__(self, faults: Faults, n: int, rounds: int) -> None:
-        self.faults, self.n = faults, n
+        self.faults, self.n, self.rounds = faults, n, rounds
         self.first = np.ones(n, dtype=np.bool_)  # present in round 0
         events: list[Event] = []
         deeds: list[tuple[int, int, Kind, int]] = []  # round, order, kind, node
@@ -84,12 +85,44 @@ class Timetable:
                 events.append(Event(noticed, "cut", tuple(sorted(part.nodes))))
             if part.end is not None and part.end < rounds:
                 events.append(Event(part.end, "heal", tuple(sorted(part.nodes))))
-        events = [event for event in events if event.round < rounds]
-        self.events = sorted(events, key=lambda e: (e.round, ORDER[e.kind], e.nodes))
+        self._set(events)
+
+    def _set(self, events: list[Event]) -> None:
+        """Those that the run lives to see, in order."""
+        seen = [event for event in events if event.round < self.rounds]
+        self.events = sorted(seen, key=lambda e: (e.round, ORDER[e.kind], e.nodes))
         self._by_round: dict[int, list[Event]] = {}
         for event in self.events:
             self._by_round.setdefault(event.round, []).append(event)
         self.last = max((e.round for e in self.events), default=-1)
+
+    def add_crash(self, nodes: Iterable[int], at: int) -> None:
+        """Centres die before round `at`, which nobody foresaw. What they were to do from then on, they do not do."""
+        gone = set(nodes)
+        for node in gone:
+            _known("crash", node, self.n)
+            _within("crash", node, at, self.rounds)
+        alive = self._alive(at)
+        if not (alive & ~np.isin(np.arange(self.n), list(gone))).any():
+            raise InputError(f"round {at}: no centre is left: the last {len(gone)} crash")
+        deeds = ("crash", "leave", "join")
+        notice = int(self.faults.notice)
+        kept = [
+            e for e in self.events
+            if e.nodes[0] not in gone or e.kind not in (*deeds, "noticed")
+            or e.round - (notice if e.kind == "noticed" else 0) < at
+        ]  # fmt: skip
+        for node in sorted(gone & set(np.flatnonzero(alive).tolist())):
+            kept += [Event(at, "crash", (node,)), Event(at + notice, "noticed", (node,))]
+        self._set(kept)
+
+    def _alive(self, at: int) -> AnyArray:
+        """Who should be there before what happens in this round."""
+        alive = self.first.copy()
+        for event in self.events:
+            if event.round < at and event.kind in ("crash", "leave", "join"):
+                alive[list(event.nodes)] = event.kind == "join"
+        return alive
 
     def at(self, number: int) -> list[Event]:
         """Events before this round."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -64,8 +65,17 @@ class LeastSquares(Model):
             miss = X @ y - answers
             mean = miss @ X / len(miss)
             spread[node] = variance(float(miss**2 @ (X**2).sum(axis=1)), mean, len(miss))
-            gradients[node] = len(self._data.y[node]) / self._data.samples * mean + self.reg / self.nodes * y
+            gradients[node] = len(self._data.y[node]) / self._data.samples * mean + self.reg / self._data.all_nodes * y
         return gradients, spread
+
+    def part(self, nodes: Ints) -> LeastSquares:
+        """The losses of these nodes, each as it was, with nobody else's data."""
+        mine = copy(self)
+        mine._data = self._data.part(nodes)
+        mine.nodes, mine.sizes = mine._data.nodes, mine._data.sizes
+        mine.hessian, mine.slope, mine._constant = self.hessian[nodes], self.slope[nodes], self._constant[nodes]
+        mine.convexity = self.reg * mine.nodes / mine._data.all_nodes
+        return mine
 
     def total(self, y: Floats) -> tuple[float, Floats]:
         H, s = self.hessian.sum(axis=0), self.slope.sum(axis=0)
@@ -91,6 +101,6 @@ class LeastSquares(Model):
         N, X, y = self._data.samples, self._data.X, self._data.y
         rows, answers = np.concatenate([X[i] for i in nodes]), np.concatenate([y[i] for i in nodes]).astype(np.float64)
         if self.reg:
-            rows = np.concatenate([rows, np.sqrt(self.reg * N * len(nodes) / self.nodes) * np.eye(self.size)])
+            rows = np.concatenate([rows, np.sqrt(self.reg * N * len(nodes) / self._data.all_nodes) * np.eye(self.size)])
             answers = np.concatenate([answers, np.zeros(self.size)])
         return np.asarray(np.linalg.lstsq(rows, answers, rcond=None)[0])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
-from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.arrays import AnyArray, Floats, Ints
 
 Shard = tuple[ArrayLike, ArrayLike]
 
@@ -20,10 +20,16 @@ class Shards:
 
     X: tuple[Floats, ...]
     y: tuple[AnyArray, ...]
+    whole: tuple[int, int] | None = None  # nodes and samples of all, where these are some nodes of more
 
     @property
     def nodes(self) -> int:
         return len(self.X)
+
+    @property
+    def all_nodes(self) -> int:
+        """Nodes of the whole, which a ridge is dealt out to."""
+        return self.nodes if self.whole is None else self.whole[0]
 
     @property
     def features(self) -> int:
@@ -36,8 +42,13 @@ class Shards:
 
     @property
     def samples(self) -> int:
-        """Samples of all nodes together."""
-        return int(self.sizes.sum())
+        """Samples of all nodes together, of the whole."""
+        return int(self.sizes.sum()) if self.whole is None else self.whole[1]
+
+    def part(self, nodes: Ints) -> Shards:
+        """What these nodes hold, and nobody else's data."""
+        X, y = tuple(self.X[i] for i in nodes), tuple(self.y[i] for i in nodes)
+        return Shards(X, y, (self.all_nodes, self.samples))
 
 
 def read_shards(shards: Sequence[Shard]) -> Shards:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -40,11 +41,11 @@ class SmoothSVM(Model):
 
     def loss(self, node: int, y: Floats) -> float:
         hinge = np.logaddexp(0.0, self._margins(node, y)).sum() / (self.mu * self._data.samples)
-        return float(hinge + 0.5 * self.reg / self.nodes * (y[:-1] @ y[:-1]))
+        return float(hinge + 0.5 * self.reg / self._data.all_nodes * (y[:-1] @ y[:-1]))
 
     def gradient(self, node: int, y: Floats) -> Floats:
         pull = -self._labels[node] * _sigmoid(self._margins(node, y)) / self._data.samples
-        w = self._data.X[node].T @ pull + self.reg / self.nodes * y[:-1]
+        w = self._data.X[node].T @ pull + self.reg / self._data.all_nodes * y[:-1]
         return np.append(w, -pull.sum())
 
     def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
@@ -56,12 +57,19 @@ class SmoothSVM(Model):
             squares = pull**2 @ ((X**2).sum(axis=1) + 1.0)  # |pull [x -1]|^2, summed
             spread[node] = variance(float(squares), mean, len(labels))
             gradients[node] = len(self._labels[node]) / self._data.samples * mean
-            gradients[node, :-1] += self.reg / self.nodes * y[:-1]
+            gradients[node, :-1] += self.reg / self._data.all_nodes * y[:-1]
         return gradients, spread
+
+    def part(self, nodes: Ints) -> SmoothSVM:
+        """The losses of these nodes, each as it was, with nobody else's data."""
+        mine = copy(self)
+        mine._data, mine._labels = self._data.part(nodes), [self._labels[i] for i in nodes]
+        mine.nodes, mine.sizes = mine._data.nodes, mine._data.sizes
+        return mine
 
     def smoothness(self) -> Floats:
         top = np.array([largest_eigenvalue(X, intercept=True) for X in self._data.X])
-        return np.asarray(self.mu / 4 * top / self._data.samples + self.reg / self.nodes)
+        return np.asarray(self.mu / 4 * top / self._data.samples + self.reg / self._data.all_nodes)
 
     def accuracy(self, y: Floats, X: Floats, answers: AnyArray) -> float | None:
         return float(np.mean(np.where(X @ y[:-1] - y[-1] >= 0, 1, -1) == answers))

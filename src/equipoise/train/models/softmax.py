@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Softmax(Model):
 
     def loss(self, node: int, y: Floats) -> float:
         scores, labels = self._scores(self._data.X[node], y), self._labels[node]
-        return self._cross_entropy(scores, labels) + float(0.5 * self.reg / self.nodes * (y @ y))
+        return self._cross_entropy(scores, labels) + float(0.5 * self.reg / self._data.all_nodes * (y @ y))
 
     def _cross_entropy(self, scores: Floats, labels: AnyArray) -> float:
         top = scores.max(axis=0)
@@ -59,7 +60,7 @@ class Softmax(Model):
         miss[labels, np.arange(len(labels))] -= 1.0
         miss /= self._data.samples
         gradient = np.concatenate([(miss @ X).T.ravel(), miss.sum(axis=1)])
-        gradient += self.reg / self.nodes * y
+        gradient += self.reg / self._data.all_nodes * y
         return gradient
 
     def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
@@ -71,12 +72,20 @@ class Softmax(Model):
             mean = np.concatenate([(miss @ X).T.ravel(), miss.sum(axis=1)]) / len(labels)
             squares = (miss**2).sum(axis=0) @ ((X**2).sum(axis=1) + 1.0)  # |outer(miss, [x 1])|^2, summed
             spread[node] = variance(float(squares), mean, len(labels))
-            gradients[node] = len(self._labels[node]) / self._data.samples * mean + self.reg / self.nodes * y
+            gradients[node] = len(self._labels[node]) / self._data.samples * mean + self.reg / self._data.all_nodes * y
         return gradients, spread
+
+    def part(self, nodes: Ints) -> Softmax:
+        """The losses of these nodes, each as it was, with nobody else's data."""
+        mine = copy(self)
+        mine._data, mine._labels = self._data.part(nodes), [self._labels[i] for i in nodes]
+        mine.nodes, mine.sizes = mine._data.nodes, mine._data.sizes
+        mine.convexity = self.reg * mine.nodes / mine._data.all_nodes
+        return mine
 
     def total(self, y: Floats) -> tuple[float, Floats]:
         """Loss and gradient from the same scores."""
-        loss, gradient = 0.5 * self.reg * float(y @ y), np.zeros(self.size)
+        loss, gradient = 0.5 * self.convexity * float(y @ y), np.zeros(self.size)
         for node, (X, labels) in enumerate(zip(self._data.X, self._labels, strict=True)):
             scores = self._scores(X, y)
             loss += self._cross_entropy(scores, labels)
@@ -97,7 +106,7 @@ class Softmax(Model):
     def smoothness(self) -> Floats:
         """The softmax Hessian is at most 1/2 in every direction."""
         top = np.array([largest_eigenvalue(X, intercept=True) for X in self._data.X])
-        return np.asarray(0.5 * top / self._data.samples + self.reg / self.nodes)
+        return np.asarray(0.5 * top / self._data.samples + self.reg / self._data.all_nodes)
 
     def accuracy(self, y: Floats, X: Floats, answers: AnyArray) -> float | None:
         return float(np.mean(self._scores(X, y).argmax(axis=0) == answers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 
 import numpy as np
 
@@ -67,6 +67,8 @@ class TorchModel(Model):
             raise unknown_name("loss", loss, LOSSES)
         data = read_shards(shards)
         self.nodes, self.features, self.reg, self.dtype, self.seed = data.nodes, data.features, float(reg), dtype, seed
+        self.all_nodes, self.longest = data.nodes, int(data.sizes.max())
+        self.widest = 0  # largest batch of any node, where these are some of more nodes
         self.sizes, self.samples = data.sizes, data.samples
         self.classifies = loss == "cross_entropy"
         self._each: Each = LOSSES[loss] if isinstance(loss, str) else loss
@@ -121,21 +123,32 @@ class TorchModel(Model):
 
     def loss(self, node: int, y: Floats) -> float:
         rows = [np.arange(self.sizes[node])]
-        return float(self._losses(y[None], rows, [node])[0]) + 0.5 * self.reg / self.nodes * float(y @ y)
+        return float(self._losses(y[None], rows, [node])[0]) + 0.5 * self.reg / self.all_nodes * float(y @ y)
 
     def gradient(self, node: int, y: Floats) -> Floats:
         return np.asarray(self._whole(y[None], [node])[0])
 
     def gradients(self, Y: Floats) -> Floats:
-        return self._whole(Y, range(self.nodes))
+        return self._whole(Y, range(self.nodes), self.all_nodes, self.longest)
 
-    def _whole(self, Y: Floats, nodes: Sequence[int]) -> Floats:
+    def part(self, nodes: Ints) -> TorchModel:
+        """The losses of these nodes, each as it was, with nobody else's data; summed in slices as long as the whole's."""
+        mine = copy(self)
+        rows = np.concatenate([np.arange(self._offsets[i], self._offsets[i + 1]) for i in nodes])
+        mine._X, mine._answers = self._X[rows], self._answers[rows]
+        mine.nodes, mine.sizes = len(nodes), self.sizes[nodes]
+        mine._offsets = np.concatenate([[0], np.cumsum(mine.sizes)])
+        mine._smoothness = None
+        return mine
+
+    def _whole(self, Y: Floats, nodes: Sequence[int], many: int = 1, longest: int = 0) -> Floats:
         """Gradients over whole shards, a slice of each at a time."""
-        found = self.reg / self.nodes * Y
+        found = self.reg / self.all_nodes * Y
         parameters = self._stacked(Y)
-        longest, width = int(max(self.sizes[i] for i in nodes)), max(CHUNK // len(nodes), 32)
+        longest, width = longest or int(max(self.sizes[i] for i in nodes)), max(CHUNK // many, 32)
         for begin in range(0, longest, width):
-            index, mask = self._padded([np.arange(begin, min(begin + width, self.sizes[i])) for i in nodes], nodes)
+            rows = [np.arange(begin, min(begin + width, self.sizes[i])) for i in nodes]
+            index, mask = self._padded(rows, nodes, min(width, longest - begin))
             found += _rows(self._summed(parameters, index[:, None], mask[:, None]))[:, 0] / self.samples
         return np.asarray(found)
 
@@ -143,7 +156,8 @@ class TorchModel(Model):
         """All nodes in one call. A batch is summed in two halves, whose difference shows sigma_i^2 without bias."""
         nodes = range(self.nodes)
         halves = [
-            self._padded([each[half::2] for each in rows], nodes, -(-max(map(len, rows)) // 2)) for half in (0, 1)
+            self._padded([each[half::2] for each in rows], nodes, -(-max(self.widest, *map(len, rows)) // 2))
+            for half in (0, 1)
         ]
         index, mask = (torch.stack([half[part] for half in halves], dim=1) for part in (0, 1))
         sums = [each.flatten(2) for each in self._summed(self._stacked(Y), index, mask)]
@@ -152,7 +166,7 @@ class TorchModel(Model):
         torch.cat([each.sum(dim=1) for each in sums], dim=1, out=(single := torch.empty(Y.shape, dtype=self.dtype)))
         np.multiply(single.numpy(), (self.sizes / (self.samples * drawn))[:, None], out=gradients)
         if self.reg > 0:
-            gradients += self.reg / self.nodes * Y
+            gradients += self.reg / self.all_nodes * Y
         return gradients, _spread(sums, mask.sum(dim=2).double())
 
     def pooled(self, y: Floats, rows: Sequence[Ints]) -> Floats:

@@ -1,0 +1,25 @@
+"""Where work really runs: shards of a training run on processes or Ray, tasks of a site on the real clock, and the CPU
+each process is held to."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.engine.limit import CpuLimiter, limiter
+    from equipoise.engine.shards.workers import Workers
+
+__all__ = ["CpuLimiter", "Workers", "limiter"]
+
+_HOMES = {
+    "Workers": "equipoise.engine.shards.workers",
+    "CpuLimiter": "equipoise.engine.limit",
+    "limiter": "equipoise.engine.limit",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

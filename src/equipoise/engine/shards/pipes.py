@@ -1,0 +1,58 @@
+"""Mail between worker processes: one socket for each two of them, and one to the coordinator, which may call a halt."""
+
+from __future__ import annotations
+
+import struct
+from multiprocessing.connection import Connection, wait
+
+from equipoise.engine.shards.crossing import Packets
+from equipoise.engine.shards.worker import Halted
+
+HEAD = struct.Struct("<III")  # epoch, round, phase: 12 bytes that go before every packet
+SMALL = 32_768  # bytes: two such packets fit into a socket that nobody reads
+
+
+class Pipes:
+    """A worker's end of the mail. Packets of an earlier epoch, from before a halt, are thrown away."""
+
+    def __init__(self, shard: int, control: Connection, peers: dict[int, Connection]) -> None:
+        self.shard, self.control, self.peers, self.epoch = shard, control, peers, 0
+
+    def renew(self) -> None:
+        """Nothing that was sent before counts any more."""
+        self.epoch += 1
+
+    def exchange(self, number: int, phase: int, packets: Packets) -> Packets:
+        """Small packets go at once. Large ones in turn, or two workers would wait for each other to read: pair by pair in
+        one order for all, the smaller number first."""
+        head = HEAD.pack(self.epoch, number, phase)
+        for peer, packet in packets.items():
+            if len(packet) <= SMALL:
+                self._send(peer, head + packet)
+        came: Packets = {}
+        for peer in sorted(packets, key=lambda p: (min(p, self.shard), max(p, self.shard))):
+            large = len(packets[peer]) > SMALL
+            if large and self.shard < peer:
+                self._send(peer, head + packets[peer])
+            came[peer] = self._receive(peer, head)
+            if large and self.shard > peer:
+                self._send(peer, head + packets[peer])
+        return came
+
+    def _send(self, peer: int, packet: bytes) -> None:
+        try:
+            self.peers[peer].send_bytes(packet)
+        except OSError:
+            raise Halted(f"worker {peer} is gone") from None
+
+    def _receive(self, peer: int, head: bytes) -> bytes:
+        pipe = self.peers[peer]
+        while True:
+            if not pipe.poll() and self.control in wait([pipe, self.control]) and not pipe.poll():
+                raise Halted("the coordinator calls a halt")
+            try:
+                packet = pipe.recv_bytes()
+            except (EOFError, OSError):
+                raise Halted(f"worker {peer} is gone") from None
+            if packet[:4] == head[:4]:
+                return packet[HEAD.size :]

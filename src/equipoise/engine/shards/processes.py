@@ -1,0 +1,219 @@
+"""Workers as processes of this machine, forked from a nursery that has loaded everything once."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import cloudpickle
+
+from equipoise.errors import Failure, InputError
+
+ALONE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "EQUIPOISE_THREADS")
+PATIENCE = 600.0  # seconds for the nursery to load: where kernels are compiled for the first time, minutes
+GRACE = 2.0  # seconds for workers to end by themselves
+SOCKET_BYTES = 1 << 20  # what a socket between workers can hold
+
+
+class Processes:
+    """One process a shard."""
+
+    def __init__(self) -> None:
+        self._controls: dict[int, Connection] = {}
+        self._pids: dict[int, int] = {}
+
+    @property
+    def says(self) -> str:
+        count = len(self._controls)
+        return f"{count} process{'es' * (count != 1)} of this machine"
+
+    @property
+    def living(self) -> tuple[int, ...]:
+        return tuple(self._controls)
+
+    def pids(self) -> dict[int, int]:
+        return {shard: self._pids[shard] for shard in self._controls}
+
+    def start(self, shards: Sequence[Any]) -> None:
+        """Fork the workers and hand them their shards."""
+        if self._controls:
+            self.ask("replace", {s.region.shard: (s,) for s in shards if s.region.shard in self._controls})
+            return
+        numbers = [shard.region.shard for shard in shards]
+        ends: dict[int, dict[int, socket.socket]] = {number: {} for number in numbers}
+        for a in numbers:
+            for b in numbers:
+                if a < b:
+                    ends[a][b], ends[b][a] = _pair()
+        for number in numbers:
+            here, there = _pair()
+            given = [there, *ends[number].values()]
+            self._pids[number] = nursery().fork(number, list(ends[number]), given)
+            for end in given:
+                end.close()
+            self._controls[number] = Connection(here.detach())
+        self.ask("begin", {shard.region.shard: (shard,) for shard in shards})
+        if len(self._controls) < len(numbers):
+            gone = sorted(set(numbers) - set(self._controls))
+            raise Failure(f"worker {gone[0]} died before its first round: is there memory for {len(numbers)} workers?")
+
+    def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """Call a method of these workers side by side. When one dies, the others are halted; who is gone has no answer."""
+        for shard, given in arguments.items():
+            self._send(shard, method, given)
+        waiting = {self._controls[shard]: shard for shard in arguments if shard in self._controls}
+        if len(waiting) < len(arguments):
+            self._halt(waiting.values())
+        answers: dict[int, Any] = {}
+        while waiting:
+            for pipe in wait(list(waiting)):
+                assert isinstance(pipe, Connection)
+                shard = waiting.pop(pipe)
+                try:
+                    kind, answer = pickle.loads(pipe.recv_bytes())
+                except (EOFError, OSError):
+                    self._bury(shard)
+                    self._halt(waiting.values())
+                    continue
+                if kind == "error":
+                    self._halt(waiting.values())
+                    raise_here(shard, *answer)
+                answers[shard] = answer
+        return dict(sorted(answers.items()))
+
+    def _send(self, shard: int, method: str, given: tuple[Any, ...]) -> None:
+        try:
+            self._controls[shard].send_bytes(cloudpickle.dumps((method, given)))
+        except (OSError, KeyError):
+            self._bury(shard)
+
+    def _halt(self, shards: Any) -> None:
+        """Those who play wait for one that will not speak."""
+        for shard in list(shards):
+            self._send(shard, "halt", ())
+
+    def _bury(self, shard: int) -> None:
+        pipe = self._controls.pop(shard, None)
+        if pipe is not None:
+            pipe.close()
+
+    def close(self) -> None:
+        """Ask them to stop, and end those who do not."""
+        for shard in self.living:
+            self._send(shard, "stop", ())
+        deadline = time.monotonic() + GRACE
+        for shard, pipe in list(self._controls.items()):
+            while time.monotonic() < deadline:
+                with contextlib.suppress(EOFError, OSError):
+                    if pipe.poll(max(0.0, deadline - time.monotonic())):
+                        pipe.recv_bytes()
+                        continue
+                break
+            else:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._pids[shard], signal.SIGKILL)
+            self._bury(shard)
+
+
+def raise_here(shard: int, kind: str, message: str, where: str) -> None:
+    """What stopped a worker, as an error of this process."""
+    if kind == "InputError":
+        raise InputError(message)
+    last = [line.strip() for line in where.strip().splitlines()]
+    at = next((line for line in reversed(last) if line.startswith("File")), "")
+    raise Failure(f"worker {shard} stopped: {kind}: {message}{' (' + at + ')' if at else ''}")
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    one, other = socket.socketpair()
+    for end in (one, other):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
+    return one, other
+
+
+class Nursery:
+    """The process that workers are forked from."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self.orders, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", "equipoise.engine.shards.nursery", str(there.fileno())]
+        self.complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        environment = os.environ | dict.fromkeys(ALONE, "1")
+        try:
+            self.process = subprocess.Popen(
+                command, pass_fds=[there.fileno()], env=environment, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=self.complaints, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise Failure(f"workers cannot be started: {' '.join(command)}: {error.strerror}") from None
+        finally:
+            there.close()
+        self.orders.settimeout(PATIENCE)
+        self._answer("load")
+
+    def fork(self, shard: int, peers: list[int], ends: list[socket.socket]) -> int:
+        """A worker with these sockets; its process."""
+        order = json.dumps({"shard": shard, "peers": peers}).encode()
+        try:
+            socket.send_fds(self.orders, [order], [end.fileno() for end in ends])
+        except OSError:
+            raise self._gone("fork") from None
+        answer = self._answer("fork")
+        if "failure" in answer:
+            raise Failure(f"worker {shard} cannot be started: {answer['failure']}")
+        return int(answer["pid"])
+
+    def _answer(self, what: str) -> dict[str, Any]:
+        try:
+            text = self.orders.recv(4096)
+        except TimeoutError:
+            raise Failure(
+                f"workers cannot be started: nothing in {PATIENCE:.0f} s from their nursery ({what})"
+            ) from None
+        except OSError:
+            text = b""
+        if not text:
+            raise self._gone(what)
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    def _gone(self, what: str) -> Failure:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(GRACE)
+        self.complaints.seek(0)
+        said = [line for line in self.complaints.read().splitlines() if line.strip()]
+        last = said[-1] if said else f"it ended with {self.process.returncode}"
+        return Failure(f"workers cannot be started ({what}): {last}")
+
+    def close(self) -> None:
+        if os.getpid() != self.owner:
+            return
+        self.orders.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(GRACE)
+        self.complaints.close()
+
+
+_nurseries: dict[int, Nursery] = {}
+
+
+def nursery() -> Nursery:
+    """The nursery of this process, started when first needed, and again should it have died."""
+    known = _nurseries.get(os.getpid())
+    if known is None or known.process.poll() is not None:
+        known = _nurseries[os.getpid()] = Nursery()
+        atexit.register(known.close)
+    return known

@@ -1,0 +1,130 @@
+"""What a worker does when it is asked: play rounds with its peers, show what it has, go back, go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from equipoise.engine.shards.crossing import Packets
+from equipoise.train.arrays import AnyArray
+
+Memory = dict[str, AnyArray]
+
+KEPT_EVERY = 10  # rounds between the copies of its state that a worker can go back to ...
+LARGE, KEPT_SELDOM = 50e6, 100  # ... or so many, where a copy has more bytes than this
+COPIES = 2
+
+
+class Halted(Exception):
+    """A peer is gone, or the coordinator wants everybody to stop."""
+
+
+class Post(Protocol):
+    """How a worker reaches its peers."""
+
+    def exchange(self, number: int, phase: int, packets: Packets) -> Packets:
+        """Send each peer its packet, and wait for theirs of the same round and phase. Raises Halted."""
+        ...
+
+    def renew(self) -> None:
+        """Nothing that was sent before counts any more."""
+        ...
+
+
+@dataclass
+class Report:
+    """What came of a play."""
+
+    shard: int
+    played: int = 0  # rounds that were finished
+    diverged: str | None = None
+    halted: bool = False
+    units: list[int] = field(default_factory=list)  # that own nodes hold after each round
+    outside: list[float] = field(default_factory=list)  # the farthest outside a box after each round, CPUs
+    sent: list[int] = field(default_factory=list)  # bytes to other shards in each round
+
+
+class Worker:
+    """A shard and its post."""
+
+    def __init__(self, shard: Any, post: Post) -> None:
+        self.shard, self.post = shard, post
+        self.copies: dict[int, Memory] = {}
+        self._every = 0
+
+    def play(self, begin: int, count: int) -> Report:
+        """These rounds, or fewer: until one diverges or a peer is gone."""
+        report = Report(self.shard.region.shard)
+        self._keep(begin)
+        try:
+            for number in range(begin, begin + count):
+                if number % self._every == 0:
+                    self._keep(number)
+                report.sent.append(0)
+                report.diverged = self._round(number, report)
+                units, outside = self.shard.audit()
+                report.units.append(units)
+                report.outside.append(outside)
+                report.played += 1
+                if report.diverged:
+                    break
+        except Halted:
+            report.halted = True
+        return report
+
+    def _round(self, number: int, report: Report) -> str | None:
+        talk, phase = self.shard.play(number), 0
+        try:
+            packets = next(talk)
+            while True:
+                report.sent[-1] += sum(map(len, packets.values()))
+                packets = talk.send(self.post.exchange(number, phase, packets))
+                phase += 1
+        except StopIteration as end:
+            diverged: str | None = end.value
+            return diverged
+
+    def _keep(self, number: int) -> None:
+        """A copy to go back to."""
+        if number in self.copies:
+            return
+        while len(self.copies) >= COPIES:
+            del self.copies[min(self.copies)]
+        self.copies[number] = {name: np.array(array) for name, array in self.shard.memory().items()}
+        if not self._every:
+            size = sum(array.nbytes for array in self.copies[number].values())
+            self._every = KEPT_EVERY if size < LARGE else KEPT_SELDOM
+
+    def rounds_kept(self) -> list[int]:
+        """Rounds before which there is a copy."""
+        return sorted(self.copies)
+
+    def go_back(self, number: int) -> None:
+        """As before this round."""
+        self.shard.take_up({name: array.copy() for name, array in self.copies[number].items()})
+        self.copies = {number: self.copies[number]}
+        self.post.renew()
+
+    def take_up(self, memory: Memory) -> None:
+        """Go on from here."""
+        self.shard.take_up(memory)
+        self.copies.clear()
+        self.post.renew()
+
+    def look(self) -> tuple[Memory, dict[str, int]]:
+        """What changes every round, and bits so far."""
+        return self.shard.look(), self.shard.bits()
+
+    def memory(self) -> Memory:
+        """Everything."""
+        found: Memory = self.shard.memory()
+        return found
+
+    def replace(self, shard: Any) -> None:
+        """Another shard in place of this one: a run goes on in another form."""
+        self.shard = shard
+        self.copies.clear()
+        self._every = 0
+        self.post.renew()

@@ -1,0 +1,20 @@
+"""Centres that died while a run without faults was on its way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from equipoise.train.arrays import Floats, Ints
+
+
+@dataclass
+class CentresLost(Exception):
+    """Whoever plays the rounds has lost centres, and has gone back to a round that all survivors remember."""
+
+    nodes: tuple[int, ...]
+    round: int
+    held: Ints | None  # units of every centre before that round; of the dead only their sum is known
+    models: Floats | None
+
+    def __str__(self) -> str:
+        return f"round {self.round}: centres {', '.join(map(str, self.nodes))} are gone"
