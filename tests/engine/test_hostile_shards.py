@@ -13,13 +13,12 @@ from equipoise.engine.shards.hostile_layout import HOSTILE_LAYOUT
 from equipoise.engine.shards.hostile_round import hostile_round
 from equipoise.engine.shards.hostile_state import HostileShard, merge, push, sums, whole_memory
 from equipoise.engine.shards.region import Region, regions
-from equipoise.errors import Failure
+from equipoise.errors import Failure, InputError
 from equipoise.train import (
     Bursts,
     Coupled,
     Exact,
     Faults,
-    Latency,
     LeastSquares,
     LogQuantizer,
     Method,
@@ -30,7 +29,9 @@ from equipoise.train import (
     Softmax,
     UniformQuantizer,
 )
+from equipoise.train.hostile.ledger import scale_code, scale_of
 from equipoise.train.hostile.state import HostileState
+from equipoise.train.hostile.timetable import Timetable
 
 NODES = 12
 ROUNDS = 60
@@ -74,6 +75,7 @@ class Spread:
     def round(self, number: int) -> None:
         talks = {shard: hostile_round(state, self.regions[shard], number) for shard, state in self.shards.items()}
         said = {shard: next(talk) for shard, talk in talks.items()}
+        assert all(a in said[b] for a, packets in said.items() for b in packets)  # or one would wait for ever
         self.bytes.append({(a, b): len(packet) for a, packets in said.items() for b, packet in packets.items()})
         for shard, talk in talks.items():
             came = {peer: packets[shard] for peer, packets in said.items() if shard in packets}
@@ -82,6 +84,7 @@ class Spread:
             assert ended.value.value is None
 
     def kill(self, shard: int) -> None:
+        """Its worker is gone, and nobody waits for it."""
         del self.shards[shard]
 
 
@@ -223,24 +226,26 @@ def test_a_cost_that_moves_with_its_batches():
 
 
 def counted_bits(state: HostileState, shard_of: np.ndarray) -> dict[tuple[int, int], int]:
-    """Bits that the protocol has counted over links between each two shards."""
-    bits = state.link_bits()
+    """Bits that the protocol has counted over links between each two shards; of a packet that others pass on, once."""
+    cpu, learning, links = state.allocation, state.learning, len(state.senders)
+    bits = (cpu.amount_bits + cpu.post.bits_sent)[:links] // cpu.times[:links]
+    bits += (learning.header_bits + learning.post.bits_sent)[:links]
+    if (cpu.times == 1).all():
+        assert bits.sum() == state.link_bits().total
     found: dict[tuple[int, int], int] = {}
-    for i, j, count in zip(bits.senders, bits.receivers, bits.bits, strict=True):
-        key = int(shard_of[i]), int(shard_of[j])
-        if key[0] != key[1]:
-            found[key] = found.get(key, 0) + int(count)
-    return found
+    for i, j, count in zip(shard_of[state.senders], shard_of[state.receivers], bits, strict=True):
+        found[int(i), int(j)] = found.get((int(i), int(j)), 0) + int(count)
+    return {pair: count for pair, count in found.items() if pair[0] != pair[1]}
 
 
-@pytest.mark.parametrize("case", ["undirected", "sleepers", "pushed"])
+@pytest.mark.parametrize("case", ["undirected", "sleepers", "pushed", "relayed"])
 def test_bytes_between_shards_are_the_bits_that_are_counted(case):
     """Where nothing is lost a round's packets to a peer have exactly the counted bits, rounded up to a byte."""
-    directed = case == "pushed"
+    directed = case in ("pushed", "relayed")
     network = Network.erdos_renyi(NODES, 0.4, seed=4, directed=directed)
     faults = Faults(straggle={0: 2}) if case == "sleepers" else Faults()
     shard_of = shards_of("dealt", 3, NODES)
-    spread = Spread(embedded(both_halves(boxed=not directed), network, Method(), faults), shard_of)
+    spread = Spread(embedded(both_halves(boxed=case != "pushed"), network, Method(), faults), shard_of)
     before: dict[tuple[int, int], int] = {}
     for number in range(20):
         spread.play(number, number + 1)
@@ -314,3 +319,46 @@ def test_a_packet_of_another_round_is_refused():
     next(other)
     with pytest.raises(Failure, match="round 5: shard 0 sent"):
         other.send({0: said[1]})
+
+
+def kinds(timetable: Timetable) -> list[tuple[int, str, int]]:
+    return [(event.round, event.kind, event.nodes[0]) for event in timetable.events]
+
+
+def test_an_unforeseen_crash_in_a_timetable():
+    """What the dead were to do later is struck out; whoever was dead already is not killed twice."""
+    faults = Faults(crash={0: 8, 1: 30}, leave={2: 40}, join={3: 50, 1: 60}, notice=5)
+    table = Timetable(faults, 6, 100)
+    table.add_crash([0, 1, 2, 3], 10)
+    assert kinds(table) == [
+        (8, "crash", 0), (10, "crash", 1), (10, "crash", 2), (13, "noticed", 0), (15, "noticed", 1), (15, "noticed", 2)
+    ]  # fmt: skip
+    assert table.last == 15
+    table.add_crash([4], 97)  # the run ends before that is noticed
+    assert kinds(table)[-1] == (97, "crash", 4) and table.last == 97
+
+
+@pytest.mark.parametrize(
+    ("nodes", "at", "words"),
+    [([9], 3, "centre 9, which is unknown"), ([1], 200, "outside 0..99"), ([0, 1, 2, 3], 5, "no centre is left")],
+)
+def test_a_crash_that_cannot_be(nodes, at, words):
+    with pytest.raises(InputError, match=words):
+        Timetable(Faults(), 4, 100).add_crash(nodes, at)
+
+
+def test_packets_that_are_too_long_on_their_way():
+    """Fifteen bits name what a packet builds on: longer windows are refused before anything starts."""
+    mirror = embedded(both_halves(), Network.ring(NODES), Method(), Faults(delay=2))
+    mirror.mail.window = 2**16
+    with pytest.raises(InputError, match="15 bits"):
+        HostileShard(mirror, regions(mirror.network, shards_of("dealt", 2, NODES))[0])
+
+
+@pytest.mark.parametrize("value", [1.0, 1.0000001, 0.1, 3e300, 7e-300, 2.0**0.125, 1023.9])
+def test_a_scale_is_told_in_sixteen_bits(value):
+    """Rounded up to an eighth of an octave, and the same when it is told again."""
+    code = scale_code(value)
+    assert 0 <= code < 2**16
+    assert value <= scale_of(code) < value * 2.0**0.125 * (1 + 1e-12)
+    assert scale_code(scale_of(code)) == code

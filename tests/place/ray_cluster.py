@@ -7,25 +7,23 @@ bundle by Ray's table, and of an actor that sits in the first and in the last bu
 from __future__ import annotations
 
 import json
-import os
 import sys
+from pathlib import Path
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+sys.path.append(str(Path(__file__).parent.parent))
 LABEL = "equipoise.io/machine"
 
 
 def main() -> None:
     import ray
-    from ray.cluster_utils import Cluster
     from ray.util import placement_group, placement_group_table, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+    from ray_nodes import ray_nodes
+
     given = json.load(sys.stdin)
-    cluster = Cluster()
-    try:
-        for node in given["nodes"]:
-            cluster.add_node(object_store_memory=80 * 2**20, include_dashboard=False, **node)
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    with ray_nodes(given["nodes"]) as address:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         machine = {node["NodeID"]: node["Labels"][LABEL] for node in ray.nodes()}
 
         @ray.remote(num_cpus=0)
@@ -49,9 +47,7 @@ def main() -> None:
             for group in groups:
                 remove_placement_group(group)
         print(json.dumps(out))
-    finally:
         ray.shutdown()
-        cluster.shutdown()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ VERBS = {
     "share": "Tasks with learning curves and deadlines crowd one site: compare policies that divide it.",
     "place": "Jobs arrive at a cluster: compare policies that admit, size, place and time them.",
     "serve": "The planner as a service: decisions with reasons, a live page, nothing lost.",
+    "doctor": "What works on this machine: holding a process to its CPU, measured; what is missing.",
     "submit": "Submit a job to a running service, or ask what it would be told.",
     "jobs": "List the jobs of a running service.",
     "job": "Show one job: its plan, why it was treated so, its history.",

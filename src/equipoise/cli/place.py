@@ -10,7 +10,8 @@ import typer
 from typer.core import TyperGroup
 
 from equipoise.cli.options import read_config, with_options
-from equipoise.cli.place_config import BoundConfig, PlaceConfig, Priced, Scene
+from equipoise.cli.place_config import BoundConfig, PlaceConfig, Priced, Scene, SweepConfig
+from equipoise.cli.spread_options import Address, Spread, Workers, spreading
 from equipoise.errors import InputError
 
 DEFAULT = "compare"
@@ -66,12 +67,38 @@ def compare(
     out: Out = Path("runs"),
     json: Json = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    workers: Workers = None,
+    spread: Spread = None,
+    address: Address = None,
 ) -> None:
     """Policies side by side on the same jobs, with the bound (the default: the word may be left out)."""
     settings = read_config(PlaceConfig, config, _with_jobs(chosen, jobs))
     from equipoise.cli.place_run import run_place
 
-    raise typer.Exit(0 if run_place(settings, out, quiet=json, report=report) else 1)
+    with spreading("processes", workers, spread, address, quiet=json) as elsewhere:
+        passed = run_place(settings, out, quiet=json, report=report, workers=None if elsewhere else 1)
+    raise typer.Exit(0 if passed else 1)
+
+
+@app.command("sweep")
+@with_options(SweepConfig)
+def sweep(
+    chosen: dict[str, Any],
+    jobs: Jobs = None,
+    config: File = None,
+    out: Out = Path("runs"),
+    json: Json = False,
+    workers: Workers = None,
+    spread: Spread = None,
+    address: Address = None,
+) -> None:
+    """The same comparison with many seeds, on all cores or a Ray cluster: how much of a lead is luck?"""
+    settings = read_config(SweepConfig, config, _with_jobs(chosen, jobs))
+    from equipoise.cli.place_sweep import run_sweep
+
+    with spreading("processes", workers, spread, address, quiet=json):
+        passed = run_sweep(settings, out, quiet=json)
+    raise typer.Exit(0 if passed else 1)
 
 
 @app.command("bound")
@@ -165,7 +192,7 @@ def _with_jobs(chosen: dict[str, Any], jobs: str | None) -> dict[str, Any]:
     if jobs is None:
         return chosen
     if not Path(jobs).exists():
-        known = ("compare", "bound", "verify", "explain", "calibrate", "import")
+        known = ("compare", "sweep", "bound", "verify", "explain", "calibrate", "import")
         near = difflib.get_close_matches(jobs, known, n=1)
         hint = f"; did you mean the command {near[0]!r}?" if near else ""
         raise InputError(f"{jobs}: no such file of jobs{hint or f' (from {Path.cwd()})'}")

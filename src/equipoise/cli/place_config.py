@@ -20,6 +20,7 @@ EVERY = "all"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor lending
 PATHS = ("jobs", "cluster")
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
+SEEDS_MOST = 10_000
 WIDEST = 1000.0  # times the width asked for
 
 
@@ -222,6 +223,19 @@ class PlaceConfig(Priced):
             else:
                 found.append(known_policy(name))
         return list(dict.fromkeys(found))
+
+
+class SweepConfig(PlaceConfig):
+    """The same comparison with so many seeds."""
+
+    seeds: int = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
+
+    @field_validator("seeds")
+    @classmethod
+    def _some_seeds(cls, value: int) -> int:
+        if not 1 <= value <= SEEDS_MOST:
+            raise InputError(f"{value} seeds; expected a whole number from 1 to {SEEDS_MOST:,}")
+        return value
 
 
 class BoundConfig(Scene):

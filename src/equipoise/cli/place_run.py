@@ -33,14 +33,14 @@ TOLD = 20  # jobs that gained and that lost, of each policy, in result.json; out
 OUTCOMES = ("policy", "job", "arrival", "state", "reason", "finish", "utility")
 
 
-def run_place(config: PlaceConfig, out: Path, *, quiet: bool, report: bool) -> bool:
-    """One comparison from settings to folder; True when its certificate passes."""
+def run_place(config: PlaceConfig, out: Path, *, quiet: bool, report: bool, workers: int | None = 1) -> bool:
+    """One comparison from settings to folder; True when its certificate passes. `workers` as in `compare`."""
     settings: dict[str, Any] = json.loads(config.model_dump_json(exclude_none=True))
     scene = ready(config, history=needs_history(config))
     policies = players(config, scene)
     baseline = baseline_of(config, [policy.label for policy in policies])
     folder = run_folder(out, "place", settings)
-    found = play(config, scene, policies, quiet=quiet)
+    found = play(config, scene, policies, quiet=quiet, workers=workers)
     gains = found.gains(baseline)
     content = document("place", settings, summary(found, scene, gains), found.certificate)
     if report:
@@ -61,7 +61,9 @@ def run_place(config: PlaceConfig, out: Path, *, quiet: bool, report: bool) -> b
     return found.certificate.passed
 
 
-def play(config: PlaceConfig, scene: Ready, policies: Sequence[Any], *, quiet: bool) -> Comparison:
+def play(
+    config: PlaceConfig, scene: Ready, policies: Sequence[Any], *, quiet: bool, workers: int | None = 1
+) -> Comparison:
     """Compare with progress; a fault inside a user's policy becomes one line that names the place in her file."""
     files = [name.rpartition(":")[0] for name in config.policy if ".py" in name]
     if not quiet:
@@ -71,7 +73,7 @@ def play(config: PlaceConfig, scene: Ready, policies: Sequence[Any], *, quiet: b
             found = compare(
                 scene.cluster, scene.jobs, policies, slots=scene.slots, horizon=scene.horizon, seed=config.seed,
                 bound="auto" if config.bound else False,
-                progress=_shown(meter),
+                progress=_shown(meter), workers=workers,
             )  # fmt: skip
     except InputError:
         raise

@@ -60,8 +60,12 @@ def _run(path: Path) -> ModuleType:
 
 
 def fault_in(error: BaseException, paths: list[str]) -> str:
-    """`my.py:12: IndexError: ...` when the error came out of one of these files; nothing when it did not."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename in paths:
-            return f"{Path(frame.filename).name}:{frame.lineno}: {type(error).__name__}: {error}"
+    """`my.py:12: IndexError: ...` when the error came out of one of these files; nothing when it did not.
+
+    An error of another process has its `frames` with it (see `parallel.Raised`).
+    """
+    here = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    for file, line in reversed([*here, *getattr(error, "frames", [])]):
+        if file in paths:
+            return f"{Path(file).name}:{line}: {type(error).__name__}: {error}"
     return ""

@@ -100,6 +100,9 @@ def refuse_idle_settings(config: TrainConfig) -> None:
         **dict.fromkeys(("batch", "fade", "passes", "rivals"), no_model and "there is no model"),
         "fixed_delay": not config.delay and "no packet is late (add --delay)",
         "notice": not (config.crash or config.partition) and "nobody is lost (add --crash or --partition)",
+        "workers": config.engine == "embedded" and "engine is embedded (add --engine processes, or ray)",
+        "address": config.engine != "ray" and f"engine is {config.engine} (add --engine ray)",
+        **dict.fromkeys(("cpus", "limiter"), _unheld(config)),
         "seeds": not config.couple and "it counts the seeds of --couple",
         "rho": config.quantizer != "log" and f"quantizer is {config.quantizer}",
         "bits": config.quantizer != "uniform" and f"quantizer is {config.quantizer}",
@@ -114,6 +117,13 @@ def refuse_idle_settings(config: TrainConfig) -> None:
     for name, reason in idle.items():
         if reason and getattr(config, name) != TrainConfig.model_fields[name].default:
             raise InputError(f"{'--budget-at' if name == 'budgets' else flag(name)} has no effect: {reason}")
+
+
+def _unheld(config: TrainConfig) -> str | bool:
+    """Why no worker is held to a share."""
+    if config.engine == "embedded":
+        return "engine is embedded (add --engine processes, or ray)"
+    return not config.couple and "shares are held where they buy samples (add --couple)"
 
 
 def _network(config: TrainConfig) -> Any:

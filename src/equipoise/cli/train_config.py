@@ -19,6 +19,7 @@ MODELS = ("auto", "softmax", "smooth_svm", "least_squares", *DEEP, "none")
 COSTS = ("latency", "quadratic", "none")
 QUANTIZERS = ("log", "uniform", "exact")
 METHODS = ("equipoise", "paper")
+ENGINES = ("embedded", "processes", "ray")
 NAMES = {
     "data": DATA,
     "model": MODELS,
@@ -26,10 +27,12 @@ NAMES = {
     "network": NETWORKS,
     "quantizer": QUANTIZERS,
     "method": METHODS,
+    "engine": ENGINES,
     "weights": ("auto", "laplacian", "metropolis"),
     "split": ("even", "label", "dirichlet"),
 }
 FAULTY = "Hostile networks"  # panel of --help
+ENGINE = "Engine"
 NOTICE = 5  # rounds; as in equipoise.train.hostile.faults
 DEEP_ROUNDS, DEEP_BATCH = 200, 16
 COUPLED: dict[str, Any] = {"rounds": 300, "target": 0.2, "every": 5}  # noise keeps models from coming much nearer
@@ -150,6 +153,30 @@ class TrainConfig(BaseModel):
         "Coupling and deep models",
     )  # fmt: skip
 
+    engine: str = setting(
+        "embedded",
+        "Where rounds are played: embedded (in this process), processes, ray. The result is the same.",
+        ENGINE,
+    )
+    workers: int | None = setting(
+        None, "Workers that the centres are divided over; one for each core unless given.", ENGINE, "COUNT"
+    )
+    address: str | None = setting(
+        None,
+        "Of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto; Ray on this machine unless given.",
+        ENGINE,
+        "ADDRESS",
+    )
+    cpus: float | None = setting(
+        None,
+        "With --couple: cores that stand for the whole budget; all of this machine's unless given.",
+        ENGINE,
+        "CORES",
+    )
+    limiter: str = setting(
+        "auto", "With --couple: how workers are held to their shares (see equipoise doctor).", ENGINE, "KIND"
+    )
+
     rounds: int = setting(3000, "Rounds at most.", "Run")
     target: float | None = setting(
         1e-4, "Stop, and certify, at this part of the gap at the start; what noise allows with mini-batches.", "Run",
@@ -225,7 +252,7 @@ class TrainConfig(BaseModel):
         """Whether the model is a net."""
         return self.model in DEEP
 
-    @field_validator("nodes", "rounds", "samples", "every", "patience", "batch", "seeds")
+    @field_validator("nodes", "rounds", "samples", "every", "patience", "batch", "seeds", "workers")
     @classmethod
     def _positive(cls, value: int | None, info: Any) -> int | None:
         if value is not None and value < 1:

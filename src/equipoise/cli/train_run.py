@@ -17,6 +17,7 @@ from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.train_build import Job, build
 from equipoise.cli.train_config import TrainConfig
+from equipoise.cli.train_engine import engine_of, told
 from equipoise.errors import InputError
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.models.least_squares import LeastSquares
@@ -33,12 +34,14 @@ def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: boo
     folder = resume or run_folder(out, "train", settings)
     if resume is not None and not (resume / CHECKPOINT).exists():
         raise InputError(f"{resume} has no {CHECKPOINT}: that run has ended, or was never begun")
-    run = _play(job, config, folder, resume, settings, quiet)
+    with engine_of(config) as engine:
+        run = _play(job, config, folder, resume, settings, quiet, engine)
+        spread = {} if engine is None else {"engine": told(engine)}
     if run.status == "stopped":
         _say_resume(folder)
         return False
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what follows has no checkpoint
-    result = run.summary() | _test_scores(run, job) | _beside(run, job, config, quiet)
+    result = run.summary() | spread | _test_scores(run, job) | _beside(run, job, config, quiet)
     certificate = run.certificate()
     content = document("train", settings, result, certificate)
     _write(folder, run, job, content, settings)
@@ -63,7 +66,7 @@ def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: boo
 
 
 def _play(
-    job: Job, config: TrainConfig, folder: Path, resume: Path | None, settings: dict[str, Any], quiet: bool
+    job: Job, config: TrainConfig, folder: Path, resume: Path | None, settings: dict[str, Any], quiet: bool, engine: Any
 ) -> Run:
     """Solve with a progress bar on standard error; the folder appears with the first round."""
     checkpoint = folder / CHECKPOINT
@@ -82,7 +85,7 @@ def _play(
             job.problem, job.network, job.method, rounds=job.rounds, seed=config.seed, target=config.target,
             patience=config.patience, every=config.every, budgets=config.budgets, callback=show,
             start=job.start, batch=job.batch, faults=job.faults,
-            checkpoint=checkpoint, resume=None if resume is None else checkpoint,
+            checkpoint=checkpoint, resume=None if resume is None else checkpoint, engine=engine,
         )  # fmt: skip
 
 

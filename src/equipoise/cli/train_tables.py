@@ -12,6 +12,7 @@ from rich.text import Text
 
 from equipoise.certificate import Certificate
 from equipoise.cli.train_config import TrainConfig
+from equipoise.cli.train_engine import lines
 from equipoise.report.words import count
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.run import Run
@@ -46,6 +47,8 @@ def key_lines(run: Run, result: dict[str, Any], config: TrainConfig) -> dict[str
         **_progress(run, config),
         "messages": f"{codes_of(run)}, {run.bits / 8e6:,.1f} MB over {links} directed links",
     }
+    if "engine" in result:
+        numbers |= lines(result["engine"])
     if run.shares is not None:
         own = run.shares[run.present] if isinstance(run, HostileRun) else run.shares
         numbers["shares"] = f"{own.min():.2f} to {own.max():.2f} CPUs, sum {np.sum(run.shares):.10g}"

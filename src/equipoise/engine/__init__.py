@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from equipoise.engine.limit import CpuLimiter, limiter
+    from equipoise.engine.shards.keeper import Hold
     from equipoise.engine.shards.workers import Workers
 
-__all__ = ["CpuLimiter", "Workers", "limiter"]
+__all__ = ["CpuLimiter", "Hold", "Workers", "limiter"]
 
 _HOMES = {
-    "Workers": "equipoise.engine.shards.workers",
     "CpuLimiter": "equipoise.engine.limit",
+    "Hold": "equipoise.engine.shards.keeper",
+    "Workers": "equipoise.engine.shards.workers",
     "limiter": "equipoise.engine.limit",
 }
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
 from equipoise.errors import InputError
+from equipoise.parallel import PROCESSES, parts
 from equipoise.place.bound import Bound, bound
 from equipoise.place.cluster import Cluster
 from equipoise.place.desk import BEYOND_HORIZON, INFEASIBLE_ALONE, Desk
@@ -173,10 +174,12 @@ def compare(
     seed: int = 0,
     bound: bool | str = "auto",
     progress: Progress | None = None,
+    workers: int | None = 1,
 ) -> Comparison:
     """Run every policy over the same arrivals; certify them all, with the bound where it was computed.
 
-    `bound`: True, False, or "auto", which leaves it out for more than a few thousand jobs.
+    `bound`: True, False, or "auto", which leaves it out for more than a few thousand jobs. `workers` beyond 1 take a policy
+    each (None: as many as joblib's active backend has); the same comes out.
     """
     workload = Workload.of(jobs)
     if not policies:
@@ -185,21 +188,10 @@ def compare(
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise InputError(f"two policies are called {twice[0]!r}; give one of them another label")
     tell = progress or (lambda done, total, doing: None)
-    results: list[Result] = []
-    calibration: list[Row] = []
     end = Desk(cluster, workload, slots, horizon).end
-    for k, policy in enumerate(policies):
-        if hasattr(getattr(policy, "prices", None), "trials"):
-
-            def replayed(count: int, done: int = k * end, label: str = policy.label) -> None:
-                tell(done, len(policies) * end, f"{label}: {CALIBRATING}, replay {count}")
-
-            calibration += trial_rows(cluster, workload, policy, slots=slots, horizon=horizon, replayed=replayed)
-
-        def step(done: int, total: int, k: int = k, label: str = policy.label) -> None:
-            tell(k * end + done, len(policies) * end, label)
-
-        results.append(simulate(cluster, workload, policy, slots=slots, horizon=horizon, seed=seed, progress=step))
+    given = (cluster, workload, slots, horizon, seed)
+    played = _one_by_one(given, policies, end, tell) if workers == 1 else _spread(given, policies, end, workers, tell)
+    results, calibration = [result for result, _ in played], [row for _, trials in played for row in trials]
     tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
     limit, notes = _bound(cluster, workload, _able(cluster, workload, slots, horizon, results), end, bound)
     if limit is not None:
@@ -207,6 +199,54 @@ def compare(
     certificate = merged({result.policy.label: result.certificate() for result in results})
     note = "; ".join(part for part in (workload.note, *notes) if part)
     return Comparison(cluster, workload, tuple(results), limit, slots, horizon, seed, note, calibration, certificate)
+
+
+Given = tuple[Cluster, Workload, int | None, int | None, int]  # and slots, horizon, seed
+Played = tuple[Result, list[Row]]  # and what was tried on history before
+
+
+def _one_by_one(given: Given, policies: Sequence[Policy], end: int, tell: Progress) -> list[Played]:
+    """Every policy in its turn, told slot by slot."""
+    played = []
+    for k, policy in enumerate(policies):
+
+        def replayed(count: int, done: int = k * end, label: str = policy.label) -> None:
+            tell(done, len(policies) * end, f"{label}: {CALIBRATING}, replay {count}")
+
+        def step(done: int, total: int, k: int = k, label: str = policy.label) -> None:
+            tell(k * end + done, len(policies) * end, label)
+
+        played.append(_play(*given, policy, replayed, step))
+    return played
+
+
+def _spread(given: Given, policies: Sequence[Policy], end: int, workers: int | None, tell: Progress) -> list[Played]:
+    """A policy a part, told policy by policy. What is common to all results is put back here, not sent."""
+    found: dict[int, Played] = {}
+    calls = [(policy,) for policy in policies]
+    tell(0, len(policies) * end, "policies side by side")
+    for k, (result, trials) in parts(_sent, given, calls, workers=workers, prefer=PROCESSES):
+        found[k] = replace(result, policy=policies[k], cluster=given[0], jobs=given[1]), trials
+        tell(len(found) * end, len(policies) * end, policies[k].label)
+    return [found[k] for k in range(len(policies))]
+
+
+def _sent(
+    cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, seed: int, policy: Policy
+) -> Played:
+    result, trials = _play(cluster, jobs, slots, horizon, seed, policy)
+    nothing: Any = None
+    return replace(result, policy=nothing, cluster=nothing, jobs=nothing), trials
+
+
+def _play(
+    cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, seed: int, policy: Policy,
+    replayed: Callable[[int], None] | None = None, step: Callable[[int, int], None] | None = None,
+) -> Played:  # fmt: skip
+    trials: list[Row] = []
+    if hasattr(getattr(policy, "prices", None), "trials"):
+        trials = trial_rows(cluster, jobs, policy, slots=slots, horizon=horizon, replayed=replayed)
+    return simulate(cluster, jobs, policy, slots=slots, horizon=horizon, seed=seed, progress=step), trials
 
 
 def _able(cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, results: list[Result]) -> list[int]:
@@ -281,15 +321,15 @@ def _counted(policy: Any, replayed: Callable[[int], None]) -> Any:
     return Counted(**{given.name: getattr(policy, given.name) for given in fields(policy)})
 
 
-def merged(certificates: Mapping[str, Certificate]) -> Certificate:
-    """One certificate for all: of each check the worst, and whose it is; every policy that fails is named."""
+def merged(certificates: Mapping[str, Certificate], of: str = "policies") -> Certificate:
+    """One certificate for all: of each check the worst, and whose it is; every one that fails is named."""
     names = list(dict.fromkeys(check.name for certificate in certificates.values() for check in certificate))
     checks = []
     for name in names:
         found = {label: certificate[name] for label, certificate in certificates.items() if name in certificate}
         worst = max(found, key=lambda label: _badness(found[label]))
         failing = [label for label, check in found.items() if check.passed is not True]
-        shown = f"{len(found)} policies, shown: {worst}" if len(found) > 1 else worst
+        shown = f"{len(found)} {of}, shown: {worst}" if len(found) > 1 else worst
         whose = f"fails for {', '.join(failing)}; shown: {worst}" if failing else shown
         check = found[worst]
         meaning = check.meaning if len(certificates) == 1 else f"{check.meaning} ({whose})"

@@ -162,7 +162,7 @@ def _spelled(settings: dict[str, Any]) -> str:
 
 def train(name: Name, settings: dict[str, Any]) -> Floats:
     """One model from its first sample to its last; its held-out error at every place of the grid."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
     rng = np.random.default_rng([int(name.seed), zlib.crc32(str(name[:3]).encode())])
     data = prepare(DATA[name.data], rng)

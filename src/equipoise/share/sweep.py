@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numbers
-import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.parallel import THREADS, parts
 from equipoise.share.comparison import Paired, difference, mean_and_error, ratio_and_error
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import Run, play
@@ -146,9 +145,10 @@ def sweep(
     progress: Progress | None = None,
     workers: int | None = None,
 ) -> Sweep:
-    """Play every policy at every load with every seed, on all cores.
+    """Play every policy at every load with every seed, on all cores, or where joblib's active backend runs.
 
-    `seeds` is a count or any integers; `oracle` adds the bound for all seeds, or for the first so many.
+    `seeds` is a count or any integers; `oracle` adds the bound for all seeds, or for the first so many. The same numbers
+    come out wherever it runs.
     """
     site, workload = site or Site(), workload or Workload.paper()
     players = _list(policies)
@@ -158,47 +158,47 @@ def sweep(
             f"oracle is {oracle!r} and workers {workers!r}; expected 0 seeds or more, and 1 worker or more"
         )
     loads = (len(workload.tasks),) if workload.tasks else _loads(loads)
+    asked = len(chosen) if oracle is True else min(int(oracle), len(chosen))
+    calls: list[tuple[bool, int, int, int]] = []  # a bound or not, load, from seed, to seed
+    for load in sorted(loads, reverse=True):  # the long ones first
+        calls += [(True, load, k, k + 1) for k in range(asked)]
+        size = max(1, CELLS // load)
+        calls += [(False, load, at, min(at + size, len(chosen))) for at in range(0, len(chosen), size)]
     measured = {(n, load): {m: np.full(len(chosen), np.nan) for m in MEASURES} for n in names for load in loads}
     bounds = {load: np.full(len(chosen), np.nan) for load in loads}
-    asked = len(chosen) if oracle is True else min(int(oracle), len(chosen))
-
-    def simulate_part(load: int, start: int, stop: int) -> None:
-        batch = workload.draw(load, chosen[start:stop].tolist(), site)
-        for name, policy in zip(names, players, strict=True):
-            _keep(measured[name, load], start, play(policy, batch, site, workload.prior))
-
-    def bound_part(load: int, k: int) -> None:
-        bounds[load][k] = bound_of(workload.draw(load, [int(chosen[k])], site), 0, site)
-
-    jobs: list[tuple[Callable[..., None], tuple[int, ...]]] = []
-    for load in sorted(loads, reverse=True):  # the long ones first
-        jobs += [(bound_part, (load, k)) for k in range(asked)]
-        size = max(1, CELLS // load)
-        jobs += [(simulate_part, (load, at, min(at + size, len(chosen)))) for at in range(0, len(chosen), size)]
-    _work_through(jobs, workers or os.cpu_count() or 1, progress)
+    shared = (players, workload, site, chosen)
+    for done, (number, found) in enumerate(parts(_part, shared, calls, workers=workers, prefer=THREADS), start=1):
+        bounding, load, start, stop = calls[number]
+        if bounding:
+            bounds[load][start] = found
+        else:
+            for name, values in zip(names, found, strict=True):
+                for measure in MEASURES:
+                    measured[name, load][measure][start:stop] = values[measure]
+        if progress is not None:
+            progress(done, len(calls))
     return Sweep(names, tuple(loads), chosen, site, workload, measured, bounds)
 
 
-def _work_through(
-    jobs: list[tuple[Callable[..., None], tuple[int, ...]]], workers: int, progress: Progress | None
-) -> None:
-    """Threads are enough: kernels and the LP solver run without the interpreter lock."""
-    with ThreadPoolExecutor(workers) as pool:
-        waiting = [pool.submit(job, *given) for job, given in jobs]
-        try:
-            for done, future in enumerate(as_completed(waiting), start=1):
-                future.result()
-                if progress is not None:
-                    progress(done, len(jobs))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+def _part(
+    players: Sequence[Policy],
+    workload: Workload,
+    site: Site,
+    seeds: Ints,
+    bounding: bool,
+    load: int,
+    start: int,
+    stop: int,
+) -> float | list[dict[str, Floats]]:
+    """The oracle's bound of one seed, or every policy's measures of some seeds. Kernels and the LP hold no lock."""
+    batch = workload.draw(load, seeds[start:stop].tolist(), site)
+    if bounding:
+        return bound_of(batch, 0, site)
+    return [_measures(play(policy, batch, site, workload.prior)) for policy in players]
 
 
-def _keep(cell: dict[str, Floats], start: int, run: Run) -> None:
-    for measure in MEASURES:
-        values = np.asarray(getattr(run, measure), dtype=float)
-        cell[measure][start : start + len(values)] = values
+def _measures(run: Run) -> dict[str, Floats]:
+    return {measure: np.asarray(getattr(run, measure), dtype=float) for measure in MEASURES}
 
 
 def _names(policies: Sequence[Policy]) -> tuple[str, ...]:

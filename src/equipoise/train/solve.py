@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from equipoise.errors import Failure, InputError
 from equipoise.train.arrays import Floats
 from equipoise.train.audit import WITNESSES
+from equipoise.train.blas import on_one_thread
 from equipoise.train.book import Book
 from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
 from equipoise.train.hostile.book import HostileBook
@@ -29,7 +30,6 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.run import Run, Status
 from equipoise.train.state import State, fingerprint
-from equipoise.train.threads import with_plain_products
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Engine(Protocol):
     ) -> HostileState: ...
 
 
-@with_plain_products
+@on_one_thread
 def solve(
     problem: Problem,
     network: Network,

@@ -5,26 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, wraps
-from typing import Any, TypeVar, cast
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from functools import cache
+from typing import Any
 
 MANY_NODES = 50_000  # nodes times rounds: below, handing work over costs more than it saves
-
-
-def with_plain_products(function: Function) -> Function:
-    """Matrix products on one thread: BLAS adds up in another order on two, and a run should give the same bits on any
-    machine. On shards of 600 x 784 one thread takes as long as two."""
-
-    @wraps(function)
-    def inside(*given: Any, **named: Any) -> Any:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(1, user_api="blas"):
-            return function(*given, **named)
-
-    return cast(Function, inside)
 
 
 def threads_for(nodes: int) -> int:

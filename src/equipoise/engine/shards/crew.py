@@ -8,7 +8,9 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from equipoise.engine.shards.crossing import Packets
+from equipoise.engine.shards.keeper import Keeper
 from equipoise.engine.shards.worker import Halted, Worker
+from equipoise.errors import InputError
 
 
 class Crew(Protocol):
@@ -34,6 +36,10 @@ class Crew(Protocol):
 
     def pids(self) -> dict[int, int]:
         """Process of each worker, where it is on this machine."""
+        ...
+
+    def keeper(self, kind: str) -> Keeper:
+        """Holds them to shares of the CPU, by a limiter of this kind."""
         ...
 
     def close(self) -> None:
@@ -69,6 +75,9 @@ class Threads:
 
     def pids(self) -> dict[int, int]:
         return {}
+
+    def keeper(self, kind: str) -> Keeper:
+        raise InputError("threads of this process cannot be held to shares: use processes or Ray")
 
     def close(self) -> None:
         if self._pool is not None:

@@ -5,6 +5,7 @@ The whole run's state is kept here as a mirror. Workers hold the truth; the mirr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,6 +30,9 @@ from equipoise.train.state import State
 
 class ShardedState(State):
     """The front of a run without faults."""
+
+    at_once = 1 << 30  # rounds that workers play before they are looked at
+    played: Callable[[list[Report]], None] = staticmethod(lambda reports: None)  # told after each play
 
     swift = True  # rounds are played many at a time: workers need nobody in between
 
@@ -57,11 +61,14 @@ class ShardedState(State):
 
     def hurry(self, round: Round, number: int, count: int, auditor: Auditor) -> tuple[int, str | None]:
         """`count` rounds by the workers: how many were played, and what diverged in the last."""
-        played, diverged = self._play(number, count)
-        self._audit(auditor, diverged)
-        for k in range(played - (diverged is not None)):
-            auditor.watch_links((round if k == 0 else self.meet(number + k)).topology)
-        return played, diverged
+        done, diverged = 0, None
+        while done < count and diverged is None:
+            played, diverged = self._play(number + done, min(count - done, self.at_once))
+            self._audit(auditor, diverged)
+            for k in range(done, done + played - (diverged is not None)):
+                auditor.watch_links((round if k == 0 else self.meet(number + k)).topology)
+            done += played
+        return done, diverged
 
     def audit(self, auditor: Auditor) -> None:
         if self._reports:
@@ -76,6 +83,7 @@ class ShardedState(State):
         self._reports = list(reports.values())
         self._stale = self._stale_all = True
         self._at = number + max(report.played for report in self._reports)
+        self.played(self._reports)
         played = max(report.played for report in self._reports)
         stopped = [report for report in self._reports if report.diverged]
         if stopped:
@@ -204,6 +212,7 @@ class ShardedState(State):
             parts[shard] = (cut_memory(self, where) | kept,)
         self.crew.ask("take_up", parts)
         self._stale = self._stale_all = False
+        self._reports = []  # of another budget
         self._origin = self._at, {name: array.copy() for name, array in State.memory(self).items()}
         self._note_sums()
 

@@ -7,12 +7,13 @@ mirror's timetable says from then on what happened there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from equipoise.engine.shards.crew import Crew
-from equipoise.engine.shards.hostile_state import HostileShard, Memory, merge, push, sums, whole_memory
+from equipoise.engine.shards.hostile_state import HostileShard, Memory, merge, push, sums, whole_memory, with_counts
 from equipoise.engine.shards.partition import partition
 from equipoise.engine.shards.region import Region, regions
 from equipoise.engine.shards.worker import Report
@@ -33,6 +34,9 @@ from equipoise.train.problem import Problem
 class ShardedHostileState(HostileState):
     """The front of a run with faults or one-way links."""
 
+    at_once = 1 << 30  # rounds that workers play before they are looked at
+    played: Callable[[list[Report]], None] = staticmethod(lambda reports: None)  # told after each play
+
     swift = True  # rounds are played many at a time: workers need nobody in between
 
     def __init__(
@@ -52,6 +56,8 @@ class ShardedHostileState(HostileState):
         self.regions: dict[int, Region] = {r.shard: r for r in regions(network, self.shard_of)}
         self.wire_bytes: list[int] = []  # between shards, of each round
         self._at = self._even = 0  # rounds that the workers have played, and the mirror
+        self._base: Memory = {}  # counts of the mirror when it last pushed
+        self._counts: dict[int, Memory] = {}  # of each worker since, as it last told them
         self._last: list[Any] = []  # what each worker saw of its nodes after the last round
         crew.start([HostileShard(self, region) for region in self.regions.values()])
         self._living = crew.living
@@ -80,9 +86,9 @@ class ShardedHostileState(HostileState):
         if not self.wire_bytes:  # a run that goes on in this form begins late
             self._at = self._even = begin
         while number < end:
-            reports = self.crew.ask(
-                "play", {shard: (number, self._until(number, end) - number) for shard in self._living}
-            )
+            many = min(self._until(number, end) - number, self.at_once)
+            reports = self.crew.ask("play", dict.fromkeys(self._living, (number, many)))
+            self.played(list(reports.values()))
             gone = [shard for shard in self._living if shard not in reports]
             whole = not gone and not any(report.halted for report in reports.values())
             played = min(report.played for report in reports.values()) if whole else self._agree(gone, number) - number
@@ -130,7 +136,7 @@ class ShardedHostileState(HostileState):
         worst.box = max(worst.box, *(outside for _, (outside, _) in self._last))
 
     def _replay(self) -> str | None:
-        """A round in which numbers run away ends in the middle, and not everywhere at once: the mirror plays it by itself."""
+        """A round in which numbers run away ends half played: the mirror plays it by itself, from where it last was even."""
         for number in range(self._even, self._at):
             diverged = super().advance(self.roads.traffic(number), number)
             if diverged:
@@ -146,7 +152,10 @@ class ShardedHostileState(HostileState):
         if not self._living:
             raise Failure(f"round {number}: all workers are gone")
         kept = self.crew.ask("rounds_kept", dict.fromkeys(self._living, ()))
-        common = max(set.intersection(*(set(rounds) for rounds in kept.values())))
+        shared = set.intersection(*(set(rounds) for rounds in kept.values()))
+        if not shared:
+            raise Failure(f"round {number}: a worker is gone, and no round is left that all others remember")
+        common: int = max(shared)
         self.crew.ask("go_back", dict.fromkeys(self._living, (common,)))
         return common
 
@@ -154,8 +163,7 @@ class ShardedHostileState(HostileState):
         """The nodes of workers that are gone crash now; neighbours notice it as they would any crash."""
         nodes = np.flatnonzero(np.isin(self.shard_of, gone)).tolist()
         for shard in gone:  # what they had counted stays counted
-            for name, count in self._counts.pop(shard, {}).items():
-                self._base[name] = self._base[name] + count
+            self._base = with_counts(self._base, self._counts.pop(shard, {}))
         self._stale = True
         self._pull()
         self.add_crash(nodes, self._at)
@@ -173,7 +181,7 @@ class ShardedHostileState(HostileState):
         self._stale = False
         found = self.crew.ask("memory", dict.fromkeys(self._living, ()))
         merge(self, {self.regions[shard]: memory for shard, memory in found.items()}, self._base, self._at)
-        self._counts = {shard: sums(memory) for shard, memory in found.items()}
+        self._counts.update((shard, sums(memory)) for shard, memory in found.items())
         self._even = self._at
 
     def _push(self) -> None:
@@ -183,9 +191,9 @@ class ShardedHostileState(HostileState):
         self._begin_counts()
 
     def _begin_counts(self) -> None:
-        self._base: Memory = sums(whole_memory(self))
+        self._base = sums(whole_memory(self))
         self._packets = self.mail.packets
-        self._counts: dict[int, Memory] = {}
+        self._counts = {}
         self._last = []
 
     # what others look at

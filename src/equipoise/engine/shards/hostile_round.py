@@ -1,6 +1,8 @@
 """A round on a hostile network as one worker plays it: gifts and models are given, packets cross, and what arrives is taken.
 
 Which packets are lost and how long each takes follows from the same draws at both ends: what is lost is not sent at all.
+Bytes between workers are the counted bits of what arrives, rounded up to a byte for each peer; a packet that others pass on
+counts once for every link it passes, and crosses once.
 """
 
 from __future__ import annotations
@@ -178,7 +180,7 @@ def _extra(half: Ledger | PushPull, number: int, senders: Ints, links: Ints) -> 
     if isinstance(half, PushPull):
         return np.empty((len(links), 0), dtype=np.int64)
     if isinstance(half, Pushed):
-        return half.weights[number % len(half.weights), senders].view(np.int64)[:, None]
+        return np.asarray(half.weights[number % len(half.weights), senders].view(np.int64)[:, None])
     slot = number % len(half.sent_in)
     return np.column_stack([half.sent_in[slot, links], half.got_in[slot, links], _codes(half.worth_in[slot, links])])
 

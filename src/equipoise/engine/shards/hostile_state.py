@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from equipoise.engine.shards.crossing import Packets
 from equipoise.engine.shards.hostile_layout import HOSTILE_LAYOUT
 from equipoise.engine.shards.hostile_packets import LONGEST_WINDOW
-from equipoise.engine.shards.hostile_round import Packets, hostile_round
+from equipoise.engine.shards.hostile_round import hostile_round
 from equipoise.engine.shards.layout import cut, local_pairs, paste, places
 from equipoise.engine.shards.region import Region
 from equipoise.engine.shards.restrict import LocalSampler, local_market
@@ -101,7 +102,7 @@ class HostileShard(HostileState):
 
     # what others look at
 
-    def audit(self) -> tuple[tuple[int, int, int], tuple[float, int]]:
+    def audit(self) -> tuple[tuple[int, int, int], tuple[float, int]]:  # type: ignore[override]
         """Of own nodes that live: units in shares, units given that nobody holds as yet (less those received), packets; and
         the farthest outside a box, CPUs, and the largest debt in escrow, units."""
         if self.allocation is None or self.market is None:
@@ -252,8 +253,27 @@ def whole_memory(mirror: HostileState) -> Memory:
 
 def sums(memory: Memory) -> Memory:
     """Counts: those of the mirror when it pushes are where the workers' begin."""
-    counted = [name for name, axis in HOSTILE_LAYOUT.items() if axis.kind == "sum"] + ["coupling/cpu_seconds"]
-    return {name: memory[name].copy() for name in counted if name in memory}
+    counted = [name for name, axis in HOSTILE_LAYOUT.items() if axis.kind == "sum"]
+    return {name: memory[name].copy() for name in (*counted, *SECONDS) if name in memory}
+
+
+SECONDS = (
+    "coupling/cpu_seconds",
+    "coupling/spent",
+)  # before the last push, and what has bought more since, round by round
+
+
+def with_counts(base: Memory, gone: Memory) -> Memory:
+    """The mirror's counts and those of a worker that is gone, as it last told them."""
+    found = dict(base)
+    for name, count in gone.items():
+        if name == "coupling/spent":
+            before = base.get(name, count[:0])
+            rounds = max(len(before), len(count))
+            found[name] = np.sum([np.pad(part, (0, rounds - len(part))) for part in (before, count)], axis=0)
+        elif name not in SECONDS:
+            found[name] = base[name] + count
+    return found
 
 
 def merge(mirror: HostileState, found: dict[Region, Memory], base: Memory, number: int) -> None:
@@ -263,7 +283,7 @@ def merge(mirror: HostileState, found: dict[Region, Memory], base: Memory, numbe
     up to here. A worker that is gone is left out: what its nodes knew stays as it was.
     """
     memory = whole_memory(mirror)
-    for name in base:
+    for name in base.keys() & memory.keys():
         memory[name][...] = base[name]
     for region, told in found.items():
         local = Pairs(len(region))
@@ -280,10 +300,10 @@ def merge(mirror: HostileState, found: dict[Region, Memory], base: Memory, numbe
                 if axis.kind == "link":  # a worker may have room for more
                     part = part[(slice(None),) * axis.at + (slice(len(where.links)),)]
                 paste(array, part, axis, where)
-    _adopt(mirror, memory, list(found.values()), number)
+    _adopt(mirror, memory, list(found.values()), base, number)
 
 
-def _adopt(mirror: HostileState, memory: Memory, told: list[Memory], number: int) -> None:
+def _adopt(mirror: HostileState, memory: Memory, told: list[Memory], base: Memory, number: int) -> None:
     """Numbers that are no arrays, and what follows from arrays."""
     mirror.mail.restore(part_of(memory, "mail"))
     if mirror.cpu_mail is not mirror.mail:
@@ -296,7 +316,10 @@ def _adopt(mirror: HostileState, memory: Memory, told: list[Memory], number: int
             sampler.batch = memory["sampler/batch"].copy()
     if mirror.coupling is not None and mirror.market is not None:
         seconds, cost, unit = float(memory["coupling/cpu_seconds"]), mirror.coupling.cost, mirror.market.grid.unit
-        for units in np.sum([part["coupling/spent"] for part in told], axis=0):
+        spent = np.sum([part["coupling/spent"] for part in told], axis=0)
+        by_dead = base.get("coupling/spent", spent[:0])
+        spent[: len(by_dead)] += by_dead
+        for units in spent:
             seconds += cost.tau * float(units * unit)
         mirror.coupling.restore(part_of(memory, "coupling") | {"cpu_seconds": np.array(seconds)})
     if number > 0:

@@ -26,8 +26,9 @@ MOST_PEERS = 250  # descriptors that fit into a message
 
 
 def main() -> None:
-    """Argument: the descriptor of the socket that orders come by."""
+    """Arguments: the descriptor of the socket that orders come by, and where the coordinator finds its modules."""
     orders = socket.socket(fileno=int(sys.argv[1]))
+    sys.path[:] = json.loads(sys.argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers: they leave no trace
     warm_up()
@@ -78,12 +79,13 @@ def serve(control: Connection, shard: int, peers: dict[int, Connection]) -> None
     worker: Worker | None = None
     with contextlib.suppress(EOFError, OSError):
         while True:
-            method, given = pickle.loads(control.recv_bytes())
-            if method == "halt":  # it came when there was nothing to halt
-                continue
-            if method == "stop":
-                return
+            text = control.recv_bytes()
             try:
+                method, given = pickle.loads(text)
+                if method == "halt":  # it came when there was nothing to halt
+                    continue
+                if method == "stop":
+                    return
                 if method == "begin":
                     worker, answer = Worker(given[0], post), None
                 else:

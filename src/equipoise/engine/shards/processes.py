@@ -19,6 +19,7 @@ from typing import Any
 
 import cloudpickle
 
+from equipoise.engine.shards.keeper import LocalKeeper
 from equipoise.errors import Failure, InputError
 
 ALONE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "EQUIPOISE_THREADS")
@@ -45,6 +46,11 @@ class Processes:
 
     def pids(self) -> dict[int, int]:
         return {shard: self._pids[shard] for shard in self._controls}
+
+    def keeper(self, kind: str) -> LocalKeeper:
+        keeper = LocalKeeper(kind)
+        keeper.hold(self.pids())
+        return keeper
 
     def start(self, shards: Sequence[Any]) -> None:
         """Fork the workers and hand them their shards."""
@@ -149,7 +155,7 @@ class Nursery:
     def __init__(self) -> None:
         self.owner = os.getpid()
         self.orders, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "equipoise.engine.shards.nursery", str(there.fileno())]
+        command = [sys.executable, "-m", "equipoise.engine.shards.nursery", str(there.fileno()), json.dumps(sys.path)]
         self.complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115
         environment = os.environ | dict.fromkeys(ALONE, "1")
         try:
@@ -158,7 +164,7 @@ class Nursery:
                 stdout=subprocess.DEVNULL, stderr=self.complaints, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            raise Failure(f"workers cannot be started: {' '.join(command)}: {error.strerror}") from None
+            raise Failure(f"workers cannot be started: {' '.join(command[:3])}: {error.strerror}") from None
         finally:
             there.close()
         self.orders.settimeout(PATIENCE)

@@ -13,8 +13,10 @@ from typing import Any
 
 import cloudpickle
 
+from equipoise.engine.limit import Usage
 from equipoise.engine.ray_cluster import connect
 from equipoise.engine.shards.crossing import Packets
+from equipoise.engine.shards.keeper import LocalKeeper
 from equipoise.engine.shards.processes import raise_here
 from equipoise.engine.shards.worker import Halted, Worker
 from equipoise.errors import Failure
@@ -108,6 +110,49 @@ def _actor() -> Any:
     return remote(concurrency_groups={"mail": 1})(Shard)
 
 
+class RayKeeper:
+    """Holds actors, each from a small actor on its own node."""
+
+    def __init__(self, kind: str, where: dict[int, tuple[str, int]]) -> None:
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        self._of = {shard: node for shard, (node, _) in where.items()}
+        make: Any = ray.remote(LocalKeeper)
+        self._keepers = {
+            node: make.options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(
+                kind
+            )
+            for node in set(self._of.values())
+        }
+        for node, keeper in self._keepers.items():
+            here = {shard: pid for shard, (at, pid) in where.items() if at == node}
+            ray.get(keeper.hold.remote(here))
+        self.says = f"each node holds its own workers ({kind})"
+
+    def hold(self, pids: dict[int, int]) -> None:
+        """They are held from the start."""
+
+    def set(self, shares: dict[int, float]) -> None:
+        for node, keeper in self._keepers.items():
+            keeper.set.remote({shard: share for shard, share in shares.items() if self._of[shard] == node})
+
+    def usage(self) -> dict[int, Usage]:
+        import ray
+
+        found: dict[int, Usage] = {}
+        for keeper in self._keepers.values():
+            found |= ray.get(keeper.usage.remote())
+        return found
+
+    def close(self) -> None:
+        import ray
+
+        for keeper in self._keepers.values():
+            ray.get(keeper.close.remote())
+            ray.kill(keeper)
+
+
 class RayCrew:
     """One actor a shard, spread over the nodes of a cluster."""
 
@@ -129,6 +174,9 @@ class RayCrew:
     def nodes(self) -> dict[int, str]:
         """The node of each worker."""
         return {shard: self._where[shard][0] for shard in self._actors}
+
+    def keeper(self, kind: str) -> RayKeeper:
+        return RayKeeper(kind, {shard: self._where[shard] for shard in self._actors})
 
     def start(self, shards: Sequence[Any]) -> None:
         import ray

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,7 +47,7 @@ def local_cost(cost: Cost, region: Region) -> Cost:
         mine: Coupled = _sliced(cost, instead, region.n)
         mine.cost = None if cost.cost is None else local_cost(cost.cost, region)
         return mine
-    return Scattered(cost, instead, region.n)
+    return Scattered(cost, region)
 
 
 def _sliced(cost: C, nodes: Ints, n: int) -> C:
@@ -62,38 +63,36 @@ def _sliced(cost: C, nodes: Ints, n: int) -> C:
 class Scattered:
     """A user's cost, asked about all nodes for the sake of some: separable costs answer each node by itself."""
 
-    def __init__(self, cost: Any, nodes: Ints, n: int) -> None:
-        self.whole, self.chosen, self.n, self.nodes = cost, nodes, n, len(nodes)
+    def __init__(self, cost: Any, region: Region) -> None:
+        self.whole, self.n, self.nodes = cost, region.n, len(region)
+        self.own, self.mine = region.own, region.nodes[region.own]
         self.lo, self.hi = (
-            _spread_out(getattr(cost, name, end), n)[nodes] for name, end in (("lo", -np.inf), ("hi", np.inf))
+            np.broadcast_to(np.asarray(getattr(cost, name, end), dtype=np.float64), (region.n,))[region.nodes]
+            for name, end in (("lo", -np.inf), ("hi", np.inf))
         )
         self.never_flat = bool(getattr(cost, "never_flat", False))
-        for name in ("second",):
-            if hasattr(cost, name):
-                setattr(self, name, self._through(name))
-        if getattr(cost, "response", None) is not None:
-            self.response = self._respond
-
-    def _through(self, name: str) -> Any:
-        return lambda x: np.asarray(getattr(self.whole, name)(self._whole_of(x)))[self.chosen]
-
-    def _whole_of(self, x: Floats) -> Floats:
-        everybody = np.full(self.n, x[0])
-        everybody[self.chosen] = x
-        return everybody
+        for name in ("second", "response"):  # what a cost may offer
+            if getattr(cost, name, None) is not None:
+                setattr(self, name, partial(self._ask, name))
 
     def value(self, x: Floats) -> Floats:
-        return np.asarray(self.whole.value(self._whole_of(x)))[self.chosen]
+        return self._ask("value", x)
 
     def derivative(self, x: Floats) -> Floats:
-        return np.asarray(self.whole.derivative(self._whole_of(x)))[self.chosen]
+        return self._ask("derivative", x)
 
-    def _respond(self, weight: Floats, level: Floats, guess: Floats) -> Floats:
-        return np.asarray(self.whole.response(*map(self._whole_of, (weight, level, guess))))[self.chosen]
+    def _ask(self, name: str, *given: Floats) -> Floats:
+        """Neighbours are answered as the first own node is: nobody asks."""
+        found = np.asarray(getattr(self.whole, name)(*map(self._for_all, given)))[self.mine]
+        out = np.full(self.nodes, found[0])
+        out[self.own] = found
+        return out
 
-
-def _spread_out(value: Any, n: int) -> Floats:
-    return np.broadcast_to(np.asarray(value, dtype=np.float64), (n,))
+    def _for_all(self, x: Floats) -> Floats:
+        mine = x[self.own]
+        everybody = np.full(self.n, mine[0])
+        everybody[self.mine] = mine
+        return everybody
 
 
 class LocalModel(Model):

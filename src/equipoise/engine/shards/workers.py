@@ -6,10 +6,13 @@ import os
 from types import TracebackType
 from typing import Any, Self
 
+from equipoise.engine.limit import Usage
 from equipoise.engine.shards.crew import Crew, Threads
 from equipoise.engine.shards.front import ShardedState
 from equipoise.engine.shards.hostile_front import ShardedHostileState
+from equipoise.engine.shards.keeper import Hold, Keeper, nodes_of
 from equipoise.engine.shards.processes import Processes
+from equipoise.engine.shards.worker import Report
 from equipoise.errors import InputError, unknown_name
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.method import Method
@@ -17,6 +20,13 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 
 PLACES = ("processes", "ray", "threads")
+LOOK_EVERY = 5  # rounds after which workers are held to what has been negotiated since
+
+
+def _units(report: Report) -> int:
+    """Of own nodes after the last round; a hostile run also tells what is on its way."""
+    last: Any = report.units[-1]
+    return int(last[0]) if isinstance(last, tuple) else int(last)
 
 
 class Workers:
@@ -25,33 +35,43 @@ class Workers:
     count    how many; None: one for each core, at most one for each centre
     on       "processes" of this machine, "ray" actors, or "threads" of this process (to look inside)
     address  of a Ray cluster; None: Ray on this machine
+    hold     hold every worker to the CPU that its centres have negotiated, in parts of Hold(cpus=...)
 
     To be used in a `with` statement: workers end with it. What comes out is the same to the bit as in one process.
     """
 
-    def __init__(self, count: int | None = None, *, on: str = "processes", address: str | None = None) -> None:
+    def __init__(
+        self,
+        count: int | None = None,
+        *,
+        on: str = "processes",
+        address: str | None = None,
+        hold: Hold | None = None,
+    ) -> None:
         if count is not None and (not isinstance(count, int) or count < 1):
             raise InputError(f"workers must be a whole number of at least 1, not {count!r}")
         if on not in PLACES:
             raise unknown_name("place for workers", on, PLACES)
         if address is not None and on != "ray":
             raise InputError(f"address {address!r} is that of a Ray cluster: it goes with on='ray', not {on!r}")
-        self.count, self.on, self.address = count, on, address
+        self.count, self.on, self.address, self.hold = count, on, address, hold
+        self.keeper: Keeper | None = None
         self.crew: Crew | None = None
         self.state: ShardedState | ShardedHostileState | None = None
         self._before: list[int] = []  # bytes a round of an earlier form of the run
 
     def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> ShardedState:
         """The state of a run without faults, for `solve`."""
-        self._begin_anew()
+        self._begin_anew(network)
         self.state = ShardedState(self._crew(), self._many(network), problem, network, method, **options)
+        self._hold(self.state)
         return self.state
 
     def hostile(
         self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
     ) -> ShardedHostileState:
         """The state of a run with faults or one-way links."""
-        self._begin_anew()
+        self._begin_anew(network)
         return self.rescued(problem, network, method, faults, **options)
 
     def rescued(
@@ -62,11 +82,38 @@ class Workers:
         self.state = ShardedHostileState(
             self._crew(), self._many(network), problem, network, method, faults, **options
         )  # fmt: skip
+        self._hold(self.state)
         return self.state
 
-    def _begin_anew(self) -> None:
-        self.close()
-        self._before = []
+    def _hold(self, state: ShardedState | ShardedHostileState) -> None:
+        """From now on every worker gets what its centres hold, looked at every few rounds."""
+        hold = self.hold
+        if hold is None or self.crew is None:
+            return
+        if self.keeper is None:
+            self.keeper = self.crew.keeper(hold.limiter)
+        keeper, nodes = self.keeper, nodes_of(state.shard_of)
+
+        def set_shares(reports: list[Report]) -> None:
+            units = {report.shard: _units(report) for report in reports if report.units}
+            if len(units) == len(reports):
+                keeper.set(hold.shares(units, {shard: nodes[shard] for shard in units}))
+
+        state.at_once, state.played = LOOK_EVERY, set_shares
+        first: dict[int, int] = {}
+        if state.allocation is not None:
+            first = {shard: int(state.allocation.shares[state.shard_of == shard].sum()) for shard in nodes}
+        keeper.set(hold.shares(first, nodes))
+
+    def usage(self) -> dict[int, Usage]:
+        """CPU that each worker was given and got, where they are held."""
+        return {} if self.keeper is None else self.keeper.usage()
+
+    def _begin_anew(self, network: Network) -> None:
+        """Another run: the same workers, if they are all there."""
+        if self.crew is not None and len(self.crew.living) != self._many(network):
+            self.close()
+        self._before, self.state = [], None
 
     def _many(self, network: Network) -> int:
         return min(self.count or os.cpu_count() or 1, network.n) if self.count is None else self.count
@@ -98,6 +145,9 @@ class Workers:
 
     def close(self) -> None:
         """End the workers."""
+        if self.keeper is not None:
+            self.keeper.close()
+            self.keeper = None
         if self.crew is not None:
             self.crew.close()
             self.crew = None

@@ -209,7 +209,7 @@ def scale_code(scale: float) -> int:
 @kernel
 def scale_of(code: int) -> float:
     """What a code stands for."""
-    return bits_float(float_bits(EIGHTHS[code & 7]) + (((code >> 3) - 1023) << MANTISSA))
+    return float(bits_float(float_bits(EIGHTHS[code & 7]) + (((code >> 3) - 1023) << MANTISSA)))
 
 
 @kernel

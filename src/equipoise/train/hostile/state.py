@@ -253,8 +253,8 @@ class HostileState:
         """Centres have died, which no schedule foresaw: before this round, not yet met, they crash."""
         if isinstance(self.allocation, Pushed):
             raise Failure(
-                f"round {number}: centre {', '.join(map(str, nodes))} died, and the push form of CPU on one-way links keeps no "
-                "books to claim what it held: state a fault or a box, so that ledgers are kept"
+                f"round {number}: centre {', '.join(map(str, nodes))} died, and the push form of CPU on one-way links "
+                "keeps no books to claim what it held: state a fault or a box, so that ledgers are kept"
             )
         self.timetable.add_crash(nodes, number)
         self.last_event = self.timetable.last

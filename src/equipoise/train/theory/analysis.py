@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
+from equipoise.train.blas import one_thread
 from equipoise.train.channel import Channel
 from equipoise.train.method import Method
 from equipoise.train.models.model import Model
@@ -32,7 +33,6 @@ from equipoise.train.theory.predict import (
     rounds_looked_at,
     total_curvature,
 )
-from equipoise.train.theory.threads import one_thread
 from equipoise.train.topology import Topology
 from equipoise.train.truth import optimal_model
 

@@ -30,10 +30,10 @@ from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import LinearOperator, cg, eigsh
 
 from equipoise.train.arrays import Floats
+from equipoise.train.blas import one_thread
 from equipoise.train.network import Network
 from equipoise.train.spectrum import market_gap
 from equipoise.train.theory.closed_loop import DENSE, FLAT, LANCZOS, Bend, first_unstable
-from equipoise.train.theory.threads import one_thread
 from equipoise.train.topology import Topology
 
 MANY_GRAPHS = 1e-3  # relative tolerance on the modes of an average of graphs

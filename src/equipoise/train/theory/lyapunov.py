@@ -32,6 +32,7 @@ from scipy.linalg import solve_discrete_lyapunov
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
 from equipoise.train.audit import Auditor
+from equipoise.train.blas import one_thread
 from equipoise.train.method import Method
 from equipoise.train.models.model import Model
 from equipoise.train.network import Network
@@ -39,7 +40,6 @@ from equipoise.train.problem import Problem
 from equipoise.train.solve import Moment, solve
 from equipoise.train.theory.averages import AveragesLoop
 from equipoise.train.theory.closed_loop import ClosedLoop
-from equipoise.train.theory.threads import one_thread
 from equipoise.train.truth import optimal_model, optimal_shares
 
 SAME = 1e-12  # an eigenvalue of D this small is that of equal models

@@ -1,0 +1,184 @@
+"""What this machine can do: its cores, which kinds of CPU limit work and how well, and which extras are installed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from equipoise.engine.limit import available, cgroup1, cgroup2, limiter
+from equipoise.engine.limit.measure import Measured, measure
+from equipoise.errors import Failure, InputError
+
+SHARES = (0.1, 0.3, 0.7)  # cores
+SECONDS, QUICK_SECONDS = 2.0, 0.5
+UNTESTED = ("systemd", "cgroup2")  # written to the documentation; there was no machine to try them on
+UNTRIED = "untested on a real kernel by its makers"
+EXTRAS = {"Ray": "ray", "torch": "torch", "joblib": "joblib", "PostgreSQL (psycopg)": "psycopg"}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine, as this process may use it."""
+
+    cores: int
+    usable_cores: int  # that this process may run on
+    quota: float | None  # cores that a container or a group above allows; None when nothing does
+    model: str
+    memory_gib: float
+    cgroup: str
+    load: float  # processes that wanted a core, mean of the last minute
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of limit: what it is, what it lacks here, and what it did."""
+
+    name: str
+    means: str
+    missing: str
+    measured: tuple[Measured, ...]
+
+    @property
+    def works(self) -> bool:
+        return not self.missing
+
+    @property
+    def note(self) -> str:
+        """What a user should know beside the figures."""
+        if self.missing:
+            return self.missing + (f" ({UNTRIED})" if self.name in UNTESTED else "")
+        if not self.measured:
+            return "nothing is held"
+        above = max(row.got - row.asked for row in self.measured)
+        short = max(self.measured, key=lambda row: row.shortfall)
+        said = [f"at most {max(above, 0.0):.3f} above"]
+        if short.shortfall > 0.03:
+            said.append(f"{short.shortfall:.2f} short of {short.asked:g} with {short.idle:.2f} cores idle")
+        if self.name in UNTESTED:
+            said.append(f"{UNTRIED}: these figures are its test")
+        return "; ".join(said)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All that the doctor found."""
+
+    machine: Machine
+    kinds: tuple[Kind, ...]
+    extras: dict[str, str | None]  # name: version, None when it is not installed
+
+    @property
+    def best(self) -> str:
+        """The kind that `limiter("auto")` picks."""
+        return next(kind.name for kind in self.kinds if kind.works)
+
+    @property
+    def holds(self) -> bool:
+        """Does any kind hold anything?"""
+        return self.best != "none"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For --json."""
+        kinds = [
+            {"kind": kind.name, "means": kind.means, "works": kind.works, "missing": kind.missing, "note": kind.note}
+            | {"measured": [row.as_dict() for row in kind.measured]}
+            for kind in self.kinds
+        ]
+        return {"machine": asdict(self.machine), "best": self.best, "kinds": kinds, "extras": self.extras}
+
+
+def examine(
+    seconds: float = SECONDS, tell: Callable[[int, int, str], None] = lambda done, total, doing: None
+) -> Examination:
+    """Look, and measure every kind that works; `tell` hears how far it is."""
+    found = available()
+    total = len(SHARES) * sum(one.works and one.kind != "none" for one in found)
+    done = 0
+    kinds = []
+    for one in found:
+        missing, rows = one.missing, []
+        if one.works and one.kind != "none":
+            try:
+                with limiter(one.kind) as cpu:
+                    for share in SHARES:
+                        if tell is not None:
+                            tell(done, total, f"{one.kind} {share:g}")
+                        rows.append(measure(cpu, share, seconds))
+                        done += 1
+            except (InputError, Failure) as error:
+                missing = f"it should work but did not: {error}"
+        kinds.append(Kind(one.kind, one.means, missing, tuple(rows)))
+    return Examination(machine(), tuple(kinds), extras())
+
+
+def machine() -> Machine:
+    """What /proc and the groups say."""
+    cores = os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return Machine(cores, usable, own_quota(), processor(), memory, groups_here(), os.getloadavg()[0])
+
+
+def processor() -> str:
+    """The model of the CPU."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.lower().startswith(("model name", "hardware")))
+    return next(named, platform.processor() or platform.machine())
+
+
+def groups_here() -> str:
+    """Which cgroups are mounted, in words."""
+    one, two = cgroup1.folder("cpu"), cgroup2.own()
+    said = []
+    if two is not None:
+        has = "with" if "cpu" in cgroup2.words(two[1], "cgroup.controllers") else "without"
+        said.append(f"v2 {has} the cpu controller ({two[1]})")
+    if one is not None:
+        said.append(f"v1 ({one})")
+    return ", ".join(said) or "none"
+
+
+def own_quota(root: str = "/") -> float | None:
+    """The least quota, in cores, of this process's group and those above it that can be seen."""
+    found: list[float] = []
+    places = cgroup2.own(root)
+    if places is not None:
+        for group in above(places[1], places[0]):
+            words = cgroup2.words(group, "cpu.max")
+            if len(words) == 2 and words[0] != "max":
+                found.append(int(words[0]) / int(words[1]))
+    mine = cgroup1.folder("cpu", root)
+    for group in above(mine, "/") if mine else ():
+        quota, period = cgroup2.words(group, "cpu.cfs_quota_us"), cgroup2.words(group, "cpu.cfs_period_us")
+        if quota and period and int(quota[0]) > 0:
+            found.append(int(quota[0]) / int(period[0]))
+    return min(found, default=None)
+
+
+def above(group: str, top: str) -> list[str]:
+    """The group and every folder above it, up to `top`."""
+    found = [group]
+    while found[-1] != top and os.path.dirname(found[-1]) != found[-1]:
+        found.append(os.path.dirname(found[-1]))
+    return found
+
+
+def extras() -> dict[str, str | None]:
+    """Versions as installed, without importing anything; and whether a PostgreSQL is on the path."""
+    found: dict[str, str | None] = {}
+    for name, package in EXTRAS.items():
+        try:
+            found[name] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    found["PostgreSQL (psql)"] = shutil.which("psql")
+    return found

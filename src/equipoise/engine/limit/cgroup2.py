@@ -1,0 +1,175 @@
+"""A quota of cgroup v2 (cpu.max) in a group that was delegated to this user, or anywhere for root.
+
+Written to the kernel's documentation and tested on a copy of its files: untested on a real kernel here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from equipoise.engine.limit import groups
+from equipoise.engine.limit.cgroup1 import quota, weight
+from equipoise.engine.limit.guard import Guard
+from equipoise.engine.limit.holding import CpuLimiter, Held
+from equipoise.engine.limit.tree import tree
+from equipoise.errors import InputError
+
+
+def own(root: str = "/") -> tuple[str, str] | None:
+    """Where cgroup v2 is mounted, and this process's own group in it; None where it is not."""
+    try:
+        mounts = Path(root, "proc/self/mountinfo").read_text().splitlines()
+        lines = Path(root, "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    mine = next((line[3:] for line in lines if line.startswith("0::")), None)
+    for mount in mounts:
+        fields, _, kind = mount.partition(" - ")
+        if mine is not None and kind.split()[0] == "cgroup2":
+            top, point = fields.split()[3:5]
+            below = os.path.relpath(mine, top)
+            place = os.path.normpath(root.rstrip("/") + point)
+            return place, os.path.normpath(os.path.join(place, "" if below.startswith("..") else below))
+    return None
+
+
+def words(group: str, name: str) -> list[str]:
+    """The words in one file of a group; none when it cannot be read."""
+    try:
+        return Path(group, name).read_text().split()
+    except OSError:
+        return []
+
+
+def find(root: str = "/") -> tuple[str, str]:
+    """(the nearest group in which groups with a quota can be made, "") or ("", why there is none)."""
+    places = own(root)
+    if places is None:
+        return "", "cgroup v2 is not mounted here"
+    mount, group = places
+    why = f"the cpu controller is not delegated to {group}"
+    while True:
+        if "cpu" in words(group, "cgroup.controllers"):
+            if writable(group):
+                return group, ""
+            if why.startswith("the cpu"):
+                why = f"no right to make groups in {group} (systemd-run --user --scope -p Delegate=yes gives one)"
+        if group == mount:
+            return "", why
+        group = os.path.dirname(group)
+
+
+def writable(group: str) -> bool:
+    """May this user make groups there, move processes within, and hand the cpu controller down?"""
+    return all(os.access(os.path.join(group, name), os.W_OK) for name in ("", "cgroup.procs", "cgroup.subtree_control"))
+
+
+def missing(root: str = "/") -> str:
+    """Why this kind cannot work here; empty when it can."""
+    return find(root)[1]
+
+
+def prepare(base: str, rest: str) -> str:
+    """Hand the cpu controller down in `base`; its own processes first go to the group `rest`. Where they went, or ""."""
+    if "cpu" in words(base, "cgroup.subtree_control"):
+        return ""
+    went = ""
+    if os.path.exists(os.path.join(base, "cgroup.type")) and groups.members(base):  # only the real root may have both
+        groups.make(rest)
+        went = rest
+        while there := groups.members(base):
+            for pid in there:
+                groups.move(pid, rest)
+    groups.put(base, "cgroup.subtree_control", "+cpu")
+    return went
+
+
+class Quota2(Held):
+    """One group with cpu.max; a share of 0 freezes it."""
+
+    def __init__(self, limiter: CpuLimiter, pid: int, start: int, share: float, group: str, home: str) -> None:
+        super().__init__(limiter, pid, start, share)
+        self.group, self.home = group, home
+        self._leave = [held.pid for held in limiter._held.values()]
+        self._got = 0.0
+        try:
+            groups.make(group)
+            self._apply(share)
+            moved: set[int] = set()
+            while new := [each for each in tree(pid, self._leave) if each not in moved]:
+                for each in new:
+                    groups.move(each, group)
+                moved |= set(new)
+        except OSError as error:
+            self._let_go()
+            raise InputError(
+                f"hold(pid={pid}): the kernel refused to put it into {group} ({error.strerror}); use limiter('stop')"
+            ) from None
+
+    def check(self) -> None:
+        """A group without cpu.max limits nothing: let go and say so."""
+        if not os.path.exists(os.path.join(self.group, "cpu.max")):
+            self.release()
+            raise InputError(
+                f"hold(pid={self.pid}): {self.group} has no cpu.max: the cpu controller was not handed down"
+            )
+
+    def _apply(self, share: float) -> None:
+        quota_us, period_us = quota(share)
+        with contextlib.suppress(FileNotFoundError):
+            groups.put(self.group, "cpu.max", f"{quota_us} {period_us}")
+            groups.put(self.group, "cpu.weight", str(weight(share, 100, 10000)))
+            if (share <= 0) != getattr(self, "_frozen", False):
+                self._frozen = share <= 0
+                groups.put(self.group, "cgroup.freeze", str(int(self._frozen)))
+
+    def _cpu_seconds(self) -> float:
+        told = words(self.group, "cpu.stat")
+        if "usage_usec" in told:
+            self._got = int(told[told.index("usage_usec") + 1]) / 1e6
+        return self._got
+
+    def _let_go(self) -> None:
+        groups.remove(self.group, self.home)
+
+
+class Cgroup2Limiter(CpuLimiter):
+    """A group of cgroup v2 for every held process."""
+
+    name = "cgroup2"
+
+    def __init__(self, root: str = "/") -> None:
+        super().__init__()
+        base, why = find(root)
+        places = own(root)
+        if not base or places is None:
+            raise InputError(f"limiter('cgroup2') cannot be used here: {why}; use limiter('auto')")
+        self.base, self.home = base, places[1]
+        groups.sweep(base, self.home)
+        self.guard = Guard(self._state)
+        try:
+            self.rest = prepare(base, os.path.join(base, f"{self.guard.prefix}rest"))
+        except OSError as error:
+            self.guard.close()
+            raise InputError(f"limiter('cgroup2'): {base} did not take the cpu controller ({error.strerror})") from None
+        if self.rest:
+            self.home = self.rest
+            self.guard.tell(f"base {base}\t{self.home}")
+
+    def _state(self) -> Iterable[str]:
+        return [f"base {self.base}\t{self.home}"]
+
+    def _hold(self, pid: int, start: int, share: float) -> Held:
+        name = f"{self.guard.prefix}{next(self._numbers)}"
+        held = Quota2(self, pid, start, share, os.path.join(self.base, name), self.home)
+        held.check()
+        return held
+
+    def _close(self) -> None:
+        if self.rest:
+            groups.remove(self.rest)
+        groups.sweep(self.base, self.home)
+        self.guard.close()

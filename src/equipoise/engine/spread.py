@@ -1,0 +1,96 @@
+"""Where sweeps run: threads or processes of this machine, or Ray; inside `spread(...)` joblib sends them there.
+
+The same numbers come out wherever: only the time differs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from equipoise.errors import Failure, InputError, unknown_name
+from equipoise.parallel import PROCESSES, THREADS
+
+RAY = "ray"
+KINDS = (THREADS, PROCESSES, RAY)
+BACKENDS = {THREADS: "threading", PROCESSES: "loky", RAY: "equipoise-ray"}
+MOST_PER_CORE = 8  # workers: beyond this they are in each other's way
+
+
+@contextmanager
+def spread(kind: str | None = None, *, workers: int | None = None, address: str | None = None) -> Iterator[str]:
+    """Sweeps inside run on `workers` (all cores) of this kind; says where in a line. None: each verb's own choice.
+
+    `address` is a Ray cluster, as `ray_cluster.connect` takes it; without one, ray is a Ray of this machine.
+    """
+    kind = RAY if kind is None and address is not None else kind
+    _refuse(kind, workers, address)
+    if kind is None:
+        yield "this machine"
+    elif kind == RAY:
+        with _over_ray(workers, address) as where:
+            yield where
+    else:
+        with _over_cores(kind, workers) as where:
+            yield where
+
+
+def _refuse(kind: str | None, workers: int | None, address: str | None) -> None:
+    if kind is not None and kind not in KINDS:
+        raise unknown_name("spread", kind, KINDS)
+    if address is not None and kind != RAY:
+        raise InputError(f"--address {address} has no effect: --spread is {kind}; say --spread ray, or leave one off")
+    cores = os.cpu_count() or 1
+    if workers is not None and not 1 <= workers <= MOST_PER_CORE * cores and address is None:
+        most = f"{MOST_PER_CORE} for each of the {cores} cores of this machine"
+        raise InputError(f"--workers {workers}: expected 1 to {MOST_PER_CORE * cores} ({most})")
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers {workers}: expected 1 or more")
+
+
+@contextmanager
+def _over_cores(kind: str, workers: int | None) -> Iterator[str]:
+    """Processes have one BLAS thread each: all cores are taken already."""
+    from joblib import parallel_config
+
+    count = workers or os.cpu_count() or 1
+    if count == 1:
+        with parallel_config(backend="sequential"):
+            yield "this process"
+        return
+    inner = {"inner_max_num_threads": 1} if kind == PROCESSES else {}
+    with parallel_config(backend=BACKENDS[kind], n_jobs=count, **inner):
+        yield f"{count} {kind} of this machine"
+
+
+@contextmanager
+def _over_ray(workers: int | None, address: str | None) -> Iterator[str]:
+    """One actor a CPU, so that all nodes take part; Ray gives each one BLAS thread."""
+    from equipoise.engine.ray_cluster import connect
+
+    with connect(address, cpus=workers) as cluster:
+        ray: Any = importlib.import_module("ray")
+        from joblib import parallel_config, register_parallel_backend
+        from ray.util.joblib.ray_backend import RayBackend
+
+        class Unordered(RayBackend):
+            """Results as they come: Ray's pool calls back for each, though joblib's pools of processes may not."""
+
+            supports_return_generator = True
+
+        register_parallel_backend(BACKENDS[RAY], Unordered)
+        if workers is not None and workers > cluster.cpus:
+            raise InputError(f"--workers {workers}: {cluster.says}; ask for at most {cluster.cpus}")
+        free = int(ray.available_resources().get("CPU", 0))
+        if free < 1:
+            raise Failure(f"{cluster.says}, all in use: a worker needs one; wait, or leave --address off")
+        count = min(workers or free, free)
+        with parallel_config(backend=BACKENDS[RAY], n_jobs=count, ray_remote_args={"num_cpus": 1}):
+            try:
+                yield f"{count} worker{'s' * (count > 1)} of {cluster.says}"
+            except ray.exceptions.RayError as error:
+                said = " ".join(str(error).split())[:300]
+                raise Failure(f"{cluster.says}: work sent there did not come back: {said}") from None

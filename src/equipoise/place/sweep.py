@@ -1,0 +1,109 @@
+"""The same comparison with many seeds: what of a policy's lead is the luck of one draw? A seed is a part of the work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.certificate import Certificate
+from equipoise.errors import InputError
+from equipoise.parallel import PROCESSES, parts
+from equipoise.place.cluster import Cluster
+from equipoise.place.comparison import Row, compare, merged
+from equipoise.place.job import Workload
+from equipoise.place.simulate import Policy
+
+MEASURES = ("utility", "completed", "share_of_bound", "mean_completion")
+Progress = Callable[[int, int], None]  # seeds done, and in all
+
+
+@dataclass(frozen=True)
+class Case:
+    """One seed: its jobs, and the policies with the prices of its history. Labels are the same for every seed."""
+
+    seed: int
+    cluster: Cluster
+    jobs: Workload
+    policies: tuple[Policy, ...]
+    slots: int | None = None
+    horizon: int | None = None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`seed_rows`: a row a seed and policy, in the order given, as in `Comparison.table`."""
+
+    labels: tuple[str, ...]
+    seeds: tuple[int, ...]
+    seed_rows: list[Row]
+    certificate: Certificate  # of each check the worst over all seeds, and whose
+
+    def values(self, label: str, measure: str = "utility") -> list[float | None]:
+        """A value a seed."""
+        if label not in self.labels:
+            raise InputError(f"no policy {label!r} in this sweep; it has {', '.join(self.labels)}")
+        return [row[measure] for row in self.seed_rows if row["policy"] == label]
+
+    @property
+    def rows(self) -> list[Row]:
+        """A row a policy: mean and standard error (`_se`) of each measure over the seeds that have it."""
+        out = []
+        for label in self.labels:
+            row: Row = {"policy": label, "seeds": len(self.seeds)}
+            for measure in MEASURES:
+                row[measure], row[f"{measure}_se"] = mean_and_error(self.values(label, measure))
+            out.append(row)
+        return out
+
+    def paired(self, baseline: str) -> list[Row]:
+        """For every other policy: utility gained over the baseline on the same seeds, and on how many of them."""
+        base, out = self.values(baseline), []
+        for label in self.labels:
+            if label == baseline:
+                continue
+            gaps = [a - b for a, b in zip(self.values(label), base, strict=True) if a is not None and b is not None]
+            mean, error = mean_and_error(list(gaps))
+            ahead = sum(gap > 0 for gap in gaps)
+            out.append({"policy": label, "baseline": baseline, "utility": mean, "utility_se": error, "ahead": ahead})
+        return out
+
+
+def mean_and_error(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Of the values there are; no error of fewer than two."""
+    known = np.array([value for value in values if value is not None], dtype=float)
+    if not len(known):
+        return None, None
+    error = float(known.std(ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
+    return float(known.mean()), error
+
+
+def sweep(
+    cases: Sequence[Case],
+    *,
+    bound: bool | str = "auto",
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Compare the policies in every case, on all cores, or where joblib's active backend runs: the same comes out."""
+    if not cases:
+        raise InputError("no seeds to compare; expected one or more")
+    labels = tuple(policy.label for policy in cases[0].policies)
+    found: dict[int, tuple[list[Row], Certificate]] = {}
+    calls = [(case,) for case in cases]
+    for done, (k, one) in enumerate(parts(_compared, (bound,), calls, workers=workers, prefer=PROCESSES), start=1):
+        found[k] = one
+        if progress is not None:
+            progress(done, len(cases))
+    rows = [{"seed": case.seed} | row for k, case in enumerate(cases) for row in found[k][0]]
+    certificate = merged({f"seed {case.seed}": found[k][1] for k, case in enumerate(cases)}, of="seeds")
+    return Sweep(labels, tuple(case.seed for case in cases), rows, certificate)
+
+
+def _compared(bound: bool | str, case: Case) -> tuple[list[Row], Certificate]:
+    run = compare(
+        case.cluster, case.jobs, case.policies, slots=case.slots, horizon=case.horizon, seed=case.seed, bound=bound
+    )
+    return run.table, run.certificate

@@ -1,0 +1,217 @@
+"""A run divided over shards gives the bits of a run in one process: everything is compared, by memory."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shard_cases import METHODS, NETWORKS, NODES, differences, problem
+
+from equipoise.engine import Workers
+from equipoise.engine.shards.bits import get, get_float, put, put_float
+from equipoise.engine.shards.partition import partition
+from equipoise.engine.shards.region import regions
+from equipoise.engine.shards.restrict import part_of_model
+from equipoise.engine.shards.shard import Shard
+from equipoise.errors import InputError
+from equipoise.train import LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Softmax, solve
+from equipoise.train.state import State
+from equipoise.train.steps import StepWarning
+
+PLAIN = ("static", "switching", "fresh")
+
+
+def played(which: Problem, network: Network, method: Method, shards: int | None, **given: Any) -> Any:
+    options = {"rounds": 40, "every": 7, "seed": 3} | given
+    if shards is None:
+        return solve(which, network, method, **options)
+    with Workers(shards, on="threads") as workers:
+        return solve(which, network, method, engine=workers, **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("network", PLAIN)
+@pytest.mark.parametrize("kind", ["boxed", "latency"])
+def test_one_two_and_four_shards_give_the_bits_of_one_process(kind: str, network: str, method: str) -> None:
+    """Boxes that bind, so that limits and amounts cross; every quantiser, both forms of both halves."""
+    which = problem(kind)
+    alone = played(which, NETWORKS[network], METHODS[method], None)
+    for shards in (1, 2, 4):
+        assert not differences(alone, played(which, NETWORKS[network], METHODS[method], shards))
+
+
+@pytest.mark.parametrize("network", PLAIN)
+@pytest.mark.parametrize("kind", ["open", "coupled", "own"])
+def test_open_boxes_batches_that_follow_shares_and_a_users_own_cost_and_model(kind: str, network: str) -> None:
+    which = problem(kind)
+    alone = played(which, NETWORKS[network], Method(), None)
+    for shards in (2, 3):
+        assert not differences(alone, played(which, NETWORKS[network], Method(), shards))
+
+
+@pytest.mark.parametrize("half", ["cpu", "model"])
+def test_a_problem_with_one_half(half: str) -> None:
+    whole = problem("boxed")
+    which = Problem(whole.cost, whole.budget) if half == "cpu" else Problem(model=whole.model)
+    alone = played(which, NETWORKS["switching"], Method(), None)
+    assert not differences(alone, played(which, NETWORKS["switching"], Method(), 2))
+
+
+def test_mini_batches_are_drawn_by_global_numbers() -> None:
+    which = Problem(model=problem("open").model)
+    alone = played(which, NETWORKS["switching"], Method(), None, batch=4)
+    assert not differences(alone, played(which, NETWORKS["switching"], Method(), 3, batch=4))
+
+
+def test_a_budget_that_changes_reaches_the_workers() -> None:
+    which = problem("boxed")
+    given: dict[str, Any] = {"budgets": {11: 180.0, 23: 230.0}}
+    alone = played(which, NETWORKS["switching"], Method(), None, **given)
+    assert not differences(alone, played(which, NETWORKS["switching"], Method(), 2, **given))
+
+
+def test_a_callback_sees_the_same_shares_and_models_in_every_round() -> None:
+    which = problem("boxed")
+
+    def rows(shards: int | None) -> list[bytes]:
+        seen: list[bytes] = []
+
+        def look(moment: Any) -> None:
+            seen.append(moment.shares.tobytes() + moment.models.tobytes())
+
+        played(which, NETWORKS["static"], Method(), shards, callback=look)
+        return seen
+
+    spread = rows(2)
+    assert len(spread) == 40 and spread == rows(None)
+
+
+def test_a_checkpoint_of_workers_is_one_of_a_single_process_and_back(tmp_path: Any) -> None:
+    """Stopped on two shards, gone on with by one process; and the other way round."""
+    which, network = problem("boxed"), NETWORKS["switching"]
+    alone = played(which, network, Method(), None)
+    for first, then in ((2, None), (None, 4)):
+        file = tmp_path / f"{first}.npz"
+        played(which, network, Method(), first, checkpoint=file, callback=lambda m: m.number == 17)
+        resumed = played(which, network, Method(), then, resume=file)
+        assert alone.shares.tobytes() == resumed.shares.tobytes()
+        assert alone.models.tobytes() == resumed.models.tobytes()
+        assert alone.bits == resumed.bits
+
+
+def test_a_run_that_diverges_ends_in_the_same_state() -> None:
+    """A step far past its limit: shards notice at different moments, and the last round is played again by one."""
+    which = problem("open")
+    method = Method(quantizer=LogQuantizer(mode="node"), step=50.0, momentum=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StepWarning)
+        alone = played(which, NETWORKS["static"], method, None, rounds=400)
+        spread = played(which, NETWORKS["static"], method, 3, rounds=400)
+    assert alone.status == spread.status == "diverged"
+    assert not differences(alone, spread)
+
+
+def test_bytes_on_the_wire_are_the_bits_that_are_counted() -> None:
+    """Between two shards of a switching network every message crosses once: what is counted for those links, each packet
+    rounded up to bytes, and four bytes where both halves share a packet."""
+    which, network, rounds = problem("boxed"), NETWORKS["switching"], 40
+    with Workers(2, on="threads") as workers:
+        solve(which, network, Method(), rounds=rounds, seed=3, engine=workers)
+        state, sent = workers.state, workers.wire_bytes
+        senders, receivers = state.links.directed()
+        crossing = np.flatnonzero(state.shard_of[senders] != state.shard_of[receivers])
+        state.memory()  # brings everything here
+        halves = (state.allocation.channel, state.allocation.markets, state.learning.channel, state.learning.meetings)
+        counted = sum(int(channel.bits_sent[crossing].sum()) for channel in halves)
+        counted += int(state.allocation.amount_bits[crossing].sum())
+    assert len(sent) == rounds and len(crossing) > 10
+    padding = 2 * rounds * (2 * (4 + 2) + 2) * 8  # two directions; phases 1 and 2 of both halves, 3 and 4 of one
+    assert counted <= 8 * sum(sent) <= counted + padding
+
+
+def test_on_a_static_network_a_message_goes_to_each_shard_once() -> None:
+    """A centre of a star speaks to all; with two shards its message crosses once, whatever the number of its links."""
+    leaves = 39
+    cost = Quadratic(np.linspace(1, 2, leaves + 1), 3.0)
+    with Workers(2, on="threads") as workers:
+        run = solve(Problem(cost, 100.0), Network.star(leaves + 1), Method(), rounds=30, engine=workers)
+        assert 8 * sum(workers.wire_bytes) < run.bits / 1.5
+
+
+def test_a_worker_holds_its_own_data_and_no_other() -> None:
+    """The arrays that a shard is sent hold its nodes' samples, and there is no way from it to the others'."""
+    rng = np.random.default_rng(0)
+    marks = [float(f"{1000 + k}.5") for k in range(NODES)]
+    data = [
+        (np.column_stack([rng.standard_normal((6, 2)), np.full(6, marks[k])]), np.arange(6.0)) for k in range(NODES)
+    ]
+    signs = [(X, (y > 2).astype(int)) for X, y in data]
+    for model in (LeastSquares(data, reg=1.0), Softmax(signs, reg=1.0)):
+        state = State(Problem(model=model), NETWORKS["static"], Method())
+        shard_of = partition(NETWORKS["static"], 2)
+        for region in regions(NETWORKS["static"], shard_of):
+            sent = cloudpickle.dumps(Shard(state, region))
+            for node in range(NODES):
+                assert (np.float64(marks[node]).tobytes() in sent) == (shard_of[node] == region.shard)
+
+
+@pytest.mark.parametrize("kind", ["boxed", "open", "latency"])
+def test_a_part_of_a_model_has_the_whole_models_gradients(kind: str) -> None:
+    model = problem(kind).model
+    nodes = np.array([1, 4, 5, 17])
+    part, Y = part_of_model(model, nodes), np.random.default_rng(1).standard_normal((NODES, model.size))
+    assert part.gradients(Y[nodes]).tobytes() == model.gradients(Y)[nodes].tobytes()
+    rows = [np.arange(3) for _ in range(NODES)]
+    for mine, whole in zip(part.sampled(Y[nodes], rows[:4]), model.sampled(Y, rows), strict=True):
+        assert mine.tobytes() == whole[nodes].tobytes()
+    losses = sum(model.loss(int(i), Y[0]) for i in nodes)
+    assert part.total(Y[0])[0] == pytest.approx(losses, rel=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(1, 64), st.integers(0, 2**64 - 1)), max_size=40))
+def test_bits_come_back_as_they_were_put(numbers: list[tuple[int, int]]) -> None:
+    buffer, cursor = np.zeros(40 * 8 + 8, dtype=np.uint8), 0
+    for count, value in numbers:
+        cursor = put(buffer, cursor, np.int64(np.uint64(value)), count)
+    assert cursor == sum(count for count, _ in numbers)
+    at = 0
+    for count, value in numbers:
+        assert int(np.uint64(np.int64(get(buffer, at, count)))) == value & (2**count - 1)
+        at += count
+
+
+@given(st.integers(0, 7), st.floats(allow_nan=False))
+def test_floats_come_back_at_any_bit(offset: int, value: float) -> None:
+    buffer = np.zeros(16, dtype=np.uint8)
+    put_float(buffer, offset, value)
+    assert np.float64(get_float(buffer, offset)).tobytes() == np.float64(value).tobytes()
+
+
+def test_a_grid_is_cut_along_few_links() -> None:
+    """400 nodes in a square numbered at random: two halves of it need a cut of about 20 links, not of hundreds."""
+    side = 20
+    order = np.random.default_rng(0).permutation(side * side)
+    pairs = [(order[i * side + j], order[i * side + j + 1]) for i in range(side) for j in range(side - 1)]
+    pairs += [(order[i * side + j], order[(i + 1) * side + j]) for i in range(side - 1) for j in range(side)]
+    shard = partition(Network.from_edges(pairs, n=side * side), 2)
+    assert np.bincount(shard).tolist() == [200, 200]
+    assert sum(shard[a] != shard[b] for a, b in pairs) < 45
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"count": 0}, "at least 1, not 0"), ({"on": "moon"}, "moon"), ({"address": "a:1"}, "goes with on='ray'")],
+)
+def test_workers_that_cannot_be_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Workers(**given)
+
+
+def test_more_workers_than_centres_are_refused() -> None:
+    with pytest.raises(InputError, match="21 workers for 20 centres"):
+        played(problem("boxed"), NETWORKS["static"], Method(), 21)

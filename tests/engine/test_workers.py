@@ -1,0 +1,202 @@
+"""Workers as real processes: the same bits, real kills, and errors that name what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from shard_cases import FOUR_KINDS, NODES, differences, problem
+
+from equipoise.engine import Workers
+from equipoise.engine.shards import processes
+from equipoise.errors import Failure
+from equipoise.train import Faults, Method, Model, Network, Problem, solve
+
+ROUNDS = {"rounds": 25, "every": 6, "seed": 3}
+
+
+@pytest.mark.parametrize("shards", [1, 2, 4])
+def test_processes_give_the_bits_of_one_process(shards: int) -> None:
+    """Undirected, directed, lossy and quantised runs; the same workers play them all."""
+    which = problem("boxed")
+    with Workers(shards) as workers:
+        for given in FOUR_KINDS.values():
+            alone = solve(which, **given, **ROUNDS)
+            assert not differences(alone, solve(which, **given, **ROUNDS, engine=workers))
+        assert len(set(workers.pids().values())) == shards and os.getpid() not in workers.pids().values()
+
+
+def test_large_packets_do_not_wait_for_each_other() -> None:
+    """Half a megabyte each way in every phase, more than any socket holds."""
+    n, size = 200, 400
+    which = Problem(model=_Pull(n, size))
+    network = Network.erdos_renyi(n, 0.1, seed=0)
+    alone = solve(which, network, rounds=4)
+    with Workers(3) as workers:
+        spread = solve(which, network, rounds=4, engine=workers)
+        assert max(workers.wire_bytes) > 3 * 500_000
+    assert not differences(alone, spread)
+
+
+class _Pull(Model):
+    """Every node pulls its model towards a point of its own."""
+
+    def __init__(self, nodes: int, size: int) -> None:
+        self.nodes, self.size = nodes, size
+        self.wish = np.random.default_rng(1).standard_normal((nodes, size))
+
+    def loss(self, node: int, y: Any) -> float:
+        return float(0.5 * np.sum((y - self.wish[node]) ** 2))
+
+    def gradient(self, node: int, y: Any) -> Any:
+        return y - self.wish[node]
+
+
+@pytest.mark.parametrize("lossy", [False, True])
+def test_a_worker_that_is_killed_is_a_crash_and_the_run_goes_on(lossy: bool) -> None:
+    """SIGKILL in round 37: the budget holds in every round, the survivors converge, and the run says who died when. With
+    losses the run keeps ledgers from the start, and then is the run of a schedule with that crash, to the bit."""
+    which, network = problem("boxed", NODES), Network.erdos_renyi(NODES, 0.3, switching=5, seed=1)
+    which = Problem(which.cost.__class__(which.cost.a, which.cost.c, lo=2.0, hi=25.0), 200.0, which.model)
+    faults = Faults(loss=0.2) if lossy else None
+    with Workers(4) as workers:
+
+        def kill(moment: Any) -> None:
+            if moment.number == 37:
+                os.kill(workers.pids()[3], signal.SIGKILL)
+
+        run = solve(which, network, rounds=1500, seed=3, target=1e-6, faults=faults, callback=kill, engine=workers)
+        victims = np.flatnonzero(workers.state.shard_of == 3)
+        assert len(workers.pids()) == 3
+    crash = [event for event in run.events if event.kind == "crash"]
+    assert sorted(node for event in crash for node in event.nodes) == victims.tolist()
+    assert crash[0].round in (37, 38) and run.status == "converged"
+    checks = {check.name: check for check in run.certificate().checks}
+    assert checks["budget"].value == checks["overdraft"].value == checks["box"].value == 0.0
+    assert run.certificate().passed
+    assert (run.history["round"][1:] > run.history["round"][:-1]).all()
+    if lossy:
+        planned = Faults(loss=0.2, crash=dict.fromkeys(victims.tolist(), crash[0].round))
+        same = solve(which, network, rounds=1500, seed=3, target=1e-6, faults=planned)
+        there = same.present
+        assert same.rounds == run.rounds
+        assert same.shares[there].tobytes() == run.shares[there].tobytes()
+        assert same.models[there].tobytes() == run.models[there].tobytes()
+
+
+def test_kills_in_the_middle_of_rounds_nobody_waits_for() -> None:
+    """No callback: workers play on by themselves when one is killed at some moment, and another later."""
+    which, network = problem("boxed"), Network.erdos_renyi(NODES, 0.4, seed=2)
+    which = Problem(which.cost.__class__(which.cost.a, which.cost.c, lo=2.0, hi=45.0), 200.0, which.model)
+    with Workers(4) as workers:
+        script = (
+            "import os, signal, sys, time\n"
+            "for pid in map(int, sys.argv[1:]):\n    time.sleep(0.4)\n    os.kill(pid, signal.SIGKILL)"
+        )
+        solve(which, network, rounds=1, engine=workers)
+        pids = list(workers.pids().values())
+        killer = subprocess.Popen([sys.executable, "-c", script, str(pids[1]), str(pids[3])])
+        run = solve(which, network, rounds=4000, every=500, seed=3, engine=workers)
+        killer.wait()
+    gone = [node for event in run.events if event.kind == "crash" for node in event.nodes]
+    assert len(gone) == NODES // 2 and run.rounds == 4000
+    assert run.worst.budget == 0.0 and run.certificate().passed
+
+
+def test_a_method_that_counts_on_all_centres_says_so() -> None:
+    workers = Workers(2)
+
+    def kill(moment: Any) -> None:
+        if moment.number == 3:
+            os.kill(workers.pids()[1], signal.SIGKILL)
+
+    given: dict[str, Any] = {"rounds": 50, "callback": kill, "engine": workers}
+    with workers, pytest.raises(Failure, match=r"centres .* are gone, and the run cannot go on without them"):
+        solve(problem("boxed"), Network.ring(NODES), Method.paper(), **given)
+
+
+def test_workers_end_with_their_coordinator_however_it_dies(tmp_path: Any) -> None:
+    """SIGKILL of the process that runs `solve`: no worker and no nursery is left."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import json, sys\n"
+        f"sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
+        "from shard_cases import NETWORKS, problem\n"
+        "from equipoise.engine import Workers\n"
+        "from equipoise.engine.shards.processes import nursery\n"
+        "from equipoise.train import solve\n"
+        "with Workers(3) as workers:\n"
+        "    def tell(moment):\n"
+        "        if moment.number == 5:\n"
+        "            print(json.dumps([nursery().process.pid, *workers.pids().values()]), flush=True)\n"
+        "    solve(problem('boxed'), NETWORKS['static'], rounds=10**6, every=10**6, callback=tell, engine=workers)\n"
+    )
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    pids = json.loads(process.stdout.readline())
+    assert len(pids) == 4 and all(map(psutil.pid_exists, pids))
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60
+    while any(map(_runs, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_runs, pids))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+class Broken(_Pull):
+    """Raises in a worker, and only there."""
+
+    def __init__(self, nodes: int, size: int) -> None:
+        super().__init__(nodes, size)
+        self.home = os.getpid()
+
+    def gradient(self, node: int, y: Any) -> Any:
+        if node == 7 and os.getpid() != self.home:
+            raise ZeroDivisionError("node 7 has no data today")
+        return super().gradient(node, y)
+
+    def smoothness(self) -> Any:
+        return np.ones(self.nodes)
+
+
+def test_a_model_that_raises_in_a_worker_is_named() -> None:
+    with (
+        Workers(2) as workers,
+        pytest.raises(Failure, match=r"worker \d stopped: ZeroDivisionError: node 7 has no data today"),
+    ):
+        solve(Problem(model=Broken(12, 3)), Network.ring(12), rounds=50, engine=workers)
+
+
+def test_a_nursery_that_cannot_be_started_is_named(monkeypatch: Any) -> None:
+    monkeypatch.setattr(processes, "_nurseries", {})
+    monkeypatch.setattr(processes.sys, "executable", "/no/such/python")
+    with (
+        Workers(2) as workers,
+        pytest.raises(Failure, match=r"workers cannot be started: /no/such/python .*No such file"),
+    ):
+        solve(problem("boxed"), Network.ring(NODES), rounds=5, engine=workers)
+
+
+def test_a_nursery_that_dies_says_its_last_words(monkeypatch: Any, tmp_path: Any) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'no memory left on this machine' >&2\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(processes, "_nurseries", {})
+    monkeypatch.setattr(processes.sys, "executable", str(python))
+    with Workers(2) as workers, pytest.raises(Failure, match="no memory left on this machine"):
+        solve(problem("boxed"), Network.ring(NODES), rounds=5, engine=workers)
