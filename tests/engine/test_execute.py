@@ -1,8 +1,10 @@
 """Policies on the real clock: real processes, real errors, and the books of the simulator. Times are never asserted."""
 
 import itertools
+import os
 import sys
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import psutil
@@ -11,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from equipoise.engine.execute import Scene, certify, compare, crew
 from equipoise.engine.execute.crew import hired
-from equipoise.engine.execute.work import KINDS, Work
+from equipoise.engine.execute.work import KINDS, Work, preload
 from equipoise.errors import Failure, InputError
 from equipoise.share import Decision, equal, policies
 from equipoise.share.policies import Uniform
@@ -23,17 +25,18 @@ QUICK = Scene(
 
 
 class Watching(Uniform):
-    """Uniform, and a copy of every view it was shown."""
+    """Uniform, and a copy of every view it was shown: simulated, executed, and simulated at the run's speed."""
 
     label = "Watching"
-    seen: list
+    runs: ClassVar[list] = []
 
     def start(self, scene):
-        Watching.seen = []
+        Watching.runs.append([])
         return self
 
     def decide(self, view):
-        Watching.seen.append(view._replace(**{k: v.copy() for k, v in view._asdict().items() if hasattr(v, "copy")}))
+        arrays = {name: value.copy() for name, value in view._asdict().items() if hasattr(value, "copy")}
+        Watching.runs[-1].append(view._replace(**arrays))
         return Uniform().decide(view)
 
 
@@ -62,16 +65,17 @@ def test_errors_are_those_of_real_training(short):
 
 def test_the_policy_sees_what_processes_showed(short):
     """Every observed error is one that the process had at that count of samples; nothing of the future is in the view."""
-    pair = short.pairs[0]
+    pair, seen = short.pairs[0], Watching.runs[1]
     per_unit = pair.plan.samples
-    for view, after in itertools.pairwise(Watching.seen):
+    for view, after in itertools.pairwise(seen):
         for k in np.flatnonzero(after.observed[0]):
             units = round(after.samples[0, k] / per_unit[k])
             assert after.error[0, k] == pair.executed.errors[k][units - 1]
             assert view.state[0, k] == COMPUTING and after.samples[0, k] > view.samples[0, k]
         waiting = ~np.isin(after.state[0], (COMPUTING, DONE)) & (after.observations[0] == 0)
         assert (after.error[0, waiting] == 1.0).all()
-    assert (Watching.seen[0].target[0, Watching.seen[0].state[0] == 0] == 1.0).all()
+    assert (seen[0].target[0, seen[0].state[0] == 0] == 1.0).all()
+    assert any(view.observed.any() for view in seen)
 
 
 def test_decisions_are_kept_and_bandwidth_is_paced(short):
@@ -137,12 +141,18 @@ def test_nothing_is_left(short):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_deterministic_and_learns(kind):
     """Two generators of one seed yield the same errors, another seed others; later errors are lower."""
-    if kind == "torch":
+    if kind == "torch" and not os.environ.get("CI"):
         pytest.importorskip("torch", reason="torch is not installed")
     with threadpool_limits(1):
         one, two, other = (list(itertools.islice(Work(kind, seed).open(), 60)) for seed in (4, 4, 5))
     assert one == two and one != other
-    assert np.mean(one[-10:]) < 0.8 * one[0]
+    assert np.mean(one[-10:]) < 0.9 * one[0]
+
+
+def test_a_kind_whose_library_is_missing_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(KINDS, "torch", replace(KINDS["torch"], needs="no_such_library"))
+    with pytest.raises(InputError, match=r"need no_such_library, which is not installed: pip install"):
+        preload(["torch"])
 
 
 class Greedy:

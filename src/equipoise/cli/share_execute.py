@@ -135,7 +135,7 @@ def _warnings(result: Comparison) -> list[str]:
             )
     if result.disturbed:
         lines.append(
-            "the machine was busy: tasks missed more than 5 % of their CPU, or were slower than when recorded;"
+            "the machine was busy: tasks missed more than 5 % of their CPU, or its speed changed since they were recorded;"
             " differences from the simulation say more of the machine than of the policies"
         )
     return lines

@@ -36,7 +36,7 @@ class ExecuteConfig(BaseModel):
     target: float | None = setting(
         None, "Error at which every task has succeeded; else what it reaches alone within its work.", "Tasks", "NUMBER"
     )
-    length: Range = setting("100:900", "Work of a task, samples of the site, log-uniform.", "Tasks", "LO:HI")
+    length: Range = setting("60:900", "Work of a task, samples of the site, log-uniform.", "Tasks", "LO:HI")
     arrival: Range = setting("0:12", "Step of arrival, floored.", "Tasks", "LO:HI")
     deadline: Range = setting("16:24", "Steps from arrival to deadline, rounded.", "Tasks", "LO:HI")
     data: Range = setting("14:35", "Samples to send.", "Tasks", "LO:HI")

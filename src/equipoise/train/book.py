@@ -121,6 +121,13 @@ class Book:
             self.best, self.best_round = abs(done), number
         return done
 
+    def go_back(self, number: int) -> None:
+        """What was written of this round and later ones is void: they are played again."""
+        self.rows = [row for row in self.rows if row["round"] < number]
+        del self.shares[len(self.rows) :]
+        self.best_round = min(self.best_round, number)
+        self.auditor.worst.rounds = min(self.auditor.worst.rounds, number)
+
     def runaway(self) -> bool:
         """Whether the gap has grown so much since the start that the run has diverged."""
         return self.latest > RUNAWAY

@@ -166,6 +166,8 @@ def solve(
                 )
                 played, diverged = state.hurry(round, number, due - number, book.auditor)
                 number += played
+                if played <= 0:  # centres were lost, and some rounds are played again without them
+                    book.go_back(number)
             else:
                 diverged = state.advance(round, number)
                 number += 1
@@ -174,10 +176,11 @@ def solve(
         except CentresLost as loss:  # the survivors go on, by ledgers
             assert engine is not None
             number, before, faults = loss.round, book, Faults(crash=dict.fromkeys(loss.nodes, loss.round))
+            before.go_back(number)
             _refuse_loss(loss, problem, network, method, faults, budgets)
             start = "auto" if loss.models is None else loss.models
             state = engine.rescued(
-                problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch, held=loss.held
+                problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch, after=loss
             )
             book = HostileBook(problem, state)
             book.go_on_from(before, network.n)

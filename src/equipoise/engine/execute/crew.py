@@ -206,7 +206,11 @@ def hired(slots: int, kinds: Sequence[str], python: str = sys.executable) -> Ite
     os.close(its_out)
     crew = Crew(board, server, mine_out, mine_in, complaints)
     try:
-        crew.listen(START_LIMIT)
+        try:
+            crew.listen(START_LIMIT)
+        except BaseException:
+            server.kill()  # it may still be loading, and would read its pipe only then
+            raise
         yield crew
     finally:
         crew.dismiss()

@@ -60,7 +60,7 @@ class Scene:
     arrival: Range = (0.0, 12.0)
     data: Range = (14.0, 35.0)
     deadline: Range = (16.0, 24.0)
-    work: Range = (100.0, 900.0)
+    work: Range = (60.0, 900.0)
     target: float | None = None
     patience: float = 2.0  # seconds of its share without a unit after which a task counts as hung
     trial: float = 1.0  # seconds of CPU of each task that is trained beforehand

@@ -138,7 +138,13 @@ def preload(kinds: list[str]) -> None:
         if ".py:" in kind:
             load_function(kind)
         else:
-            importlib.import_module(KINDS[kind].needs)
+            try:
+                importlib.import_module(KINDS[kind].needs)
+            except ImportError:
+                needs = KINDS[kind].needs
+                raise InputError(
+                    f"tasks of kind {kind!r} need {needs}, which is not installed: pip install 'equipoise[{needs}]'"
+                ) from None
             for which in range(len(KINDS[kind].trained)):
                 next(_ours(KINDS[kind], which, np.random.default_rng(which)))
 

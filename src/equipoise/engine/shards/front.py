@@ -16,6 +16,7 @@ from equipoise.engine.shards.partition import partition
 from equipoise.engine.shards.region import Region, regions
 from equipoise.engine.shards.shard import Shard, cut_memory
 from equipoise.engine.shards.worker import Report
+from equipoise.errors import Failure
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor
 from equipoise.train.channel import Tally
@@ -49,6 +50,7 @@ class ShardedState(State):
         self._stale = self._stale_all = False
         self._sums: dict[str, AnyArray] = {}
         self._bits: dict[str, int] = {}
+        self._drawn: dict[int, int] = {}  # samples of each worker since it began
         self._at = 0
         self.make_room()
         crew.start([Shard(self, region) for region in self.regions.values()])
@@ -79,7 +81,7 @@ class ShardedState(State):
     def _play(self, number: int, count: int) -> tuple[int, str | None]:
         reports = self.crew.ask("play", dict.fromkeys(self.crew.living, (number, count)))
         if len(self.crew.living) < len(self.regions):
-            self._give_up()
+            self._give_up(number)
         self._reports = list(reports.values())
         self._stale = self._stale_all = True
         self._at = number + max(report.played for report in self._reports)
@@ -111,12 +113,12 @@ class ShardedState(State):
         self._stale, self._stale_all, self._bits = False, False, {}
         return diverged
 
-    def _give_up(self) -> NoReturn:
+    def _give_up(self, begin: int) -> NoReturn:
         """A worker is gone: the others go back to a round that all remember. What its centres held is the rest of the
         budget; what they knew is lost."""
-        kept = self.crew.ask("rounds_kept", dict.fromkeys(self.crew.living, ()))
-        number = max(set.intersection(*map(set, kept.values())))
-        self.crew.ask("go_back", dict.fromkeys(self.crew.living, (number,)))
+        number = go_back(self.crew, begin)
+        if number < begin:
+            del self.wire_bytes[number - begin :]
         self._stale = True
         self._look()
         lost = tuple(int(i) for i in np.flatnonzero(~np.isin(self.shard_of, self.crew.living)))
@@ -127,7 +129,12 @@ class ShardedState(State):
             held[lost[0]] = self.budget - exact_sum(held)
         if self.learning is not None:
             models = self.learning.models.copy()
-        raise CentresLost(lost, number, held, models)
+        samples = 0 if self.learning is None else self.learning.sampler.samples
+        seconds = 0.0
+        if self.coupling is not None and self.market is not None:
+            gone_back = max(0, begin - number) * self.coupling.cost.tau * self.budget * self.market.grid.unit
+            seconds = self.coupling.cpu_seconds - gone_back
+        raise CentresLost(lost, number, held, models, samples, seconds)
 
     def _audit(self, auditor: Auditor, diverged: str | None) -> None:
         """Shares of every round, as each worker saw its own: sums of whole units."""
@@ -148,21 +155,20 @@ class ShardedState(State):
         self._stale = False
         answers = self.crew.ask("look", dict.fromkeys(self.crew.living, ()))
         self._bits = {}
-        samples = 0
         whole = self._arrays()
         for shard, (seen, bits) in answers.items():
             region = self.regions[shard]
             at = region.nodes[region.own]
             for name, rows in seen.items():
                 if name == "sampler/samples":
-                    samples += int(rows)
+                    self._drawn[shard] = int(rows)  # of one who died since, what it last told
                 elif LAYOUT[name] == NODE:
                     whole[name][at] = rows
             for name, count in bits.items():
                 self._bits[name] = self._bits.get(name, 0) + count
         if self.learning is not None:
             sampler = self.learning.sampler
-            sampler.samples = int(self._sums["sampler/samples"]) + samples
+            sampler.samples = int(self._sums["sampler/samples"]) + sum(self._drawn.values())
             if sampler.batch is not None:
                 sampler.drawn_last(self._at)
         if self.coupling is not None:
@@ -223,7 +229,7 @@ class ShardedState(State):
             for name, array in self._arrays().items()
             if name in LAYOUT and LAYOUT[name].kind == "sum"
         }
-        self._bits = {}
+        self._bits, self._drawn = {}, {}
 
     # what others look at
 
@@ -274,3 +280,19 @@ class ShardedState(State):
         self._pull()
         super().rebudget(budget, round)
         self._push()
+
+
+def go_back(crew: Crew, begin: int) -> int:
+    """After a death: all living workers go back to the latest round that each of them has a copy of. More may die
+    meanwhile."""
+    while crew.living:
+        living = crew.living
+        kept = crew.ask("rounds_kept", dict.fromkeys(living, ()))
+        common = set.intersection(*map(set, kept.values())) if kept else set()
+        if not common:
+            raise Failure(f"round {begin}: a worker died, and the others remember no round in common")
+        number: int = max(common)
+        crew.ask("go_back", dict.fromkeys(crew.living, (number,)))
+        if crew.living == living:
+            return number
+    raise Failure(f"round {begin}: all workers are gone")

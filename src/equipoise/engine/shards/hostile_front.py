@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.engine.shards.crew import Crew
+from equipoise.engine.shards.front import go_back
 from equipoise.engine.shards.hostile_state import HostileShard, Memory, merge, push, sums, whole_memory, with_counts
 from equipoise.engine.shards.partition import partition
 from equipoise.engine.shards.region import Region, regions
@@ -74,10 +75,17 @@ class ShardedHostileState(HostileState):
         return traffic
 
     def advance(self, traffic: Traffic, number: int) -> str | None:
-        return self._play(number, 1, None)[1]
+        at, diverged = number, None
+        while at <= number and diverged is None:  # some rounds are played again where a worker is lost
+            if at != number:
+                self.meet(at)
+            played, diverged = self._play(at, number + 1 - at, None)
+            at += played
+        return diverged
 
     def hurry(self, traffic: Traffic, number: int, count: int, auditor: Auditor) -> tuple[int, str | None]:
-        """`count` rounds by the workers, or as many as there are before something happens."""
+        """`count` rounds by the workers, or as many as there are before something happens; fewer than none where a worker is
+        lost, and the others go back."""
         return self._play(number, count, auditor)
 
     def _play(self, begin: int, count: int, auditor: Auditor | None) -> tuple[int, str | None]:
@@ -92,7 +100,7 @@ class ShardedHostileState(HostileState):
             gone = [shard for shard in self._living if shard not in reports]
             whole = not gone and not any(report.halted for report in reports.values())
             played = min(report.played for report in reports.values()) if whole else self._agree(gone, number) - number
-            self._note(list(reports.values()), number, played, auditor)
+            self._note(list(reports.values()), number, played, None if gone else auditor)
             diverged = whole and any(report.diverged for report in reports.values())
             self._at = number + played
             for k in range(number, self._at):  # pairs are numbered in the order in which they meet
@@ -114,6 +122,9 @@ class ShardedHostileState(HostileState):
 
     def _note(self, reports: list[Report], begin: int, played: int, auditor: Auditor | None) -> None:
         """What workers saw of the rounds that count."""
+        if played < 0:
+            del self.wire_bytes[played:]
+            return
         self.wire_bytes += np.sum([report.sent[:played] for report in reports], axis=0).tolist()
         diverged = any(report.diverged for report in reports)
         for k in range(played - diverged):
@@ -149,15 +160,7 @@ class ShardedHostileState(HostileState):
     def _agree(self, gone: list[int], number: int) -> int:
         """The latest round that all others remember: they go back to it."""
         self._living = tuple(shard for shard in self._living if shard not in gone)
-        if not self._living:
-            raise Failure(f"round {number}: all workers are gone")
-        kept = self.crew.ask("rounds_kept", dict.fromkeys(self._living, ()))
-        shared = set.intersection(*(set(rounds) for rounds in kept.values()))
-        if not shared:
-            raise Failure(f"round {number}: a worker is gone, and no round is left that all others remember")
-        common: int = max(shared)
-        self.crew.ask("go_back", dict.fromkeys(self._living, (common,)))
-        return common
+        return go_back(self.crew, number)
 
     def _bury(self, gone: list[int]) -> None:
         """The nodes of workers that are gone crash now; neighbours notice it as they would any crash."""

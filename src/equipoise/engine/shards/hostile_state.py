@@ -318,7 +318,7 @@ def _adopt(mirror: HostileState, memory: Memory, told: list[Memory], base: Memor
         seconds, cost, unit = float(memory["coupling/cpu_seconds"]), mirror.coupling.cost, mirror.market.grid.unit
         spent = np.sum([part["coupling/spent"] for part in told], axis=0)
         by_dead = base.get("coupling/spent", spent[:0])
-        spent[: len(by_dead)] += by_dead
+        spent[: len(by_dead)] += by_dead[: len(spent)]
         for units in spent:
             seconds += cost.tau * float(units * unit)
         mirror.coupling.restore(part_of(memory, "coupling") | {"cpu_seconds": np.array(seconds)})

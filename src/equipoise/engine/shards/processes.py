@@ -84,6 +84,8 @@ class Processes:
             self._halt(waiting.values())
         answers: dict[int, Any] = {}
         while waiting:
+            for pipe in [pipe for pipe in waiting if pipe.closed]:  # died as well, while another was mourned
+                del waiting[pipe]
             for pipe in wait(list(waiting)):
                 assert isinstance(pipe, Connection)
                 shard = waiting.pop(pipe)

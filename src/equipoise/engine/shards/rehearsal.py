@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.engine.shards.hostile_state import HostileShard
 from equipoise.engine.shards.region import regions
 from equipoise.engine.shards.shard import Shard
 from equipoise.train.costs.quadratic import Quadratic
+from equipoise.train.hostile.faults import Faults
+from equipoise.train.hostile.state import HostileState
 from equipoise.train.method import Method
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.network import Network
@@ -20,10 +23,13 @@ def play() -> None:
     """Two shards of a ring of four, some rounds, with boxes that bind."""
     shards = [(np.eye(2) + k, np.arange(2.0)) for k in range(4)]
     problem = Problem(Quadratic(np.arange(1.0, 5.0), 3.0, lo=0.0, hi=4.0), 9.0, LeastSquares(shards, reg=0.1))
+    halves = np.array([0, 0, 1, 1])
     for network in (Network.ring(4), Network.sequence([Network.ring(4), Network.path(4)])):
         state = State(problem, network, Method())
         state.make_room()
-        in_step([Shard(state, region) for region in regions(network, np.array([0, 0, 1, 1]))], 0, 3)
+        in_step([Shard(state, region) for region in regions(network, halves)], 0, 3)
+    hostile = HostileState(problem, Network.ring(4), Method(), Faults(loss=0.1, delay=1), rounds=3)
+    in_step([HostileShard(hostile, region) for region in regions(Network.ring(4), halves)], 0, 3)
 
 
 def in_step(shards: list[Any], begin: int, count: int) -> list[str | None]:

@@ -14,7 +14,7 @@ Memory = dict[str, AnyArray]
 
 KEPT_EVERY = 10  # rounds between the copies of its state that a worker can go back to ...
 LARGE, KEPT_SELDOM = 50e6, 100  # ... or so many, where a copy has more bytes than this
-COPIES = 2
+COPIES = 3  # a worker may be ahead of another by as many rounds as there are workers between them
 
 
 class Halted(Exception):
@@ -53,14 +53,16 @@ class Worker:
         self.shard, self.post = shard, post
         self.copies: dict[int, Memory] = {}
         self._every = 0
+        self._shown = False  # since the last copy
 
     def play(self, begin: int, count: int) -> Report:
         """These rounds, or fewer: until one diverges or a peer is gone."""
         report = Report(self.shard.region.shard)
-        self._keep(begin)
+        if self._shown or self._every == KEPT_EVERY:  # nobody may be taken back behind what was looked at
+            self._keep(begin)
         try:
             for number in range(begin, begin + count):
-                if number % self._every == 0:
+                if not self.copies or number % self._every == 0:
                     self._keep(number)
                 report.sent.append(0)
                 report.diverged = self._round(number, report)
@@ -92,6 +94,7 @@ class Worker:
             return
         while len(self.copies) >= COPIES:
             del self.copies[min(self.copies)]
+        self._shown = False
         self.copies[number] = {name: np.array(array) for name, array in self.shard.memory().items()}
         if not self._every:
             size = sum(array.nbytes for array in self.copies[number].values())
@@ -115,10 +118,12 @@ class Worker:
 
     def look(self) -> tuple[Memory, dict[str, int]]:
         """What changes every round, and bits so far."""
+        self._shown = True
         return self.shard.look(), self.shard.bits()
 
     def memory(self) -> Memory:
         """Everything."""
+        self._shown = True
         found: Memory = self.shard.memory()
         return found
 

@@ -15,6 +15,8 @@ class CentresLost(Exception):
     round: int
     held: Ints | None  # units of every centre before that round; of the dead only their sum is known
     models: Floats | None
+    samples: int = 0  # drawn so far
+    cpu_seconds: float = 0.0  # spent so far, where shares buy samples
 
     def __str__(self) -> str:
         return f"round {self.round}: centres {', '.join(map(str, self.nodes))} are gone"

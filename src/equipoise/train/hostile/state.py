@@ -18,6 +18,7 @@ from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.descent import choose_descent
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.ledger import Ledger
+from equipoise.train.hostile.loss import CentresLost
 from equipoise.train.hostile.mail import NEVER, Mail
 from equipoise.train.hostile.membership import Membership
 from equipoise.train.hostile.push_pull import PushPull
@@ -52,9 +53,9 @@ class HostileState:
         start: str | ArrayLike = "auto",
         budgets: Mapping[int, float] | None = None,
         batch: ArrayLike | None = None,
-        held: Ints | None = None,
+        after: CentresLost | None = None,
     ) -> None:
-        """`held`: units that every centre begins with, where a run without faults goes on in this form."""
+        """`after`: what a run without faults was left with, which goes on in this form."""
         self.network, self.method, self.faults = network, method, faults
         nodes = problem.sized(network.n)
         self.timetable = Timetable(faults, nodes, rounds)
@@ -81,8 +82,8 @@ class HostileState:
         if self.market is not None:
             self._look_for_trouble(0)
             self.allocation = self._open_ledger(pairs)
-            if held is not None:
-                self.allocation.begin_with(held)
+            if after is not None and after.held is not None:
+                self.allocation.begin_with(after.held)
         if problem.model is not None:
             smoothness = known_smoothness(problem.model)
             steepest = float(smoothness.max())
@@ -101,6 +102,10 @@ class HostileState:
             if self.coupling is not None:
                 self.coupling.after(self.learning.sampler)
         self.steps = Steps(0.0 if self.allocation is None else self.allocation.step, None, alpha, alpha_limit, cap)
+        if after is not None and self.learning is not None:
+            self.learning.sampler.samples += after.samples
+        if after is not None and self.coupling is not None:
+            self.coupling.cpu_seconds += after.cpu_seconds
         self._grow()
         self._look_for_trouble(0)
 
@@ -124,7 +129,8 @@ class HostileState:
         traffic = self.roads.traffic(number)
         self._grow()
         for event in self.timetable.at(number):
-            self._happen(event)
+            if event not in self.happened:  # a round may be met again where workers went back to it
+                self._happen(event)
         return traffic
 
     def advance(self, traffic: Traffic, number: int) -> str | None:

@@ -1,0 +1,70 @@
+"""Workers as Ray actors on a real cluster of two nodes: the same bits, and a kill in mid-run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+from shard_cases import FOUR_KINDS, differences, problem
+
+from equipoise.engine import Hold, Workers
+from equipoise.engine.shards.ray_actors import RayCrew
+from equipoise.errors import InputError
+from equipoise.train import Method, Network, Problem, Quadratic, solve
+from ray_nodes import two_nodes
+
+__all__ = ["two_nodes"]
+ROUNDS = {"rounds": 12, "every": 5, "seed": 3}
+
+
+@pytest.mark.parametrize("shards", [1, 2, 4])
+def test_ray_gives_the_bits_of_one_process(two_nodes: str, shards: int) -> None:
+    """Undirected, directed, lossy and quantised runs, on actors of both nodes."""
+    which = problem("boxed")
+    with Workers(shards, on="ray", address=two_nodes) as workers:
+        for given in FOUR_KINDS.values():
+            alone = solve(which, **given, **ROUNDS)
+            assert not differences(alone, solve(which, **given, **ROUNDS, engine=workers))
+        assert isinstance(workers.crew, RayCrew)
+        if shards > 1:
+            assert len(set(workers.crew.nodes().values())) == 2
+            assert min(workers.wire_bytes) > 0
+
+
+def test_twenty_centres_go_on_when_an_actor_is_killed(two_nodes: str) -> None:
+    """SIGKILL of one of four workers in mid-run, none of them held: budget exact in every round, survivors converge."""
+    whole = problem("boxed")
+    cost = Quadratic(whole.cost.a, whole.cost.c, lo=2.0, hi=25.0)
+    which, network = Problem(cost, 200.0, whole.model), Network.erdos_renyi(20, 0.3, switching=5, seed=1)
+    with Workers(4, on="ray", address=two_nodes) as workers:
+
+        def kill(moment: Any) -> None:
+            if moment.number == 23:
+                os.kill(workers.pids()[2], signal.SIGKILL)
+
+        run = solve(which, network, rounds=900, seed=3, target=1e-4, callback=kill, engine=workers)
+        lost = np.flatnonzero(workers.state.shard_of == 2).tolist()
+    assert run.status == "converged"
+    assert [node for event in run.events if event.kind == "crash" for node in event.nodes] == lost
+    checks = {check.name: check for check in run.certificate().checks}
+    assert checks["budget"].value == checks["overdraft"].value == 0.0
+    assert run.certificate().passed
+
+
+def test_actors_are_held_on_their_own_nodes(two_nodes: str) -> None:
+    """Batches follow shares and actors are held to them: no bit changes, and everyone's CPU is told."""
+    which, network = problem("coupled"), FOUR_KINDS["quantised"]["network"]
+    alone = solve(which, network, Method(), **ROUNDS)
+    with Workers(2, on="ray", address=two_nodes, hold=Hold(cpus=1.0)) as workers:
+        assert not differences(alone, solve(which, network, Method(), **ROUNDS, engine=workers))
+        usage = workers.usage()
+    assert sorted(usage) == [0, 1]
+    assert all(each.asked_cpu_seconds > 0 and each.wall_seconds > 0 for each in usage.values())
+
+
+def test_an_address_where_nothing_answers_is_refused_in_seconds() -> None:
+    with Workers(2, on="ray", address="127.0.0.1:9") as workers, pytest.raises(InputError, match=r"127\.0\.0\.1.*9"):
+        solve(problem("boxed"), FOUR_KINDS["undirected"]["network"], rounds=3, engine=workers)
