@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (
     "docs/share.md", "docs/write-a-policy.md", "docs/place.md", "docs/replay-your-cluster.md", "docs/write-a-placer.md",
     "docs/serve.md", "docs/train-theory.md", "docs/compare-methods.md", "docs/hostile-networks.md", "docs/coupling.md",
-    "docs/spread.md", "docs/limits.md", "docs/execute.md",
+    "docs/spread.md", "docs/limits.md", "docs/execute.md", "docs/engine.md",
 )  # fmt: skip
 TOLD = ("README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))))
 BLOCK = re.compile(r"```(python|py|text)\n(.*?)```", re.S)

@@ -151,15 +151,15 @@ def solve(
     status: Status = "finished"
     reason = f"all {rounds} rounds played"
     while number < rounds:
-        round = state.meet(number)
-        if state.epoch != epoch:
-            epoch = state.epoch
-            book.reprice(state)
-        if number in budgets:
-            state.rebudget(budgets[number], round)
-            book.reprice(state)
-            book.watch(state)
         try:
+            round = state.meet(number)
+            if state.epoch != epoch:
+                epoch = state.epoch
+                book.reprice(state)
+            if number in budgets:
+                state.rebudget(budgets[number], round)
+                book.reprice(state)
+                book.watch(state)
             if callback is None and state.swift:
                 due = _next_pause(
                     number, rounds, every, budgets, checkpoint_every if checkpoint is not None else rounds
@@ -173,44 +173,48 @@ def solve(
                 number += 1
                 if not diverged:
                     book.watch(state, round)
-        except CentresLost as loss:  # the survivors go on, by ledgers
-            assert engine is not None
-            number, before, faults = loss.round, book, Faults(crash=dict.fromkeys(loss.nodes, loss.round))
-            before.go_back(number)
-            _refuse_loss(loss, problem, network, method, faults, budgets)
-            start = "auto" if loss.models is None else loss.models
-            state = engine.rescued(
-                problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch, after=loss
-            )
-            book = HostileBook(problem, state)
-            book.go_on_from(before, network.n)
-            name = fingerprint(problem, state, seed, {}, faults)
-            continue
-        if diverged:
-            status, reason = "diverged", f"the {diverged} diverged in round {number}: {_advice(state)}"
-            break
-        if number % every == 0 or number == rounds:
-            relative = book.write(state, number)
-            if book.runaway():
-                status, reason = (
-                    "diverged",
-                    f"the {_measure(problem)} is {relative:.1e} times that at the start in round {number}: {_advice(state)}",
+            if diverged:
+                status, reason = "diverged", f"the {diverged} diverged in round {number}: {_advice(state)}"
+                break
+            if number % every == 0 or number == rounds:
+                relative = book.write(state, number)
+                if book.runaway():
+                    status, reason = (
+                        "diverged",
+                        f"the {_measure(problem)} is {relative:.1e} times that at the start in round {number}: "
+                        f"{_advice(state)}",
+                    )
+                    break
+                waiting = any(later >= number for later in budgets) or state.last_event >= number
+                if target is not None and abs(relative) <= target and not waiting:
+                    status = "converged"
+                    reason = f"the target {_measure(problem)} {target:g} was reached in round {number}"
+                    break
+                if patience is not None and number - book.best_round >= patience and not waiting:
+                    status, reason = "stagnated", f"no progress in the last {patience} rounds"
+                    break
+            if checkpoint is not None and number % checkpoint_every == 0:
+                keep()
+            if callback is not None and _said_stop(callback(Moment(number, rounds, relative, state))):
+                keep()
+                if book.rows[-1]["round"] != number:
+                    book.write(state, number)
+                status, reason = "stopped", f"the callback stopped the run in round {number}"
+                break
+        except CentresLost as loss:
+            number = loss.round
+            book.go_back(number)
+            if not loss.known:  # the survivors go on, by ledgers
+                assert engine is not None
+                faults = Faults(crash=dict.fromkeys(loss.nodes, loss.round))
+                _refuse_loss(loss, problem, network, method, faults, budgets)
+                start = "auto" if loss.models is None else loss.models
+                state = engine.rescued(
+                    problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch, after=loss
                 )
-                break
-            waiting = any(later >= number for later in budgets) or state.last_event >= number
-            if target is not None and abs(relative) <= target and not waiting:
-                status, reason = "converged", f"the target {_measure(problem)} {target:g} was reached in round {number}"
-                break
-            if patience is not None and number - book.best_round >= patience and not waiting:
-                status, reason = "stagnated", f"no progress in the last {patience} rounds"
-                break
-        if checkpoint is not None and number % checkpoint_every == 0:
-            keep()
-        if callback is not None and _said_stop(callback(Moment(number, rounds, relative, state))):
-            status, reason = "stopped", f"the callback stopped the run in round {number}"
-            break
-    if status == "stopped":
-        keep()
+                before, book = book, HostileBook(problem, state)
+                book.go_on_from(before, network.n)
+                name = fingerprint(problem, state, seed, {}, faults)
     if status != "diverged" and (not book.rows or book.rows[-1]["round"] != number):
         book.write(state, number)
     kind = Run if isinstance(state, State) else _hostile_run(state, book)

@@ -34,6 +34,11 @@ class Crew(Protocol):
         """Shards whose worker answers."""
         ...
 
+    @property
+    def sound(self) -> bool:
+        """Whether nobody was left in the middle of an answer: else they cannot be asked again."""
+        ...
+
     def pids(self) -> dict[int, int]:
         """Process of each worker, where it is on this machine."""
         ...
@@ -53,6 +58,7 @@ class Threads:
     says = "threads of this process"
 
     def __init__(self) -> None:
+        self.sound = True
         self.workers: dict[int, Worker] = {}
         self._pool: ThreadPoolExecutor | None = None
 
@@ -67,7 +73,10 @@ class Threads:
     def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
         assert self._pool is not None
         asked = {s: self._pool.submit(getattr(self.workers[s], method), *given) for s, given in arguments.items()}
-        return {s: future.result() for s, future in asked.items()}
+        self.sound = False
+        answers = {s: future.result() for s, future in asked.items()}
+        self.sound = True
+        return answers
 
     @property
     def living(self) -> tuple[int, ...]:

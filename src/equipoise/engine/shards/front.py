@@ -50,6 +50,7 @@ class ShardedState(State):
         self._stale = self._stale_all = False
         self._sums: dict[str, AnyArray] = {}
         self._bits: dict[str, int] = {}
+        self._mourning = False  # a worker is gone, and the others are asked what they have
         self._drawn: dict[int, int] = {}  # samples of each worker since it began
         self._at = 0
         self.make_room()
@@ -119,7 +120,7 @@ class ShardedState(State):
         number = go_back(self.crew, begin)
         if number < begin:
             del self.wire_bytes[number - begin :]
-        self._stale = True
+        self._stale = self._mourning = True
         self._look()
         lost = tuple(int(i) for i in np.flatnonzero(~np.isin(self.shard_of, self.crew.living)))
         held = models = None
@@ -152,8 +153,10 @@ class ShardedState(State):
         """What changes every round."""
         if not self._stale:
             return
-        self._stale = False
         answers = self.crew.ask("look", dict.fromkeys(self.crew.living, ()))
+        if not self._mourning and len(answers) < len(self.regions):
+            self._give_up(self._at)
+        self._stale = False
         self._bits = {}
         whole = self._arrays()
         for shard, (seen, bits) in answers.items():
@@ -184,17 +187,19 @@ class ShardedState(State):
             found |= {"sampler/spread": sampler.spread, "sampler/batch": sampler.batch}
         return found
 
-    def _pull(self) -> None:
-        """Everything."""
+    def _pull(self, *, all_of_it: bool = False) -> None:
+        """Everything. Who dies after the last look takes its counts along, unless all is needed."""
         self._look()
         if not self._stale_all:
             return
-        self._stale_all = False
         whole = self._arrays()
         for name, before in self._sums.items():
             if name != "sampler/samples":
                 whole[name][:] = before
         answers = self.crew.ask("memory", dict.fromkeys(self.crew.living, ()))
+        if all_of_it and len(answers) < len(self.regions):
+            self._give_up(self._at)
+        self._stale_all = False
         for shard, memory in answers.items():
             region = self.regions[shard]
             local = Pairs(len(region))
@@ -268,7 +273,7 @@ class ShardedState(State):
         return super().meters()
 
     def memory(self) -> dict[str, AnyArray]:
-        self._pull()
+        self._pull(all_of_it=True)
         return super().memory()
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
@@ -277,7 +282,7 @@ class ShardedState(State):
         self._push()
 
     def rebudget(self, budget: float, round: Round) -> None:
-        self._pull()
+        self._pull(all_of_it=True)
         super().rebudget(budget, round)
         self._push()
 

@@ -24,6 +24,7 @@ from equipoise.train.audit import Auditor
 from equipoise.train.channel import Tally
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.faults import Faults
+from equipoise.train.hostile.loss import CentresLost
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.hostile.traffic import Traffic
 from equipoise.train.links import LinkBits
@@ -50,7 +51,7 @@ class ShardedHostileState(HostileState):
         faults: Faults,
         **options: Any,
     ) -> None:
-        self._stale = False
+        self._stale = self._mourning = False  # mourning: a worker is gone, and the others are asked what they have
         super().__init__(problem, network, method, faults, **options)
         self.crew = crew
         self.shard_of = partition(network, workers)
@@ -167,8 +168,9 @@ class ShardedHostileState(HostileState):
         nodes = np.flatnonzero(np.isin(self.shard_of, gone)).tolist()
         for shard in gone:  # what they had counted stays counted
             self._base = with_counts(self._base, self._counts.pop(shard, {}))
-        self._stale = True
+        self._stale = self._mourning = True
         self._pull()
+        self._mourning = False
         self.add_crash(nodes, self._at)
         for event in self.timetable.at(self._at):
             if event.kind in ("crash", "noticed") and event.nodes[0] in nodes and event not in self.happened:
@@ -181,8 +183,13 @@ class ShardedHostileState(HostileState):
         """The mirror is as the workers are."""
         if not self._stale:
             return
-        self._stale = False
         found = self.crew.ask("memory", dict.fromkeys(self._living, ()))
+        gone = [shard for shard in self._living if shard not in found]
+        if gone and not self._mourning:  # it died after its last round
+            self._at = self._agree(gone, self._at)
+            self._bury(gone)
+            raise CentresLost(tuple(np.flatnonzero(np.isin(self.shard_of, gone))), self._at, None, None, known=True)
+        self._stale = False
         merge(self, {self.regions[shard]: memory for shard, memory in found.items()}, self._base, self._at)
         self._counts.update((shard, sums(memory)) for shard, memory in found.items())
         self._even = self._at

@@ -32,6 +32,7 @@ class Processes:
     """One process a shard."""
 
     def __init__(self) -> None:
+        self.sound = True
         self._controls: dict[int, Connection] = {}
         self._pids: dict[int, int] = {}
 
@@ -77,6 +78,7 @@ class Processes:
 
     def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
         """Call a method of these workers side by side. When one dies, the others are halted; who is gone has no answer."""
+        self.sound = False
         for shard, given in arguments.items():
             self._send(shard, method, given)
         waiting = {self._controls[shard]: shard for shard in arguments if shard in self._controls}
@@ -84,8 +86,8 @@ class Processes:
             self._halt(waiting.values())
         answers: dict[int, Any] = {}
         while waiting:
-            for pipe in [pipe for pipe in waiting if pipe.closed]:  # died as well, while another was mourned
-                del waiting[pipe]
+            for gone in [pipe for pipe in waiting if pipe.closed]:  # died as well, while another was mourned
+                del waiting[gone]
             for pipe in wait(list(waiting)):
                 assert isinstance(pipe, Connection)
                 shard = waiting.pop(pipe)
@@ -99,6 +101,7 @@ class Processes:
                     self._halt(waiting.values())
                     raise_here(shard, *answer)
                 answers[shard] = answer
+        self.sound = True
         return dict(sorted(answers.items()))
 
     def _send(self, shard: int, method: str, given: tuple[Any, ...]) -> None:

@@ -158,7 +158,7 @@ class RayCrew:
 
     def __init__(self, address: str | None = None) -> None:
         self.address = address
-        self.says = "Ray"
+        self.says, self.sound = "Ray", True
         self._open = ExitStack()
         self._actors: dict[int, Any] = {}
         self._where: dict[int, tuple[str, int]] = {}
@@ -214,6 +214,7 @@ class RayCrew:
         if len(waiting) < len(arguments):
             self._halt()
         answers: dict[int, Any] = {}
+        self.sound = False
         while waiting:
             done, _ = ray.wait(list(waiting), num_returns=1)
             for ref in done:
@@ -228,6 +229,7 @@ class RayCrew:
                     self._halt()
                     raise_here(shard, *answer)
                 answers[shard] = answer
+        self.sound = True
         if method in ("go_back", "take_up", "replace"):
             self._epoch += 1
         return dict(sorted(answers.items()))

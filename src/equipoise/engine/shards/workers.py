@@ -111,7 +111,7 @@ class Workers:
 
     def _begin_anew(self, network: Network) -> None:
         """Another run: the same workers, if they are all there."""
-        if self.crew is not None and len(self.crew.living) != self._many(network):
+        if self.crew is not None and (not self.crew.sound or len(self.crew.living) != self._many(network)):
             self.close()
         self._before, self.state = [], None
 

@@ -17,6 +17,7 @@ class CentresLost(Exception):
     models: Floats | None
     samples: int = 0  # drawn so far
     cpu_seconds: float = 0.0  # spent so far, where shares buy samples
+    known: bool = False  # the state has ledgers, knows of the loss, and goes on by itself
 
     def __str__(self) -> str:
         return f"round {self.round}: centres {', '.join(map(str, self.nodes))} are gone"

@@ -139,6 +139,7 @@ class TorchModel(Model):
         mine.nodes, mine.sizes = len(nodes), self.sizes[nodes]
         mine._offsets = np.concatenate([[0], np.cumsum(mine.sizes)])
         mine._smoothness = None
+        mine._module = deepcopy(self._module)  # two threads cannot lend one module their parameters
         return mine
 
     def _whole(self, Y: Floats, nodes: Sequence[int], many: int = 1, longest: int = 0) -> Floats:
