@@ -32,6 +32,8 @@ def told(workers: Any) -> dict[str, Any]:
         "bytes_between_workers": sum(sent),
         "bytes_a_round": sum(sent) / max(1, len(sent)),
     }
+    if workers.losses:
+        found["lost"] = workers.losses
     if workers.keeper is not None:
         found["held"] = {"limiter": workers.keeper.says} | told_of_usage(workers.usage())
     return found
@@ -40,6 +42,12 @@ def told(workers: Any) -> dict[str, Any]:
 def lines(engine: dict[str, Any]) -> dict[str, str]:
     """The same for the terminal."""
     found = {"engine": f"{engine['where']}, {engine['bytes_a_round']:,.0f} bytes a round between them"}
+    if "lost" in engine:
+        found["lost"] = "\n".join(
+            f"worker {row['worker']} (process {row['process']}) died in round {row['round']}, and its "
+            f"{len(row['centres'])} centres with it"
+            for row in engine["lost"]
+        )
     if "held" in engine:
         workers = engine["held"]["workers"]
         each = ", ".join(

@@ -144,6 +144,7 @@ class Book:
         """What a checkpoint must keep."""
         kept: dict[str, AnyArray] = {f"history/{name}": column for name, column in self.history().items()}
         kept["book/worst"] = np.array(astuple(self.auditor.worst))
+        kept["book/bits_before"] = np.array(self.bits_before)
         kept["book/best"] = np.array([self.best, self.best_round])
         kept["book/first"] = np.array([self.first.get(half, np.nan) for half in HALVES])
         if self.shares:
@@ -156,6 +157,7 @@ class Book:
         self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
         budget, box, tracker, gradient, model, rounds, links, over = map(float, memory["book/worst"])
         self.auditor.worst = Extremes(budget, box, tracker, gradient, model, int(rounds), int(links), over)
+        self.bits_before = float(memory["book/bits_before"])
         self.best, self.best_round = float(memory["book/best"][0]), int(memory["book/best"][1])
         first = dict(zip(HALVES, map(float, memory["book/first"]), strict=True))
         self.first = {half: gap for half, gap in first.items() if not math.isnan(gap)}

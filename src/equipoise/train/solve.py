@@ -109,6 +109,8 @@ def solve(
         given = ", ".join(type(part).__name__ for part in (problem, network, method))
         raise InputError(f"solve takes a Problem, a Network and a Method, not {given}")
     _check(rounds, target, patience, every, checkpoint_every)
+    if engine is not None and not (hasattr(engine, "ordinary") or hasattr(engine, "hostile")):
+        raise InputError(f"engine takes equipoise.engine.Workers(count, on=...), not {engine!r}")
     if faults is not None and not isinstance(faults, Faults):
         raise InputError(f"faults takes Faults(loss=..., crash=...), not {faults!r}")
     state: Any  # both kinds have the same names
@@ -131,9 +133,17 @@ def solve(
     name = fingerprint(problem, state, seed, budgets, faults)
     every = every or _how_often(problem, rounds)
     number, relative, epoch = 0, np.inf, 0
+    rescued: dict[int, int] = {}  # centres that were lost, and the round, where the run has gone on by ledgers since
     if resume is not None:
         memory = load_checkpoint(resume, name)
         number = int(memory["round"])
+        if "rescued" in memory:  # it lost centres on its way, and went on in the other form
+            rescued = dict(memory["rescued"].tolist())
+            make = HostileState if engine is None else engine.hostile
+            state = make(
+                problem, network, method, Faults(crash=rescued), rounds=rounds, seed=seed, start=start, batch=batch
+            )
+            book = HostileBook(problem, state)
         state.restore(memory)
         epoch = state.epoch
         book.reprice(state)
@@ -146,7 +156,10 @@ def solve(
 
     def keep() -> None:
         if checkpoint is not None:
-            save_checkpoint(checkpoint, state.memory() | book.memory() | {"round": np.array(number)}, name)
+            kept = state.memory() | book.memory() | {"round": np.array(number)}
+            if rescued:
+                kept["rescued"] = np.array(sorted(rescued.items()))
+            save_checkpoint(checkpoint, kept, name)
 
     status: Status = "finished"
     reason = f"all {rounds} rounds played"
@@ -206,7 +219,8 @@ def solve(
             book.go_back(number)
             if not loss.known:  # the survivors go on, by ledgers
                 assert engine is not None
-                faults = Faults(crash=dict.fromkeys(loss.nodes, loss.round))
+                rescued = dict.fromkeys(loss.nodes, loss.round)
+                faults = Faults(crash=rescued)
                 _refuse_loss(loss, problem, network, method, faults, budgets)
                 start = "auto" if loss.models is None else loss.models
                 state = engine.rescued(
@@ -214,7 +228,6 @@ def solve(
                 )
                 before, book = book, HostileBook(problem, state)
                 book.go_on_from(before, network.n)
-                name = fingerprint(problem, state, seed, {}, faults)
     if status != "diverged" and (not book.rows or book.rows[-1]["round"] != number):
         book.write(state, number)
     kind = Run if isinstance(state, State) else _hostile_run(state, book)

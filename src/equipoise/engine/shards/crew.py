@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from equipoise.engine.shards.crossing import Packets
@@ -40,7 +42,11 @@ class Crew(Protocol):
         ...
 
     def pids(self) -> dict[int, int]:
-        """Process of each worker, where it is on this machine."""
+        """The process of each worker that lives."""
+        ...
+
+    def process_of(self, shard: int) -> int | None:
+        """The process of a worker, alive or not."""
         ...
 
     def keeper(self, kind: str) -> Keeper:
@@ -61,22 +67,28 @@ class Threads:
         self.sound = True
         self.workers: dict[int, Worker] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._halt = threading.Event()
 
     def start(self, shards: Sequence[Any]) -> None:
         if self.workers:
             self.ask("replace", {s.region.shard: (s,) for s in shards if s.region.shard in self.workers})
             return
         mail = {(a.region.shard, b.region.shard): SimpleQueue() for a in shards for b in shards}  # type: ignore[var-annotated]
-        self.workers = {s.region.shard: Worker(s, _Queues(s.region.shard, mail)) for s in shards}
+        self.workers = {s.region.shard: Worker(s, _Queues(s.region.shard, mail, self._halt)) for s in shards}
         self._pool = ThreadPoolExecutor(max(1, len(shards)))
 
     def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
         assert self._pool is not None
-        asked = {s: self._pool.submit(getattr(self.workers[s], method), *given) for s, given in arguments.items()}
-        self.sound = False
-        answers = {s: future.result() for s, future in asked.items()}
-        self.sound = True
-        return answers
+        asked = {
+            self._pool.submit(getattr(self.workers[s], method), *given): s for s, given in arguments.items()
+        }  # fmt: skip
+        self.sound, answers = False, {}
+        for future in as_completed(asked):
+            if future.exception() is not None or getattr(future.result(), "diverged", None):
+                self._halt.set()  # it plays no more, and the others would wait for it
+            answers[asked[future]] = future.result()
+        self.sound = not self._halt.is_set()
+        return dict(sorted(answers.items()))
 
     @property
     def living(self) -> tuple[int, ...]:
@@ -84,6 +96,9 @@ class Threads:
 
     def pids(self) -> dict[int, int]:
         return {}
+
+    def process_of(self, shard: int) -> int | None:
+        return None
 
     def keeper(self, kind: str) -> Keeper:
         raise InputError("threads of this process cannot be held to shares: use processes or Ray")
@@ -96,19 +111,29 @@ class Threads:
 class _Queues:
     """Mail between threads."""
 
-    def __init__(self, shard: int, mail: dict[tuple[int, int], Any]) -> None:
-        self.shard, self.mail = shard, mail
+    def __init__(self, shard: int, mail: dict[tuple[int, int], Any], halt: threading.Event) -> None:
+        self.shard, self.mail, self.halt = shard, mail, halt
 
     def renew(self) -> None:
-        """Threads are never halted in mid-round."""
+        """Threads are never halted and asked again."""
+
+    @property
+    def halted(self) -> bool:
+        return self.halt.is_set()
 
     def exchange(self, number: int, phase: int, packets: Packets) -> Packets:
         for peer, packet in packets.items():
             self.mail[self.shard, peer].put((number, phase, packet))
         came: Packets = {}
         for peer in packets:
-            *when, packet = self.mail[peer, self.shard].get(timeout=60)
+            *when, packet = self._next(peer)
             if tuple(when) != (number, phase):
                 raise Halted(f"shard {peer} is in round {when[0]}, phase {when[1]}, not {number}, {phase}")
             came[peer] = packet
         return came
+
+    def _next(self, peer: int) -> Any:
+        while not self.halt.is_set():
+            with contextlib.suppress(Empty):
+                return self.mail[peer, self.shard].get(timeout=0.1)
+        raise Halted("another worker has stopped")

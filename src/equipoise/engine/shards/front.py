@@ -5,6 +5,7 @@ The whole run's state is kept here as a mirror. Workers hold the truth; the mirr
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ from equipoise.engine.shards.region import Region, regions
 from equipoise.engine.shards.shard import Shard, cut_memory
 from equipoise.engine.shards.worker import Report
 from equipoise.errors import Failure
-from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.audit import Auditor
 from equipoise.train.channel import Tally
 from equipoise.train.grid import exact_sum
@@ -46,6 +47,7 @@ class ShardedState(State):
         self.shard_of = partition(network, workers)
         self.regions: dict[int, Region] = {r.shard: r for r in regions(network, self.shard_of)}
         self.wire_bytes: list[int] = []  # between shards, of each round
+        self.losses: list[dict[str, Any]] = []  # workers that died
         self._reports: list[Report] = []
         self._stale = self._stale_all = False
         self._sums: dict[str, AnyArray] = {}
@@ -91,7 +93,7 @@ class ShardedState(State):
         stopped = [report for report in self._reports if report.diverged]
         if stopped:
             played = min(report.played for report in stopped)
-        self.wire_bytes += np.sum([report.sent[:played] for report in self._reports], axis=0).tolist()
+        self.wire_bytes += bytes_sent(self._reports, played)
         if self.coupling is not None and self.market is not None:
             for _ in range(played):
                 self.coupling.cpu_seconds += self.coupling.cost.tau * (self.budget * self.market.grid.unit)
@@ -123,6 +125,9 @@ class ShardedState(State):
         self._stale = self._mourning = True
         self._look()
         lost = tuple(int(i) for i in np.flatnonzero(~np.isin(self.shard_of, self.crew.living)))
+        self.losses = losses_of(
+            [s for s in self.regions if s not in self.crew.living], self.shard_of, self.crew, number
+        )
         held = models = None
         if self.allocation is not None:
             held = self.allocation.shares.copy()
@@ -141,8 +146,8 @@ class ShardedState(State):
         """Shares of every round, as each worker saw its own: sums of whole units."""
         if self.market is None:
             return
-        unit, rounds = self.market.grid.unit, len(self._reports[0].units) - (diverged is not None)
-        for k in range(rounds):
+        unit, rounds = self.market.grid.unit, min(len(report.units) for report in self._reports)
+        for k in range(rounds - (diverged is not None)):
             off = abs(sum(report.units[k] for report in self._reports) - self.budget) * unit
             auditor.worst.budget = max(auditor.worst.budget, off)
             auditor.worst.box = max(auditor.worst.box, *(report.outside[k] for report in self._reports))
@@ -285,6 +290,28 @@ class ShardedState(State):
         self._pull(all_of_it=True)
         super().rebudget(budget, round)
         self._push()
+
+
+class LossWarning(UserWarning):
+    """A worker died, and the run goes on without its centres."""
+
+
+def losses_of(gone: list[int], shard_of: Ints, crew: Crew, number: int) -> list[dict[str, Any]]:
+    """Who died, said at once and kept for the result."""
+    found = []
+    for shard in gone:
+        nodes = np.flatnonzero(shard_of == shard).tolist()
+        named = ", ".join(map(str, nodes[:6])) + (", ..." if len(nodes) > 6 else "")
+        process = crew.process_of(shard)
+        found.append({"worker": shard, "process": process, "round": number, "centres": nodes})
+        said = f"worker {shard} (process {process}) died: its centres {named} have crashed in round {number}"
+        warnings.warn(f"{said}; the run goes on without them", LossWarning, stacklevel=2)
+    return found
+
+
+def bytes_sent(reports: list[Report], rounds: int) -> list[int]:
+    """Of all workers together in each round."""
+    return [sum(report.sent[k] for report in reports if k < len(report.sent)) for k in range(rounds)]
 
 
 def go_back(crew: Crew, begin: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.engine.shards.crew import Crew
-from equipoise.engine.shards.front import go_back
+from equipoise.engine.shards.front import bytes_sent, go_back, losses_of
 from equipoise.engine.shards.hostile_state import HostileShard, Memory, merge, push, sums, whole_memory, with_counts
 from equipoise.engine.shards.partition import partition
 from equipoise.engine.shards.region import Region, regions
@@ -57,12 +57,15 @@ class ShardedHostileState(HostileState):
         self.shard_of = partition(network, workers)
         self.regions: dict[int, Region] = {r.shard: r for r in regions(network, self.shard_of)}
         self.wire_bytes: list[int] = []  # between shards, of each round
+        self.losses: list[dict[str, Any]] = []  # workers that died
         self._at = self._even = 0  # rounds that the workers have played, and the mirror
         self._base: Memory = {}  # counts of the mirror when it last pushed
         self._counts: dict[int, Memory] = {}  # of each worker since, as it last told them
         self._last: list[Any] = []  # what each worker saw of its nodes after the last round
         crew.start([HostileShard(self, region) for region in self.regions.values()])
-        self._living = crew.living
+        after: CentresLost | None = options.get("after")
+        lost = () if after is None else np.unique(self.shard_of[list(after.nodes)])
+        self._living = tuple(shard for shard in self.regions if shard not in lost)  # some may have died since
         self._begin_counts()
 
     # rounds
@@ -99,15 +102,19 @@ class ShardedHostileState(HostileState):
             reports = self.crew.ask("play", dict.fromkeys(self._living, (number, many)))
             self.played(list(reports.values()))
             gone = [shard for shard in self._living if shard not in reports]
-            whole = not gone and not any(report.halted for report in reports.values())
-            played = min(report.played for report in reports.values()) if whole else self._agree(gone, number) - number
+            stopped = [] if gone else [report.played for report in reports.values() if report.diverged]
+            if stopped:
+                played = min(stopped)
+            elif gone or any(report.halted for report in reports.values()):
+                played = self._agree(gone, number) - number
+            else:
+                played = min(report.played for report in reports.values())
             self._note(list(reports.values()), number, played, None if gone else auditor)
-            diverged = whole and any(report.diverged for report in reports.values())
             self._at = number + played
             for k in range(number, self._at):  # pairs are numbered in the order in which they meet
                 self.roads.traffic(k)
                 self._grow()
-            if diverged:
+            if stopped:
                 return self._at - begin, self._replay()
             self._stale = played > 0 or self._stale
             number = self._at
@@ -126,9 +133,9 @@ class ShardedHostileState(HostileState):
         if played < 0:
             del self.wire_bytes[played:]
             return
-        self.wire_bytes += np.sum([report.sent[:played] for report in reports], axis=0).tolist()
+        self.wire_bytes += bytes_sent(reports, played)
         diverged = any(report.diverged for report in reports)
-        for k in range(played - diverged):
+        for k in range(min(played - diverged, *(len(report.units) for report in reports))):
             self._last = [(report.units[k], report.outside[k]) for report in reports]
             if auditor is not None:
                 auditor.worst.rounds += 1
@@ -166,6 +173,7 @@ class ShardedHostileState(HostileState):
     def _bury(self, gone: list[int]) -> None:
         """The nodes of workers that are gone crash now; neighbours notice it as they would any crash."""
         nodes = np.flatnonzero(np.isin(self.shard_of, gone)).tolist()
+        self.losses += losses_of(gone, self.shard_of, self.crew, self._at)
         for shard in gone:  # what they had counted stays counted
             self._base = with_counts(self._base, self._counts.pop(shard, {}))
         self._stale = self._mourning = True

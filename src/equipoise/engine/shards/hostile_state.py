@@ -243,8 +243,9 @@ def push(mirror: HostileState, region: Region) -> Memory:
 
 
 def whole_memory(mirror: HostileState) -> Memory:
-    """The mirror's own arrays by name, to be read and written into; not the numbering of its pairs."""
-    found = {name: array for name, array in HostileState.memory(mirror).items() if not name.startswith("links/")}
+    """The mirror's own arrays by name, to be read and written into; not the numbering of its pairs, nor what it knows alone."""
+    alone = ("links/", "timetable/")
+    found = {name: array for name, array in HostileState.memory(mirror).items() if not name.startswith(alone)}
     sampler = None if mirror.learning is None else mirror.learning.sampler
     if sampler is not None and sampler.batch is not None:
         found["sampler/spread"] = np.full(len(sampler.batch), np.nan) if sampler.spread is None else sampler.spread

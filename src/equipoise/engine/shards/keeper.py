@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -43,8 +44,6 @@ class Keeper(Protocol):
 
     says: str
 
-    def hold(self, pids: dict[int, int]) -> None: ...
-
     def set(self, shares: dict[int, float]) -> None: ...
 
     def usage(self) -> dict[int, Usage]: ...
@@ -57,19 +56,23 @@ class LocalKeeper:
 
     def __init__(self, kind: str) -> None:
         self._limiter: CpuLimiter = limiter(kind).__enter__()
+        self._pids: dict[int, int] = {}
         self._held: dict[int, Held] = {}
         self.says = self._limiter.says
 
     def hold(self, pids: dict[int, int]) -> None:
-        """These processes, at first without a limit that binds."""
-        most = float(os.cpu_count() or 1)
-        self._held |= {shard: self._limiter.hold(pid, most) for shard, pid in pids.items()}
+        """These processes, from the first share on."""
+        self._pids |= pids
 
     def set(self, shares: dict[int, float]) -> None:
         """Cores of each worker from now on."""
         for shard, share in shares.items():
+            cores = min(share, float(os.cpu_count() or 1))
             if shard in self._held:
-                self._held[shard].set(min(share, float(os.cpu_count() or 1)))
+                self._held[shard].set(cores)
+            elif shard in self._pids:
+                with contextlib.suppress(InputError):  # it has died
+                    self._held[shard] = self._limiter.hold(self._pids[shard], cores)
 
     def usage(self) -> dict[int, Usage]:
         """What each got so far."""

@@ -79,6 +79,7 @@ def serve(control: Connection, shard: int, peers: dict[int, Connection]) -> None
     worker: Worker | None = None
     with contextlib.suppress(EOFError, OSError):
         while True:
+            post.wait_for_orders()
             text = control.recv_bytes()
             try:
                 method, given = pickle.loads(text)

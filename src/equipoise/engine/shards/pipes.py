@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from multiprocessing.connection import Connection, wait
 
 from equipoise.engine.shards.crossing import Packets
@@ -17,10 +18,28 @@ class Pipes:
 
     def __init__(self, shard: int, control: Connection, peers: dict[int, Connection]) -> None:
         self.shard, self.control, self.peers, self.epoch = shard, control, peers, 0
+        self.early: dict[int, deque[bytes]] = {peer: deque() for peer in peers}  # what came while nobody asked for it
 
     def renew(self) -> None:
         """Nothing that was sent before counts any more."""
         self.epoch += 1
+
+    @property
+    def halted(self) -> bool:
+        """While rounds are played, the coordinator speaks for one reason only."""
+        return self.control.poll()
+
+    def wait_for_orders(self) -> None:
+        """Until the coordinator speaks. Peers are read meanwhile: one that is about to be halted may be in the middle of a
+        packet that no socket holds."""
+        listening = {pipe: peer for peer, pipe in self.peers.items()}
+        while self.control not in (ready := wait([self.control, *listening])):
+            for pipe in ready:
+                assert isinstance(pipe, Connection)
+                try:
+                    self.early[listening[pipe]].append(pipe.recv_bytes())
+                except (EOFError, OSError):
+                    del listening[pipe]
 
     def exchange(self, number: int, phase: int, packets: Packets) -> Packets:
         """Small packets go at once. Large ones in turn, or two workers would wait for each other to read: pair by pair in
@@ -48,9 +67,14 @@ class Pipes:
     def _receive(self, peer: int, head: bytes) -> bytes:
         pipe = self.peers[peer]
         while True:
-            if not pipe.poll() and self.control in wait([pipe, self.control]) and not pipe.poll():
-                raise Halted("the coordinator calls a halt")
+            if self.early[peer]:
+                packet = self.early[peer].popleft()
+                if packet[:4] == head[:4]:
+                    return packet[HEAD.size :]
+                continue
             try:
+                if not pipe.poll() and self.control in wait([pipe, self.control]) and not pipe.poll():
+                    raise Halted("the coordinator calls a halt")
                 packet = pipe.recv_bytes()
             except (EOFError, OSError):
                 raise Halted(f"worker {peer} is gone") from None

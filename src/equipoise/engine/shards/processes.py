@@ -48,6 +48,9 @@ class Processes:
     def pids(self) -> dict[int, int]:
         return {shard: self._pids[shard] for shard in self._controls}
 
+    def process_of(self, shard: int) -> int | None:
+        return self._pids.get(shard)
+
     def keeper(self, kind: str) -> LocalKeeper:
         keeper = LocalKeeper(kind)
         keeper.hold(self.pids())
@@ -101,12 +104,15 @@ class Processes:
                     self._halt(waiting.values())
                     raise_here(shard, *answer)
                 answers[shard] = answer
+                if getattr(answer, "diverged", None):  # it plays no more, and the others would wait for it
+                    self._halt(waiting.values())
         self.sound = True
         return dict(sorted(answers.items()))
 
     def _send(self, shard: int, method: str, given: tuple[Any, ...]) -> None:
+        text = packed(method, given)
         try:
-            self._controls[shard].send_bytes(cloudpickle.dumps((method, given)))
+            self._controls[shard].send_bytes(text)
         except (OSError, KeyError):
             self._bury(shard)
 
@@ -121,21 +127,39 @@ class Processes:
             pipe.close()
 
     def close(self) -> None:
-        """Ask them to stop, and end those who do not."""
+        """Hang up, which ends them wherever they listen; who does not hear it is killed."""
+        left = {shard: self._pids[shard] for shard in self._controls}
         for shard in self.living:
-            self._send(shard, "stop", ())
-        deadline = time.monotonic() + GRACE
-        for shard, pipe in list(self._controls.items()):
-            while time.monotonic() < deadline:
-                with contextlib.suppress(EOFError, OSError):
-                    if pipe.poll(max(0.0, deadline - time.monotonic())):
-                        pipe.recv_bytes()
-                        continue
-                break
-            else:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._pids[shard], signal.SIGKILL)
             self._bury(shard)
+        deadline = time.monotonic() + GRACE
+        while left and time.monotonic() < deadline:
+            time.sleep(0.005)
+            left = {shard: pid for shard, pid in left.items() if nursery_of(pid)}
+        for pid in left.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def packed(method: str, given: tuple[Any, ...]) -> bytes:
+    """A call as bytes."""
+    try:
+        return bytes(cloudpickle.dumps((method, given)))
+    except (TypeError, pickle.PicklingError, AttributeError, NotImplementedError) as error:
+        raise InputError(
+            f"the problem cannot be sent to workers: {error}; what a cost or model holds must be made of data and "
+            "functions, without locks, files or connections"
+        ) from None
+
+
+def nursery_of(pid: int) -> bool:
+    """Whether this is still a worker that we had forked: a child of our nursery."""
+    known = _nurseries.get(os.getpid())
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            state, parent = file.read().rpartition(")")[2].split()[:2]
+    except OSError:
+        return False
+    return state != "Z" and known is not None and int(parent) == known.process.pid
 
 
 def raise_here(shard: int, kind: str, message: str, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import threading
@@ -11,13 +12,11 @@ from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
-import cloudpickle
-
 from equipoise.engine.limit import Usage
 from equipoise.engine.ray_cluster import connect
 from equipoise.engine.shards.crossing import Packets
 from equipoise.engine.shards.keeper import LocalKeeper
-from equipoise.engine.shards.processes import raise_here
+from equipoise.engine.shards.processes import packed, raise_here
 from equipoise.engine.shards.worker import Halted, Worker
 from equipoise.errors import Failure
 
@@ -29,7 +28,7 @@ class Mailbox:
     """An actor's end of the mail: packets wait here until they are asked for. Those of an earlier epoch are dropped."""
 
     def __init__(self, shard: int, peers: dict[int, Any]) -> None:
-        self.shard, self.peers, self.epoch, self.halted = shard, peers, 0, -1
+        self.shard, self.peers, self.epoch, self.ended = shard, peers, 0, -1  # ended: the last epoch that was halted
         self._here: dict[tuple[int, int, int, int], bytes] = {}
         self._news = threading.Condition()
 
@@ -42,8 +41,12 @@ class Mailbox:
     def halt(self, epoch: int) -> None:
         """Nobody will answer any more in this epoch."""
         with self._news:
-            self.halted = max(self.halted, epoch)
+            self.ended = max(self.ended, epoch)
             self._news.notify_all()
+
+    @property
+    def halted(self) -> bool:
+        return self.ended >= self.epoch
 
     def renew(self) -> None:
         with self._news:
@@ -55,7 +58,7 @@ class Mailbox:
             self.peers[peer].deliver.remote(self.epoch, number, phase, self.shard, packet)
         wanted = {peer: (self.epoch, number, phase, peer) for peer in packets}
         with self._news:
-            self._news.wait_for(lambda: self.halted >= self.epoch or all(k in self._here for k in wanted.values()))
+            self._news.wait_for(lambda: self.halted or all(k in self._here for k in wanted.values()))
             if not all(key in self._here for key in wanted.values()):
                 raise Halted("a worker is gone")
             return {peer: self._here.pop(key) for peer, key in wanted.items()}
@@ -94,11 +97,11 @@ def _actor() -> Any:
             if self.box is not None:
                 self.box.halt(epoch)
 
-        def call(self, method: str, packed: bytes) -> tuple[str, Any]:
+        def call(self, text: bytes) -> tuple[str, Any]:
             """Arguments come as bytes: arrays that Ray itself hands over cannot be written to."""
             try:
                 assert self.box is not None
-                given = pickle.loads(packed)
+                method, given = pickle.loads(text)
                 if method == "begin":
                     self.worker = Worker(given[0], self.box)
                     return "answer", None
@@ -130,9 +133,6 @@ class RayKeeper:
             ray.get(keeper.hold.remote(here))
         self.says = f"each node holds its own workers ({kind})"
 
-    def hold(self, pids: dict[int, int]) -> None:
-        """They are held from the start."""
-
     def set(self, shares: dict[int, float]) -> None:
         for node, keeper in self._keepers.items():
             keeper.set.remote({shard: share for shard, share in shares.items() if self._of[shard] == node})
@@ -142,15 +142,17 @@ class RayKeeper:
 
         found: dict[int, Usage] = {}
         for keeper in self._keepers.values():
-            found |= ray.get(keeper.usage.remote())
+            with contextlib.suppress(ray.exceptions.RayActorError):  # its node is gone
+                found |= ray.get(keeper.usage.remote())
         return found
 
     def close(self) -> None:
         import ray
 
         for keeper in self._keepers.values():
-            ray.get(keeper.close.remote())
-            ray.kill(keeper)
+            with contextlib.suppress(ray.exceptions.RayActorError):
+                ray.get(keeper.close.remote())
+                ray.kill(keeper)
 
 
 class RayCrew:
@@ -170,6 +172,9 @@ class RayCrew:
 
     def pids(self) -> dict[int, int]:
         return {shard: self._where[shard][1] for shard in self._actors}
+
+    def process_of(self, shard: int) -> int | None:
+        return self._where[shard][1] if shard in self._where else None
 
     def nodes(self) -> dict[int, str]:
         """The node of each worker."""
@@ -207,7 +212,7 @@ class RayCrew:
         import ray
 
         waiting = {
-            self._actors[shard].call.remote(method, cloudpickle.dumps(given)): shard
+            self._actors[shard].call.remote(packed(method, given)): shard
             for shard, given in arguments.items()
             if shard in self._actors
         }
@@ -229,6 +234,8 @@ class RayCrew:
                     self._halt()
                     raise_here(shard, *answer)
                 answers[shard] = answer
+                if getattr(answer, "diverged", None):  # it plays no more, and the others would wait for it
+                    self._halt()
         self.sound = True
         if method in ("go_back", "take_up", "replace"):
             self._epoch += 1

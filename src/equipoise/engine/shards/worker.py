@@ -32,6 +32,11 @@ class Post(Protocol):
         """Nothing that was sent before counts any more."""
         ...
 
+    @property
+    def halted(self) -> bool:
+        """Whether the coordinator wants everybody to stop: for those who have no peers to wait for."""
+        ...
+
 
 @dataclass
 class Report:
@@ -64,6 +69,8 @@ class Worker:
             for number in range(begin, begin + count):
                 if not self.copies or number % self._every == 0:
                     self._keep(number)
+                if self.post.halted:
+                    raise Halted
                 report.sent.append(0)
                 report.diverged = self._round(number, report)
                 units, outside = self.shard.audit()

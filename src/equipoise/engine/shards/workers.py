@@ -58,7 +58,8 @@ class Workers:
         self.keeper: Keeper | None = None
         self.crew: Crew | None = None
         self.state: ShardedState | ShardedHostileState | None = None
-        self._before: list[int] = []  # bytes a round of an earlier form of the run
+        self._before: list[int] = []  # bytes a round of an earlier form of the run ...
+        self._lost: list[dict[str, Any]] = []  # ... and who was lost in it
 
     def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> ShardedState:
         """The state of a run without faults, for `solve`."""
@@ -78,7 +79,7 @@ class Workers:
         self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
     ) -> ShardedHostileState:
         """The same on the workers that are left of a run without faults."""
-        self._before = self.wire_bytes
+        self._before, self._lost = self.wire_bytes, self.losses
         self.state = ShardedHostileState(
             self._crew(), self._many(network), problem, network, method, faults, **options
         )  # fmt: skip
@@ -113,7 +114,7 @@ class Workers:
         """Another run: the same workers, if they are all there."""
         if self.crew is not None and (not self.crew.sound or len(self.crew.living) != self._many(network)):
             self.close()
-        self._before, self.state = [], None
+        self._before, self._lost, self.state = [], [], None
 
     def _many(self, network: Network) -> int:
         return min(self.count or os.cpu_count() or 1, network.n) if self.count is None else self.count
@@ -139,18 +140,25 @@ class Workers:
         """Bytes between workers in each round."""
         return self._before + ([] if self.state is None else self.state.wire_bytes)
 
+    @property
+    def losses(self) -> list[dict[str, Any]]:
+        """Workers that died: each with its process, the round, and its centres."""
+        return self._lost + ([] if self.state is None else self.state.losses)
+
     def pids(self) -> dict[int, int]:
         """The process of each worker."""
         return {} if self.crew is None else self.crew.pids()
 
     def close(self) -> None:
         """End the workers."""
-        if self.keeper is not None:
-            self.keeper.close()
-            self.keeper = None
-        if self.crew is not None:
-            self.crew.close()
-            self.crew = None
+        keeper, crew = self.keeper, self.crew
+        self.keeper = self.crew = None
+        try:
+            if keeper is not None:
+                keeper.close()
+        finally:
+            if crew is not None:
+                crew.close()
 
     def __enter__(self) -> Self:
         return self

@@ -484,6 +484,7 @@ class HostileState:
         """What a checkpoint must keep."""
         parts: dict[str, Mapping[str, AnyArray]] = {
             "links": self.roads.pairs.memory(), "mail": self.mail.memory(), "members": self.members.memory(),
+            "timetable": self.timetable.memory(),
         }  # fmt: skip
         if self.coupling is not None:
             parts["coupling"] = self.coupling.memory()
@@ -501,6 +502,8 @@ class HostileState:
         self.senders, self.receivers = self.roads.pairs.directed()
         self.mail.restore(part_of(memory, "mail"))
         self.members.restore(part_of(memory, "members"))
+        self.timetable.restore(part_of(memory, "timetable"))
+        self.last_event = self.timetable.last
         if self.coupling is not None:
             self.coupling.restore(part_of(memory, "coupling"))
         if self.relay is not None:

@@ -44,6 +44,7 @@ class Timetable:
 
     def __init__(self, faults: Faults, n: int, rounds: int) -> None:
         self.faults, self.n, self.rounds = faults, n, rounds
+        self.unforeseen: list[tuple[int, int]] = []  # crashes that were added: node and round
         self.first = np.ones(n, dtype=np.bool_)  # present in round 0
         events: list[Event] = []
         deeds: list[tuple[int, int, Kind, int]] = []  # round, order, kind, node
@@ -99,6 +100,7 @@ class Timetable:
     def add_crash(self, nodes: Iterable[int], at: int) -> None:
         """Centres die before round `at`, which nobody foresaw. What they were to do from then on, they do not do."""
         gone = set(nodes)
+        self.unforeseen += [(int(node), at) for node in sorted(gone)]
         for node in gone:
             _known("crash", node, self.n)
             _within("crash", node, at, self.rounds)
@@ -115,6 +117,14 @@ class Timetable:
         for node in sorted(gone & set(np.flatnonzero(alive).tolist())):
             kept += [Event(at, "crash", (node,)), Event(at + notice, "noticed", (node,))]
         self._set(kept)
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep: the rest is in the faults that were asked for."""
+        return {"unforeseen": np.array(self.unforeseen, dtype=np.int64).reshape(-1, 2)}
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        for node, at in memory["unforeseen"].tolist()[len(self.unforeseen) :]:
+            self.add_crash([node], at)
 
     def _alive(self, at: int) -> AnyArray:
         """Who should be there before what happens in this round."""
