@@ -91,7 +91,7 @@ def test_a_task_that_fails_fails_by_name_and_the_rest_goes_on(file):
     found = faults(pair)
     assert set(found) == {"raises", "hangs", "spins", "nonsense", "words", "returns"}
     assert found["raises"].endswith("KeyError: 'no such column: price'") and "my.py" in found["raises"]
-    assert "hung: no unit in 0.1 s of its share, after 3 units" in found["hangs"]
+    assert "hung: asleep for 0.1 s while it had CPU, after 3 units" in found["hangs"]
     assert "hung" in found["spins"]
     assert "yielded nan after unit 4; expected a number" in found["nonsense"]
     assert "yielded 'almost done' after unit 1" in found["words"]

@@ -200,7 +200,7 @@ except InputError as error:
     assert picked.startswith("stop | stop: ")
     assert "no right to make a group" in picked or "cgroup1 (" in picked
     assert "belongs to another user" in refused
-    assert kind.startswith("limiter('cgroup1') cannot be used here: ")
+    assert kind.startswith("limiter cgroup1 cannot be used here: ")
 
 
 @pytest.mark.parametrize("kind", HOLDING)

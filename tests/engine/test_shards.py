@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import warnings
 from typing import Any
 
@@ -215,3 +217,22 @@ def test_workers_that_cannot_be_are_refused(given: dict[str, Any], said: str) ->
 def test_more_workers_than_centres_are_refused() -> None:
     with pytest.raises(InputError, match="21 workers for 20 centres"):
         played(problem("boxed"), NETWORKS["static"], Method(), 21)
+
+
+@pytest.mark.parametrize("batch", [None, 8])
+def test_a_net_of_torch_on_shards(batch: int | None) -> None:
+    """Slices as long as the whole's, and a module for each part: sums are the same here too."""
+    if importlib.util.find_spec("torch") is None and not os.environ.get("CI"):
+        pytest.skip("torch is not installed: pip install 'equipoise[torch]'")
+    from torch import nn
+
+    from equipoise.train import TorchModel
+
+    rng = np.random.default_rng(0)
+    data = [(rng.standard_normal((int(rng.integers(10, 60)), 5)), np.arange(0)) for _ in range(8)]
+    shards = [(X, (X[:, 0] > 0).astype(int)) for X, _ in data]
+    net = TorchModel(lambda: nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 2)), shards)
+    which = Problem(model=net)
+    alone = played(which, Network.ring(8), Method(), None, rounds=10, batch=batch)
+    for workers in (2, 4):
+        assert not differences(alone, played(which, Network.ring(8), Method(), workers, rounds=10, batch=batch))

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from shard_cases import FOUR_KINDS, NODES, differences, problem
 
 from equipoise.engine import Workers
 from equipoise.engine.shards import processes
-from equipoise.errors import Failure
+from equipoise.errors import Failure, InputError
 from equipoise.train import Faults, Method, Model, Network, Problem, solve
 
 ROUNDS = {"rounds": 25, "every": 6, "seed": 3}
@@ -200,3 +202,125 @@ def test_a_nursery_that_dies_says_its_last_words(monkeypatch: Any, tmp_path: Any
     monkeypatch.setattr(processes.sys, "executable", str(python))
     with Workers(2) as workers, pytest.raises(Failure, match="no memory left on this machine"):
         solve(problem("boxed"), Network.ring(NODES), rounds=5, engine=workers)
+
+
+def test_a_halt_reaches_those_whose_neighbours_live() -> None:
+    """Four workers in a line, the last one killed: the first waits for a neighbour that waits, and only a halt frees it."""
+    which = Problem(model=_Pull(24, 3))
+    with Workers(4) as workers:
+        solve(which, Network.path(24), rounds=1, engine=workers)
+        pids, last = workers.pids(), int(workers.state.shard_of[-1])
+        script = f"import os, signal, time; time.sleep(0.3); os.kill({pids[last]}, signal.SIGKILL)"
+        killer = subprocess.Popen([sys.executable, "-c", script])
+        run = solve(which, Network.path(24), rounds=3000, every=3000, engine=workers)
+        killer.wait()
+        assert [(row["worker"], row["process"]) for row in workers.losses] == [(last, pids[last])]
+    assert run.rounds == 3000 and run.present.sum() == 18
+
+
+def test_a_worker_that_dies_when_it_is_looked_at_is_noticed() -> None:
+    """Killed just before the state is read for a callback: nobody sees shares of two different rounds."""
+    which = problem("boxed")
+    which = Problem(which.cost.__class__(which.cost.a, which.cost.c, lo=2.0, hi=25.0), 200.0, which.model)
+    for faults in (None, Faults(loss=0.1)):
+        with Workers(3) as workers:
+            sums: list[float] = []
+
+            def look(moment: Any, workers: Workers = workers, sums: list[float] = sums) -> None:
+                if moment.number == 12 and len(workers.pids()) == 3:
+                    os.kill(workers.pids()[1], signal.SIGKILL)
+                    while _runs(workers.crew.process_of(1)):  # type: ignore[union-attr]
+                        time.sleep(0.01)
+                sums.append(float(moment.shares.sum()))
+
+            with pytest.warns(
+                UserWarning, match=r"worker 1 \(process \d+\) died: its centres .* have crashed in round \d+"
+            ):
+                run = solve(
+                    which,
+                    Network.erdos_renyi(NODES, 0.4, seed=2),
+                    rounds=60,
+                    faults=faults,
+                    callback=look,
+                    engine=workers,
+                )
+        assert run.worst.budget == 0.0 and run.certificate()["budget"].value == 0.0
+        assert max(sums) <= 200.0
+        assert len([e for e in run.events if e.kind == "crash"]) == len({e for e in run.events if e.kind == "crash"})
+
+
+def test_a_checkpoint_after_a_death_is_gone_on_from(tmp_path: Any) -> None:
+    """Stopped between the crash and its being noticed, in either form: by one process or by workers, it ends alike."""
+    which, network = problem("boxed"), Network.erdos_renyi(NODES, 0.4, seed=2)
+    which = Problem(which.cost.__class__(which.cost.a, which.cost.c, lo=2.0, hi=25.0), 200.0, which.model)
+    for faults in (None, Faults(loss=0.1)):
+        ends = []
+        for stop in (10**9, 14):
+            with Workers(3) as workers:
+
+                def kill(moment: Any, workers: Workers = workers, stop: int = stop) -> bool:
+                    if moment.number == 12 and len(workers.pids()) == 3:
+                        os.kill(workers.pids()[1], signal.SIGKILL)
+                    return bool(moment.number == stop)
+
+                given: dict[str, Any] = {"rounds": 80, "seed": 3, "faults": faults}
+                file = tmp_path / f"{stop}.npz"
+                run = solve(which, network, **given, callback=kill, checkpoint=file, engine=workers)
+            ends.append(run)
+        with Workers(3) as workers:
+            again = [solve(which, network, **given, resume=file, engine=engine) for engine in (None, workers)]
+        for resumed in again:
+            assert [str(e) for e in resumed.events] == [str(e) for e in ends[0].events]
+            assert resumed.shares.tobytes() == ends[0].shares.tobytes()
+            assert resumed.models[resumed.present].tobytes() == ends[0].models[ends[0].present].tobytes()
+
+
+def test_workers_that_failed_once_serve_again() -> None:
+    """After an error in a worker the next run gets workers that are in step."""
+    with Workers(3) as workers:
+        with pytest.raises(Failure):
+            solve(Problem(model=Broken(12, 3)), Network.ring(12), rounds=50, engine=workers)
+        which = Problem(model=_Pull(12, 3))
+        alone = solve(which, Network.ring(12), rounds=20)
+        assert not differences(alone, solve(which, Network.ring(12), rounds=20, engine=workers))
+
+
+@pytest.mark.parametrize("lossy", [False, True])
+def test_a_run_that_diverges_in_one_shard_ends(lossy: bool) -> None:
+    """Its worker stops, and the others are not left waiting for it."""
+    which, network = problem("boxed"), Network.erdos_renyi(NODES, 0.4, seed=2)
+    which = Problem(which.cost.__class__(which.cost.a, which.cost.c, lo=2.0, hi=45.0), 200.0, which.model)
+    given: dict[str, Any] = {"rounds": 400, "every": 400, "seed": 3, "faults": Faults(loss=0.1) if lossy else None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone = solve(which, network, Method(alpha=50.0), **given)
+        with Workers(4) as workers:
+            spread = solve(which, network, Method(alpha=50.0), **given, engine=workers)
+    assert alone.status == "diverged"
+    assert not differences(alone, spread)
+
+
+def test_a_worker_that_hears_nothing_is_killed_when_all_is_over() -> None:
+    with Workers(2) as workers:
+        solve(problem("boxed"), Network.ring(NODES), rounds=3, engine=workers)
+        pids = list(workers.pids().values())
+        os.kill(pids[0], signal.SIGSTOP)
+    deadline = time.monotonic() + 30
+    while any(map(_runs, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_runs, pids))
+
+
+def test_what_cannot_be_sent_is_named() -> None:
+    class Locked(_Pull):
+        def __init__(self) -> None:
+            super().__init__(12, 3)
+            self.lock = threading.Lock()
+
+    with Workers(2) as workers, pytest.raises(InputError, match=r"cannot be sent to workers: .*lock"):
+        solve(Problem(model=Locked()), Network.ring(12), rounds=3, engine=workers)
+
+
+def test_an_engine_by_its_name_is_refused() -> None:
+    with pytest.raises(InputError, match=r"engine takes equipoise\.engine\.Workers"):
+        solve(problem("boxed"), Network.ring(NODES), rounds=3, engine="processes")  # type: ignore[arg-type]

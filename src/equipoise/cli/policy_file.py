@@ -12,11 +12,13 @@ from typing import Any
 from equipoise.errors import InputError, unknown_name
 
 
-def whole_reference(text: str) -> str:
+def whole_reference(
+    text: str, what: str = "policy", example: str = "FILE.py:CLASS, such as my.py:ShortestFirst"
+) -> str:
     """`my.py:ShortestFirst` with its path made absolute, so that a config.yaml repeats its run from any folder."""
     path, colon, name = text.strip().rpartition(":")
     if not colon or not path or not name.isidentifier():
-        raise InputError(f"{text!r} names no policy; expected FILE.py:CLASS, such as my.py:ShortestFirst")
+        raise InputError(f"{text!r} names no {what}; expected {example}")
     return f"{Path(path).absolute()}:{name}"
 
 

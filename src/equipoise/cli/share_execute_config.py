@@ -41,7 +41,7 @@ class ExecuteConfig(BaseModel):
     deadline: Range = setting("16:24", "Steps from arrival to deadline, rounded.", "Tasks", "LO:HI")
     data: Range = setting("14:35", "Samples to send.", "Tasks", "LO:HI")
     patience: float = setting(
-        2.0, "Seconds of its share without a unit after which a task counts as hung.", "Tasks", "SECONDS"
+        2.0, "Seconds of CPU, or asleep, without a unit after which a task counts as hung.", "Tasks", "SECONDS"
     )
     trial: float = setting(
         1.0, "Seconds of CPU of each trial that measures speed and curves beforehand.", "Tasks", "SECONDS"
@@ -82,7 +82,7 @@ class ExecuteConfig(BaseModel):
     @field_validator("work")
     @classmethod
     def _work(cls, value: str | None) -> str | None:
-        return None if value is None else whole_reference(value)
+        return None if value is None else whole_reference(value, "function", "FILE.py:FUNCTION, such as my.py:train")
 
     @field_validator("tasks", "repeats")
     @classmethod

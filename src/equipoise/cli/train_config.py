@@ -33,6 +33,7 @@ NAMES = {
 }
 FAULTY = "Hostile networks"  # panel of --help
 ENGINE = "Engine"
+PLACES = ("engine", "workers", "address", "cpus", "limiter")  # where a run is played: no part of what it is
 NOTICE = 5  # rounds; as in equipoise.train.hostile.faults
 DEEP_ROUNDS, DEEP_BATCH = 200, 16
 COUPLED: dict[str, Any] = {"rounds": 300, "target": 0.2, "every": 5}  # noise keeps models from coming much nearer

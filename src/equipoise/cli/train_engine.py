@@ -7,6 +7,27 @@ from contextlib import contextmanager
 from typing import Any
 
 from equipoise.cli.train_config import TrainConfig
+from equipoise.errors import InputError
+
+COUPLED_CENTRES = 20  # of --couple, whose centres are drawn by the study
+
+
+def check_engine(config: TrainConfig) -> None:
+    """What can be told before any work: an address where nobody answers, more workers than centres, a share above the
+    machine."""
+    if config.engine == "embedded":
+        return
+    from equipoise.engine.shards.keeper import Hold
+
+    centres = COUPLED_CENTRES if config.couple else config.nodes
+    if config.workers is not None and config.workers > centres and config.network != "file":
+        raise InputError(f"--workers {config.workers}: there are {centres} centres, and each belongs to one worker")
+    if config.couple:
+        Hold(config.cpus, config.limiter)
+    if config.engine == "ray":
+        from equipoise.engine.ray_cluster import check_address
+
+        check_address(config.address)
 
 
 @contextmanager
@@ -54,5 +75,5 @@ def lines(engine: dict[str, Any]) -> dict[str, str]:
             f"{row['cpu_seconds'] / row['wall_seconds']:.2f} of {row['asked_cpu_seconds'] / row['wall_seconds']:.2f}"
             for row in workers if row["wall_seconds"] > 0
         )  # fmt: skip
-        found["held"] = f"{engine['held']['limiter']}\ngot, of cores asked for: {each}"
+        found["held"] = f"{engine['held']['limiter']}\ntook, of the cores each was given: {each}"
     return found

@@ -16,8 +16,8 @@ from equipoise.cli import train_tables as tables
 from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.train_build import Job, build
-from equipoise.cli.train_config import TrainConfig
-from equipoise.cli.train_engine import engine_of, told
+from equipoise.cli.train_config import PLACES, TrainConfig
+from equipoise.cli.train_engine import check_engine, engine_of, told
 from equipoise.errors import InputError
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.models.least_squares import LeastSquares
@@ -29,7 +29,8 @@ CHECKPOINT = "checkpoint.npz"
 
 def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: bool) -> bool:
     """One run from settings to folder; True when its certificate passes."""
-    settings: dict[str, Any] = json.loads(config.model_dump_json(exclude_none=True))
+    settings: dict[str, Any] = json.loads(config.model_dump_json(exclude_none=True, exclude=set(PLACES)))
+    check_engine(config)
     job = build(config)
     folder = resume or run_folder(out, "train", settings)
     if resume is not None and not (resume / CHECKPOINT).exists():

@@ -86,7 +86,8 @@ def _end(started: list[psutil.Process]) -> None:
     _, left = psutil.wait_procs(started, timeout=END_SECONDS)
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+            if "ray" in " ".join(process.cmdline()).lower():  # another thread may have started something of its own
+                process.kill()
 
 
 def _join(ray: Any, given: dict[str, Any]) -> None:
@@ -98,6 +99,13 @@ def _join(ray: Any, given: dict[str, Any]) -> None:
         if given["address"] == "local":
             raise Failure(f"Ray did not start on this machine: {said}") from None
         raise InputError(f"the Ray cluster at {given['address']} answers but cannot be joined: {said}") from None
+
+
+def check_address(address: str | None) -> None:
+    """Ray is installed, and at an address that is given something answers as Ray does."""
+    _ray()
+    if address is not None:
+        reachable(address)
 
 
 def reachable(address: str) -> str:

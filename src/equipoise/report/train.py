@@ -64,6 +64,9 @@ def title(run: Run, document: dict[str, Any]) -> str:
     if run.status == "diverged":
         outcome = f"the run diverged, {outcome}"
     where = " over a hostile network" if isinstance(run, HostileRun) else ""
+    lost = len(document["result"].get("engine", {}).get("lost", ()))
+    if lost:
+        where += f" and lost {count(lost, 'worker')}"
     return f"{count(run.network.n, 'centre')} {' and '.join(deeds)}{where}: {outcome}"
 
 
@@ -89,6 +92,24 @@ def _target(document: dict[str, Any]) -> float | None:
     return next((check["limit"] for check in document["certificate"]["checks"] if check["name"] == "gap"), None)
 
 
+def _engine_numbers(engine: dict[str, Any] | None) -> list[dict[str, str]]:
+    """Where rounds were played, by whom, and what CPU they were held to."""
+    if engine is None:
+        return []
+    note = engine["where"]
+    if "lost" in engine:
+        died = "; ".join(f"worker {row['worker']} died in round {row['round']}" for row in engine["lost"])
+        note = f"{note}; {died}"
+    found = [{"name": "between workers", "value": f"{scaled(engine['bytes_a_round'], 'B')} a round", "note": note}]
+    if "held" in engine:
+        asked = sum(row["asked_cpu_seconds"] for row in engine["held"]["workers"])
+        value = f"{number(engine['held']['cpu_seconds'])} CPU-seconds"
+        found.append(
+            {"name": "held workers", "value": value, "note": f"of at most {number(asked)} that they were given"}
+        )
+    return found
+
+
 def _key_numbers(run: Run, result: dict[str, Any], target: float | None) -> list[dict[str, str]]:
     gap = result.get("relative_gap")
     found = [
@@ -103,6 +124,7 @@ def _key_numbers(run: Run, result: dict[str, Any], target: float | None) -> list
     if "loss" in result:
         first = number(float(run.history["loss"][0]))
         found.append({"name": "worst node's loss", "value": number(result["loss"]), "note": f"{first} at the start"})
+    found += _engine_numbers(result.get("engine"))
     found += [
         {
             "name": "sent over all links",

@@ -93,7 +93,7 @@ def simulate(
 
 def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool = False) -> Run:
     """The main loop (docs/share.md, 1)."""
-    decider = _fresh(policy, batch, site, prior)
+    decider = fresh(policy, batch, site, prior)
     now, rule = engine.start(batch), engine.rules(site)
     view = engine.empty_view(batch.shape, rule)
     kept = Trace.empty(batch, len(site.servers)) if trace else None
@@ -102,12 +102,12 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     for step in range(batch.horizon):
         engine.open_step(step, now, view)
         decision = decider.decide(view._replace(step=step))
-        bandwidth, compute, server = _arrays(decision, policy, step, batch.shape, own)
+        bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own)
         if kept is not None:
             kept.before(step, now.state)
         ran = NOT_KEPT if kept is None else kept.ran[step]
         fault = engine.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran)
-        _refuse(fault, policy, step, batch, now.state, rule)
+        refuse(fault, policy, step, batch, now.state, rule)
         if kept is not None:
             kept.after(step, bandwidth, compute, now, view)
     sums = {name: now.sums[name].copy() for name in ("energy", "sent", "idle", "unplaced", "moves")}
@@ -117,7 +117,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     )
 
 
-def _fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
+def fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
     """A policy with no memory of other runs. Only one that calls itself clairvoyant is told the truth."""
     if isinstance(policy, type):
         raise PolicyError(f"{policy.__name__} is a class; give a policy, {policy.__name__}()")
@@ -154,7 +154,9 @@ def _refuse_idle_decide(policy: Policy) -> None:
         )
 
 
-def _arrays(decision: Any, policy: Policy, step: int, shape: tuple[int, int], own: bool) -> tuple[Floats, Floats, Ints]:
+def arrays_of(
+    decision: Any, policy: Policy, step: int, shape: tuple[int, int], own: bool
+) -> tuple[Floats, Floats, Ints]:
     """The decision as arrays of the right shape; if `own`, never the policy's."""
     if not isinstance(decision, Decision):
         raise PolicyError(
@@ -192,7 +194,7 @@ def _floats(value: Any, own: bool) -> Floats | None:
     return np.array(array, float, order="C") if own else np.require(array, float, ["C", "W"])
 
 
-def _refuse(fault: Fault, policy: Policy, step: int, batch: Batch, state: NDArray[np.int8], rule: engine.Rules) -> None:
+def refuse(fault: Fault, policy: Policy, step: int, batch: Batch, state: NDArray[np.int8], rule: engine.Rules) -> None:
     """One line: policy, step, seed, task, and what is wrong."""
     if fault.code == engine.FINE:
         return

@@ -19,7 +19,7 @@ from equipoise.engine.execute.plan import READY_LIMIT, Plan
 from equipoise.engine.limit import CpuLimiter, Held
 from equipoise.share import engine
 from equipoise.share.power import PER_NODE, cheapest_loads, step_energy
-from equipoise.share.simulate import Run, _arrays, _fresh, _refuse
+from equipoise.share.simulate import Run, arrays_of, fresh, refuse
 from equipoise.share.task import COMPUTING, DONE, FAILED, SENDING
 from equipoise.share.trace import Trace
 from equipoise.share.view import Policy, View, name_of
@@ -31,6 +31,7 @@ FIRST_SHARE = 0.01  # cores, for the moment between being held and being paused
 SAME = 1e-9  # cores
 SMALL = 0.05  # cores; a smaller share is this one for a part of the step: a quota of 1 ms needs long periods, and the kernel
 # ends an old period before it begins with a new share
+DOZING = 0.1  # of the CPU it may have: a task that takes less and sleeps waits for something, not for CPU
 STRETCH = 0.5  # of a step: if the driver is later than that, the clock waits for it
 
 
@@ -103,7 +104,7 @@ def execute(policy: Policy, plan: Plan, crew: Crew, cpu: CpuLimiter, progress: P
 
 def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> Executed:
     scene, batch, site = plan.scene, plan.batch, plan.scene.site
-    decider = _fresh(policy, batch, site, plan.prior)
+    decider = fresh(policy, batch, site, plan.prior)
     endless = replace(batch, work=np.full(batch.shape, np.inf))  # tasks end when their processes say so
     now, rule = engine.start(endless), engine.rules(site)
     view, kept = engine.empty_view(batch.shape, rule), Trace.empty(batch, len(site.servers))
@@ -114,11 +115,11 @@ def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> 
         hall.tend(step, now, clock)
         view.state[:] = now.state
         decision = decider.decide(view._replace(step=step))
-        bandwidth, compute, server = _arrays(decision, policy, step, batch.shape, own=True)
+        bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own=True)
         kept.before(step, now.state)
         able = bool((now.state == COMPUTING).any())
         fault = engine.close_step(step, now, view, bandwidth, compute, server, rule, False, kept.ran[step])
-        _refuse(fault, policy, step, batch, now.state, rule)
+        refuse(fault, policy, step, batch, now.state, rule)
         hall.give(compute[0] * scene.cores)
         hall.rest(clock, step + 1)
         took[step] = hall.read(step, now, view, clock)
@@ -161,6 +162,7 @@ class _Hall:
         )  # seen: steps that showed an error
         self.finished = np.full(self.n, np.nan)
         self.asked, self.allowed, self.got, self.quiet = (np.zeros(self.n) for _ in range(4))  # seconds of CPU
+        self.asleep, self.read_at = np.zeros(self.n), time.monotonic()  # seconds of the clock
         self.faults: list[Fault] = []
         self.started: list[int] = []
         self.pulses: list[tuple[float, int]] = []  # when a small share ends, and whose
@@ -233,6 +235,7 @@ class _Hall:
         rows, time_now = self.crew.board.rows[: self.n].copy(), time.monotonic()
         over = np.isin(rows["status"], OVER) & (rows["units"] > self.units)
         asked = self._count(time_now, np.where(over, rows["at"], time_now))
+        elapsed, self.read_at = time_now - self.read_at, time_now
         did = np.zeros(self.n)
         view.observed[:] = False
         for k in np.flatnonzero(self.inside).tolist():
@@ -241,7 +244,9 @@ class _Hall:
             done = int(row["units"]) - self.units[k]
             did[k] = took / self.plan.scene.sample
             self.got[k] += took
-            self.quiet[k] = 0.0 if done else self.quiet[k] + asked[k]
+            self.quiet[k] = 0.0 if done else self.quiet[k] + took
+            dozes = not done and asked[k] > 0.0 and took < DOZING * asked[k] and sleeps(self.held[k])
+            self.asleep[k] = self.asleep[k] + elapsed if dozes else 0.0
             self.units[k] += done
             self._show(k, done, float(row["error"]), now, view)
             self._conclude(k, step, int(row["status"]), float(row["at"]), now, clock)
@@ -265,7 +270,9 @@ class _Hall:
         patience = self.plan.scene.patience
         why = self.crew.fault(k)
         if not why and self.quiet[k] > patience:
-            why = f"hung: no unit in {patience:g} s of its share, after {self.units[k]} units"
+            why = f"hung: no unit in {patience:g} s of CPU, after {self.units[k]} units"
+        if not why and self.asleep[k] > patience:
+            why = f"hung: asleep for {patience:g} s while it had CPU, after {self.units[k]} units"
         if why:
             self._fail(k, step, why, now)
 
@@ -293,3 +300,14 @@ class _Hall:
         for k in self.started:
             self.crew.end(k, self.held[k])
         self.crew.wait_gone(self.started)
+
+
+def sleeps(held: Held | None) -> bool:
+    """Whether a task's process waits for something: one without CPU is runnable, one that is paused is stopped."""
+    if held is None:
+        return False
+    try:
+        with open(f"/proc/{held.pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "SD"
+    except OSError:
+        return False

@@ -66,6 +66,8 @@ class Scene:
     trial: float = 1.0  # seconds of CPU of each task that is trained beforehand
 
     def __post_init__(self) -> None:
+        if self.target is not None and not math.isfinite(self.target):
+            raise InputError(f"target {self.target!r}: the error that a task must reach is a number")
         for name in ("cpus", "step", "patience", "trial"):
             value = getattr(self, name)
             if not 0.0 < value < float("inf"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -80,12 +81,14 @@ class Quota1(Held):
         try:
             for made in {group, count} - {None}:
                 groups.make(made or group)
+            if not os.path.exists(os.path.join(group, "cpu.cfs_quota_us")):
+                raise OSError(errno.ENOENT, "it has no cpu.cfs_quota_us: this kernel has no quotas")
             self._apply(share)
             self._gather()
         except OSError as error:
             self._let_go()
             raise InputError(
-                f"hold(pid={pid}): the kernel refused to put it into {group} ({error.strerror}); use limiter('stop')"
+                f"hold(pid={pid}): the kernel refused to put it into {group} ({error.strerror}); use the kind stop"
             ) from None
         self._last_count = 0.0
 

@@ -106,7 +106,7 @@ class Quota2(Held):
         except OSError as error:
             self._let_go()
             raise InputError(
-                f"hold(pid={pid}): the kernel refused to put it into {group} ({error.strerror}); use limiter('stop')"
+                f"hold(pid={pid}): the kernel refused to put it into {group} ({error.strerror}); use the kind stop"
             ) from None
 
     def check(self) -> None:
@@ -146,7 +146,7 @@ class Cgroup2Limiter(CpuLimiter):
         base, why = find(root)
         places = own(root)
         if not base or places is None:
-            raise InputError(f"limiter('cgroup2') cannot be used here: {why}; use limiter('auto')")
+            raise InputError(f"limiter('cgroup2') cannot be used here: {why}; use the kind auto")
         self.base, self.home = base, places[1]
         groups.sweep(base, self.home)
         self.guard = Guard(self._state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -15,6 +16,9 @@ KINDS = {
     "stop": ("stop", "StopLimiter", "stopping and continuing, watched every 10 ms"),
     "none": ("none", "Unlimited", "nothing is held, only measured"),
 }  # best first: name, (module, class, what it does)
+
+
+QUOTAS = ("systemd", "cgroup2", "cgroup1")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,20 @@ def available() -> list[Availability]:
     ]
 
 
+def tried(made: CpuLimiter) -> str:
+    """Why a limiter that should work cannot hold a process after all; the kernel may refuse what its files allow."""
+    asleep = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        made.hold(asleep.pid, 0.5).release()
+    except InputError as error:
+        made.close()
+        return str(error)
+    finally:
+        asleep.kill()
+        asleep.wait()
+    return ""
+
+
 def limiter(kind: str = "auto") -> CpuLimiter:
     """The limiter of this kind, or the best that works here; use it as a context."""
     if kind != "auto" and kind not in KINDS:
@@ -51,8 +69,12 @@ def limiter(kind: str = "auto") -> CpuLimiter:
             made: CpuLimiter = getattr(import_module(f"equipoise.engine.limit.{module}"), name)()
             better = f"; not {', not '.join(passed)}" if passed else ""
             made.says = f"{one.kind}: {means}{better}"
-            return made
+            refused = tried(made) if kind == "auto" and one.kind in QUOTAS else ""
+            if not refused:
+                return made
+            passed.append(f"{one.kind} ({refused})")
+            continue
         passed.append(f"{one.kind} ({one.missing})")
         if kind != "auto":
             break
-    raise InputError(f"limiter({kind!r}) cannot be used here: {'; '.join(passed)}; use limiter('auto')")
+    raise InputError(f"limiter {kind} cannot be used here: {'; '.join(passed)}; use the kind auto")

@@ -86,7 +86,7 @@ def start(name: str, pids: list[int], root: str = "/") -> str:
     done = subprocess.run(command(name, pids), capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
     if done.returncode != 0:
         raise InputError(
-            f"systemd refused the scope {name}: {done.stderr.strip() or done.returncode}; use limiter('stop')"
+            f"systemd refused the scope {name}: {done.stderr.strip() or done.returncode}; use the kind stop"
         )
     until = time.monotonic() + ANSWER_SECONDS
     places = own(root)

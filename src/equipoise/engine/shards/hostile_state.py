@@ -243,7 +243,7 @@ def push(mirror: HostileState, region: Region) -> Memory:
 
 
 def whole_memory(mirror: HostileState) -> Memory:
-    """The mirror's own arrays by name, to be read and written into; not the numbering of its pairs, nor what it knows alone."""
+    """The mirror's own arrays by name, to be read and written into; not its numbering of pairs, nor what it alone knows."""
     alone = ("links/", "timetable/")
     found = {name: array for name, array in HostileState.memory(mirror).items() if not name.startswith(alone)}
     sampler = None if mirror.learning is None else mirror.learning.sampler

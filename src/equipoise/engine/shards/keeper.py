@@ -25,7 +25,7 @@ class Hold:
         most = os.cpu_count() or 1
         if self.cpus is not None and not 0 < self.cpus <= most:
             raise InputError(
-                f"cpus is {self.cpus!r}: workers can be held to more than 0 and at most this machine's {most}"
+                f"cpus {self.cpus:g}: workers can be held to more than 0 and at most this machine's {most}"
             )
 
     @property

@@ -63,10 +63,16 @@ class Processes:
             return
         numbers = [shard.region.shard for shard in shards]
         ends: dict[int, dict[int, socket.socket]] = {number: {} for number in numbers}
-        for a in numbers:
-            for b in numbers:
-                if a < b:
-                    ends[a][b], ends[b][a] = _pair()
+        crossing = [(a.region.shard, b) for a in shards for b in a.region.peers if a.region.shard < b]
+        try:
+            for a, b in crossing:
+                ends[a][b], ends[b][a] = _pair()
+        except OSError as error:
+            opened = sum(map(len, ends.values()))
+            raise Failure(
+                f"{len(numbers)} workers need {2 * len(crossing)} sockets between them, and only {opened} could be "
+                f"opened ({error.strerror}): ask for fewer workers, or raise `ulimit -n`"
+            ) from None
         for number in numbers:
             here, there = _pair()
             given = [there, *ends[number].values()]
