@@ -116,8 +116,12 @@ def main() -> None:
     nodes = 100_000 if given.quick else given.nodes
     small = Problem(cost=Quadratic(np.ones(5), 1.0, lo=-9.0, hi=9.0), budget=5.0, model=Pull(5, 2))
     solve(small, Network.ring(5), rounds=5)  # compiles
-    print(f"n = {nodes:,}, m = {given.size}, {given.workers} workers; milliseconds a round (medians), bytes a round between them")
-    print(f"{'':14}{'links':>10}{'crossing':>10} |{'one':>9}{'workers':>9}{'ratio':>7}   |{'bytes':>13}{'first round':>13}")
+    print(
+        f"n = {nodes:,}, m = {given.size}, {given.workers} workers; milliseconds a round (medians), bytes between them"
+    )
+    print(
+        f"{'':14}{'links':>10}{'crossing':>10} |{'one':>9}{'workers':>9}{'ratio':>7}   |{'bytes':>13}{'first round':>13}"
+    )
     fine = [measure(kind, nodes, given.size, given.rounds, given.workers) for kind in ("points", "random graph")]
     print(f"peak memory of the coordinator {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GB")
     sys.exit(0 if all(fine) else 1)

@@ -10,7 +10,7 @@ is what that buys. CPU-seconds are the kernel's, of all workers, until the mean 
 target; looking at it is the coordinator's work and is not counted.
 
 One machine has one speed. A slow centre is emulated by more work a sample: c / speed_i CPU-seconds of further passes of the
-gradient's products (engine/shards/centre.py), so many of them that a worker at its share fills a round of `--tau` seconds.
+gradient's products (laborious.py), so many of them that a worker at its share fills a round of `--tau` seconds.
 The number of passes is fixed beforehand; what they cost is measured, not set.
 
 Paces were tuned on seeds 100-102 (train/coupling/study.py); seeds 20-24 were used for nothing before. Simulated and executed
@@ -36,9 +36,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from laborious import Laborious, seconds_a_pass
 
 from equipoise.engine.limit import Usage
-from equipoise.engine.shards.centre import Laborious, seconds_a_pass
 from equipoise.engine.shards.keeper import Hold
 from equipoise.engine.shards.partition import partition
 from equipoise.engine.shards.workers import Workers

@@ -19,8 +19,11 @@ from shard_cases import FOUR_KINDS, NODES, differences, problem
 
 from equipoise.engine import Workers
 from equipoise.engine.shards import processes
+from equipoise.engine.shards.front import ShardedState
+from equipoise.engine.shards.worker import Report
 from equipoise.errors import Failure, InputError
 from equipoise.train import Faults, Method, Model, Network, Problem, solve
+from equipoise.train.audit import Auditor
 
 ROUNDS = {"rounds": 25, "every": 6, "seed": 3}
 
@@ -324,3 +327,28 @@ def test_what_cannot_be_sent_is_named() -> None:
 def test_an_engine_by_its_name_is_refused() -> None:
     with pytest.raises(InputError, match=r"engine takes equipoise\.engine\.Workers"):
         solve(problem("boxed"), Network.ring(NODES), rounds=3, engine="processes")  # type: ignore[arg-type]
+
+
+def test_the_same_workers_serve_another_network() -> None:
+    """Along a path few workers talk to each other, on a dense network all do."""
+    which = Problem(model=_Pull(24, 3))
+    with Workers(4) as workers:
+        for network in (Network.path(24), Network.erdos_renyi(24, 0.9, seed=0), Network.path(24)):
+            alone = solve(which, network, rounds=5)
+            assert not differences(alone, solve(which, network, rounds=5, engine=workers))
+
+
+def test_the_audit_of_workers_sees_a_budget_that_does_not_hold() -> None:
+    """Reports in which one unit is missing, and one in which a share is outside its box."""
+    with Workers(2, on="threads") as workers:
+        solve(problem("boxed"), Network.ring(NODES), rounds=2, engine=workers)
+        state = workers.state
+        assert isinstance(state, ShardedState)
+        held = state.budget
+        state._reports = [
+            Report(0, played=2, units=[held - 5, held - 5], outside=[0.0, 0.25]),
+            Report(1, played=2, units=[5, 4], outside=[0.0, 0.0]),
+        ]
+        auditor = Auditor(None, None, None, None)
+        state.audit(auditor)
+        assert auditor.worst.budget == state.market.grid.unit and auditor.worst.box == 0.25

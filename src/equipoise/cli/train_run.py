@@ -18,6 +18,7 @@ from equipoise.cli.run_folder import document, make_folder, run_folder, to_json,
 from equipoise.cli.train_build import Job, build
 from equipoise.cli.train_config import PLACES, TrainConfig
 from equipoise.cli.train_engine import check_engine, engine_of, told
+from equipoise.cli.train_faults import flag
 from equipoise.errors import InputError
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.models.least_squares import LeastSquares
@@ -39,7 +40,7 @@ def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: boo
         run = _play(job, config, folder, resume, settings, quiet, engine)
         spread = {} if engine is None else {"engine": told(engine)}
     if run.status == "stopped":
-        _say_resume(folder)
+        _say_resume(folder, config)
         return False
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what follows has no checkpoint
     result = run.summary() | spread | _test_scores(run, job) | _beside(run, job, config, quiet)
@@ -163,5 +164,10 @@ def _write(folder: Path, run: Run, job: Job, content: dict[str, Any], settings: 
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def _say_resume(folder: Path) -> None:
-    print(f"interrupted; go on with: equipoise train --resume {folder}", file=sys.stderr)
+def _say_resume(folder: Path, config: TrainConfig) -> None:
+    where = "".join(
+        f" {flag(name)} {value}"
+        for name in PLACES
+        if (value := getattr(config, name)) != TrainConfig.model_fields[name].default
+    )
+    print(f"interrupted; go on with: equipoise train --resume {folder}{where}", file=sys.stderr)

@@ -17,6 +17,7 @@ from equipoise.engine.execute.board import OVER, REACHED
 from equipoise.engine.execute.crew import Crew, Start
 from equipoise.engine.execute.plan import READY_LIMIT, Plan
 from equipoise.engine.limit import CpuLimiter, Held
+from equipoise.engine.limit.tree import facts
 from equipoise.share import engine
 from equipoise.share.power import PER_NODE, cheapest_loads, step_energy
 from equipoise.share.simulate import Run, arrays_of, fresh, refuse
@@ -55,6 +56,7 @@ class Executed:
     asked: Floats  # seconds of CPU by task, while it could use them
     got: Floats
     above: Floats  # seconds of CPU by task above what its shares allow
+    inside: Floats  # seconds of the clock in which it could run
     took: Floats  # CPU in samples of the site, by step and task
     faults: tuple[Fault, ...]
     late: Floats  # seconds by which each step began late
@@ -135,7 +137,8 @@ def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> 
     )  # fmt: skip
     return Executed(
         run, hall.finished, hall.units, hall.errors(), hall.asked, hall.got,
-        np.maximum(hall.got - hall.allowed, 0.0), took, tuple(hall.faults), np.array(clock.late), clock.stretched,
+        np.maximum(hall.got - hall.allowed, 0.0), hall.inside_for, took, tuple(hall.faults), np.array(clock.late),
+        clock.stretched,
     )  # fmt: skip
 
 
@@ -163,6 +166,7 @@ class _Hall:
         self.finished = np.full(self.n, np.nan)
         self.asked, self.allowed, self.got, self.quiet = (np.zeros(self.n) for _ in range(4))  # seconds of CPU
         self.asleep, self.read_at = np.zeros(self.n), time.monotonic()  # seconds of the clock
+        self.inside_for = np.zeros(self.n)  # the same since it was let in
         self.faults: list[Fault] = []
         self.started: list[int] = []
         self.pulses: list[tuple[float, int]] = []  # when a small share ends, and whose
@@ -225,6 +229,7 @@ class _Hall:
         """What shares have allowed since the last count; and asked, of a task that is over only until then."""
         asked = self.shares * np.clip(until - self.since, 0.0, now - self.since)
         self.allowed += self.shares * (now - self.since)
+        self.inside_for += np.where(self.inside, now - self.since, 0.0)
         self.asked += asked
         self.since = now
         return np.asarray(asked)
@@ -304,10 +309,5 @@ class _Hall:
 
 def sleeps(held: Held | None) -> bool:
     """Whether a task's process waits for something: one without CPU is runnable, one that is paused is stopped."""
-    if held is None:
-        return False
-    try:
-        with open(f"/proc/{held.pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] in "SD"
-    except OSError:
-        return False
+    now = None if held is None else facts(held.pid)
+    return now is not None and now.state in "SD"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import dataclass
 from importlib import import_module
 
 from equipoise.engine.limit.holding import CpuLimiter
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import Failure, InputError, unknown_name
 
 KINDS = {
     "systemd": ("scope", "ScopeLimiter", "a scope of systemd with cpu.max"),
@@ -19,6 +20,7 @@ KINDS = {
 
 
 QUOTAS = ("systemd", "cgroup2", "cgroup1")
+REFUSALS = (InputError, Failure, OSError, subprocess.SubprocessError)
 
 
 @dataclass(frozen=True)
@@ -42,18 +44,27 @@ def available() -> list[Availability]:
     ]
 
 
-def tried(made: CpuLimiter) -> str:
-    """Why a limiter that should work cannot hold a process after all; the kernel may refuse what its files allow."""
-    asleep = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+def _made(one: Availability, passed: list[str], surely: bool) -> CpuLimiter:
+    module, name, means = KINDS[one.kind]
+    made: CpuLimiter = getattr(import_module(f"equipoise.engine.limit.{module}"), name)()
+    if surely:
+        _try_out(made)
+    better = f"; not {', not '.join(passed)}" if passed else ""
+    made.says = f"{one.kind}: {means}{better}"
+    return made
+
+
+def _try_out(made: CpuLimiter) -> None:
+    """Hold a process that sleeps: the kernel may refuse what its files allow."""
+    asleep = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
     try:
         made.hold(asleep.pid, 0.5).release()
-    except InputError as error:
+    except REFUSALS:
         made.close()
-        return str(error)
+        raise
     finally:
         asleep.kill()
-        asleep.wait()
-    return ""
+        asleep.communicate()
 
 
 def limiter(kind: str = "auto") -> CpuLimiter:
@@ -65,16 +76,12 @@ def limiter(kind: str = "auto") -> CpuLimiter:
         if kind not in ("auto", one.kind):
             continue
         if one.works:
-            module, name, means = KINDS[one.kind]
-            made: CpuLimiter = getattr(import_module(f"equipoise.engine.limit.{module}"), name)()
-            better = f"; not {', not '.join(passed)}" if passed else ""
-            made.says = f"{one.kind}: {means}{better}"
-            refused = tried(made) if kind == "auto" and one.kind in QUOTAS else ""
-            if not refused:
-                return made
-            passed.append(f"{one.kind} ({refused})")
-            continue
+            try:
+                return _made(one, passed, surely=kind == "auto" and one.kind in QUOTAS)
+            except REFUSALS as error:
+                if kind != "auto":
+                    raise
+                passed.append(f"{one.kind} ({error})")
+                continue
         passed.append(f"{one.kind} ({one.missing})")
-        if kind != "auto":
-            break
     raise InputError(f"limiter {kind} cannot be used here: {'; '.join(passed)}; use the kind auto")

@@ -305,7 +305,7 @@ def losses_of(gone: list[int], shard_of: Ints, crew: Crew, number: int) -> list[
         process = crew.process_of(shard)
         found.append({"worker": shard, "process": process, "round": number, "centres": nodes})
         said = f"worker {shard} (process {process}) died: its centres {named} have crashed in round {number}"
-        warnings.warn(f"{said}; the run goes on without them", LossWarning, stacklevel=2)
+        warnings.warn(said, LossWarning, stacklevel=2)
     return found
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from equipoise.engine.limit import CpuLimiter, Held, Usage, limiter
+from equipoise.engine.limit.tree import facts
 from equipoise.errors import InputError
 from equipoise.train.arrays import Ints
 
@@ -71,8 +71,16 @@ class LocalKeeper:
             if shard in self._held:
                 self._held[shard].set(cores)
             elif shard in self._pids:
-                with contextlib.suppress(InputError):  # it has died
-                    self._held[shard] = self._limiter.hold(self._pids[shard], cores)
+                self._hold(shard, self._pids[shard], cores)
+
+    def _hold(self, shard: int, pid: int, cores: float) -> None:
+        """A worker that has died is a crash of its centres, and no error of its limiter's."""
+        try:
+            self._held[shard] = self._limiter.hold(pid, cores)
+        except InputError:
+            now = facts(pid)
+            if now is not None and now.state not in "ZX":
+                raise
 
     def usage(self) -> dict[int, Usage]:
         """What each got so far."""

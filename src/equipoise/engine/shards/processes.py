@@ -19,6 +19,7 @@ from typing import Any
 
 import cloudpickle
 
+from equipoise.engine.limit.tree import alive, facts
 from equipoise.engine.shards.keeper import LocalKeeper
 from equipoise.errors import Failure, InputError
 
@@ -35,6 +36,8 @@ class Processes:
         self.sound = True
         self._controls: dict[int, Connection] = {}
         self._pids: dict[int, int] = {}
+        self._births: dict[int, int] = {}  # when each began: with its pid, a name that is never used twice
+        self._pairs: set[tuple[int, int]] = set()  # who can reach whom
 
     @property
     def says(self) -> str:
@@ -58,12 +61,14 @@ class Processes:
 
     def start(self, shards: Sequence[Any]) -> None:
         """Fork the workers and hand them their shards."""
-        if self._controls:
+        crossing = {(a.region.shard, b) for a in shards for b in a.region.peers if a.region.shard < b}
+        if self._controls and crossing <= self._pairs:
             self.ask("replace", {s.region.shard: (s,) for s in shards if s.region.shard in self._controls})
             return
+        self.close()  # of another network: they could not reach each other
+        self._pairs = crossing
         numbers = [shard.region.shard for shard in shards]
         ends: dict[int, dict[int, socket.socket]] = {number: {} for number in numbers}
-        crossing = [(a.region.shard, b) for a in shards for b in a.region.peers if a.region.shard < b]
         try:
             for a, b in crossing:
                 ends[a][b], ends[b][a] = _pair()
@@ -76,7 +81,9 @@ class Processes:
         for number in numbers:
             here, there = _pair()
             given = [there, *ends[number].values()]
-            self._pids[number] = nursery().fork(number, list(ends[number]), given)
+            self._pids[number] = pid = nursery().fork(number, list(ends[number]), given)
+            born = facts(pid)
+            self._births[number] = -1 if born is None else born.start
             for end in given:
                 end.close()
             self._controls[number] = Connection(here.detach())
@@ -134,16 +141,16 @@ class Processes:
 
     def close(self) -> None:
         """Hang up, which ends them wherever they listen; who does not hear it is killed."""
-        left = {shard: self._pids[shard] for shard in self._controls}
+        left = list(self._controls)
         for shard in self.living:
             self._bury(shard)
         deadline = time.monotonic() + GRACE
         while left and time.monotonic() < deadline:
             time.sleep(0.005)
-            left = {shard: pid for shard, pid in left.items() if nursery_of(pid)}
-        for pid in left.values():
+            left = [shard for shard in left if alive(self._pids[shard], self._births[shard])]
+        for shard in left:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(self._pids[shard], signal.SIGKILL)
 
 
 def packed(method: str, given: tuple[Any, ...]) -> bytes:
@@ -155,17 +162,6 @@ def packed(method: str, given: tuple[Any, ...]) -> bytes:
             f"the problem cannot be sent to workers: {error}; what a cost or model holds must be made of data and "
             "functions, without locks, files or connections"
         ) from None
-
-
-def nursery_of(pid: int) -> bool:
-    """Whether this is still a worker that we had forked: a child of our nursery."""
-    known = _nurseries.get(os.getpid())
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            state, parent = file.read().rpartition(")")[2].split()[:2]
-    except OSError:
-        return False
-    return state != "Z" and known is not None and int(parent) == known.process.pid
 
 
 def raise_here(shard: int, kind: str, message: str, where: str) -> None:

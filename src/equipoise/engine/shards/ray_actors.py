@@ -132,14 +132,28 @@ class RayKeeper:
             here = {shard: pid for shard, (at, pid) in where.items() if at == node}
             ray.get(keeper.hold.remote(here))
         self.says = f"each node holds its own workers ({kind})"
+        self._told: list[Any] = []
 
     def set(self, shares: dict[int, float]) -> None:
-        for node, keeper in self._keepers.items():
+        self._heard()
+        self._told = [
             keeper.set.remote({shard: share for shard, share in shares.items() if self._of[shard] == node})
+            for node, keeper in self._keepers.items()
+        ]
+
+    def _heard(self) -> None:
+        """What a node refused the last time comes out now: nobody waits for shares to be set."""
+        import ray
+
+        told, self._told = self._told, []
+        for ref in told:
+            with contextlib.suppress(ray.exceptions.RayActorError):
+                ray.get(ref)
 
     def usage(self) -> dict[int, Usage]:
         import ray
 
+        self._heard()
         found: dict[int, Usage] = {}
         for keeper in self._keepers.values():
             with contextlib.suppress(ray.exceptions.RayActorError):  # its node is gone
