@@ -18,6 +18,7 @@ import statistics
 import sys
 import threading
 import time
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ from equipoise.engine import Workers
 from equipoise.train import Method, Moment, Network, Problem, Quadratic, solve
 
 ASKED = 1.3  # of the time of one process, at most
+
+
+class Divided(Pull):
+    """The same, of which a worker holds its own nodes' slopes alone."""
+
+    def part(self, nodes: Any) -> Divided:
+        mine = copy(self)
+        mine.nodes, mine.slope = len(nodes), self.slope[nodes]
+        return mine
 
 
 class Turns:
@@ -72,7 +82,7 @@ def measure(kind: str, n: int, size: int, rounds: int, workers: int) -> bool:
     network = Network.from_edges(pairs, n=n)
     del pairs
     cost = Quadratic(rng.uniform(0.5, 2.0, n), rng.uniform(5.0, 15.0, n), lo=-1000.0, hi=1000.0)
-    problem = Problem(cost=cost, budget=9.0 * n, model=Pull(n, size))
+    problem = Problem(cost=cost, budget=9.0 * n, model=Divided(n, size))
     turns, runs = Turns("one process", "workers"), {}
 
     def play(name: str, engine: Any) -> None:

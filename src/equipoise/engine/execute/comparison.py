@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.engine.execute.crew import hired
+from equipoise.engine.execute.crew import Crew, Start, hired
 from equipoise.engine.execute.drive import Executed, execute
-from equipoise.engine.execute.plan import CORES, Plan, Scene, make_plan, record_past
-from equipoise.engine.limit import limiter
+from equipoise.engine.execute.plan import CORES, Plan, Scene, make_plan, record_all, record_past
+from equipoise.engine.limit import CpuLimiter, limiter
 from equipoise.errors import InputError
 from equipoise.share.simulate import Run, play
 from equipoise.share.task import DONE
@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 USUAL = ("sgd", "mlp", "nb")
+SHARE_LEAST = 0.05  # cores, of those that show the speed
+PACERS, PACED_CPU = 6, 0.2  # tasks that show the speed just before a run, and seconds of CPU that each may take
 TASKS_MOST = 500
 SEED_MOST = 40_000  # so that the seeds of tasks stay below 2^32, which scikit-learn asks for
 DISTURBED = 5.0  # percent of CPU not got, or by which speed changed since tasks were recorded
@@ -35,9 +37,10 @@ class Pair:
 
     policy: str
     plan: Plan
-    simulated: Run  # at the speed with which tasks were recorded
+    simulated: Run  # at the speed that was measured just before the run
     at_speed: Run  # at the speed that the machine had during the run
     executed: Executed
+    pace: float = 1.0  # speed just before the run, as a part of that with which tasks were recorded
     left: int = 0  # processes that were still there afterwards
 
     @property
@@ -78,6 +81,7 @@ class Pair:
             "idle_simulated": float(simulated.idle_while_work[0]),
             "idle_executed": float(executed.idle_while_work[0]),
             "shortfall": 100.0 * self.executed.shortfall,
+            "pace": self.pace,
             "speed": _number(self.speed),
             "faults": len(self.executed.faults),
             "late_ms": 1e3 * float(self.executed.late.max()),
@@ -181,9 +185,9 @@ class Comparison:
     @property
     def disturbed(self) -> bool:
         """Whether tasks missed much CPU, or the machine changed its speed: then a run says more of the machine."""
-        return any(
-            row["shortfall"] > DISTURBED or abs((row["speed"] or 1.0) - 1.0) > DISTURBED / 100.0 for row in self.rows
-        )
+        changes = [pair.speed / pair.pace - 1.0 for pair in self.pairs if pair.speed > 0]
+        starved = any(row["shortfall"] > DISTURBED for row in self.rows)
+        return starved or (bool(changes) and abs(float(np.mean(changes))) > DISTURBED / 100.0)
 
 
 def _mean(values: list[float | None]) -> float | None:
@@ -203,10 +207,34 @@ def at_speed(plan: Plan, executed: Executed) -> Batch:
 
     What then still differs from the run is the simulation's own error, not the machine's mood.
     """
-    factor = speed(plan, executed) * (1.0 - executed.shortfall)
-    if not factor > 0:
-        return plan.batch
-    return replace(plan.batch, work=plan.batch.work / factor, table_samples=plan.batch.table_samples / factor)
+    return paced(plan.batch, speed(plan, executed) * (1.0 - executed.shortfall))
+
+
+def paced(batch: Batch, pace: float) -> Batch:
+    """The same twins on a machine so many times as fast."""
+    if not 0.0 < pace < math.inf:
+        return batch
+    return replace(batch, work=batch.work / pace, table_samples=batch.table_samples / pace)
+
+
+def usual_share(run: Run, scene: Scene) -> float:
+    """Cores that a sample of CPU is done at, in the mean: some policies serve few tasks fast, others many slowly."""
+    assert run.trace is not None
+    given = run.trace.compute[:, 0, :]
+    mean = float((given**2).sum() / given.sum()) if given.sum() > 0 else 1.0  # samples a step
+    return min(max(mean * scene.sample / scene.step, SHARE_LEAST), scene.cpus)
+
+
+def speed_now(crew: Crew, cpu: CpuLimiter, plan: Plan, share: float) -> float:
+    """How fast the machine is at this moment, by the first units of a few of the tasks themselves: CPU that they took when
+    recorded, over what they take now. A shared machine changes its speed within minutes, and a process that is paused often
+    takes more CPU for the same work: so they are held to the share that the policy usually gives."""
+    chosen = [k for k, trained in enumerate(plan.recorded) if trained.unit > 0 and not trained.fault][:PACERS]
+    starts = [Start(plan.works[k], cpu=PACED_CPU) for k in chosen]
+    now = record_all(crew, cpu, plan.scene, starts, share=share)
+    done = [(len(trained.errors), trained.unit, plan.recorded[k].unit) for k, trained in zip(chosen, now, strict=True)]
+    took = sum(units * unit for units, unit, _ in done)
+    return sum(units * unit for units, _, unit in done) / took if took > 0 else 1.0
 
 
 def compare(
@@ -236,14 +264,17 @@ def compare(
             )  # fmt: skip
             costs = plan.units
             for policy in policies:
-                simulated = play(policy, plan.batch, scene.site, plan.prior, trace=True)
                 name = name_of(policy)
+                say(f"{which}{name}, measuring speed", 0, 1)
+                first = play(policy, plan.batch, scene.site, plan.prior, trace=True)
+                pace = speed_now(crew, cpu, plan, usual_share(first, scene))
+                simulated = play(policy, paced(plan.batch, pace), scene.site, plan.prior, trace=True)
                 executed = execute(
                     policy, plan, crew, cpu,
                     lambda done, total, name=name, which=which: say(f"{which}{name}", done, total),  # type: ignore[misc]
                 )  # fmt: skip
                 again = play(policy, at_speed(plan, executed), scene.site, plan.prior, trace=True)
-                pairs.append(Pair(name, plan, simulated, again, executed, crew.left()))
+                pairs.append(Pair(name, plan, simulated, again, executed, pace, crew.left()))
         return Comparison(scene, cpu.name, cpu.says, costs, tuple(pairs))
 
 

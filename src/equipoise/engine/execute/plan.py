@@ -151,18 +151,24 @@ def record_past(crew: Crew, cpu: CpuLimiter, scene: Scene, kinds: Sequence[str])
 
 
 def record_all(
-    crew: Crew, cpu: CpuLimiter, scene: Scene, starts: Sequence[Start], progress: Progress | None = None
+    crew: Crew,
+    cpu: CpuLimiter,
+    scene: Scene,
+    starts: Sequence[Start],
+    progress: Progress | None = None,
+    share: float | None = None,
 ) -> list[Trained]:
-    """Train each on half a server; one that raises or hangs keeps what it showed."""
+    """Train each at a share of so many cores (half a server unless given); one that raises or hangs keeps what it showed."""
+    share = scene.site.most_per_task * scene.cores / CROWD if share is None else share
     found: dict[int, Trained] = {}
     queue = sorted(range(len(starts)), key=lambda k: starts[k].units or 0)  # the longest begins first
     running: dict[int, _Recorder] = {}
-    free = list(range(min(CROWD * len(scene.site.servers), crew.board.slots)))
+    free = list(range(min(max(1, round(scene.cpus / share)), crew.board.slots)))
     try:
         while queue or running:
             while queue and free:
                 slot, k = free.pop(), queue.pop()
-                running[slot] = _Recorder(crew, cpu, scene, slot, k, starts[k])
+                running[slot] = _Recorder(crew, cpu, scene, share, slot, k, starts[k])
             time.sleep(0.002)
             crew.check_alive()
             for slot, recorder in list(running.items()):
@@ -181,9 +187,10 @@ def record_all(
 class _Recorder:
     """One task on its way."""
 
-    def __init__(self, crew: Crew, cpu: CpuLimiter, scene: Scene, slot: int, task: int, start: Start) -> None:
-        self.crew, self.slot, self.task, self.start = crew, slot, task, start
-        self.share = scene.site.most_per_task * scene.cores / CROWD
+    def __init__(
+        self, crew: Crew, cpu: CpuLimiter, scene: Scene, share: float, slot: int, task: int, start: Start
+    ) -> None:
+        self.crew, self.slot, self.task, self.start, self.share = crew, slot, task, start, share
         self.limit = SLOWER * scene.patience / self.share
         pid = crew.start(slot, start)
         late = crew.wait_ready([slot], READY_LIMIT)

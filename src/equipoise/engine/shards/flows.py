@@ -48,9 +48,9 @@ def flow_round(cpu: Allocation, round: Round, crossing: Crossing, number: int) -
         return bool(largest <= BIGGEST_FLOW)
     wide = wide_boxes(market.low, market.high, ghosts)
     moved = yield from limited(
-        wanted, round, crossing, cpu.shares, *wide, False, cpu.channel.bits_sent, cpu.amount_bits
+        lambda: wanted, round, crossing, cpu.shares, *wide, False, cpu.channel.bits_sent, cpu.amount_bits
     )  # fmt: skip
-    wished = apply(moved, wanted, tails, heads, cpu.shares)
+    wished = apply(wanted if moved is None else moved, wanted, tails, heads, cpu.shares)
     if method.box == "price":
         gap = grid.floats(wished - cpu.shares)  # desired net inflow - actual
         refill(cpu.excess, gap, market.stiffness, cpu.shares, market.low, market.high, grid.unit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def wide_boxes(low: Ints, high: Ints, ghosts: Ints) -> tuple[Ints, Ints]:
 
 
 def limited(
-    wanted: Ints,
+    wishes: Callable[[], Ints],
     round: Round,
     crossing: Crossing,
     shares: Ints,
@@ -32,14 +32,21 @@ def limited(
     free: bool,
     bits_sent: Ints,
     link_bits: Ints,
-) -> Generator[Packets, Packets, Ints]:
-    """What moves along each edge. `free`: no limit of an own node can bind."""
+) -> Generator[Packets, Packets, Ints | None]:
+    """What moves along each edge; None: all that is wished for, no limit binds. `free`: none of an own node can."""
     tails, heads = round.topology.tails, round.topology.heads
-    promises = None if free else promise(wanted, tails, heads, shares, low, high)
+    wanted = np.empty(0, dtype=np.int64)
+
+    def promised() -> Promises:
+        nonlocal wanted
+        wanted = wishes()
+        return promise(wanted, tails, heads, shares, low, high)
+
+    promises = None if free else promised()
     came = yield _factors(crossing, promises)
     told = {peer: readable(packet) for peer, packet in came.items()}
     if promises is None and any(packet.any() for packet in told.values()):
-        promises = promise(wanted, tails, heads, shares, low, high)
+        promises = promised()
     cut_push = cut_pull = np.zeros(len(shares), dtype=np.int64)
     if promises is not None:
         for slots, senders in ((crossing.slots, crossing.senders), (crossing.out_slots, crossing.out_senders)):
@@ -47,13 +54,13 @@ def limited(
         for peer, packet in told.items():
             _hear_factors(crossing.from_senders[peer], packet, promises)
         cut_push, cut_pull = decide(promises, wanted, round.pair, shares, low, high, link_bits)
-    came = yield _amounts(crossing, promises, wanted, cut_push, cut_pull)
+    came = yield _amounts(crossing, promises, cut_push, cut_pull)
     told = {peer: readable(packet) for peer, packet in came.items()}
     if promises is None and any(packet.any() for packet in told.values()):
-        promises = promise(wanted, tails, heads, shares, low, high)
+        promises = promised()
         decide(promises, wanted, round.pair, shares, low, high, link_bits)
     if promises is None:
-        return wanted
+        return None
     for peer, packet in told.items():
         _hear_amounts(crossing.edges[peer], packet, crossing.own, promises)
     return agreed(promises, wanted)
@@ -103,7 +110,7 @@ def _count(slots: Ints, senders: Ints, promises: Promises, bits_sent: Ints) -> N
         bits_sent[slots[k]] += 2 * FACTOR_BITS if min(promises.can_give[i], promises.can_take[i]) < FULL else 0
 
 
-def _amounts(crossing: Crossing, promises: Promises | None, wanted: Ints, cut_push: Ints, cut_pull: Ints) -> Packets:
+def _amounts(crossing: Crossing, promises: Promises | None, cut_push: Ints, cut_pull: Ints) -> Packets:
     packets: Packets = {}
     for peer, edges in crossing.edges.items():
         packet = np.zeros(len(edges) * (1 + AMOUNT_BITS) // 8 + 9, dtype=np.uint8)

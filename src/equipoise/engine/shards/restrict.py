@@ -26,6 +26,8 @@ from equipoise.train.problem import Market
 from equipoise.train.sampler import Sampler, drawn_rows
 
 C = TypeVar("C")
+FEW = 20  # one neighbour to so many own nodes
+BUILT_IN = (LeastSquares, Softmax, SmoothSVM)
 
 
 def local_market(market: Market, region: Region) -> Market:
@@ -99,27 +101,43 @@ class LocalModel(Model):
     """The model of a region: own nodes have their data, neighbours have none and no gradient."""
 
     def __init__(self, model: Model, region: Region) -> None:
-        own = region.nodes[region.own]
+        own, self.ghosts = region.nodes[region.own], np.flatnonzero(~region.own)
         self.nodes, self.size, self.convexity, self.convex = len(region), model.size, model.convexity, model.convex
-        self.part = part_of_model(model, own)
         self.places = np.flatnonzero(region.own)
-        self.all_own = len(self.places) == self.nodes
+        self.fresh = type(model) in BUILT_IN  # whether its answers are nobody else's
+        # Where there are few, neighbours get a copy of an own node: cheaper than to gather and scatter everybody's rows.
+        self.filled = len(self.ghosts) * FEW <= self.nodes
+        self.part = part_of_model(model, np.where(region.own, region.nodes, own[0]) if self.filled else own)
         if model.sizes is not None:
             self.sizes = np.ones(self.nodes, dtype=np.int64)
             self.sizes[self.places] = np.asarray(model.sizes)[own]
 
     def gradients(self, Y: Floats) -> Floats:
-        return self._placed(self.part.gradients(self._own(Y)))
+        if not self.filled:
+            return self._placed(self.part.gradients(self._own(Y)))
+        return self._blanked(self.part.gradients(Y), 0.0)
 
     def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
+        if self.filled:
+            instead = rows[int(self.places[0])]
+            everybody = [instead if len(each) == 0 else each for each in rows]
+            gradients, spread = self.part.sampled(Y, everybody)
+            return self._blanked(gradients, 0.0), self._blanked(spread, np.nan)
         gradients, spread = self.part.sampled(self._own(Y), [rows[int(i)] for i in self.places])
         return self._placed(gradients), self._placed(spread, np.nan)
 
+    def _blanked(self, rows: Floats, blank: float) -> Floats:
+        """Neighbours have no gradient here; an array that a model keeps for itself is left alone."""
+        if len(self.ghosts):
+            rows = rows if self.fresh else rows.copy()
+            rows[self.ghosts] = blank
+        return rows
+
     def _own(self, Y: Floats) -> Floats:
-        return Y if self.all_own else np.ascontiguousarray(Y[self.places])
+        return Y if not len(self.ghosts) else np.ascontiguousarray(Y[self.places])
 
     def _placed(self, rows: Floats, missing: float = 0.0) -> Floats:
-        if self.all_own:
+        if not len(self.ghosts):
             return rows
         out = np.full((self.nodes, *rows.shape[1:]), missing)
         out[self.places] = rows
@@ -129,7 +147,7 @@ class LocalModel(Model):
 def part_of_model(model: Model, nodes: Ints) -> Model:
     """Only these nodes' losses and data; a model that cannot be divided is asked about all."""
     kind = type(model)
-    divides = kind in (LeastSquares, Softmax, SmoothSVM) or "part" in vars(kind)
+    divides = kind in BUILT_IN or "part" in vars(kind)
     wrapped = getattr(model, "wrapped", None)
     if divides:
         part: Model = model.part(nodes)  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.compiled import kernel
 from equipoise.engine.shards.averaging import average_round
 from equipoise.engine.shards.crossing import Crossing, Packets, crossing_of
 from equipoise.engine.shards.flows import flow_round, mix_round
@@ -16,7 +17,7 @@ from equipoise.engine.shards.region import LocalNetwork, Region
 from equipoise.engine.shards.restrict import LocalSampler, local_market
 from equipoise.engine.shards.trading import TradingPart
 from equipoise.train.allocate import Allocation
-from equipoise.train.arrays import AnyArray
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.average import Averaging
 from equipoise.train.channel import Channel
 from equipoise.train.coupling import CouplingLink
@@ -28,11 +29,22 @@ from equipoise.train.trade import Trading
 Memory = dict[str, AnyArray]
 
 
+@kernel
+def _audit(shares: Ints, own: AnyArray, unit: float, lo: Floats, hi: Floats) -> tuple[int, float]:
+    """Sum of own shares, and the farthest outside a box."""
+    total, outside = 0, 0.0
+    for i in range(len(shares)):
+        if own[i]:
+            total += shares[i]
+            outside = max(outside, lo[i] - shares[i] * unit, shares[i] * unit - hi[i])
+    return total, outside
+
+
 class Shard:
     """Own nodes of both halves, ready for their next round."""
 
     def __init__(self, state: State, region: Region) -> None:
-        self.region = region
+        self.region, self._own = region, region.own
         self.network: Any = LocalNetwork(region, state.network)
         self.links = Links(self.network)
         self.allocation: Trading | Allocation | None = None
@@ -115,10 +127,9 @@ class Shard:
         """Units that own nodes hold, and how far one is outside its box, CPUs."""
         if self.allocation is None:
             return 0, 0.0
-        market, own = self.allocation.market, self.region.own
-        x = self.allocation.shares[own]
-        outside = np.maximum(market.lo[own] - x * market.grid.unit, x * market.grid.unit - market.hi[own])
-        return int(x.sum()), float(max(0.0, outside.max(initial=0.0)))
+        market = self.allocation.market
+        units, outside = _audit(self.allocation.shares, self._own, market.grid.unit, market.lo, market.hi)
+        return int(units), float(outside)
 
     def look(self) -> Memory:
         """What changes every round and is small enough to be looked at often: own rows only."""

@@ -89,10 +89,15 @@ class TradingPart:
             floor.desk[ghosts, LEAVES : ENTERS + 1] = 0.0  # what ghosts give and take in all is not known here
             free = fits(floor.desk, *self.wide, floor.shares)
             moved = yield from limited(
-                in_units(floor.wish, floor.most), round, crossing, trading.shares, *self.wide, bool(free),
+                lambda: in_units(floor.wish, floor.most), round, crossing, trading.shares, *self.wide, bool(free),
                 trading.channel.bits_sent, trading.amount_bits,
             )  # fmt: skip
-            book_moves(floor, moved)
+            if moved is None:
+                move_freely(
+                    floor.tails, floor.heads, floor.wish, floor.most, not floor.per_link, floor.shares, floor.backlog
+                )
+            else:
+                book_moves(floor, moved)
         close_round(floor, steep)
         for array, before in zip((trading.weight, trading.stretch, trading.settled), kept, strict=True):
             array[ghosts] = before
