@@ -353,3 +353,21 @@ def test_charts_carry_words_for_who_cannot_see_them() -> None:
         assert re.search(rf'data-chart="{key}" role="img" aria-label="[^"]{{20,}}"', html)
     assert "<noscript>" in html
     assert html.count('scope="col"') == 5
+
+
+def test_a_run_on_workers_says_where_it_was_played_and_who_died() -> None:
+    """Bytes between workers, the CPU they were held to, and a worker that was lost: in the numbers and in the title."""
+    engine = {
+        "where": "2 processes of this machine",
+        "bytes_a_round": 1234.0,
+        "lost": [{"worker": 1, "process": 77, "round": 40, "centres": [3, 4]}],
+        "held": {"cpu_seconds": 1.5, "workers": [{"asked_cpu_seconds": 2.0}, {"asked_cpu_seconds": 1.0}]},
+    }
+    html = page(both_halves(), engine=engine)
+    for words in (
+        "1.23 kB",
+        "a round; 2 processes of this machine; worker 1 died in round 40",
+        "of the 3 s they were held to",
+    ):
+        assert words in html
+    assert "lost 1 worker" in html

@@ -100,13 +100,12 @@ def _engine_numbers(engine: dict[str, Any] | None) -> list[dict[str, str]]:
     if "lost" in engine:
         died = "; ".join(f"worker {row['worker']} died in round {row['round']}" for row in engine["lost"])
         note = f"{note}; {died}"
-    found = [{"name": "between workers", "value": f"{scaled(engine['bytes_a_round'], 'B')} a round", "note": note}]
+    sent = scaled(engine["bytes_a_round"], "B")
+    found = [{"name": "between workers", "value": sent, "note": f"a round; {note}"}]
     if "held" in engine:
         asked = sum(row["asked_cpu_seconds"] for row in engine["held"]["workers"])
-        value = f"{number(engine['held']['cpu_seconds'])} CPU-seconds"
-        found.append(
-            {"name": "held workers", "value": value, "note": f"of at most {number(asked)} that they were given"}
-        )
+        value = f"{number(engine['held']['cpu_seconds'])} s"
+        found.append({"name": "CPU of workers", "value": value, "note": f"of the {number(asked)} s they were held to"})
     return found
 
 
