@@ -217,7 +217,7 @@ def test_a_refusal_of_systemd_is_one_line(monkeypatch):
     """Its own words, and the way out."""
     told = subprocess.CompletedProcess([], 1, "", "Call failed: Access denied\n")
     monkeypatch.setattr(scope.subprocess, "run", lambda *_, **__: told)
-    with pytest.raises(InputError, match=r"Access denied; use limiter\('stop'\)"):
+    with pytest.raises(InputError, match=r"Access denied; use the kind stop"):
         scope.start("equipoise-1-1-1.scope", [1])
 
 
