@@ -35,7 +35,7 @@ class Guard:
         self.process = self._start()
         if not any(self.ask("ping") for _ in range(TRIES)):  # from here on somebody cleans up, whoever is killed
             self.open = False
-            raise Failure(f"the guardian of CPU limits does not start with {sys.executable}; use limiter('none')")
+            raise Failure(f"the guardian of CPU limits does not start with {sys.executable}; use the kind none")
 
     @property
     def pid(self) -> int:
