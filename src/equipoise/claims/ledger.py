@@ -1,0 +1,123 @@
+"""The ledger: which claims there are, playing them, and comparing them with the recording of an earlier run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from equipoise.certificate import Certificate, Check
+from equipoise.claims.claim import Claim, Scale
+from equipoise.errors import InputError
+from equipoise.parallel import PROCESSES, parts
+
+VERBS = ("train", "share", "place")
+RECORDED = Path(__file__).parent / "recorded"
+Entry = dict[str, Any]  # Claim.as_dict
+Progress = Callable[[int, int, str], None]  # claims done, claims in all, the one just done
+
+
+@cache
+def claims() -> dict[str, Claim]:
+    """Every claim by its name, in the order of the papers' verbs and of the files' names."""
+    found: dict[str, Claim] = {}
+    for verb in VERBS:
+        package = importlib.import_module(f"equipoise.claims.{verb}")
+        for module in pkgutil.iter_modules(package.__path__):
+            if module.name.startswith("_"):
+                continue  # what several claims share
+            claim: Claim = importlib.import_module(f"{package.__name__}.{module.name}").CLAIM
+            name = module.name.replace("_", "-")
+            if name in found:
+                raise ValueError(f"two claims are called {name}: in {found[name].verb} and in {verb}")
+            found[name] = replace(claim, name=name, verb=verb)
+    return found
+
+
+def chosen(names: Sequence[str]) -> list[Claim]:
+    """The claims of these names, a verb standing for all of its own; none named: all."""
+    known = claims()
+    for name in names:
+        if name not in known and name not in VERBS:
+            near = get_close_matches(name, [*known, *VERBS], n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise InputError(f"no claim {name!r}; {hint}`equipoise reproduce --list` names them all")
+    return [claim for claim in known.values() if not names or claim.name in names or claim.verb in names]
+
+
+def play(
+    wanted: Sequence[Claim], scale: Scale, *, workers: int | None = None, progress: Progress | None = None
+) -> list[Entry]:
+    """Measure them, the longest first, each by itself; what comes out does not depend on how many workers there are."""
+    order = sorted(wanted, key=lambda claim: -claim.effort)
+    entries: dict[str, Entry] = {}
+    calls = [(claim.name,) for claim in order]
+    for number, entry in parts(_measured, (scale,), calls, workers=workers, prefer=PROCESSES):
+        entries[order[number].name] = entry
+        if progress is not None:
+            progress(len(entries), len(order), order[number].name)
+    return [entries[claim.name] for claim in wanted]
+
+
+def _measured(scale: Scale, name: str) -> Entry:
+    claim = claims()[name]
+    return claim.as_dict(claim.measure(scale))
+
+
+def recorded(*, quick: bool) -> dict[str, Entry]:
+    """What came out when it was last recorded at this scale, by name; empty before the first recording."""
+    path = RECORDED / ("quick.json" if quick else "full.json")
+    if not path.exists():
+        return {}
+    return {entry["name"]: entry for entry in json.loads(path.read_text())["result"]["claims"]}
+
+
+def sides(entry: Entry) -> dict[str, bool | None]:
+    """On which side of its bound every finding lies."""
+    return {_key(finding): finding["holds"] for finding in entry["findings"]}
+
+
+def _key(finding: dict[str, Any]) -> str:
+    return f"{finding['about']}: {finding['quantity']}" + (f" ({finding['when']})" if finding["when"] else "")
+
+
+def changed(entry: Entry, before: Entry) -> list[str]:
+    """What lies on another side than recorded, in words; a finding that is new or gone is a change too."""
+    now, then = sides(entry), sides(before)
+    words = {True: "holds", False: "does not hold", None: "cannot be told", "absent": "was not measured"}
+    return [
+        f"{name}: {words[now.get(name, 'absent')]}; recorded: {words[then.get(name, 'absent')]}"
+        for name in dict.fromkeys([*then, *now])
+        if now.get(name, "absent") != then.get(name, "absent")
+    ]
+
+
+def compare(entries: Sequence[Entry], *, quick: bool) -> tuple[list[Entry], Certificate]:
+    """The entries with what `changed` in each, and the certificate of the whole."""
+    before = recorded(quick=quick)
+    told = [
+        entry | {"changed": changed(entry, before[entry["name"]]) if entry["name"] in before else None}
+        for entry in entries
+    ]
+    silent = [entry["name"] for entry in entries if not entry["findings"] or not entry["verdict"]]
+    unknown = [entry["name"] for entry in told if entry["changed"] is None]
+    turned = [entry["name"] for entry in told if entry["changed"]]
+    checks = [
+        Check.at_most("verdicts", len(silent), 0, f"claims without a finding or a verdict, of {len(entries)}"),
+        Check.at_most(
+            "recorded",
+            sum(len(entry["changed"] or ()) for entry in told),
+            0,
+            "findings on another side of their bound than in the recording"
+            + (f": {', '.join(turned)}" if turned else ""),
+        ),
+    ]
+    if unknown:
+        checks[1] = Check.not_made("recorded", f"no recording of {', '.join(unknown)} at this scale")
+    return told, Certificate(tuple(checks))

@@ -1,0 +1,1 @@
+"""Claims about `place`, one a file."""

@@ -1,0 +1,1 @@
+"""Claims about `share`, one a file."""

@@ -1,0 +1,1 @@
+"""Claims about `train`, one a file."""
