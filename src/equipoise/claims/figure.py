@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = Sequence[float] | NDArray[np.float64] | NDArray[np.int64]
 DIGITS = 6  # significant, of what is drawn: the page and the recording stay small
 
 
-def _numbers(values: Sequence[float]) -> list[float | None]:
+def _numbers(values: Numbers) -> list[float | None]:
     return [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in map(float, values)]
 
 
@@ -19,9 +23,9 @@ class Curve:
     """One line of a figure; `error` is a standard error, drawn as a band."""
 
     name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    error: Sequence[float] | None = None
+    x: Numbers
+    y: Numbers
+    error: Numbers | None = None
     dashed: bool = False
     dots: bool = False  # points without a line
 
@@ -31,8 +35,8 @@ class Bars:
     """One colour of bars, a bar for each of the figure's `groups`."""
 
     name: str
-    y: Sequence[float]
-    error: Sequence[float] | None = None
+    y: Numbers
+    error: Numbers | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ VERBS = {
     "train": "Centres train one model together and negotiate a CPU budget, over quantised messages.",
     "share": "Tasks with learning curves and deadlines crowd one site: compare policies that divide it.",
     "place": "Jobs arrive at a cluster: compare policies that admit, size, place and time them.",
+    "reproduce": "What the three papers claim, measured here: a computed verdict for every claim.",
     "serve": "The planner as a service: decisions with reasons, a live page, nothing lost.",
     "doctor": "What works on this machine: holding a process to its CPU, measured; what is missing.",
     "submit": "Submit a job to a running service, or ask what it would be told.",
