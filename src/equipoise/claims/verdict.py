@@ -24,26 +24,23 @@ class Verdict:
 def verdict(findings: Sequence[Finding]) -> Verdict:
     """Reproduced: all that the paper says holds. Not reproduced: none of it. Depends: some, or the samples are too few.
 
-    Beyond: the paper leaves it open, and all that is said here in its place holds.
+    Where the paper leaves it open, what is said here in its place is judged alike; if all of it holds, it goes beyond.
     """
     said = [finding for finding in findings if finding.about == PAPER]
-    if not said:
-        ours = [finding for finding in findings if finding.about == OURS]
-        return Verdict(BEYOND if ours and all(finding.holds for finding in ours) else NOT_REPRODUCED)
-    held = [finding for finding in said if finding.holds]
-    if len(held) == len(said):
-        return Verdict(REPRODUCED)
-    if not held and all(finding.holds is False for finding in said):
+    judged = said or [finding for finding in findings if finding.about == OURS]
+    if judged and all(finding.holds for finding in judged):
+        return Verdict(REPRODUCED if said else BEYOND)
+    if all(finding.holds is False for finding in judged):
         return Verdict(NOT_REPRODUCED)
-    return Verdict(DEPENDS, _on(said))
+    return Verdict(DEPENDS, _on(judged))
 
 
-def _on(said: Sequence[Finding]) -> str:
+def _on(judged: Sequence[Finding]) -> str:
     """Where it holds, where not, and where nobody can tell yet."""
     words = {True: "holds", False: "not", None: "too few samples"}
     parts = []
     for outcome, word in words.items():
-        names = [finding.when or finding.quantity for finding in said if finding.holds is outcome]
+        names = [finding.when or finding.quantity for finding in judged if finding.holds is outcome]
         if names:
             parts.append(f"{word}: {', '.join(dict.fromkeys(names))}")
     return "; ".join(parts)

@@ -89,7 +89,7 @@ def measure(scale: Scale) -> Measured:
                 over=f"worst of {len(rhos)} values of rho",
                 about="ours",
             ),
-        ),  # fmt: skip
+        ),
         figures=(
             Figure(
                 "What quantisation leaves",

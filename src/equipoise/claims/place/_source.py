@@ -1,0 +1,7 @@
+"""Where these claims stand, and what of it could not be read."""
+
+ABSTRACT = "arXiv 2108.02917, abstract and introduction"
+UNREAD = (
+    "Only the abstract and introduction could be read: the model is re-derived and the constants are recalled, so the"
+    " sentence is judged and no number of the paper."
+)

@@ -1,0 +1,83 @@
+"""What the claims about the site share: who is played, on which seeds, and findings made from paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.claims import Bound, Curve, Finding, at_least, at_most
+from equipoise.share import Site, Sweep, Workload, policies, sweep
+from equipoise.share.comparison import Paired
+from equipoise.share.view import Policy
+
+Floats = NDArray[np.float64]
+
+SOURCE = "Hasan and Peña, Robustness–Efficiency Trade-offs in Learning-Aware Distributed Scheduling"
+FIRST_SEED = 20_000  # nothing here was tuned on the seeds from this one on
+LOADS = (10, 20, 30, 40, 50, 60)  # tasks, as in the paper's panels
+PER_1000 = 1000.0  # efficiency is told as success percent per 1000 energy
+TIE = 1e-6  # whatever its unit: a lead is more than this, so that two policies that do the same are not ahead
+AHEAD, BEHIND = at_least(TIE), at_most(-TIE)
+TINY = 1e-12  # a standard error of zero divides nothing
+PUBLISHED = ("Uniform", "SDF", "LARA", "UARA", "UARA+LARA")
+
+
+def seeds(count: int) -> range:
+    """The first so many."""
+    return range(FIRST_SEED, FIRST_SEED + count)
+
+
+def told(count: int) -> str:
+    """The seeds in words, for a protocol."""
+    return f"seeds {FIRST_SEED}-{FIRST_SEED + count - 1}"
+
+
+def played(
+    names: Sequence[str | Policy],
+    count: int,
+    *,
+    loads: Sequence[int] = (60,),
+    workload: Workload | None = None,
+    site: Site | None = None,
+    oracle: int = 0,
+) -> Sweep:
+    """Policies, by name or themselves, on the same tasks."""
+    players = [policies.named(name) if isinstance(name, str) else name for name in names]
+    return sweep(players, workload, loads=loads, seeds=seeds(count), site=site, oracle=oracle)
+
+
+def pair(found: Sweep, one: str, other: str, measure: str = "success", load: int = 60) -> Paired:
+    """one - other at a load, seed by seed."""
+    return next(gap for gap in found.paired(one, other, measure) if gap.load == load)
+
+
+def lead(quantity: str, gap: Paired, bound: Bound, *, scale: float = 1.0, **more: Any) -> Finding:
+    """A paired difference as a finding, with its standard error."""
+    return Finding(quantity, scale * gap.difference, bound, error=scale * (gap.standard_error or 0.0), **more)
+
+
+def least_sure(gaps: Iterable[Paired]) -> Paired:
+    """The smallest of several leads in its own standard errors: if it is clear of zero, all are."""
+    return min(gaps, key=lambda gap: gap.difference / max(gap.standard_error or 0.0, TINY))
+
+
+def mean_of(found: Sweep, name: str, measure: str, load: int = 60) -> float:
+    """A mean over seeds; efficiency as the ratio of means."""
+    return float(next(row for row in found.rows if row["policy"] == name and row["load"] == load)[measure])
+
+
+def curves(found: Sweep, measure: str, names: Sequence[str], scale: float = 1.0) -> tuple[Curve, ...]:
+    """A line a policy over the loads, with its standard error."""
+    rows = {(row["policy"], row["load"]): row for row in found.rows}
+    return tuple(
+        Curve(
+            name,
+            found.loads,
+            [scale * rows[name, load][measure] for load in found.loads],
+            error=[scale * (rows[name, load].get(f"{measure}_se") or 0.0) for load in found.loads],
+        )
+        for name in names
+    )

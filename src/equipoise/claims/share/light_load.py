@@ -1,0 +1,65 @@
+"""Light load: is everybody close to the most that anyone could finish?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equipoise.claims import Bars, Claim, Figure, Finding, Mark, Measured, Scale, at_most
+from equipoise.claims.share._published import PUBLISHED, SOURCE, Floats, mean_of, played, told
+from equipoise.share import Sweep
+
+LOAD = 10
+WELL = 5.0  # points below the bound of any policy; half a task of ten
+REMEDIES = ("UARALARACorrected", "UARALARAFloor", "Hybrid")
+
+
+def measure(scale: Scale) -> Measured:
+    count = scale.pick(quick=1000, full=10_000)
+    names = (*PUBLISHED, *REMEDIES)
+    found = played(names, count, loads=(LOAD,), oracle=count)
+    bound = 100.0 * found.bounds[LOAD] / LOAD
+    return Measured(
+        protocol=f"All policies on the paper preset at {LOAD} tasks, {told(count)}; beside them, on every seed, the "
+        f"bound that no policy can beat (linear program). Performing well means within {WELL:g} points of it.",
+        findings=(
+            *(_behind(found, name, bound, "paper") for name in PUBLISHED),
+            *(_behind(found, name, bound, "ours") for name in REMEDIES[1:]),
+        ),
+        figures=(
+            Figure(
+                f"Success at {LOAD} tasks",
+                x="policy",
+                y="percent of tasks",
+                groups=names,
+                series=(Bars("success", [mean_of(found, name, "success", LOAD) for name in names]),),
+                marks=(Mark("y", float(bound.mean()), "most that anyone could finish"),),
+                caption="How close everybody comes on a nearly empty site. UARA+LARA asks just in time, on estimates.",
+            ),
+        ),
+        notes=(
+            "Is the wrong denominator the cause? With it UARA+LARA finishes "
+            f"{mean_of(found, 'UARA+LARA', 'success', LOAD):.1f} %, with the right one "
+            f"{mean_of(found, REMEDIES[0], 'success', LOAD):.1f} %, and with a minimum share besides "
+            f"{mean_of(found, REMEDIES[1], 'success', LOAD):.1f} %.",
+        ),
+    )
+
+
+def _behind(found: Sweep, name: str, bound: Floats, about: str) -> Finding:
+    return Finding.mean(
+        "success below the bound of any policy",
+        np.asarray(bound - found.measured[name, LOAD]["success"]),
+        at_most(WELL),
+        unit="points",
+        over=f"mean of {len(found.seeds)} seeds",
+        when=name,
+        about=about,
+    )
+
+
+CLAIM = Claim(
+    sentence="All policies perform well under light load.",
+    source=f"{SOURCE}, panels over 10 to 60 tasks",
+    measure=measure,
+    effort=15,
+)

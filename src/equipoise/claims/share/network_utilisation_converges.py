@@ -1,0 +1,70 @@
+"""Network utilisation: the same for every policy, because everything is sent in any case."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most, between
+from equipoise.claims.share._published import LOADS, PUBLISHED, SOURCE, curves, mean_of, played, seeds, told
+from equipoise.share import Site, Sweep, Workload
+
+ALIKE = 1.0  # points of the uplink between any two policies
+
+
+def measure(scale: Scale) -> Measured:
+    count = scale.pick(quick=200, full=2000)
+    paper, heavy = (
+        played(PUBLISHED, count, loads=LOADS, workload=workload)
+        for workload in (Workload.paper(), Workload.network_heavy())
+    )
+    offered = [_offered(load, count) for load in LOADS]
+    growth = (offered[-1] - offered[-2]) / (offered[1] - offered[0])
+    used = [mean_of(paper, "Uniform", "network", load) for load in LOADS]
+    return Measured(
+        protocol=f"The five published policies at {LOADS[0]} to {LOADS[-1]} tasks of the paper preset and of the "
+        f"network-heavy one (four to five times the data), {told(count)}; percent of the uplink used over the "
+        "horizon.",
+        findings=(
+            Finding("largest difference of two policies at any load", _spread(paper), at_most(ALIKE), unit="points",
+                    over=f"worst of {len(LOADS)} loads, means of {count} seeds", when="the paper's uplink"),
+            Finding("largest distance from all data of all tasks, sent once",
+                    max(abs(one - other) for one, other in zip(used, offered, strict=True)), at_most(0.01), unit="points",
+                    over=f"Uniform, worst of {len(LOADS)} loads", about="ours"),
+            Finding("growth from 50 to 60 tasks over growth from 10 to 20", growth, between(0.9, 1.1),
+                    over=f"means of {count} seeds", about="ours"),
+            Finding("largest difference of two policies on a crowded uplink", _spread(heavy), at_least(ALIKE), unit="points",
+                    over=f"worst of {len(LOADS)} loads, means of {count} seeds", about="ours"),
+        ),
+        figures=(
+            Figure("Network utilisation", x="tasks", y="percent of the uplink",
+                   series=(*curves(paper, "network", PUBLISHED), Curve("all data", LOADS, offered, dashed=True)),
+                   caption="All five lie on the line of all data that arrive; it grows with the load and does not "
+                   "level off."),
+            Figure("Network utilisation, network-heavy", x="tasks", y="percent of the uplink",
+                   series=curves(heavy, "network", PUBLISHED),
+                   caption="Where the uplink is the bottleneck, tasks fail before they are sent and policies part."),
+        ),
+        notes=("The utilisation says nothing about a policy as long as the uplink has room: it is a property of the "
+               "tasks.",),
+    )  # fmt: skip
+
+
+def _spread(found: Sweep) -> float:
+    """Points between the highest and the lowest policy, at the load where they are farthest apart."""
+    return max(float(np.ptp([mean_of(found, name, "network", load) for name in PUBLISHED])) for load in LOADS)
+
+
+def _offered(load: int, count: int) -> float:
+    """Percent of the uplink that all data of all tasks take, mean over the seeds: no policy is in it."""
+    site, workload = Site(), Workload.paper()
+    batch = workload.draw(load, seeds(count), site)
+    return float(100.0 * batch.data.sum(axis=1).mean() / (site.bandwidth * workload.horizon))
+
+
+CLAIM = Claim(
+    sentence="Network utilisation converges: it is the same for all policies.",
+    source=f"{SOURCE}, panels over 10 to 60 tasks",
+    unread="the panel itself; the sentence is read as policies converging with each other",
+    measure=measure,
+    effort=15,
+)

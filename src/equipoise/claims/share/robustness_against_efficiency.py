@@ -1,0 +1,112 @@
+"""Robustness against efficiency: must who saves energy lose tasks?"""
+
+from __future__ import annotations
+
+from equipoise.claims import Bound, Claim, Curve, Figure, Finding, Measured, Scale, at_least
+from equipoise.claims.share._published import (
+    AHEAD,
+    BEHIND,
+    LOADS,
+    PER_1000,
+    PUBLISHED,
+    SOURCE,
+    lead,
+    least_sure,
+    mean_of,
+    pair,
+    played,
+    told,
+)
+from equipoise.share import Sweep, policies
+from equipoise.share.comparison import Paired
+
+FRUGAL, OURS = "UARA+LARA", "Hybrid"
+CROWDED = LOADS[1:]
+NEARLY = -0.5  # points; at 10 tasks everybody finishes nearly all that can be finished
+MARGINS = (0.0, 0.5, 1.0, 2.5, 5.0, 10.0)  # Hybrid's pace: standard deviations of work it leaves room for
+FLOORS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # minimum share of UARA+LARA, part of an equal one
+
+
+def measure(scale: Scale) -> Measured:
+    count = scale.pick(quick=300, full=3000)
+    found = played((*PUBLISHED, OURS), count, loads=LOADS)
+    light = played((*PUBLISHED, OURS), scale.pick(quick=2000, full=10_000), loads=LOADS[:1])
+    paced = played([policies.Hybrid(margin=m, called=f"margin {m:g}") for m in MARGINS], count)
+    floored = played([policies.UARALARAFloor(floor=f, called=f"floor {f:g}") for f in FLOORS], count)
+    over = f"paired, mean of {count} seeds"
+    loss = least_sure(pair(found, _leader(found, "success", load), FRUGAL, "success", load) for load in LOADS)
+    gain = least_sure(pair(found, FRUGAL, name, "efficiency", load) for load in LOADS for name in PUBLISHED[:-1])
+    finishes = least_sure(_leads(found, "success", load) for load in CROWDED)
+    saves = least_sure(_leads(found, "efficiency", load) for load in LOADS)
+    return Measured(
+        protocol=f"The published policies and Hybrid on the paper preset at {', '.join(map(str, LOADS))} tasks, "
+        f"{told(count)}; robustness is success, efficiency success per energy (pooled law). At 60 tasks also Hybrid "
+        f"at several paces and UARA+LARA at several minimum shares, and at 10 tasks {len(light.seeds)} seeds.",
+        findings=(
+            _points("UARA+LARA below the most successful published policy", loss, AHEAD, over,
+                    when="it loses tasks"),
+            _points("lead of UARA+LARA in efficiency over the other published policies", gain, AHEAD, over,
+                    when="it is the most efficient"),
+            _points("lead of Hybrid in success over the best published policy, 20 tasks and more", finishes, AHEAD,
+                    over, about="ours"),
+            _points("lead of Hybrid in efficiency over the best published policy", saves, AHEAD, over, about="ours"),
+            _points("lead of Hybrid in success over the best published policy, 10 tasks", _leads(light, "success", LOADS[0]),
+                    at_least(NEARLY), f"paired, mean of {len(light.seeds)} seeds", about="ours"),
+            _points("efficiency of LARA minus that of UARA, which also finishes more, 60 tasks",
+                    pair(found, "LARA", "UARA", "efficiency"), BEHIND, over, about="ours"),
+        ),
+        figures=(
+            _frontier(found, 60, _path(paced, "Hybrid, margin 0 to 10"), _path(floored, "UARA+LARA, minimum share 0 to 1")),
+            _frontier(found, 20),
+        ),
+        notes=("A trade-off is one of policies, not of the site, if another policy leads in both.",),
+    )  # fmt: skip
+
+
+def _leader(found: Sweep, what: str, load: int) -> str:
+    return max(PUBLISHED, key=lambda name: mean_of(found, name, what, load))
+
+
+def _leads(found: Sweep, what: str, load: int) -> Paired:
+    """Hybrid over the best published policy of this load."""
+    return pair(found, OURS, _leader(found, what, load), what, load)
+
+
+def _points(quantity: str, gap: Paired, bound: Bound, over: str, **more: str) -> Finding:
+    efficiency = gap.measure == "efficiency"
+    return lead(quantity, gap, bound, scale=PER_1000 if efficiency else 1.0,
+                unit="% per 1000 energy" if efficiency else "points",
+                over=f"{gap.one} over {gap.other}, {gap.load} tasks, {over}", **more)  # fmt: skip
+
+
+def _dots(found: Sweep, load: int) -> tuple[Curve, ...]:
+    places = {
+        name: (PER_1000 * mean_of(found, name, "efficiency", load), mean_of(found, name, "success", load))
+        for name in (*PUBLISHED, OURS)
+    }
+    return tuple(Curve(name, [x], [y], dots=True) for name, (x, y) in places.items())
+
+
+def _path(found: Sweep, name: str) -> Curve:
+    """One policy with a constant varied."""
+    rows = [(PER_1000 * row["efficiency"], row["success"]) for row in found.rows]
+    return Curve(name, [x for x, _ in rows], [y for _, y in rows], dashed=True)
+
+
+def _frontier(found: Sweep, load: int, *paths: Curve) -> Figure:
+    return Figure(
+        f"Success against efficiency, {load} tasks",
+        x="success % per 1000 energy",
+        y="percent of tasks",
+        series=(*_dots(found, load), *paths),
+        caption="Up and to the right is better." + (" A constant moves a policy along its line." if paths else ""),
+    )
+
+
+CLAIM = Claim(
+    sentence="There is a trade-off: UARA+LARA is the most efficient policy and pays with tasks; robust ones pay "
+    "with energy.",
+    source=f"{SOURCE}, abstract and discussion",
+    measure=measure,
+    effort=60,
+)
