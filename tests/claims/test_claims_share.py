@@ -1,5 +1,7 @@
 """Claims about sharing a site: their arithmetic by hand, and a side that changes when the thing they measure is broken."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from equipoise.claims.share import latency_column, network_utilisation_converges
 from equipoise.share import Curve, Decision, Site, Sweep, Task, Workload, policies, simulate
 from equipoise.share.comparison import Paired
 from equipoise.share.published import TABLE
+from equipoise.share.task import FAILED
 
 QUICK = Scale(quick=True)
 NAMES = {
@@ -82,9 +85,14 @@ def test_latency_with_failures_counts_until_the_deadline():
 
 
 def test_latency_is_compared_on_tasks_that_both_finish():
-    """SDF finishes both tasks, UARA+LARA as it may; against itself a policy is never later."""
-    run = simulate(policies.SDF(), load=20, seeds=3)
-    assert latency_column._on_the_same(run, run).tolist() == [0.0, 0.0, 0.0]
+    """A second run, made by hand, is two steps later everywhere and does not finish what the first did last."""
+    first = simulate(policies.SDF(), load=20, seeds=1)
+    last = first.done_at.argmax()
+    state = first.state.copy()
+    state[0, last] = FAILED
+    second = replace(first, state=state, done_at=first.done_at + 2)
+    assert latency_column._on_the_same(second, first).tolist() == [2.0]
+    assert second.latency[0] < first.latency[0] + 2.0  # over its own successes it looks better than that
 
 
 def test_all_data_of_all_tasks_by_hand():

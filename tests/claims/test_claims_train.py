@@ -1,4 +1,4 @@
-"""Claims about `train`: their numbers against others found elsewhere, and that they turn when what they measure is broken."""
+"""Claims about `train`: their numbers against others found elsewhere; and they turn when what they measure is broken."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_unit_lost_in_one_round_is_seen(monkeypatch):
 
 
 def test_a_penalty_leaves_the_box_by_what_its_equilibrium_says():
-    """Two centres, one of which may hold at most 1 CPU: with x' = 11 a (x - 1) outside, 1 + a c + ... solved by hand."""
+    """Two centres, of which one may hold at most 1 CPU and wants 10: where the two prices meet, by hand."""
     # a = 1, c = (10, 0), budget 4, hi = (1, 10): prices -9 + 11 (x - 1) and 4 - x are equal at x = 2, one CPU outside.
     problem = Problem(Quadratic(1.0, [10.0, 0.0], lo=0.0, hi=[1.0, 10.0]), 4.0)
     found = _watched.watched(problem, Network.path(2), feasible_at_all_times.PAPER, rounds=3000, budget=4.0)
@@ -174,7 +174,7 @@ def test_a_crossing_that_is_5_percent_off_is_contradicted_by_runs(monkeypatch):
 
 def test_the_hard_path_is_what_it_says():
     """Its norm rises at least once, on a run that ends at the pooled optimum."""
-    problem, network, method = lyapunov_decrease.hard_case()
+    problem, network, _ = lyapunov_decrease.hard_case()
     assert network.n == lyapunov_decrease.HARD
     assert problem.model is not None
     traced = lyapunov_decrease._hard_traces(400)

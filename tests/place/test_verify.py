@@ -529,3 +529,15 @@ def test_a_schedule_by_hand_is_measured() -> None:
     assert "gpu of m-0 in slot 1" in found.certificate["capacity"].meaning
     assert found.certificate["ratio"].value == 2
     assert found.certificate["locality"].value == 1
+
+
+def test_an_exported_schedule_is_read_whatever_else_it_has(tmp_path):
+    """Columns are found by their names: in another order and beside others the rows are the same."""
+    plain, rich = tmp_path / "plain.csv", tmp_path / "rich.csv"
+    plain.write_text("job,slot,machine,workers,servers\na,3,m0,2,1\n")
+    rich.write_text("slot,start_hours,job,machine,servers,workers\n3,0.5,a,m0,1,2\n")
+    one, other = read_schedule(plain), read_schedule(rich)
+    assert (one.table == other.table).all() and (one.jobs, one.machines) == (other.jobs, other.machines)
+    rich.write_text("slot,job,machine,servers,workers\n3,a,m0,1\n")
+    with pytest.raises(InputError, match="4 cells; expected 5"):
+        read_schedule(rich)

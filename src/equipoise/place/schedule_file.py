@@ -109,19 +109,23 @@ def write_schedule(result: Result, path: str | Path) -> None:
 
 
 def read_schedule(path: str | Path) -> Rows:
-    """A schedule from CSV with the columns job,slot,machine,workers,servers, in this order."""
+    """A schedule from CSV with the columns job, slot, machine, workers and servers; what else it has is left alone."""
     path = Path(path)
     reading = _Reading(str(path))
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
             header = next(reader, [])
-            if tuple(cell.strip() for cell in header) != COLUMNS:
+            heads = [cell.strip() for cell in header]
+            if any(heads.count(name) != 1 for name in COLUMNS):
                 given = ",".join(header)[:80]
                 raise reading.error(1, f"the header is {given!r}; expected {','.join(COLUMNS)}")
+            places = [heads.index(name) for name in COLUMNS]
             for row in reader:
+                if row and len(row) != len(heads):
+                    raise reading.error(reader.line_num, f"{len(row)} cells; expected {len(heads)}: {','.join(heads)}")
                 if row:
-                    reading.add(reader.line_num, row)
+                    reading.add(reader.line_num, [row[k] for k in places])
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; check the path (from {Path.cwd()})") from None
     except OSError as error:
