@@ -27,7 +27,7 @@ from equipoise.train.theory.averages import (
     meeting_operator,
     slowest_delta,
 )
-from equipoise.train.theory.closed_loop import first_unstable, hessians
+from equipoise.train.theory.closed_loop import MARGIN, first_unstable, hessians
 from equipoise.train.theory.lyapunov import averages_distance, averages_energy
 from equipoise.train.theory.predict import DENSE_STATE
 from equipoise.train.truth import optimal_model
@@ -261,3 +261,9 @@ def test_bits_a_round_are_those_of_a_run(rho: float) -> None:
     problem, network, method = Problem(model=regression(9, 3)), Network.star(9), Method(quantizer=LogQuantizer(rho=rho))
     bits = [solve(problem, network, method, rounds=rounds).bit_parts["models"] for rounds in (5, 7)]
     assert bits[1] - bits[0] == 2 * analyse(problem, network, method).bits_a_round
+
+
+def test_a_loop_that_is_at_its_border_all_along_has_a_crossing():
+    """An excess within rounding of 0 changes no sign: the crossing is where it last was that small, not an error."""
+    found = first_unstable(lambda alpha: 0.5 * MARGIN if alpha < 0.7 else 1.0, 1.0)
+    assert 0.0 < found <= 0.7

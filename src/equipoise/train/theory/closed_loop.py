@@ -129,6 +129,8 @@ def first_unstable(excess: Callable[[float], float], usual: float, tolerance: fl
             if alpha < usual / WIDEST**2:
                 return 0.0
         stable, alpha = alpha, 4.0 * alpha
+    if excess(stable) >= 0.0:  # within rounding of the border already
+        return stable
     return float(brentq(excess, stable, alpha, xtol=tolerance * stable, rtol=1e-14))
 
 
