@@ -97,5 +97,5 @@ CLAIM = Claim(
     source=f"{SOURCE}, panels over 10 to 60 tasks",
     unread="the panels' curves; only the trends are held against ours",
     measure=measure,
-    effort=30,
+    effort=18,
 )

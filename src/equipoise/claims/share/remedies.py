@@ -13,7 +13,7 @@ FLOORS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # part of an e
 
 
 def measure(scale: Scale) -> Measured:
-    count = scale.pick(quick=800, full=8000)
+    count = scale.pick(quick=800, full=4000)
     found = played(NAMES, count)
     floors = played([policies.UARALARAFloor(floor=f, called=f"{f:g}") for f in FLOORS], count)
     never = policies.Hybrid(trust=float("inf"), called=NEVER)

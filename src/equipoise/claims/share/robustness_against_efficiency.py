@@ -28,9 +28,9 @@ FLOORS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # minimum share of UARA+LARA, part of
 
 
 def measure(scale: Scale) -> Measured:
-    count = scale.pick(quick=300, full=3000)
+    count = scale.pick(quick=300, full=1500)
     found = played((*PUBLISHED, OURS), count, loads=LOADS)
-    light = played((*PUBLISHED, OURS), scale.pick(quick=2000, full=10_000), loads=LOADS[:1])
+    light = played((*PUBLISHED, OURS), scale.pick(quick=2000, full=6000), loads=LOADS[:1])
     paced = played([policies.Hybrid(margin=m, called=f"margin {m:g}") for m in MARGINS], count)
     floored = played([policies.UARALARAFloor(floor=f, called=f"floor {f:g}") for f in FLOORS], count)
     over = f"paired, mean of {count} seeds"
@@ -108,5 +108,5 @@ CLAIM = Claim(
     "with energy.",
     source=f"{SOURCE}, abstract and discussion",
     measure=measure,
-    effort=60,
+    effort=40,
 )

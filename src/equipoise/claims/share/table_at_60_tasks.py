@@ -112,5 +112,5 @@ CLAIM = Claim(
     "least energy and is the most efficient.",
     source=f"{SOURCE}, comparison at 60 tasks",
     measure=measure,
-    effort=15,
+    effort=18,
 )

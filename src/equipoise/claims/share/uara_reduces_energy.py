@@ -80,5 +80,5 @@ CLAIM = Claim(
     sentence="UARA reduces energy against Uniform.",
     source=f"{SOURCE}, comparison with Uniform",
     measure=measure,
-    effort=40,
+    effort=12,
 )
