@@ -10,11 +10,14 @@ from equipoise.data.breast_cancer import breast_cancer
 from equipoise.data.dataset import Dataset
 from equipoise.data.digits import digits
 from equipoise.data.mnist import mnist
+from equipoise.data.shards import shards
 from equipoise.data.split import SPLITS, split
 from equipoise.data.table import csv
 from equipoise.errors import InputError, unknown_name
 
-__all__ = ["LOADERS", "SPLITS", "Dataset", "Loader", "breast_cancer", "csv", "digits", "load", "mnist", "split"]
+__all__ = [
+    "LOADERS", "SPLITS", "Dataset", "Loader", "breast_cancer", "csv", "digits", "load", "mnist", "shards", "split",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,3 +131,18 @@ class Cluster:
         from equipoise.place.read import cluster
 
         return cluster(path)
+
+    @classmethod
+    def from_frame(
+        cls, frame: Any, *, inside: str | float | None = None, between: str | float | None = None
+    ) -> Cluster:
+        """Machines from a pandas frame: columns name, count, and one for every resource ("gpu", "memory")."""
+        from equipoise.place.frames import cluster_from
+
+        return cluster_from(frame, inside=inside, between=between)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for every type of machines; `from_frame` reads an equal cluster from it."""
+        from equipoise.place.frames import cluster_frame
+
+        return cluster_frame(self)

@@ -20,6 +20,7 @@ from equipoise.place.desk import BEYOND_HORIZON, INFEASIBLE_ALONE, Desk
 from equipoise.place.job import Job, Workload
 from equipoise.place.planner.shape import fits_together
 from equipoise.place.simulate import Policy, Result, simulate
+from equipoise.saved import Savable, Saved, look_of
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
@@ -33,7 +34,7 @@ CALIBRATING = "calibrating prices on history"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Savable):
     """What came of it. Results are in the order the policies were given; all of them met the same jobs."""
 
     cluster: Cluster
@@ -75,6 +76,23 @@ class Comparison:
             row["share_of_bound"] = result.utility / self.bound.utility if self.bound and self.bound.utility else None
             rows.append(row)
         return rows
+
+    def saved(self, *, certify: bool = True) -> Saved:
+        """Plain values: the table and the bound, and of every policy outcomes, slots and allocations."""
+        from equipoise.place.frames import allocation_rows, machine_rows, outcome_rows, slot_rows
+
+        limit = self.bound
+        result = {
+            "jobs": len(self.jobs), "slot": float(self.jobs.slot), "end": self.results[0].end, "rows": self.table,
+            "bound": None if limit is None else {"utility": limit.utility, "kind": limit.kind, "status": limit.status},
+            "reasons": {result.policy.label: result.reasons for result in self.results},
+        }  # fmt: skip
+        making = {"outcomes": outcome_rows, "history": slot_rows, "allocations": allocation_rows}
+        tables = {name: [row for result in self.results for row in made(result)] for name, made in making.items()}
+        tables["machines"] = machine_rows(self.cluster)
+        config = {"policies": list(self.labels), "slots": self.slots, "horizon": self.horizon, "seed": self.seed}
+        looks = {result.policy.label: look_of(result.policy) for result in self.results}
+        return Saved("place", result, self.certificate, config, tables, looks=looks)
 
     def gains(self, baseline: str | None = None) -> list[Row]:
         """For every other policy: utility gained over the baseline, and the jobs that gained and that lost, most first.

@@ -159,6 +159,19 @@ class Workload(Sequence[Job]):
             raise InputError(f"jobs are {type(jobs).__name__}; expected a list of Job, or a Workload")
         return cls(given)
 
+    @classmethod
+    def from_frame(cls, frame: Any, cluster: Any, slot: str | float | None = None) -> Workload:
+        """Jobs from a pandas frame with the columns of a CSV of jobs (`worker.gpu`, `utility.kind`), for this cluster."""
+        from equipoise.place.frames import jobs_from
+
+        return jobs_from(frame, cluster, slot)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row a job; `from_frame` reads equal jobs from it."""
+        from equipoise.place.frames import jobs_frame
+
+        return jobs_frame(self)
+
     @overload
     def __getitem__(self, index: int) -> Job: ...
     @overload

@@ -16,6 +16,7 @@ from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED, Decision, Desk
 from equipoise.place.job import Job, Workload
+from equipoise.saved import Savable, Saved, look_of
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -50,7 +51,7 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Savable):
     """One policy on one workload. `schedule` rows: job index, slot, machine, workers, servers."""
 
     policy: Policy
@@ -141,6 +142,21 @@ class Result:
             "gpu_hours": self.hours("gpu"),
             "seconds_per_decision": self.seconds / max(1, len(self.jobs)),
         }
+
+    def saved(self, *, certify: bool = True) -> Saved:
+        """Plain values: the row, every job's outcome, every slot, and who sat where."""
+        from equipoise.place.frames import allocation_rows, machine_rows, outcome_rows, slot_rows
+
+        label = self.policy.label
+        result = {
+            "policy": label, "jobs": len(self.jobs), "slot": float(self.jobs.slot), "end": self.end,
+            "rows": [self.row], "reasons": self.reasons,
+        }  # fmt: skip
+        tables = {"outcomes": outcome_rows(self), "history": slot_rows(self), "allocations": allocation_rows(self)}
+        tables["machines"] = machine_rows(self.cluster)
+        config = {"policy": label, "slots": self.slots, "horizon": self.horizon, "seed": self.seed}
+        certificate = self.certificate() if certify else None
+        return Saved("place run", result, certificate, config, tables, looks={label: look_of(self.policy)})
 
     def certificate(self) -> Certificate:
         """Everything recomputed from the schedule alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from equipoise.place.cluster import Cluster
 from equipoise.place.comparison import Row, compare, merged
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Policy
+from equipoise.saved import Savable, Saved, look_of
 
 MEASURES = ("utility", "completed", "share_of_bound", "mean_completion")
 Progress = Callable[[int, int], None]  # seeds done, and in all
@@ -33,13 +34,21 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Savable):
     """`seed_rows`: a row a seed and policy, in the order given, as in `Comparison.table`."""
 
     labels: tuple[str, ...]
     seeds: tuple[int, ...]
     seed_rows: list[Row]
     certificate: Certificate  # of each check the worst over all seeds, and whose
+    policies: tuple[Policy, ...] = field(default=(), compare=False, repr=False)
+
+    def saved(self, *, certify: bool = True) -> Saved:
+        """Plain values: means with their errors, and every seed behind them."""
+        looks = {policy.label: look_of(policy) for policy in self.policies}
+        result = {"seeds": list(self.seeds), "rows": self.rows}
+        config = {"policies": list(self.labels), "seeds": list(self.seeds)}
+        return Saved("place sweep", result, self.certificate, config, {"history": self.seed_rows}, looks=looks)
 
     def values(self, label: str, measure: str = "utility") -> list[float | None]:
         """A value a seed."""
@@ -99,7 +108,7 @@ def sweep(
             progress(done, len(cases))
     rows = [{"seed": case.seed} | row for k, case in enumerate(cases) for row in found[k][0]]
     certificate = merged({f"seed {case.seed}": found[k][1] for k, case in enumerate(cases)}, of="seeds")
-    return Sweep(labels, tuple(case.seed for case in cases), rows, certificate)
+    return Sweep(labels, tuple(case.seed for case in cases), rows, certificate, tuple(cases[0].policies))
 
 
 def _compared(bound: bool | str, case: Case) -> tuple[list[Row], Certificate]:

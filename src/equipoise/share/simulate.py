@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.frames import Row
+from equipoise.saved import Savable, Saved
 from equipoise.share import engine
 from equipoise.share.engine import COMPUTE, Fault
 from equipoise.share.site import Site
@@ -32,7 +34,7 @@ class PolicyError(InputError):
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Savable):
     """One policy on one load: arrays have a row a seed."""
 
     policy: str
@@ -75,6 +77,45 @@ class Run:
     def idle_while_work(self) -> Floats:
         """Percent of all compute that stood idle while a task was ready for it, per seed."""
         return np.asarray(100.0 * self.idle / (self.site.capacity * self.batch.horizon))
+
+    def saved(self, *, certify: bool = True) -> Saved:
+        """Plain values: a row a seed, and the tasks of every seed; with a trace, what each did and how full the site was.
+
+        There is no certificate of a single run: `audit` recomputes a traced one, `check_policy` tries a policy.
+        """
+        tables = {"tasks": [row for k in range(self.batch.shape[0]) for row in self._tasks(k)]}
+        if self.trace is not None:
+            tables |= {"spans": self.trace.spans(self.batch.seeds), "steps": self._steps()}
+        rows = [
+            {"policy": self.policy, "load": self.batch.shape[1], "seed": int(seed), "successes": int(self.successes[k])}
+            | {name: float(getattr(self, name)[k]) for name in ("success", "energy", "latency", "network")}
+            for k, seed in enumerate(self.batch.seeds)
+        ]
+        return Saved("share run", {"policy": self.policy, "rows": rows}, None, {"site": asdict(self.site)}, tables)
+
+    def _tasks(self, k: int) -> list[Row]:
+        """The tasks of one seed as they were drawn, and how each ended."""
+        columns = {
+            name: getattr(self.batch, name)[k].tolist() for name in ("arrival", "deadline", "data", "target", "work")
+        }
+        columns |= {"samples": self.samples[k].tolist()}
+        states, ends = [STATES[s] for s in self.state[k]], [None if t < 0 else t for t in self.done_at[k].tolist()]
+        seed = int(self.batch.seeds[k])
+        return [
+            {"seed": seed, "task": j, "state": states[j], "done_at": ends[j]} | {n: c[j] for n, c in columns.items()}
+            for j in range(self.batch.shape[1])
+        ]
+
+    def _steps(self) -> list[Row]:
+        """Percent of servers and of the uplink in use, step by step."""
+        assert self.trace is not None
+        compute = 100.0 * self.trace.ran.sum(axis=(2, 3)) / self.site.capacity
+        bandwidth = 100.0 * self.trace.bandwidth.sum(axis=2) / self.site.bandwidth
+        return [
+            {"seed": int(seed), "step": t, "compute": float(compute[t, k]), "bandwidth": float(bandwidth[t, k])}
+            for k, seed in enumerate(self.batch.seeds)
+            for t in range(len(compute))
+        ]
 
 
 def simulate(

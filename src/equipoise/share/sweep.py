@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.parallel import THREADS, parts
+from equipoise.saved import Savable, Saved, look_of
 from equipoise.share.comparison import Paired, difference, mean_and_error, ratio_and_error
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import Run, play
@@ -28,7 +29,7 @@ Progress = Callable[[int, int], None]  # steps of work done, and in all
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Savable):
     """What every policy did at every load with every seed."""
 
     names: tuple[str, ...]
@@ -38,6 +39,7 @@ class Sweep:
     workload: Workload
     measured: dict[tuple[str, int], dict[str, Floats]]  # (policy, load) -> measure -> a value per seed
     bounds: dict[int, Floats]  # load -> tasks that the oracle could finish, nan for seeds it was not asked about
+    policies: tuple[Policy, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -84,6 +86,19 @@ class Sweep:
         row = {"policy": name, "load": load, "seed": int(self.seeds[k])}
         row |= {measure: _plain(cell[measure][k]) for measure in MEASURES}
         return row | {"oracle": _plain(self.bounds[load][k])}
+
+    def saved(self, *, certify: bool = True) -> Saved:
+        """Plain values: means with their errors, and every seed behind them."""
+        from equipoise.share.audit import certify as audited
+
+        config = {
+            "policies": list(self.names), "loads": list(self.loads), "seeds": self.seeds.tolist(),
+            "site": asdict(self.site), "workload": self.workload.as_dict(),
+        }  # fmt: skip
+        return Saved(
+            "share", {"rows": self.rows}, audited(self, self.policies) if certify and self.policies else None, config,
+            {"history": self.seed_rows}, looks={name_of(policy): look_of(policy) for policy in self.policies},
+        )  # fmt: skip
 
     def paired(self, one: str, other: str, measure: str = "success") -> list[Paired]:
         """How much better `one` is than `other` on the same seeds, load by load, with its standard error.
@@ -177,7 +192,7 @@ def sweep(
                     measured[name, load][measure][start:stop] = values[measure]
         if progress is not None:
             progress(done, len(calls))
-    return Sweep(names, tuple(loads), chosen, site, workload, measured, bounds)
+    return Sweep(names, tuple(loads), chosen, site, workload, measured, bounds, tuple(players))
 
 
 def _part(

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.frames import Row
 from equipoise.share.engine import Now
+from equipoise.share.task import STATES
 from equipoise.share.view import View
 from equipoise.share.workload import Batch
 
@@ -41,3 +43,14 @@ class Trace:
         self.bandwidth[step], self.compute[step], self.samples[step] = bandwidth, compute, now.curve["samples"]
         self.error[step] = np.where(view.observed, view.error, self.error[step - 1] if step else 1.0)
         self.server[step] = np.where(compute > 0, now.server, -1)
+
+    def spans(self, seeds: NDArray[np.int64]) -> list[Row]:
+        """How long each task was in which state: first and last step of every stretch."""
+        found = []
+        for k, seed in enumerate(seeds.tolist()):
+            for task, states in enumerate(self.state[:, k].T):
+                cuts = np.flatnonzero(np.diff(states)) + 1
+                for first, after in zip([0, *cuts.tolist()], [*cuts.tolist(), len(states)], strict=True):
+                    state = STATES[int(states[first])]
+                    found.append({"seed": seed, "task": task, "state": state, "first": first, "last": after - 1})
+        return found

@@ -140,6 +140,28 @@ class Workload:
             curves = Recording.load(curves)
         return recorded_workload(cls, curves, **changes)
 
+    @classmethod
+    def from_frame(cls, frame: Any, **changes: Any) -> Workload:
+        """The tasks of a pandas frame, a row each: arrival, deadline, data, target; if wanted a, b, floor, delay, sigma."""
+        from equipoise.share.task_frame import tasks_from
+
+        return cls.of(tasks_from(frame), **changes)
+
+    def to_frame(self, load: int = 60, seeds: int | Iterable[int] = 1, site: Site | None = None) -> Any:
+        """A pandas frame with a row a task: those given by hand, or drawn at this load with these seeds."""
+        from equipoise.frames import frame_of
+        from equipoise.share.task_frame import drawn_rows, rows_from
+
+        if self.curves is not None:
+            raise InputError("Workload.to_frame: recorded curves are not columns; Recording.save keeps them")
+        return frame_of(rows_from(self.tasks) if self.tasks else drawn_rows(self.draw(load, seeds, site)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its ranges as plain values, and how many tasks or curves were given."""
+        ranges = {name: list(getattr(self, name)) for name in ("arrival", "data", "deadline", "a", "b", "target")}
+        given = {"tasks": len(self.tasks), "recorded": self.curves is not None}
+        return ranges | {"sigma": self.sigma, "horizon": int(self.horizon)} | given
+
     @property
     def _whole_horizon(self) -> int:
         """Steps until the last deadline that can be drawn has passed."""

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from equipoise.errors import InputError
+from equipoise.saved import Savable, Saved, look_of
 from equipoise.train import baselines
 from equipoise.train.arrays import Floats
-from equipoise.train.baselines.track import Entrant, Track
+from equipoise.train.baselines.track import COLUMNS, Entrant, Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 
@@ -128,7 +129,7 @@ def refusal(entrant: Any, problem: Problem, network: Network) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Savable):
     """All tracks, and the tables made from them. `reference` is ours if it takes part, else the first entrant."""
 
     entrants: tuple[Entrant, ...]
@@ -258,6 +259,25 @@ class Comparison:
         widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
         padded = ([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines)
         return "\n".join([*("  ".join(line) for line in padded), self.why_telling])
+
+    def saved(self, *, certify: bool = True) -> Saved:
+        """Plain values: the tables, and every recorded round of every track."""
+        from equipoise.train.comparison_checks import certify as certified
+
+        history = [
+            {"entrant": name, "seed": seed} | {c: float(getattr(track, c)[k]) for c in COLUMNS} | {
+                c: int(getattr(track, c)[k]) for c in ("round", "bits", "messages")
+            }
+            for name, tracks in self.tracks.items()
+            for seed, track in zip(self.seeds, tracks, strict=True)
+            for k in range(len(track.round))
+        ]  # fmt: skip
+        first = self.instances[0][1]
+        return Saved(
+            "train compare", self.as_dict(), certified(self, min(self.targets)) if certify else None,
+            {"nodes": first.n, "network": first.description, "seeds": list(self.seeds), "rounds": self.rounds},
+            {"history": history}, looks={one.name: look_of(one) for one in self.entrants},
+        )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in result.json; numbers that are not finite are None."""

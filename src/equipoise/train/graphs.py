@@ -249,17 +249,3 @@ def read_edge_list(file: Path) -> tuple[list[tuple[int, int]], list[float], list
     if not pairs:
         raise InputError(f"{file}: no edges in this file; expected lines `i j [weight]`")
     return pairs, weights, lines
-
-
-def read_networkx(graph: Any, weight: str) -> tuple[int, list[tuple[int, int]], list[Any], bool]:
-    """Number of nodes, pairs and weights of a networkx graph, and whether it is directed.
-
-    A DiGraph with every link both ways and of equal weight is the undirected graph that it stands for.
-    """
-    number = {node: k for k, node in enumerate(graph.nodes())}
-    links = [(i, j, w) for i, j, w in graph.edges(data=weight, default=1.0)]
-    directed = False
-    if graph.is_directed():
-        known = {(i, j): w for i, j, w in links}
-        directed = any(known.get((j, i)) != w for i, j, w in links)
-    return len(number), [(number[i], number[j]) for i, j, _ in links], [w for *_, w in links], directed

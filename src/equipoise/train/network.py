@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError, unknown_name
-from equipoise.train import graphs
+from equipoise.train import graphs, interop
 from equipoise.train.arcs import Arcs
 from equipoise.train.graphs import Edges
 from equipoise.train.topology import Topology, check_nodes
@@ -66,6 +66,7 @@ class Network:
         self._graphs = graphs if isinstance(graphs, Draw) else tuple(graphs)
         self._latest = (0, self._graphs.graph(0) if isinstance(self._graphs, Draw) else self._graphs[0])
         self.directed = isinstance(self._latest[1], Arcs)
+        self.labels: tuple[Any, ...] | None = None  # what nodes 0..n-1 are called elsewhere, if anything else
         self._both_ways: dict[Topology, Arcs] = {}
 
     def __repr__(self) -> str:
@@ -194,10 +195,23 @@ class Network:
         return cls._given("edges", pairs, own if weights is None else weights, n, directed=directed)
 
     @classmethod
-    def from_networkx(cls, graph: Any, weight: str = "weight") -> Network:
-        """A networkx graph; its nodes become 0..n-1 in graph order. A DiGraph is directed unless it is symmetric."""
-        n, pairs, weights, directed = graphs.read_networkx(graph, weight)
-        return cls._given("networkx graph (nodes numbered in graph order)", pairs, weights, n, directed=directed)
+    def from_networkx(cls, graph: Any, weight: str = "weight", *, directed: bool | None = None) -> Network:
+        """A networkx graph, or several of the same nodes that take turns; `weight` names the links' weights.
+
+        Nodes become 0..n-1 in (the first) graph's order; `labels` keeps what they were called. A DiGraph is directed unless
+        it is symmetric, or as `directed` says.
+        """
+        turns, labels = interop.from_networkx(graph, weight, directed)
+        source = "networkx graph (nodes numbered in graph order)" if len(turns) == 1 else "networkx graphs"
+        links = turns[0].edges if isinstance(turns[0], Topology) else len(turns[0].senders)
+        kind = f"{links} {'' if isinstance(turns[0], Topology) else 'directed '}links, " if len(turns) == 1 else ""
+        network = cls(turns[0].n, f"{source}, {turns[0].n} nodes, {kind}{_manner(len(turns))}", turns)
+        network.labels = labels
+        return network
+
+    def to_networkx(self, round: int = 0) -> Any:
+        """The graph of this round as a networkx Graph, or a DiGraph if directed: nodes by label, links with weight."""
+        return interop.to_networkx(self.graph(round), self.labels)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], *, directed: bool = False) -> Network:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
+from equipoise.saved import Savable, Saved, write_table
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, Extremes, disagreement, kkt_violation
 from equipoise.train.channel import Tally
@@ -32,7 +32,7 @@ SHARES_IN_CSV = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run:
+class Run(Savable):
     """The outcome of `solve`. Gaps are against a centralised solver, never against the run's own best; a model that is not
     convex has none, and its loss is held against the one at the start."""
 
@@ -243,21 +243,50 @@ class Run:
 
     def save_history(self, path: str | Path) -> None:
         """history.csv: one row per recorded round; the shares of every node at its end, for up to 100 nodes."""
+        write_table(Path(path), self.history_rows(), list(self.history))
+
+    def history_rows(self) -> list[dict[str, int | float]]:
+        """What stands in history.csv."""
         names = list(self.history)
         columns: list[AnyArray] = [self.history[name] for name in names]
         if self.share_history is not None and self.share_history.shape[1] <= SHARES_IN_CSV:
             names += [f"share_{i}" for i in range(self.share_history.shape[1])]
             columns += list(self.share_history.T)
-        with Path(path).open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(names)
-            for row in zip(*columns, strict=True):
-                writer.writerow(
-                    [
-                        int(v) if name in ("round", "bits") else repr(float(v))
-                        for name, v in zip(names, row, strict=True)
-                    ]
-                )
+        plain = [
+            [int(v) for v in c] if n in ("round", "bits") else c.tolist() for n, c in zip(names, columns, strict=True)
+        ]
+        return [dict(zip(names, row, strict=True)) for row in zip(*plain, strict=True)]
+
+    def saved(self, *, certify: bool = True) -> Saved:
+        """Plain values: the summary, the history, and as arrays shares, models, boxes and optimum."""
+        arrays: dict[str, Any] = {"shares": self.shares, "models": self.models, "share_history": self.share_history}
+        if self.market is not None:
+            arrays |= {"lo": self.market.lo, "hi": self.market.hi}
+        if self.model_optimum is not None:
+            arrays["optimal_model"] = self.model_optimum.parameters
+        return Saved(
+            "train", self.summary(), self.certificate() if certify else None, self._settings(),
+            {"history": list(self.history_rows())}, arrays={k: v for k, v in arrays.items() if v is not None},
+        )  # fmt: skip
+
+    def _settings(self) -> dict[str, Any]:
+        """What was solved, in words."""
+        cost, model = self.problem.cost, self.problem.model
+        return {
+            "nodes": self.network.n, "network": self.network.description, "seed": self.seed, "target": self.target,
+            "cost": None if cost is None else type(cost).__name__, "budget": self.asked,
+            "model": None if model is None else type(model).__name__, "quantizer": repr(self.method.quantizer),
+        }  # fmt: skip
+
+    def to_sklearn(self, centre: int | None = None, classes: Any = None) -> Any:
+        """A fitted scikit-learn estimator that predicts as this run's model does.
+
+        Softmax becomes LogisticRegression, SmoothSVM LinearSVC, LeastSquares LinearRegression. The model is that of this
+        centre, or the average over centres. `classes` names the labels 0, 1, ... (or -1 and +1).
+        """
+        from equipoise.train.interop import to_sklearn
+
+        return to_sklearn(self, centre, classes)
 
     def summary(self) -> dict[str, Any]:
         """The result as plain values: what stands in result.json. Repeats bit for bit; holds no times."""

@@ -1,0 +1,42 @@
+"""Figures for papers, made by matplotlib from plain results (`Saved`): one file a verb, one style for all.
+
+Nothing here touches pyplot or matplotlib's settings: a figure is an object that can be changed, shown and saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equipoise.plots.place as place
+import equipoise.plots.share as share
+import equipoise.plots.train as train
+from equipoise.errors import InputError
+from equipoise.plots.figure import PaperFigure
+from equipoise.plots.plain import Plain
+
+__all__ = ["PaperFigure", "draw"]
+
+DRAWERS: dict[str, Callable[..., PaperFigure]] = {
+    "train": train.run,
+    "train compare": train.comparison,
+    "share": share.sweep,
+    "share run": share.run,
+    "place": place.comparison,
+    "place run": place.run,
+    "place sweep": place.sweep,
+}
+
+
+def draw(saved: Plain, *, width: str = "column", **choices: Any) -> PaperFigure:
+    """The figure of a result. `width` is "column" (3.5 inches), "page" (7.16) or a number of inches."""
+    drawer = DRAWERS.get(saved.verb)
+    if drawer is None:
+        what = f"a result of {saved.verb!r}" if saved.verb else "a bare CSV table"
+        raise InputError(f"no figure is known for {what}; there are figures for {', '.join(DRAWERS)}")
+    try:
+        return drawer(saved, width=width, **choices)
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        raise InputError(f"plot of {saved.verb!r}: {str(error).partition('() ')[2]}; see docs/interop.md") from None

@@ -1,0 +1,244 @@
+"""The style of all figures: widths of papers, 8 point text, thin lines, legends that cover nothing.
+
+The only file that imports matplotlib.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D as Line2D
+from matplotlib.patches import Patch as Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from equipoise.errors import InputError
+
+WIDTHS = {"column": 3.5, "page": 7.16}  # inches: one and both columns of IEEE's and ACM's two-column pages
+TEXT, SMALL = 8.0, 7.0  # points
+INK, RULE, FAINT = "#222222", "#666666", "#d8d8d8"
+# Okabe and Ito's colours, which the colour-blind tell apart; yellow left out, too faint for lines.
+BLUE, ORANGE, GREEN, RED, SKY, PINK = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7"
+SPARE = (BLUE, ORANGE, GREEN, RED, SKY, PINK, "#222222")
+MARKERS = {  # the pages' marker names in matplotlib's; "empty" before one draws the outline only
+    "circle": "o", "rect": "s", "triangle": "^", "diamond": "D", "roundRect": "p", "pin": "v", "arrow": "P",
+}  # fmt: skip
+SPARE_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h", "*")
+FEW_DECADES = 100.0  # largest over smallest value below which an axis has labels between its decades
+SAVING = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}  # text stays text; no Type 3 fonts
+
+
+class PaperFigure(Figure):
+    """A matplotlib Figure that shows itself in a notebook and is saved with fonts that publishers take."""
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """As matplotlib's; bitmaps have 300 dots an inch unless told otherwise."""
+        with matplotlib.rc_context(SAVING):
+            super().savefig(fname, **({"dpi": 300} | options))
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        super().savefig(buffer, format="png", dpi=150)
+        return buffer.getvalue()
+
+
+def blank(width: str | float, panels: int, *, height: float, across: int = 2) -> tuple[PaperFigure, list[Any]]:
+    """A figure with so many panels of this height (inches), `across` of them in a row on a page, else below each other."""
+    wide = _inches(width)
+    columns = min(panels, across if wide > 1.5 * WIDTHS["column"] else 1)
+    rows = -(-panels // columns)
+    figure = _sheet(wide, rows * height)
+    axes = [figure.add_subplot(rows, columns, k + 1) for k in range(panels)]
+    for one in axes:
+        _calm(one)
+    return figure, axes
+
+
+def two_rows(width: str | float, first: float, second: float) -> tuple[PaperFigure, list[Any]]:
+    """Two panels of these heights (inches) below each other, along one x axis."""
+    figure = _sheet(_inches(width), first + second)
+    grid = figure.add_gridspec(2, 1, height_ratios=[first, second])
+    upper = figure.add_subplot(grid[0])
+    axes = [upper, figure.add_subplot(grid[1], sharex=upper)]
+    for one in axes:
+        _calm(one)
+    return figure, axes
+
+
+def _sheet(wide: float, tall: float) -> PaperFigure:
+    figure = PaperFigure(figsize=(wide, tall), layout="constrained", facecolor="white")
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=0.03, h_pad=0.03, wspace=0.04, hspace=0.04)
+    return figure
+
+
+def _inches(width: str | float) -> float:
+    if isinstance(width, str) and width in WIDTHS:
+        return WIDTHS[width]
+    if isinstance(width, int | float) and not isinstance(width, bool) and 1.5 <= width <= 40:
+        return float(width)
+    raise InputError(f'width is {width!r}; expected "column" (3.5 inches), "page" (7.16) or inches from 1.5 to 40')
+
+
+def _calm(axes: Any) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_linewidth(0.6)
+        axes.spines[side].set_color(RULE)
+    axes.tick_params(which="both", labelsize=TEXT, width=0.6, color=RULE, labelcolor=INK, length=3)
+    axes.tick_params(which="minor", length=1.5)
+    axes.xaxis.offsetText.set_fontsize(TEXT)
+    axes.yaxis.offsetText.set_fontsize(TEXT)
+    axes.grid(True, color=FAINT, linewidth=0.4)
+    axes.set_axisbelow(True)
+
+
+def name_axes(axes: Any, x: str, y: str, title: str = "") -> None:
+    """What is along the axes, with units; a short title to the left above."""
+    axes.set_xlabel(x, fontsize=TEXT, color=INK, labelpad=2)
+    axes.set_ylabel(y, fontsize=TEXT, color=INK, labelpad=3)
+    if title:
+        axes.set_title(title, fontsize=TEXT, color=INK, loc="left", pad=4)
+
+
+def letters(axes: Sequence[Any]) -> None:
+    """(a), (b), ... before the titles, where there are several panels."""
+    if len(axes) > 1:
+        for k, one in enumerate(axes):
+            one.set_title(
+                f"({chr(97 + k)}) {one.get_title(loc='left')}".rstrip(), fontsize=TEXT, color=INK, loc="left", pad=4
+            )
+
+
+def key_above(axes: Any, order: Sequence[str] = ()) -> None:
+    """The legend of one panel above it, at the right end of the title's line."""
+    handles, labels = axes.get_legend_handles_labels()
+    pairs = sorted(zip(labels, handles, strict=True), key=lambda pair: order.index(pair[0]) if order else 0)
+    axes.legend(
+        [handle for _, handle in pairs], [label for label, _ in pairs], fontsize=SMALL, frameon=False, ncols=3,
+        loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0, borderpad=0.15, handlelength=1.5,
+        columnspacing=0.9, handletextpad=0.4, labelcolor=INK,
+    )  # fmt: skip
+
+
+def log_y(axes: Any, values: Sequence[float]) -> None:
+    """A logarithmic axis around these positive values: whole decades, or labels at 1, 2 and 5 where there are few."""
+    axes.set_yscale("log")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    low, high = min(values), max(values)
+    if high < FEW_DECADES * low:
+        axes.set_ylim(0.8 * low, 1.25 * high)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        return
+    low, high = 10.0 ** np.floor(np.log10(low) + 1e-9), 10.0 ** np.ceil(np.log10(high) - 1e-9)
+    decades = round(np.log10(high / low))
+    axes.set_ylim(low, 10.0 ** (0.02 * decades) * high)
+    axes.yaxis.set_major_locator(LogLocator(base=10.0 ** max(1, -(-decades // 6)), numticks=20))
+    if decades > 6:
+        axes.yaxis.set_minor_locator(LogLocator(base=10.0, numticks=40))
+
+
+def whole_x(axes: Any, most: int = 7) -> None:
+    """Ticks at whole numbers."""
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=most, integer=True))
+
+
+def scaled(largest: float) -> tuple[float, str]:
+    """A factor and its word, so that the largest value has few digits: 62,210 bits are 62.21 thousand."""
+    for size, word in ((1e9, "billion "), (1e6, "million "), (1e3, "thousand ")):
+        if largest >= 10 * size or (largest >= size and size > 1e3):
+            return size, word
+    return 1.0, ""
+
+
+def percent(axes: Any) -> None:
+    """Numbers along y from 0 to 1 as percents."""
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
+
+
+def legend_below(figure: PaperFigure, handles: Sequence[Any]) -> None:
+    """One legend for all panels under them, where it can cover no data; the figure grows by its height."""
+    if not handles:
+        return
+    longest = max(len(handle.get_label()) for handle in handles)
+    columns = min(len(handles), max(1, int((figure.get_figwidth() - 0.1) / (0.42 + 0.065 * longest))))
+    figure.legend(
+        handles=list(handles), loc="outside lower center", ncols=columns, fontsize=TEXT, frameon=False, handlelength=1.8,
+        columnspacing=1.2, handletextpad=0.5, borderaxespad=0.2, labelspacing=0.3, labelcolor=INK,
+    )  # fmt: skip
+    figure.set_figheight(figure.get_figheight() + 0.1 + 0.145 * -(-len(handles) // columns))
+
+
+def bars(
+    axes: Any,
+    colours: Mapping[str, str],
+    values: Sequence[float],
+    errors: Sequence[float],
+    limit: str,
+    bound: float | None,
+) -> None:
+    """A bar a name from above, with standard errors where known; a bound nobody can pass is a line and a hollow bar."""
+    names, places = list(colours), np.arange(len(colours))
+    known = np.nan_to_num(np.asarray(errors, dtype=float))
+    axes.barh(
+        places, values, height=0.66, color=list(colours.values()), linewidth=0, xerr=known if known.any() else None,
+        error_kw={"elinewidth": 0.8, "capsize": 1.8, "ecolor": INK},
+    )  # fmt: skip
+    if bound is not None:
+        axes.axvline(bound, color=INK, linewidth=0.8, linestyle=":", zorder=0)
+        axes.barh([len(names)], [bound], height=0.66, facecolor="none", edgecolor=INK, linewidth=0.8)
+        names, places = [*names, limit], np.arange(len(names) + 1)
+    axes.set_yticks(places, names, fontsize=TEXT)
+    axes.set_ylim(len(places) - 0.4, -0.6)
+    axes.set_xlim(left=0)
+    axes.grid(False, axis="y")
+
+
+def styles(names: Sequence[str], looks: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Any]]:
+    """How each policy or entrant is drawn: its own colour and marker, else one that nobody here has."""
+    taken = {looks[name]["colour"] for name in names if "colour" in looks.get(name, {})}
+    colours = [colour for colour in SPARE if colour not in taken] or list(SPARE)
+    own = {name: _marker(looks.get(name, {}).get("marker", "")) for name in names}
+    used = {marker for marker in own.values() if marker}
+    markers = [marker for marker in SPARE_MARKERS if (marker, False) not in used] or list(SPARE_MARKERS)
+    found: dict[str, dict[str, Any]] = {}
+    for k, name in enumerate(names):
+        look = looks.get(name, {})
+        marker, hollow = own[name] or (markers[k % len(markers)], False)
+        colour = look.get("colour") or colours[k % len(colours)]
+        found[name] = {
+            "color": colour, "marker": marker, "markersize": 3.4, "linewidth": 1.1,
+            "markerfacecolor": "white" if hollow else colour, "markeredgecolor": colour, "markeredgewidth": 0.8,
+            "linestyle": "--" if look.get("line") == "dashed" else "-",
+        }  # fmt: skip
+    return found
+
+
+def _marker(name: str) -> tuple[str, bool] | None:
+    bare = name.removeprefix("empty")
+    bare = bare[:1].lower() + bare[1:]
+    return (MARKERS[bare], bare != name) if bare in MARKERS else None
+
+
+def keys(drawn: Mapping[str, Mapping[str, Any]]) -> list[Any]:
+    """Legend entries of styles."""
+    return [Line2D([], [], label=name, **style) for name, style in drawn.items()]
+
+
+def chosen(panels: Sequence[str] | None, known: Sequence[str], default: Sequence[str]) -> list[str]:
+    """The panels asked for, in that order; one nobody knows is refused."""
+    if panels is None:
+        return list(default)
+    asked = [panels] if isinstance(panels, str) else list(panels)
+    for name in asked:
+        if name not in known:
+            raise InputError(f"no panel {name!r} here; there are {', '.join(known)}")
+    if not asked:
+        raise InputError(f"no panels asked for; there are {', '.join(known)}")
+    return asked
