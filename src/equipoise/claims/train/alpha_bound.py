@@ -18,6 +18,7 @@ ACCURACY = 1e-6  # relative gap
 MOST = 20_000  # rounds
 PARTS = (0.5, 0.99)  # of the bound: what the paper promises
 TUNED = (2.0, 4.0, 8.0, 16.0)  # times the bound: where the fastest is looked for
+SLOW = 1.5  # times the rounds that others take
 NOT_A_BOUNDARY = 1.5  # times the bound, and it still converges
 CASES: dict[str, Callable[[int], tuple[Model, Network]]] = {
     "least squares on random graphs": lambda seed: (_regression(seed), Network.erdos_renyi(NODES, 0.4, seed=seed)),
@@ -64,7 +65,11 @@ def _case(model: Model, network: Network) -> dict[float | str, float]:
 def measure(scale: Scale) -> Measured:
     seeds = scale.pick(2, 10)
     findings = []
-    medians: dict[str, list[float]] = {"at the paper's bound": [], "at the best alpha tried": [], "ours, automatic": []}
+    medians: dict[str, list[float]] = {
+        "at the paper's bound": [],
+        "at the best alpha past it": [],
+        "ours, automatic": [],
+    }
     for label, build in CASES.items():
         found = [_case(*build(seed)) for seed in range(seeds)]
         over = f"worst of {seeds} instances"
@@ -73,15 +78,15 @@ def measure(scale: Scale) -> Measured:
             findings.append(Finding("rounds to 1e-6", worst, at_most(MOST), over=over, when=when))
         beyond = max(taken[NOT_A_BOUNDARY] for taken in found)
         at_bound, ours = ([taken[key] for taken in found] for key in (PARTS[-1], "ours"))
-        best = [min(taken[part] for part in (*PARTS, NOT_A_BOUNDARY, *TUNED)) for taken in found]
+        best = [min(taken[part] for part in (NOT_A_BOUNDARY, *TUNED)) for taken in found]
         for name, rounds in zip(medians, (at_bound, best, ours), strict=True):
             medians[name].append(float(np.median(rounds)))
         findings += [
             Finding("rounds to 1e-6", beyond, at_most(MOST), over=over, about="ours",
                     when=f"{label} at {NOT_A_BOUNDARY:g} times the bound: no boundary"),
-            Finding("rounds at the bound over rounds at the best alpha tried", _least(at_bound, best), at_least(1.0),
+            Finding("rounds at the bound over rounds at the best alpha past it", _least(at_bound, best), at_least(SLOW),
                     over=f"least of {seeds} instances", when=label, about="ours"),
-            Finding("rounds at the bound over rounds of our rule", _least(at_bound, ours), at_least(1.0),
+            Finding("rounds at the bound over rounds of our rule", _least(at_bound, ours), at_least(SLOW),
                     over=f"least of {seeds} instances", when=label, about="ours"),
         ]  # fmt: skip
     return Measured(
@@ -97,7 +102,7 @@ def measure(scale: Scale) -> Measured:
                 groups=list(CASES),
                 log_y=True,
                 series=[Bars(name, rounds) for name, rounds in medians.items()],
-                caption="The bound is safe; alphas beyond it are faster.",
+                caption="The bound is safe; alphas past it are a little faster, another rule much.",
             ),
         ),
         notes=(
@@ -116,5 +121,5 @@ CLAIM = Claim(
     source="arXiv 2510.25176",
     measure=measure,
     unread="the factor that |lambda_2|/L is divided by",
-    effort=60.0,
+    effort=36.0,
 )

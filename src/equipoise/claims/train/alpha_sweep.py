@@ -75,5 +75,5 @@ CLAIM = Claim(
     source="arXiv 2510.25176",
     measure=measure,
     unread="the factor that |lambda_2|/L is divided by",
-    effort=60.0,
+    effort=8.0,
 )

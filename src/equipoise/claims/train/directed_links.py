@@ -127,5 +127,5 @@ CLAIM = Claim(
     sentence="The guarantees are for links that carry both ways with equal weights; one-way links are left open.",
     source="arXiv 2510.25176",
     measure=measure,
-    effort=40.0,
+    effort=7.0,
 )

@@ -114,5 +114,5 @@ CLAIM = Claim(
     sentence="Shares satisfy the resource constraint at all times, not only in the limit.",
     source="arXiv 2510.25176, abstract",
     measure=measure,
-    effort=60.0,
+    effort=50.0,
 )

@@ -83,5 +83,5 @@ CLAIM = Claim(
     sentence="Linear regression over a switching network with log-quantised links converges to the centralised solution.",
     source="arXiv 2510.25176",
     measure=measure,
-    effort=30.0,
+    effort=8.0,
 )

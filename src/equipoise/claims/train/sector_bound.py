@@ -78,5 +78,5 @@ CLAIM = Claim(
     sentence="The log-scale quantiser is sector-bounded: q(v)/v lies in 1 ± rho/2 (elsewhere 1 ± rho^2/4).",
     source="arXiv 2510.25176",
     measure=measure,
-    effort=2.0,
+    effort=1.0,
 )

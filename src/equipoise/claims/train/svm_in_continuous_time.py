@@ -47,7 +47,7 @@ def _ends(models: Floats, best: Floats) -> Ends:
 
 
 def measure(scale: Scale) -> Measured:
-    seeds, rounds = scale.pick(1, 5), 3000
+    seeds, rounds = scale.pick(1, 5), 1500
     times = np.linspace(0.0, END, 101)
     in_time: list[Ends] = []
     in_rounds: list[Ends] = []
@@ -116,5 +116,5 @@ CLAIM = Claim(
     "budget is held.",
     source="arXiv 2510.25176, simulation of the SVM",
     measure=measure,
-    effort=120.0,
+    effort=40.0,
 )

@@ -91,5 +91,5 @@ CLAIM = Claim(
     sentence="From any initial models the centres agree on the minimiser of the summed loss.",
     source="arXiv 2510.25176",
     measure=measure,
-    effort=20.0,
+    effort=9.0,
 )
