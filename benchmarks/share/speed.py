@@ -1,35 +1,41 @@
-"""How fast is the engine? Task-steps per second on one core, against SimPy, as ratios measured in one run.
+"""How fast is the engine under each published policy? Task-steps per second on one core, beside SimPy under Uniform.
 
     .venv/bin/pip install -e '.[dev]'
     .venv/bin/python benchmarks/share/speed.py            # about a minute
     .venv/bin/python benchmarks/share/speed.py --profile  # also: where our time goes, and which batch is fastest
 
 A task-step is one task in one step: seeds x tasks x horizon, the same for everyone, at 60 tasks of the preset "paper".
-SimPy runs Uniform (benchmarks/share/simpy_site.py); it draws no noise and fits no curve. Its completions must equal ours,
-task by task, or nothing is measured. Tasks are drawn beforehand for all. Ours includes the noise of every observed error
-for policies that look at errors, and the fits of those that fit. Kernels are compiled before; contestants take turns, so
-that a busy machine slows all of them; times are processor times of this one thread; the ratio is the median over the
-turns. Targets: published policies 15 x SimPy, a policy in plain NumPy 4 x.
+SimPy runs Uniform (benchmarks/peers/players/simpy_site.py); it draws no noise and fits no curve. Its completions must
+equal ours, task by task, or nothing is measured. Tasks are drawn beforehand for all. Ours includes the noise of every
+observed error for policies that look at errors, and the fits of those that fit. Kernels are compiled before; contestants
+take turns, so that a busy machine slows all of them; times are processor times of this one thread; the ratio is the
+median over the turns. Targets: published policies 15 x SimPy, a policy in plain NumPy 4 x.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from simpy_site import simulate_with_simpy
 
-from equipoise.share import Decision, Policy, View, Workload, engine, policies, simulate
-from equipoise.share.simulate import play
-from equipoise.share.site import Site
-from equipoise.share.view import name_of
+PEERS = Path(__file__).resolve().parents[1] / "peers"
+sys.path += [str(PEERS), str(PEERS / "players")]
+from numpy_policies import in_order  # noqa: E402
+from simpy_site import simulate_with_simpy  # noqa: E402
+
+from equipoise.share import Decision, Policy, View, Workload, engine, policies, simulate  # noqa: E402
+from equipoise.share.simulate import play  # noqa: E402
+from equipoise.share.site import Site  # noqa: E402
+from equipoise.share.view import name_of  # noqa: E402
+from equipoise.share.workload import Batch  # noqa: E402
 
 TASKS, SIMPY_SEEDS = 60, 40
 TARGETS = {"published": 15.0, "NumPy": 4.0}
@@ -46,22 +52,15 @@ class ShortestFirst:
         )
 
 
-def in_order(
-    key: NDArray[np.float64], who: NDArray[np.bool_], most: NDArray[np.float64], total: float
-) -> NDArray[np.float64]:
-    """Ascending key, each up to its most, until the total is spent."""
-    order = np.argsort(np.where(who, key, np.inf), axis=1)
-    want = np.take_along_axis(np.where(who, most, 0.0), order, axis=1)
-    part: NDArray[np.float64] = np.clip(total - (np.cumsum(want, axis=1) - want), 0.0, want)
-    given = np.empty_like(part)
-    np.put_along_axis(given, order, part, axis=1)
-    return given
-
-
 def seconds(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
+
+
+def with_simpy(batch: Batch, *, lean: bool = False) -> tuple[list[list[int]], list[float]]:
+    """Uniform on the paper's site."""
+    return simulate_with_simpy(vars(batch), batch.horizon, "Uniform", lean=lean)
 
 
 def refuse_different_answers(workload: Workload) -> None:
@@ -69,7 +68,7 @@ def refuse_different_answers(workload: Workload) -> None:
     batch = workload.draw(TASKS, SIMPY_SEEDS)
     ours = simulate(policies.Uniform(), workload, load=TASKS, seeds=SIMPY_SEEDS)
     for lean in (False, True):
-        done, energy = simulate_with_simpy(batch, lean=lean)
+        done, energy = with_simpy(batch, lean=lean)
         if not np.array_equal(done, ours.done_at) or not np.allclose(energy, ours.energy):
             raise SystemExit("SimPy and the engine do not agree: nothing to compare")
     print(f"the same completions and energy as SimPy: {SIMPY_SEEDS} seeds, {int(ours.successes.sum())} successes\n")
@@ -86,8 +85,8 @@ def compare(workload: Workload, seeds: int, turns: int) -> None:
         rates.setdefault(name, []).append(size * TASKS * workload.horizon / seconds(work))
 
     for _ in range(turns):
-        turn("SimPy", SIMPY_SEEDS, lambda: simulate_with_simpy(batch))
-        turn("SimPy (lean)", SIMPY_SEEDS, lambda: simulate_with_simpy(batch, lean=True))
+        turn("SimPy", SIMPY_SEEDS, lambda: with_simpy(batch))
+        turn("SimPy (lean)", SIMPY_SEEDS, lambda: with_simpy(batch, lean=True))
         for policy, _ in ours:
             turn(name_of(policy), seeds, partial(play, policy, many, site, workload.prior))
 

@@ -1,21 +1,22 @@
-"""The site as a SimPy model, the way one is written: a process a task, and one for the site. Uniform; no curve is fitted.
+"""The site as a SimPy model, the way one is written: a process a task, and one for the site. No curve is fitted.
 
 Tasks act for themselves: each resumes in every slot in which it sends or computes, takes what the site grants, and goes
 on. (`lean=True` uses SimPy as little more than a clock: the site serves all tasks from lists, and a task's process only
-arrives and waits. It is faster, and hardly SimPy.)
+arrives and waits. It is faster, and hardly SimPy.) Imports nothing of ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import simpy
-
-from equipoise.share.workload import Batch
+from line import Request, listen, timed
 
 Steps = Generator[simpy.Event, Any, None]
+COLUMNS = ("arrival", "deadline", "delay", "data", "work")
 DUST = 1e-9
 
 
@@ -23,6 +24,7 @@ DUST = 1e-9
 class Job:
     """One task: what it needs and what it still needs."""
 
+    index: int
     arrival: int
     deadline: int
     delay: int
@@ -33,18 +35,30 @@ class Job:
     done_at: int = -1
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
+class Power:
+    """A server's energy in a step: idle + busy u^3, u the use of the whole site."""
+
+    idle: float
+    busy: float
+    servers: int
+
+
+@dataclass
 class SimPySite:
     """Servers as one pool, and one uplink. Slot t is decided at t + 1/2: what happens at t happens before it."""
 
     env: simpy.Environment
+    policy: str
     capacity: float
     task_cap: float
     bandwidth: float
+    power: Power
+    lean: bool
     slot: simpy.Event
-    sending: list[Job]
-    waiting: list[Job]
-    computing: list[Job]
+    sending: list[Job] = field(default_factory=list)
+    waiting: list[Job] = field(default_factory=list)
+    computing: list[Job] = field(default_factory=list)
     energy: float = 0.0
 
     def live(self, job: Job) -> Steps:
@@ -83,7 +97,7 @@ class SimPySite:
             self.waiting.remove(job)
             self.computing.append(job)
 
-    def run(self, idle: float, busy: float, nodes: int, lean: bool) -> Steps:
+    def run(self) -> Steps:
         """Every slot: drop the late, divide, let the tasks take it, pay."""
         yield self.env.timeout(0.5)
         while True:
@@ -91,53 +105,88 @@ class SimPySite:
             self.sending = [job for job in self.sending if job.deadline > step]
             self.waiting = [job for job in self.waiting if job.deadline > step]
             self.computing = [job for job in self.computing if job.deadline > step]
-            active = len(self.sending) + len(self.waiting) + len(self.computing)
-            part = min(self.capacity / max(active, 1), self.task_cap)
-            self.energy += nodes * (idle + busy * (part * len(self.computing) / self.capacity) ** 3)
-            self.divide_bandwidth()
-            if lean:
-                self.serve(step, part)
+            if self.policy == "Uniform":
+                self.divide_equally()
             else:
-                for job in self.computing:
-                    job.granted = part
+                self.serve_the_most_urgent()
+            self.pay()
+            if self.lean:
+                self.serve(step)
+            else:
                 slot, self.slot = self.slot, self.env.event()
                 slot.succeed()
             yield self.env.timeout(1)
 
-    def divide_bandwidth(self) -> None:
-        """Max-min fair: the smallest first, each at most an equal part of what is left."""
+    def divide_equally(self) -> None:
+        """Uniform: compute by everyone in the site; the uplink max-min fair, the smallest first."""
+        active = len(self.sending) + len(self.waiting) + len(self.computing)
+        part = min(self.capacity / max(active, 1), self.task_cap)
+        for job in self.computing:
+            job.granted = part
         left, over = self.bandwidth, len(self.sending)
         for job in sorted(self.sending, key=lambda job: job.data_left):
             job.granted = min(job.data_left, left / over)
             left, over = left - job.granted, over - 1
 
-    def serve(self, step: int, part: float) -> None:
+    def serve_the_most_urgent(self) -> None:
+        """SDF: by deadline, each fully, in both stages."""
+        left = self.bandwidth
+        for job in sorted(self.sending, key=lambda job: (job.deadline, job.index)):
+            job.granted = min(job.data_left, left)
+            left -= job.granted
+        left = self.capacity
+        for job in sorted(self.computing, key=lambda job: (job.deadline, job.index)):
+            job.granted = min(self.task_cap, left)
+            left -= job.granted
+
+    def pay(self) -> None:
+        use = sum(job.granted for job in self.computing) / self.capacity
+        self.energy += self.power.servers * (self.power.idle + self.power.busy * use**3)
+
+    def serve(self, step: int) -> None:
         """What the tasks do for themselves when the model is not lean."""
         for job in self.sending:
             job.data_left -= job.granted
             if job.data_left <= DUST:
                 job.sent.succeed()
         for job in self.computing:
-            job.work_left -= part
+            job.work_left -= job.granted
             if job.work_left <= DUST:
                 job.done_at = step + 1
         self.computing = [job for job in self.computing if job.done_at < 0]
 
 
 def simulate_with_simpy(
-    batch: Batch, *, capacity: float = 150.0, task_cap: float = 30.0, bandwidth: float = 100.0, lean: bool = False
-) -> tuple[list[list[int]], list[float]]:
-    """Completion step of every task (-1: none) and the energy, seed by seed."""
-    columns = [getattr(batch, name).tolist() for name in ("arrival", "deadline", "delay", "data", "work")]
+    tasks: Mapping[str, Any], horizon: int, policy: str, *, capacity: float = 150.0, task_cap: float = 30.0,
+    bandwidth: float = 100.0, idle: float = 0.25, busy: float = 7.5, servers: int = 5, lean: bool = False,
+    kind: type[SimPySite] = SimPySite,
+) -> tuple[list[list[int]], list[float]]:  # fmt: skip
+    """Completion step of every task (-1: none) and the energy, seed by seed; `tasks` has arrays with a row a seed."""
+    columns = [np.asarray(tasks[name]).tolist() for name in COLUMNS]
     done, energy = [], []
     for rows in zip(*columns, strict=True):
         env = simpy.Environment()
-        site = SimPySite(env, capacity, task_cap, bandwidth, env.event(), [], [], [])
-        jobs = [Job(t, end, wait, data, work, env.event()) for t, end, wait, data, work in zip(*rows, strict=True)]
+        site = kind(env, policy, capacity, task_cap, bandwidth, Power(idle, busy, servers), lean, env.event())
+        jobs = [Job(k, *row, env.event()) for k, row in enumerate(zip(*rows, strict=True))]
         for job in jobs:
             env.process(site.live_leanly(job) if lean else site.live(job))
-        env.process(site.run(0.25, 7.5, 5, lean))
-        env.run(until=batch.horizon)
+        env.process(site.run())
+        env.run(until=horizon)
         done.append([job.done_at for job in jobs])
         energy.append(site.energy)
     return done, energy
+
+
+def play(request: Request) -> Request:
+    """A policy on the tasks in `file`, with the site's figures; completions and energy as they came out."""
+    tasks = np.load(request["file"])
+    (done, energy), spent = timed(
+        lambda: simulate_with_simpy(
+            tasks, request["horizon"], request["policy"], lean=request["lean"], **request["site"]
+        )
+    )
+    return {**spent, "done": done, "energy": energy}
+
+
+if __name__ == "__main__":
+    listen(play)
