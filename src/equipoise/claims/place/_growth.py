@@ -21,6 +21,7 @@ NOTES = (
     "FIFO gives every job the width it asks for, 1 to 30 workers; the others size jobs themselves.",
     "The paper's prices are recalled, not read: where they lose, it may be our memory. Ours are calibrated by replaying"
     " other seeds, and idle machines are lent; neither re-plans here (benchmarks/place/regimes.py does, and earns more).",
+    "At the recalled prices PD-ORS and OASiS are close to a tie; value-of-locality tells them apart at prices that choose.",
 )
 
 

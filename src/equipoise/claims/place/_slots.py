@@ -85,10 +85,10 @@ def exact(slot: Slot, width: int) -> float:
     return float(result.fun * scale) if result.status == 0 else np.inf
 
 
-def greedy(slot: Slot) -> Floats:
-    """Our placement: the cost of spreading every width 0..F, inf where none was found."""
+def greedy(slot: Slot, row: int = 0) -> Floats:
+    """Our placement: the cost of spreading every width 0..F, inf where none was found. `row` is the slot's in its book."""
     options = new_options(slot.shape.widest, len(slot.cluster.resources))
-    slot_options(slot.book, 0, slot.shape, options)
+    slot_options(slot.book, row, slot.shape, options)
     return np.asarray(options.spread[: slot.shape.widest + 1])
 
 

@@ -85,8 +85,8 @@ def measure(scale: Scale) -> Measured:
     return Measured(
         protocol=f"{named}: seeds {SEEDS}-{SEEDS + seeds - 1} against the LP bound, which is above the optimum. {len(few)}"
         f" tiny workloads ({MACHINES} machines, {JOBS} small jobs, {SLOTS} slots) against the optimum itself, an integer"
-        f" program. Prices from seeds {HISTORY}-{HISTORY + HISTORIES - 1}. The guarantee is 1 / (2 max(1, ln(U/L))) of the optimum,"
-        " recalled, without what rounding adds to it.",
+        f" program. Prices from seeds {HISTORY}-{HISTORY + HISTORIES - 1}. The guarantee is 1 / (2 max(1, ln(U/L))) of the"
+        " optimum, recalled, without what rounding adds to it.",
         findings=findings,
         figures=(
             Figure(
@@ -110,5 +110,5 @@ CLAIM = Claim(
     source=ABSTRACT + "; the ratio itself recalled",
     unread=UNREAD,
     measure=measure,
-    effort=40,
+    effort=25,
 )

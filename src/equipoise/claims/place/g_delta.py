@@ -82,8 +82,9 @@ def measure(scale: Scale) -> Measured:
     middle = {favour: float(np.median(factors[favour])) for favour in FAVOURS}
     return Measured(
         protocol=f"{len(problems)} half-loaded slots of {MACHINES} machines at widths that fit (as in"
-        f" rounding-success-rate). The relaxed placement times G is rounded {DRAWS} times. G_delta for delta = {DELTA}, from each"
-        " slot's own size, once for the covering rows (workers and servers enough) and once for the packing rows (every capacity).",
+        f" rounding-success-rate). The relaxed placement times G is rounded {DRAWS} times. G_delta for delta = {DELTA}, from"
+        " each slot's own size, once for the covering rows (workers and servers enough) and once for the packing rows (every"
+        " capacity).",
         findings=findings,
         figures=(
             Figure(
@@ -105,5 +106,5 @@ CLAIM = Claim(
     source=ABSTRACT + "; G_delta itself recalled",
     unread=UNREAD,
     measure=measure,
-    effort=10,
+    effort=6,
 )

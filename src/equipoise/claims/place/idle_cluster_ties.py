@@ -57,5 +57,5 @@ CLAIM = Claim(
     source="not in what could be read of arXiv 2108.02917: a caution about comparisons like its own",
     unread=UNREAD,
     measure=measure,
-    effort=15,
+    effort=5,
 )

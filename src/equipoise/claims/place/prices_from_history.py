@@ -53,8 +53,8 @@ def measure(scale: Scale) -> Measured:
     return Measured(
         protocol=f"{'; '.join(map(words, names))}: seeds {SEEDS}-{SEEDS + seeds - 1}, prices from"
         f" {', '.join(map(str, histories))} histories, seeds {HISTORY} and up. The same planner with greedy placement;"
-        " nothing is lent or re-planned. Replay: level and rise chosen by replaying history. Bid: duals of an LP over history, their"
-        " scale by replay.",
+        " nothing is lent or re-planned. Replay: level and rise chosen by replaying history. Bid: duals of an LP over"
+        " history, their scale by replay.",
         findings=findings,
         figures=(
             Figure(
@@ -71,5 +71,5 @@ CLAIM = Claim(
     source="not in what could be read of arXiv 2108.02917; its constants come from the jobs' extremes",
     unread=UNREAD,
     measure=measure,
-    effort=300,
+    effort=80,
 )

@@ -38,8 +38,9 @@ def saved(runs: list[Runs], label: str, counted: str, about: str) -> list[Findin
 def measure(scale: Scale) -> Measured:
     machines = scale.pick((20, 60), (10, 20, 40, 60, 80, 100))
     jobs = scale.pick((), (10, 20, 60, 80, 100))
-    seeds, histories = scale.pick((4, 2), (8, 6))
+    seeds, histories = scale.pick((8, 2), (8, 6))
     runs = grown([(m, JOBS) for m in machines] + [(MACHINES, count) for count in jobs], seeds, histories)
+    mean = {label: sum(by_seed(runs, label, lambda run: run.slots_all)) / seeds for label in (PAPER, OURS)}
     protocol = words(", ".join(map(str, machines)), str(JOBS), seeds, histories)
     more = f" Then {', '.join(map(str, jobs))} jobs at {MACHINES} machines." if jobs else ""
     return Measured(
@@ -65,7 +66,8 @@ def measure(scale: Scale) -> Measured:
         notes=(
             *NOTES,
             "How the paper counts a job that does not finish could not be read; hence both ways.",
-            "Our prices are set for utility: they turn work away that would be finished late, and do not shorten the total.",
+            f"Prices from history are set for utility, not for time: a run's jobs take {mean[OURS]:.0f} hours with them,"
+            f" {mean[PAPER]:.0f} with the recalled ones, the unfinished to the end.",
         ),
     )  # fmt: skip
 
@@ -75,5 +77,5 @@ CLAIM = Claim(
     source=ABSTRACT,
     unread=UNREAD,
     measure=measure,
-    effort=170,
+    effort=95,
 )

@@ -20,12 +20,12 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Utility as jobs grow", x="jobs", y="total utility", series=curves(runs, jobs, lambda run: run.utility),
-                caption="With recalled prices more jobs bring little more: who comes first has the machines. Ours choose.",
+                caption="With recalled prices more jobs bring no more: who comes first has the machines. Ours choose.",
             ),
             Figure(
                 "Share of what anybody could earn", x="jobs", y="utility, % of the LP bound",
                 series=curves(runs, jobs, lambda run: run.share),
-                caption="The lead over the policies that know no utilities grows with the load.",
+                caption="The more jobs compete, the smaller the share; smallest for those without prices from history.",
             ),
         ),
         notes=NOTES,
@@ -37,5 +37,5 @@ CLAIM = Claim(
     source=ABSTRACT,
     unread=UNREAD,
     measure=measure,
-    effort=90,
+    effort=50,
 )

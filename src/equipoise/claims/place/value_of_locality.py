@@ -86,5 +86,5 @@ CLAIM = Claim(
     source=ABSTRACT,
     unread=UNREAD,
     measure=measure,
-    effort=15,
+    effort=18,
 )
