@@ -8,11 +8,9 @@ modelling adds. Every schedule, ours or theirs, is priced again from the questio
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +18,7 @@ from installing import Installed
 from player import Players
 from turns import PeerFailed, Play, Row, Spent, clocked, figures, in_turns
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "place"))
-from slot_problem import WIDEST, Slot, loaded
-
+from equipoise.claims.place._slots import Slot, loaded
 from equipoise.place import traces
 from equipoise.place.planner import Planner
 from equipoise.place.planner import book as books
@@ -33,6 +29,7 @@ from equipoise.place.traces.synthetic import synthetic_cluster
 from equipoise.place.utility import worth_over
 
 Question = dict[str, Any]
+WIDEST = 200  # workers
 LOAD = 0.5  # of the scarcest resource, over all slots
 LEAST_SECONDS = 0.05
 HULL, DYNAMIC = "equipoise, hull fill", "equipoise, dynamic programming"

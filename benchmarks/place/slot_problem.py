@@ -16,38 +16,19 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.optimize import LinearConstraint, milp
 
-from equipoise.place.cluster import Cluster
-from equipoise.place.planner.book import Book, move, new_book
-from equipoise.place.planner.options import Options, new_options, slot_options
+from equipoise.claims.place._slots import Slot, exact, greedy, loaded
+from equipoise.place.planner.options import new_options, slot_options
 from equipoise.place.planner.rounding import Relaxation
-from equipoise.place.planner.shape import Shape, shape_of
+from equipoise.place.planner.shape import shape_of
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
 
 Floats = NDArray[np.float64]
 MACHINES = (10, 20)
-RATIO = (3.0, 1e4)  # price of a full machine over an empty one
 WIDEST, REPEATS = 200, 20
-
-
-@dataclass(frozen=True)
-class Slot:
-    """One slot of a half-loaded cluster, and the job that comes to it."""
-
-    book: Book
-    shape: Shape
-    free: Floats  # [machine, r] milli-units
-    price_worker: Floats  # [machine]
-    price_server: Floats
-
-    def servers(self, width: int) -> int:
-        return -(-width // self.shape.per_server)
 
 
 def slots(count: int, seed: int) -> Iterator[Slot]:
@@ -59,41 +40,6 @@ def slots(count: int, seed: int) -> Iterator[Slot]:
         yield loaded(cluster, shape_of(job, cluster), rng)
 
 
-def loaded(cluster: Cluster, shape: Shape, rng: np.random.Generator) -> Slot:
-    """Machines used by half on average, each resource a little differently; prices by use."""
-    growth = np.full(len(cluster.resources), rng.uniform(*np.log(RATIO)))
-    base = rng.uniform(0.5, 2.0, (1, len(cluster.resources))) / cluster.total
-    book = new_book(cluster, 1, growth, base)
-    capacity = cluster.capacity[cluster.type_of]
-    load = np.clip(rng.uniform(0.0, 1.0, (cluster.size, 1)) + rng.uniform(-0.2, 0.2, capacity.shape), 0.0, 1.0)
-    used = (load * capacity / 1000).astype(np.int64) * 1000
-    for h in range(cluster.size):
-        move(book, 0, h, used[h])
-    price = base * np.exp(growth * used / capacity)
-    return Slot(book, shape, (capacity - used).astype(float), price @ shape.worker, price @ shape.server)
-
-
-def exact(slot: Slot, width: int, *, whole: bool = True) -> float:
-    """The cheapest placement of a width by integer programming (or its relaxation); inf when there is none."""
-    machines = len(slot.free)
-    worker, server = slot.shape.worker.astype(float), slot.shape.server.astype(float)
-    rows = sparse.hstack([sparse.kron(sparse.eye(machines), amount[:, None] / 1000.0) for amount in (worker, server)])
-    sums = np.kron(np.eye(2), np.ones(machines))
-    scale = float(np.median(slot.price_worker))
-    need = np.array([width, slot.servers(width)])
-    result = milp(
-        np.concatenate([slot.price_worker, slot.price_server]) / scale,
-        constraints=[
-            LinearConstraint(rows.tocsc(), -np.inf, slot.free.ravel() / 1000.0),
-            LinearConstraint(sums, need, need),
-        ],
-        integrality=np.full(2 * machines, int(whole)),
-        options={"mip_rel_gap": 0.0},
-    )
-    assert result.status in (0, 2), result.message
-    return float(result.fun * scale) if result.status == 0 else np.inf
-
-
 def widest(slot: Slot) -> int:
     """The most workers that any placement holds with their servers."""
     low, high = 0, slot.shape.widest
@@ -103,22 +49,15 @@ def widest(slot: Slot) -> int:
     return low
 
 
-def greedy(slot: Slot, options: Options) -> Floats:
-    """The cost of every width, inf where none was found."""
-    slot_options(slot.book, 0, slot.shape, options)
-    return options.spread[: slot.shape.widest + 1].copy()
-
-
 def compare(count: int, seed: int) -> dict[str, tuple[Floats, int]]:
     """Greedy's cost over the exact one in slots in which the width fits, and how many it missed; by kind of width."""
     rng = np.random.default_rng([seed, 1])
-    options = new_options(WIDEST, 4)
     ratios: dict[str, list[float]] = {"random": [], "widest": []}
     for slot in slots(count, seed):
         most = widest(slot)
         if most == 0:
             continue
-        costs = greedy(slot, options)
+        costs = greedy(slot)
         for name, width in (("random", int(rng.integers(1, most + 1))), ("widest", most)):
             ratios[name].append(costs[width] / exact(slot, width))
     found = {name: np.array(all_of) for name, all_of in ratios.items()}
