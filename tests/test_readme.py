@@ -1,26 +1,39 @@
-"""The README's Python block runs as it stands, and its commands are ones the command line knows."""
+"""The README's Python blocks run as they stand. Its commands are checked with those of the docs (test_docs_commands)."""
 
+import contextlib
+import io
 import re
-from pathlib import Path
 
-from equipoise.cli.train_config import TrainConfig
+import pytest
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+from shown import text_of
 
-
-def test_the_python_block_runs_and_its_certificate_passes():
-    """Copy, paste, run: the run it makes passes."""
-    (block,) = re.findall(r"```python\n(.*?)```", README, re.S)
-    names: dict[str, object] = {}
-    exec(compile(block, "README.md", "exec"), names)
-    assert names["run"].certificate().passed
+BLOCKS = tuple(re.findall(r"```(?:python|py)\n(.*?)```", text_of("README.md"), re.S))
 
 
-def test_every_option_shown_exists():
-    """No option in the README that --help would not show."""
-    known = {"--" + name.replace("_", "-") for name in TrainConfig.model_fields}
-    known |= {"--help", "--json", "--config", "--resume", "--budget-at"}
-    shown = set(re.findall(r"equipoise train[^\n`#]*", README))
-    assert len(shown) > 8
-    for command in shown:
-        assert set(re.findall(r"--[a-z-]+", command)) <= known, command
+def played(block: str) -> tuple[dict, str]:
+    names: dict = {}
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(block, "README.md", "exec"), names)
+    return names, out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def plays() -> list[tuple[dict, str]]:
+    return [played(block) for block in BLOCKS]
+
+
+def test_a_training_run_is_shown_and_its_certificate_passes(plays):
+    """Copy, paste, run: the run it makes passes, and says so."""
+    runs = [(names["run"], printed) for names, printed in plays if "run" in names]
+    assert runs
+    for run, printed in runs:
+        assert run.certificate().passed and "True" in printed
+
+
+def test_a_policy_of_ones_own_is_shown_and_hybrid_is_ahead(plays):
+    """Every policy is in the table it prints, the policy passes its checks, and Hybrid is ahead on the same seeds."""
+    ((names, printed),) = [(names, printed) for names, printed in plays if "result" in names]
+    assert printed.startswith("True") and all(name in printed for name in names["result"].names)
+    (gap,) = names["result"].paired("Hybrid", "ShortestFirst")
+    assert gap.difference > 3 * gap.standard_error
