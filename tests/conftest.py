@@ -1,4 +1,4 @@
-"""What all tests share: where real data lies, and no time limits on properties (the machine may be busy)."""
+"""What all tests share: where real data lies, one BLAS thread, and no time limits on properties (machines are busy)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Tests run side by side, one worker a core: BLAS threads beyond that wait in loops, and cost more than the products.
+# Set before NumPy is loaded, and inherited by every process that a test starts.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 settings.register_profile("equipoise", deadline=None)
 settings.load_profile("equipoise")

@@ -1,6 +1,8 @@
-"""`equipoise train` as a user meets it: in a process of its own, by its output, exit code and files."""
+"""`equipoise train` as a user meets it, by output, exit code and files: in a process of its own where that may matter."""
 
+import contextlib
 import csv
+import io
 import json
 import os
 import pty
@@ -13,6 +15,8 @@ import numpy as np
 import pytest
 import yaml
 
+from equipoise.cli import main
+
 QUICK = ("--data", "none", "--rounds", "900", "--target", "1e-6")
 
 
@@ -20,6 +24,22 @@ def equipoise(*arguments, cwd, **options):
     """Run the command; what it printed and its exit code."""
     command = [sys.executable, "-c", "from equipoise.cli import main; main()", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, **options)
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch):
+    """Run the command in this process, in tmp_path: what it printed and its exit code."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, columns=80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr(sys, "argv", ["equipoise", *arguments])
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as leaving:
+            main()
+        return subprocess.CompletedProcess(arguments, leaving.value.code or 0, out.getvalue(), err.getvalue())
+
+    return run
 
 
 def only_folder(path):
@@ -88,24 +108,24 @@ def test_its_config_repeats_it_bit_for_bit(default_run, tmp_path):
     assert again.stdout == done.stdout
 
 
-def test_options_win_over_the_file(tmp_path):
+def test_options_win_over_the_file(tmp_path, inside):
     """--config and an option: the option counts."""
     (tmp_path / "c.yaml").write_text("data: none\nrounds: 300\ntarget: 1.0e-6\nseed: 4\n")
-    done = equipoise("train", "--config", "c.yaml", "--seed", "5", "--json", cwd=tmp_path)
+    done = inside("train", "--config", "c.yaml", "--seed", "5", "--json")
     assert json.loads(done.stdout)["config"]["seed"] == 5
 
 
-def test_the_terminal_shows_the_certificate(tmp_path):
+def test_the_terminal_shows_the_certificate(inside):
     """Without --json: the table with every check, the key numbers, and where the report is."""
-    done = equipoise("train", *QUICK, cwd=tmp_path)
+    done = inside("train", *QUICK)
     assert done.returncode == 0
     for words in ("certificate: passed", "budget", "kkt", "bits a number", "report.html"):
         assert words in done.stdout
 
 
-def test_too_few_rounds_fail_by_name_with_exit_1(tmp_path):
+def test_too_few_rounds_fail_by_name_with_exit_1(tmp_path, inside):
     """Two rounds: the gap check fails, in words, and the exit code says so."""
-    done = equipoise("train", "--data", "none", "--rounds", "2", cwd=tmp_path)
+    done = inside("train", "--data", "none", "--rounds", "2")
     assert done.returncode == 1
     assert "certificate: FAILED" in done.stdout
     content = json.loads((only_folder(tmp_path) / "result.json").read_text())
@@ -164,25 +184,38 @@ def test_divergence_is_named_with_exit_1(tmp_path):
         (("--data", "csv", "--data-file", "text.csv", "--model", "least_squares"), "text.csv"),
     ],
 )
-def test_bad_input_is_one_line_exit_2_and_nothing_written(tmp_path, arguments, words):
+def test_bad_input_is_one_line_exit_2_and_nothing_written(tmp_path, inside, arguments, words):
     """The line names the value and the way out; no traceback; no run folder."""
     (tmp_path / "bad.csv").write_text("a,b,label\n1,2,0\n1,x,1\n")
     (tmp_path / "text.csv").write_text("a,label\n1,cat\n2,dog\n3,cat\n4,dog\n")
     (tmp_path / "bad.edges").write_text("0 1\n1 two\n")
     (tmp_path / "bad.yaml").write_text("rounds: 5\n  seed: : 3\n")
     (tmp_path / "unknown.yaml").write_text("ronds: 5\n")
-    done = equipoise("train", *arguments, cwd=tmp_path)
+    done = inside("train", *arguments)
     assert done.returncode == 2, done.stdout + done.stderr
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("--data", "digts"), "did you mean 'digits'"), (("--budget", "10"), "budget 10 is below the sum of lo, 200")],
+)
+def test_bad_input_ends_a_process_of_its_own_in_the_same_way(tmp_path, arguments, words):
+    """Found by the command line, and by the problem: one line on standard error, exit 2, nothing else."""
+    done = equipoise("train", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
 def long_run(path, *extra):
     """A run of many rounds, started and left running once its checkpoint exists."""
     command = [sys.executable, "-c", "from equipoise.cli import main; main()", "train", "--data", "breast_cancer"]
     running = subprocess.Popen(
-        [*command, "--rounds", "3000", "--target", "1e-30", *extra], cwd=path, stderr=subprocess.PIPE
+        [*command, "--rounds", "1500", "--target", "1e-30", *extra], cwd=path, stderr=subprocess.PIPE
     )
     for _ in range(1200):
         if list(path.glob("runs/*/checkpoint.npz")):
@@ -191,12 +224,18 @@ def long_run(path, *extra):
     raise AssertionError("no checkpoint appeared")
 
 
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory):
+    """The folder of that run, uninterrupted."""
+    path = tmp_path_factory.mktemp("alone")
+    equipoise("train", "--data", "breast_cancer", "--rounds", "1500", "--target", "1e-30", cwd=path)
+    return only_folder(path)
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, how):
+def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, left_alone, how):
     """Ctrl-C and kill -9 in mid-run: --resume ends in the same result.json as a run left alone."""
-    alone, broken = tmp_path / "alone", tmp_path / "broken"
-    alone.mkdir()
-    broken.mkdir()
+    broken = tmp_path
     running = long_run(broken)
     os.kill(running.pid, how)
     _, said = running.communicate(timeout=60)
@@ -206,17 +245,15 @@ def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, how):
         assert f"--resume {folder.relative_to(broken)}" in said.decode()
         assert running.returncode == 1
     equipoise("train", "--resume", str(folder), cwd=broken)
-    equipoise("train", "--data", "breast_cancer", "--rounds", "3000", "--target", "1e-30", cwd=alone)
-    resumed, whole = (f / "result.json" for f in (folder, only_folder(alone)))
-    assert resumed.read_text() == whole.read_text()
-    assert (folder / "history.csv").read_text() == (only_folder(alone) / "history.csv").read_text()
+    for name in ("result.json", "history.csv"):
+        assert (folder / name).read_text() == (left_alone / name).read_text()
 
 
-def test_a_budget_change_from_the_command_line(tmp_path):
+def test_a_budget_change_from_the_command_line(tmp_path, inside):
     """--budget-at 100:600 --budget-at 200:450: the history shows all three, the residual is 0 throughout."""
-    done = equipoise(
+    done = inside(
         "train", "--data", "none", "--rounds", "900", "--target", "1e-6", "--budget-at", "100:600",
-        "--budget-at", "200:450", "--json", cwd=tmp_path,
+        "--budget-at", "200:450", "--json",
     )  # fmt: skip
     content = json.loads(done.stdout)
     assert content["certificate"]["passed"], done.stdout
@@ -226,7 +263,7 @@ def test_a_budget_change_from_the_command_line(tmp_path):
     assert {float(r["budget_residual"]) for r in rows} == {0.0}
 
 
-def test_csv_and_edge_files_of_a_user(tmp_path):
+def test_csv_and_edge_files_of_a_user(tmp_path, inside):
     """A regression on a CSV file over a network from an edge list."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 2))
@@ -234,9 +271,9 @@ def test_csv_and_edge_files_of_a_user(tmp_path):
     lines = ["one,two,answer"] + [f"{a},{b},{t}" for (a, b), t in zip(X, y, strict=True)]
     (tmp_path / "data.csv").write_text("\n".join(lines))
     (tmp_path / "net.edges").write_text("# a ring of four\n0 1\n1,2\n2 3\n3 0\n")
-    done = equipoise(
+    done = inside(
         "train", "--data", "csv", "--data-file", "data.csv", "--label", "answer", "--network", "file",
-        "--network-file", "net.edges", "--cost", "none", "--split", "even", "--json", cwd=tmp_path,
+        "--network-file", "net.edges", "--cost", "none", "--split", "even", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
     content = json.loads(done.stdout)
@@ -262,11 +299,11 @@ def test_mnist_label_sorted_in_its_quick_form(shared_data, tmp_path):
 @pytest.mark.parametrize(
     "arguments", [("--hi", "inf"), ("--lo=-inf", "--hi", "inf"), ("--nodes", "1"), ("--nodes", "2")]
 )
-def test_open_boxes_and_tiny_networks(tmp_path, arguments):
+def test_open_boxes_and_tiny_networks(tmp_path, inside, arguments):
     """No bounds, one centre, two centres: a passed certificate and strict JSON whose config repeats the run."""
-    done = equipoise("train", "--data", "none", "--cost", "quadratic", *arguments, "--json", cwd=tmp_path)
+    done = inside("train", "--data", "none", "--cost", "quadratic", *arguments, "--json")
     assert done.returncode == 0, done.stderr + done.stdout
-    again = equipoise("train", "--config", str(only_folder(tmp_path) / "config.yaml"), "--json", cwd=tmp_path)
+    again = inside("train", "--config", str(only_folder(tmp_path) / "config.yaml"), "--json")
     assert again.stdout == done.stdout
 
 
@@ -300,28 +337,26 @@ def test_bare_equipoise_shows_help(tmp_path):
     assert "error:" not in done.stderr
 
 
-def test_weights_of_a_file_are_used_when_asked_for(tmp_path):
+def test_weights_of_a_file_are_used_when_asked_for(tmp_path, inside):
     """--weights laplacian: the file's own weights change the run; by default they do not."""
     for name, weight in (("light", 0.1), ("heavy", 0.4)):
         (tmp_path / name).write_text(f"0 1 {weight}\n1 2 {weight}\n2 3 1\n3 0 1\n")
     common = ("train", "--data", "none", "--cost", "quadratic", "--network", "file", "--json", "--target", "1e-6")
     runs = {
-        (name, kind): json.loads(
-            equipoise(*common, "--network-file", name, "--weights", kind, cwd=tmp_path).stdout
-        )["result"]["gap"]
+        (name, kind): json.loads(inside(*common, "--network-file", name, "--weights", kind).stdout)["result"]["gap"]
         for name in ("light", "heavy") for kind in ("auto", "laplacian")
     }  # fmt: skip
     assert runs["light", "auto"] == runs["heavy", "auto"]
     assert runs["light", "laplacian"] != runs["heavy", "laplacian"]
 
 
-def test_help_names_every_verb_and_option(tmp_path):
+def test_help_names_every_verb_and_option(inside):
     """--help of the root and of the verb; --version."""
-    assert "train" in equipoise("--help", cwd=tmp_path).stdout
-    shown = equipoise("train", "--help", cwd=tmp_path, env=os.environ | {"COLUMNS": "200"}).stdout
+    assert "train" in inside("--help").stdout
+    shown = inside("train", "--help", columns=200).stdout
     for option in ("--data-dir", "--budget-at", "--resume", "--rho", "--json", "--config", "default: digits"):
         assert option in shown
-    assert equipoise("--version", cwd=tmp_path).stdout.startswith("equipoise ")
+    assert inside("--version").stdout.startswith("equipoise ")
 
 
 def test_help_loads_nothing_heavy(tmp_path):

@@ -1,11 +1,14 @@
 """equipoise prices, against a real service: shown, set, and learned from what it was asked for."""
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
 
 import pytest
 
+from equipoise.cli import main
 from equipoise.serve import local_service
 
 MACHINES = {"machines": [{"name": "gpu", "count": 2, "capacity": {"gpu": 4}}]}
@@ -18,8 +21,13 @@ def client():
 
 
 def equipoise(client, *words):
-    command = [sys.executable, "-m", "equipoise", "prices", *words, "--url", str(client.url)]
-    return subprocess.run(command, capture_output=True, text=True)
+    """Run the command in this process: what it printed and its exit code."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["equipoise", "prices", *words, "--url", str(client.url)])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+    return subprocess.CompletedProcess(words, leaving.value.code or 0, out.getvalue(), err.getvalue())
 
 
 def test_prices_that_are_set_are_charged(client):

@@ -1,11 +1,14 @@
 """equipoise report and equipoise clock, against a real service on a virtual clock."""
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
 
 import pytest
 
+from equipoise.cli import main
 from equipoise.serve import local_service
 
 MACHINES = {"machines": [{"name": "gpu", "count": 1, "capacity": {"gpu": 1}}]}
@@ -19,8 +22,13 @@ def client():
 
 
 def equipoise(client, *words):
-    command = [sys.executable, "-m", "equipoise", *words, "--url", str(client.url)]
-    return subprocess.run(command, capture_output=True, text=True)
+    """Run the command in this process: what it printed and its exit code."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["equipoise", *words, "--url", str(client.url)])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+    return subprocess.CompletedProcess(words, leaving.value.code or 0, out.getvalue(), err.getvalue())
 
 
 def test_a_script_moves_the_clock_and_reports_a_slow_job_to_its_end(client):

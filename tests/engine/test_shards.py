@@ -41,19 +41,19 @@ def played(which: Problem, network: Network, method: Method, shards: int | None,
 @pytest.mark.parametrize("kind", ["boxed", "latency"])
 def test_one_two_and_four_shards_give_the_bits_of_one_process(kind: str, network: str, method: str) -> None:
     """Boxes that bind, so that limits and amounts cross; every quantiser, both forms of both halves."""
-    which = problem(kind)
-    alone = played(which, NETWORKS[network], METHODS[method], None)
+    given = (problem(kind), NETWORKS[network], METHODS[method])
+    alone = played(*given, None, rounds=20)
     for shards in (1, 2, 4):
-        assert not differences(alone, played(which, NETWORKS[network], METHODS[method], shards))
+        assert not differences(alone, played(*given, shards, rounds=20))
 
 
 @pytest.mark.parametrize("network", PLAIN)
 @pytest.mark.parametrize("kind", ["open", "coupled", "own"])
 def test_open_boxes_batches_that_follow_shares_and_a_users_own_cost_and_model(kind: str, network: str) -> None:
     which = problem(kind)
-    alone = played(which, NETWORKS[network], Method(), None)
+    alone = played(which, NETWORKS[network], Method(), None, rounds=20)
     for shards in (2, 3):
-        assert not differences(alone, played(which, NETWORKS[network], Method(), shards))
+        assert not differences(alone, played(which, NETWORKS[network], Method(), shards, rounds=20))
 
 
 @pytest.mark.parametrize("half", ["cpu", "model"])

@@ -200,7 +200,10 @@ def blas_threads() -> list[int]:
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
-def test_processes_have_one_blas_thread_each():
+def test_processes_have_one_blas_thread_each(monkeypatch: pytest.MonkeyPatch):
+    """By themselves: not because the tests' own environment says so."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
     with spread(PROCESSES, workers=2):
         assert all(set(found) == {1} for _, found in parts(blas_threads, (), [(), (), ()]))
 

@@ -13,17 +13,16 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 
+import preloaded
 from kill_checks import Witness
 from kill_clients import CLUSTER, Client, Clock, Gate, Ledger, Request, Wire
 from log_model import Broken, expect
@@ -51,14 +50,11 @@ class Server:
         if not cluster.exists():
             cluster.write_text(CLUSTER)
         self.log = folder / f"server-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-m", "equipoise", "serve", "--store", url, "--cluster", str(cluster), "--port", "0",
-                   "--clock", "virtual", "--slot", SLOT, "--horizon", HORIZON, "--rate", "0", "--log-json",
-                   "--snapshot-every", str(snapshot_every)]  # fmt: skip
+        words = ("serve", "--store", url, "--cluster", str(cluster), "--port", "0", "--clock", "virtual", "--slot", SLOT,
+                 "--horizon", HORIZON, "--rate", "0", "--log-json", "--snapshot-every", str(snapshot_every))  # fmt: skip
         self.began = time.monotonic()
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
-            )
+            self.process = preloaded.start(words, folder, log, log)
         self.port = 0
 
     def ready(self) -> Server:
@@ -92,7 +88,8 @@ class Server:
     def kill(self) -> None:
         """SIGKILL to the whole group; gone when this returns."""
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it ended by itself in between
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def terminate(self) -> None:
@@ -285,8 +282,7 @@ class Killing:
 
     def verify(self) -> None:
         """`equipoise serve --verify-log`: replay equals snapshots, rows and restart, and the log's certificate holds."""
-        command = [sys.executable, "-m", "equipoise", "serve", "--verify-log", "--json", "--store", self.url]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        done = preloaded.run(("serve", "--verify-log", "--json", "--store", self.url), self.folder)
         expect(
             done.returncode == 0,
             f"--verify-log: exit code {done.returncode}: {done.stdout[-3000:]}{done.stderr[-2000:]}",

@@ -6,8 +6,6 @@ import http.client
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import preloaded
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
@@ -77,8 +76,8 @@ class Server:
         cluster = folder / "cluster.json"
         kind = {"name": "m", "count": machines, "capacity": {"gpu": 8, "cpu": 64, "memory": "512Gi"}}
         cluster.write_text(json.dumps({"machines": [kind]}), encoding="utf-8")
-        self.command = [sys.executable, "-m", "equipoise", "serve", "--clock", "virtual", "--rate", "0", "--log-json",
-                        "--store", f"sqlite:///{folder / 'store.db'}", "--cluster", str(cluster)]  # fmt: skip
+        self.words = ("serve", "--clock", "virtual", "--rate", "0", "--log-json", "--store",
+                      f"sqlite:///{folder / 'store.db'}", "--cluster", str(cluster))  # fmt: skip
         self.folder = folder
         self.begin(port=0)
         self.http = httpx.Client(base_url=self.url, timeout=PATIENCE)
@@ -87,9 +86,8 @@ class Server:
         """On a port, or on any free one; again on its own after `end` it serves the same store."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("EQUIPOISE_")}
         log = self.folder / "log"
-        with log.open("w", encoding="utf-8") as output:
-            command = [*self.command, "--port", str(port)]
-            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=self.folder, env=env)
+        with log.open("wb") as output:
+            self.process = preloaded.start((*self.words, "--port", str(port)), self.folder, output, output, env)
         try:
             self.url = self._url(log)
         except BaseException:

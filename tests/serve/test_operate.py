@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import preloaded
 import pytest
 from postgres import Server as Postgres
 from postgres import postgres, postgres_url  # noqa: F401
@@ -29,7 +30,6 @@ from equipoise.serve.verify_log import verify_log
 CLUSTER = "machines:\n- {name: box, count: 2, capacity: {gpu: 4, cpu: 32}}\n"
 VIRTUAL = ("--clock", "virtual", "--slot", "10m", "--horizon", "24")
 PATIENCE = 120  # seconds until a wait is given up; nothing is measured
-COMMAND = (sys.executable, "-m", "equipoise")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("EQUIPOISE_")}
 
 
@@ -45,7 +45,7 @@ def until(happened: Callable[[], Any]) -> Any:
 
 def equipoise(*words: str, code: int = 0) -> str:
     """What the command prints; its exit code must be `code`. Errors are one line."""
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, env=ENVIRONMENT, timeout=PATIENCE)
+    done = preloaded.run(words, Path.cwd(), ENVIRONMENT, PATIENCE)
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
 
@@ -74,9 +74,13 @@ class Serving:
         self.log = folder / f"server-{time.monotonic_ns()}.log"
         words = ("serve", "--store", url, "--cluster", str(machines), "--port", "0", "--log-json", *options)
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*COMMAND, *words], cwd=folder, stdout=log, stderr=log, env=ENVIRONMENT | (environment or {})
-            )
+            if environment is None:
+                self.process: Any = preloaded.start(words, folder, log, log, ENVIRONMENT)
+            else:  # it is read when Python starts
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "equipoise", *words], cwd=folder, stdout=log, stderr=log,
+                    env=ENVIRONMENT | environment,
+                )  # fmt: skip
 
     def said(self, event: str) -> list[dict[str, Any]]:
         """The lines of its log about this event."""

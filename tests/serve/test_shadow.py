@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from live import live
 
 from equipoise.errors import InputError
+from equipoise.place import Cluster, Machine
 from equipoise.serve.client import Client, Told
-from equipoise.serve.local import started
 from equipoise.serve.shadow import Fate, Report, Shadow
 from equipoise.serve.traced import Real, Traced
 
-CLUSTER = "machines:\n  - {name: box, count: 1, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
+CLUSTER = Cluster((Machine({"gpu": 4, "cpu": 32, "memory": "128Gi"}, 1, "box"),))
 HEADER = "JobID|Submit|Start|End|ElapsedRaw|AllocTRES|State\n"
 SLOT = 600.0
 MIDNIGHT = 1709251200.0  # 2024-03-01 00:00 UTC, by `date -d`
@@ -163,9 +164,7 @@ def test_a_job_starts_in_the_first_slot_of_the_plan_it_had_when_that_slot_came()
 
 @pytest.fixture
 def service(tmp_path) -> Iterator[Client]:
-    path = tmp_path / "cluster.yaml"
-    path.write_text(CLUSTER)
-    with started(path, "10m") as url, Client(url) as client:
+    with live(tmp_path, cluster=CLUSTER, slot_seconds=SLOT, horizon=168) as running, Client(running.address) as client:
         yield client
 
 

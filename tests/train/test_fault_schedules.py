@@ -33,7 +33,7 @@ def schedules(draw) -> Case:
 
 
 @settings(
-    max_examples=40, deadline=None, derandomize=True, database=None,
+    max_examples=20, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 @given(schedules())

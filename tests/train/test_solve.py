@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from equipoise.errors import InputError
 from equipoise.train import (
@@ -457,3 +458,16 @@ def test_large_rho_still_converges():
         method = Method(quantizer=LogQuantizer(rho=rho))
         run = solve(both_halves(), NETWORKS["periodic"], method, rounds=4000, target=1e-9)
         assert run.status == "converged", rho
+
+
+def test_rounds_are_played_on_one_blas_thread():
+    """Whatever the machine allows: two threads would add up in another order. Afterwards there are two again."""
+    seen = []
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        solve(both_halves(), NETWORKS["static"], rounds=3, callback=lambda _: seen.extend(threads()))
+        assert set(threads()) == {2}
+    assert set(seen) == {1}
