@@ -1,6 +1,8 @@
 """Record the ledger: play every claim, keep what came out, and write claims.md from it.
 
-python docs/record_claims.py quick full    the scales to play anew, on MNIST if EQUIPOISE_DATA has it; none: only the page
+python docs/record_claims.py quick full           both scales anew, on MNIST if EQUIPOISE_DATA has it
+python docs/record_claims.py full sector-bound    one claim of the full scale; the others are kept
+python docs/record_claims.py                      only the page
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.claims import Scale
-from equipoise.claims.ledger import RECORDED, chosen, compare, play
+from equipoise.claims.ledger import RECORDED, chosen, compare, play, recorded
 from equipoise.cli.reproduce_run import mnist_folder
 from equipoise.cli.run_folder import document
 from equipoise.report.claims_markdown import claims_markdown
@@ -19,11 +21,13 @@ from equipoise.report.claims_markdown import claims_markdown
 PAGE = Path(__file__).parent / "claims.md"
 
 
-def record(scale: Scale, path: Path) -> None:
-    """Play them all and keep them; the certificate kept with them compares them with themselves."""
-    wanted = chosen([])
-    entries = play(wanted, scale, progress=lambda done, total, name: print(f"{done} of {total}: {name}", flush=True))
-    config = {"claims": [claim.name for claim in wanted], "quick": scale.quick, "mnist": scale.mnist is not None}
+def record(scale: Scale, path: Path, names: list[str]) -> None:
+    """Play what is named (all, if nothing is) and keep it; the certificate kept with it compares it with itself."""
+    kept = recorded(quick=scale.quick) if names else {}
+    for entry in play(chosen(names), scale, progress=lambda done, total, name: print(f"{done} of {total}: {name}")):
+        kept[entry["name"]] = entry
+    entries = [kept[claim.name] for claim in chosen([])]
+    config = {"claims": [claim.name for claim in chosen([])], "quick": scale.quick, "mnist": scale.mnist is not None}
     for _ in range(2):
         certificate = compare(entries, quick=scale.quick)[1]
         write(path, document("reproduce", config, {"claims": entries}, certificate))
@@ -41,6 +45,8 @@ def write_page() -> None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        record(Scale(quick={"quick": True, "full": False}[name], mnist=mnist_folder(None)), RECORDED / f"{name}.json")
+    scales = {"quick": True, "full": False}
+    only = [name for name in sys.argv[1:] if name not in scales]
+    for name in (name for name in sys.argv[1:] if name in scales):
+        record(Scale(quick=scales[name], mnist=mnist_folder(None)), RECORDED / f"{name}.json", only)
     write_page()
