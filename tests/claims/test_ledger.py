@@ -44,6 +44,15 @@ def test_a_mean_comes_with_its_standard_error():
     assert Finding.mean("something", [1.0], at_least(0)).holds is None
 
 
+def test_a_share_of_few_trials_is_no_certainty():
+    """By hand: 10 of 10 is 100 %, but with (12/14)(2/14)/14 under the root not clear of 90; 3 of 4 is 75 ± 17.1 %."""
+    ten = Finding.share("something", [True] * 10, at_least(90))
+    assert (ten.value, ten.holds) == (100.0, None)
+    assert ten.error == pytest.approx(100 * math.sqrt(24 / 196 / 14))
+    four = Finding.share("something", [True, True, True, False], at_least(90))
+    assert (four.value, four.error) == (75.0, pytest.approx(100 * math.sqrt(15 / 64 / 8)))
+
+
 GOOD, BAD, UNSURE = (
     found(0, at_most(1), when="good"),
     found(2, at_most(1), when="bad"),

@@ -38,6 +38,17 @@ class Finding:
         error = math.sqrt(spread / (len(drawn) - 1) / len(drawn)) if len(drawn) > 1 else math.inf
         return cls(quantity, mean, bound, error=error, **more)
 
+    @classmethod
+    def share(cls, quantity: str, hits: Iterable[bool], bound: Bound, **more: Any) -> Finding:
+        """How many of independent trials hit, in percent; two hits and two misses more say how sure that is.
+
+        (Agresti and Coull 1998: without them ten hits in ten trials would be a certainty.)
+        """
+        tried = [bool(hit) for hit in hits]
+        likely = (sum(tried) + 2) / (len(tried) + 4)
+        error = 100.0 * math.sqrt(likely * (1.0 - likely) / (len(tried) + 4))
+        return cls(quantity, 100.0 * sum(tried) / len(tried), bound, unit="%", error=error, **more)
+
     @property
     def holds(self) -> bool | None:
         """Does the value lie within its bound? None: too few samples to tell."""

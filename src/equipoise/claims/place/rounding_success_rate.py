@@ -71,10 +71,10 @@ def measure(scale: Scale) -> Measured:
     high, what, findings, curves = at_least(HIGH), f"placed within {TRIES} draws", [], []
     for machines, slots in found.items():
         where, of = f"half-loaded, {machines} machines", f"{len(slots)} slots"
-        placed = [100.0 * (one.draws > 0) for one in slots]
-        findings.append(Finding.mean(f"slots {what}", placed, high, unit="%", over=of, when=where))
-        ours = [100.0 * np.isfinite(one.greedy) for one in slots]
-        findings.append(Finding.mean("slots placed by greedy", ours, high, unit="%", over=of, when=where, about="ours"))
+        placed = [one.draws > 0 for one in slots]
+        findings.append(Finding.share(f"slots {what}", placed, high, over=of, when=where))
+        ours = [one.greedy < np.inf for one in slots]
+        findings.append(Finding.share("slots placed by greedy", ours, high, over=of, when=where, about="ours"))
         after = [100.0 * float(np.mean([0 < one.draws <= k for one in slots])) for k in range(1, TRIES + 1)]
         curves.append(Curve(where, range(1, TRIES + 1), after))
     runs, where = [in_a_run(SEEDS + k) for k in range(seeds)], f"in a run, {MACHINES} machines"

@@ -67,9 +67,10 @@ def measure(scale: Scale) -> Measured:
         uniform = min(left(UniformQuantizer(bits=log.bits, largest=reach)) for reach in REACHES)
         rows.append(Row(rho, left(log), uniform, left(None, rho)))
     return Measured(
-        protocol=f"Softmax on {samples:,} images of {name}, shrunk and sorted by label over {nodes} centres on five graphs in "
-        f"turn; the paper's gradient tracking, {rounds} rounds. Gaps of the worst centre's own model against Newton on the pooled "
-        f"data (median of the last quarter). The uniform code has the same bits and the best of {len(REACHES)} ranges.",
+        protocol=f"Softmax on {samples:,} images of {name}, shrunk and sorted by label over {nodes} centres on five graphs "
+        f"in turn; the paper's gradient tracking, {rounds} rounds. Gaps of the worst centre's own model against Newton on "
+        f"the pooled data (median of the last quarter). The uniform code has the same bits and the best of {len(REACHES)} "
+        "ranges.",
         findings=(
             *(
                 Finding(
