@@ -46,7 +46,7 @@ class Meter:
             return
         self.last = now
         left = (now - self.began) / (done - self.first) * (total - done)
-        parts = [f"{self.unit} {done} of {total}", note, f"at most {left:.0f} s to go"]
+        parts = [f"{self.unit} {done} of {total}", note, f"about {left:.0f} s to go"]
         print(", ".join(part for part in parts if part), file=sys.stderr, flush=True)
 
 
