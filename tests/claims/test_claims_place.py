@@ -95,8 +95,8 @@ def test_training_time_is_that_of_the_comparison_table():
 
 
 def test_rounding_that_never_fails_would_be_reproduced(monkeypatch):
-    """Eight slots of each size: too few draws fit; with every draw called feasible the claim is reproduced."""
-    monkeypatch.setattr(rounding_success_rate, "asked", lambda count, machines, seed: _slots.asked(8, 20, seed))
+    """Eight slots of each size, ten times over: too few draws fit; with every draw called feasible it is reproduced."""
+    monkeypatch.setattr(rounding_success_rate, "asked", lambda count, machines, seed: 10 * [*_slots.asked(8, 20, seed)])
     monkeypatch.setattr(rounding_success_rate, "in_a_run", lambda seed: 100.0)
     sides = {(f.when, f.about): f.holds for f in rounding_success_rate.measure(QUICK).findings}
     assert sides["half-loaded, 20 machines", "paper"] is False

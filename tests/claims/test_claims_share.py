@@ -140,4 +140,4 @@ def test_a_hybrid_that_is_uara_lara_recovers_nothing(monkeypatch):
     monkeypatch.setattr(policies.Hybrid, "start", lambda self, scene: policies.UARALARA().start(scene))
     measured = claims()["remedies"].measure(QUICK)
     assert measured.verdict.word == "not reproduced"
-    assert sides(measured)["success of Hybrid minus that of Uniform", ""] is False
+    assert sides(measured)["success minus that of Uniform as published", "a hybrid that falls back (ours)"] is False

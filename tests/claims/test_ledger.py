@@ -45,12 +45,18 @@ def test_a_mean_comes_with_its_standard_error():
 
 
 def test_a_share_of_few_trials_is_no_certainty():
-    """By hand: 10 of 10 is 100 %, but with (12/14)(2/14)/14 under the root not clear of 90; 3 of 4 is 75 ± 17.1 %."""
+    """Wilson's interval by hand, z = 2: 10 of 10 reaches down to 10/14; 5 of 10 is even, (1/2 ± sqrt(3.5)/7)."""
     ten = Finding.share("something", [True] * 10, at_least(90))
     assert (ten.value, ten.holds) == (100.0, None)
-    assert ten.error == pytest.approx(100 * math.sqrt(24 / 196 / 14))
-    four = Finding.share("something", [True, True, True, False], at_least(90))
-    assert (four.value, four.error) == (75.0, pytest.approx(100 * math.sqrt(15 / 64 / 8)))
+    assert ten.value - 2 * ten.error == pytest.approx(1000 / 14)
+    five = Finding.share("something", [True, False] * 5, at_least(90))
+    assert five.error == pytest.approx(50 * math.sqrt(3.5) / 7)
+
+
+def test_few_samples_must_be_clearer_than_many():
+    """Student's t at one-sided 97.7 % by a table: 13.97 standard errors for two samples, 2.43 for eight."""
+    assert Finding.mean("something", [1.0, 2.0], at_least(0)).sigmas == pytest.approx(13.97, abs=0.01)
+    assert Finding.mean("something", range(8), at_least(0)).sigmas == pytest.approx(2.43, abs=0.01)
 
 
 GOOD, BAD, UNSURE = (
@@ -97,14 +103,14 @@ def test_a_finding_on_another_side_than_recorded_fails_the_certificate(monkeypat
     assert fine.passed and [one["changed"] for one in same] == [[], []]
     turned, certificate = compare([entry("a", found(2, at_most(1), when="good")), entry("b", BAD)], quick=True)
     assert not certificate.passed and certificate["recorded"].value == 1
-    assert turned[0]["changed"] == ["paper: something (good): does not hold; recorded: holds"]
+    assert turned[0]["changed"] == ["paper: something (good) ≤ 1: does not hold; recorded: holds"]
     assert turned[0]["verdict"] == "not reproduced"
 
 
 def test_a_finding_that_is_gone_is_a_change(monkeypatch):
     """Leaving out what no longer holds does not help."""
     assert changed(entry("a", GOOD), entry("a", GOOD, BAD)) == [
-        "paper: something (bad): was not measured; recorded: does not hold"
+        "paper: something (bad) ≤ 1: was not measured; recorded: does not hold"
     ]
 
 
@@ -113,7 +119,16 @@ def test_a_claim_without_findings_or_recording_does_not_pass(monkeypatch):
     monkeypatch.setattr(ledger_module, "recorded", lambda quick: {"a": entry("a")})
     assert not compare([entry("a")], quick=True)[1].passed
     unknown = compare([entry("new", GOOD)], quick=True)[1]
-    assert unknown["recorded"].passed is None and not unknown.passed
+    assert unknown["known"].passed is None and unknown["recorded"].passed and not unknown.passed
+
+
+def test_a_claim_that_cannot_be_measured_fails_alone(monkeypatch):
+    """Its error is told, it has no finding, the certificate fails; the other claim has its verdict."""
+    broken = replace(claims()["sector-bound"], measure=lambda scale: 1 / 0)
+    monkeypatch.setitem(claims(), "sector-bound", broken)
+    one, other = play([broken, claims()["normalisation-bug"]], Scale(quick=True), workers=1)
+    assert one["protocol"] == "not measured: ZeroDivisionError: division by zero" and not one["findings"]
+    assert other["findings"] and not compare([one, other], quick=True)[1].passed
 
 
 def test_a_name_that_is_nearly_right_is_suggested():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-SIGMAS = 2.0  # standard errors that a sampled value must be clear of its bound
+SIGMAS = 2.0  # standard errors that a value of many samples must be clear of its bound
 
 
 @dataclass(frozen=True)
@@ -15,11 +15,11 @@ class Bound:
     low: float = -math.inf
     high: float = math.inf
 
-    def holds(self, value: float, error: float | None) -> bool | None:
-        """True inside and False outside, by SIGMAS standard errors; None when the sample is too small to tell."""
+    def holds(self, value: float, error: float | None, sigmas: float = SIGMAS) -> bool | None:
+        """True inside and False outside, by so many standard errors; None when the sample is too small to tell."""
         if not math.isfinite(value):
             return False
-        slack = SIGMAS * (error or 0.0)
+        slack = sigmas * error if error else 0.0
         if self.low <= value - slack and value + slack <= self.high:
             return True
         return False if value + slack < self.low or value - slack > self.high else None

@@ -70,9 +70,6 @@ class Figure:
             for name in ("x", "y", "error"):
                 if series.get(name) is not None:
                     series[name] = _numbers(series[name])
-        plain["series"], plain["groups"], plain["marks"] = (
-            list(plain["series"]),
-            list(self.groups),
-            list(plain["marks"]),
-        )
+        plain["series"], plain["groups"] = list(plain["series"]), list(self.groups)
+        plain["marks"] = [mark for mark in plain["marks"] if math.isfinite(mark["value"])]
         return plain

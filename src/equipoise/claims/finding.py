@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from equipoise.claims.bounds import Bound
+from scipy.special import ndtr, stdtrit
+
+from equipoise.claims.bounds import SIGMAS, Bound
 
 PAPER, OURS = "paper", "ours"
 
@@ -28,6 +30,7 @@ class Finding:
     over: str = ""  # what it was taken over: "worst of 20 instances", "mean of 200 seeds"
     when: str = ""  # the condition it was measured under; a verdict "depends" names it
     about: str = PAPER
+    sigmas: float = SIGMAS  # standard errors it must be clear of its bound by; Student's where samples are few
 
     @classmethod
     def mean(cls, quantity: str, samples: Iterable[float], bound: Bound, **more: Any) -> Finding:
@@ -36,23 +39,26 @@ class Finding:
         mean = math.fsum(drawn) / len(drawn)
         spread = math.fsum((sample - mean) ** 2 for sample in drawn)
         error = math.sqrt(spread / (len(drawn) - 1) / len(drawn)) if len(drawn) > 1 else math.inf
-        return cls(quantity, mean, bound, error=error, **more)
+        few = float(stdtrit(len(drawn) - 1, ndtr(SIGMAS))) if len(drawn) > 1 else SIGMAS
+        return cls(quantity, mean, bound, error=error, sigmas=few, **more)
 
     @classmethod
     def share(cls, quantity: str, hits: Iterable[bool], bound: Bound, **more: Any) -> Finding:
-        """How many of independent trials hit, in percent; two hits and two misses more say how sure that is.
+        """How many of independent trials hit, in percent; its error is half the longer arm of Wilson's interval.
 
-        (Agresti and Coull 1998: without them ten hits in ten trials would be a certainty.)
+        So ten hits in ten trials are no certainty: 71 % would still be likely.
         """
         tried = [bool(hit) for hit in hits]
-        likely = (sum(tried) + 2) / (len(tried) + 4)
-        error = 100.0 * math.sqrt(likely * (1.0 - likely) / (len(tried) + 4))
-        return cls(quantity, 100.0 * sum(tried) / len(tried), bound, unit="%", error=error, **more)
+        n, k, z = len(tried), sum(tried), SIGMAS
+        centre = (k + z * z / 2) / (n + z * z)
+        reach = z * math.sqrt(k * (n - k) / n + z * z / 4) / (n + z * z)
+        arm = max(k / n - (centre - reach), (centre + reach) - k / n)
+        return cls(quantity, 100.0 * k / n, bound, unit="%", error=100.0 * arm / z, **more)
 
     @property
     def holds(self) -> bool | None:
         """Does the value lie within its bound? None: too few samples to tell."""
-        return self.bound.holds(self.value, self.error)
+        return self.bound.holds(self.value, self.error, self.sigmas)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; an open end of the bound, an unknown error and a value that is not finite are None."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.certificate import Certificate, Check
-from equipoise.claims.claim import Claim, Scale
+from equipoise.claims.claim import Claim, Measured, Scale
 from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
 
@@ -66,8 +66,13 @@ def play(
 
 
 def _measured(scale: Scale, name: str) -> Entry:
+    """One entry; a claim whose measurement fails has no findings and says why, and the others go on."""
     claim = claims()[name]
-    return claim.as_dict(claim.measure(scale))
+    try:
+        return claim.as_dict(claim.measure(scale))
+    except Exception as error:
+        failed = f"not measured: {type(error).__name__}: {error}"
+        return claim.as_dict(Measured(protocol=failed, findings=()))
 
 
 def recorded(*, quick: bool) -> dict[str, Entry]:
@@ -79,12 +84,16 @@ def recorded(*, quick: bool) -> dict[str, Entry]:
 
 
 def sides(entry: Entry) -> dict[str, bool | None]:
-    """On which side of its bound every finding lies."""
-    return {_key(finding): finding["holds"] for finding in entry["findings"]}
+    """On which side of its bound every finding lies; moving the bound makes it another finding."""
+    found = {_key(finding): finding["holds"] for finding in entry["findings"]}
+    if len(found) < len(entry["findings"]):
+        raise ValueError(f"two findings of {entry['name']} have one name")
+    return found
 
 
 def _key(finding: dict[str, Any]) -> str:
-    return f"{finding['about']}: {finding['quantity']}" + (f" ({finding['when']})" if finding["when"] else "")
+    when = f" ({finding['when']})" if finding["when"] else ""
+    return f"{finding['about']}: {finding['quantity']}{when} {finding['bound']}"
 
 
 def changed(entry: Entry, before: Entry) -> list[str]:
@@ -119,5 +128,5 @@ def compare(entries: Sequence[Entry], *, quick: bool) -> tuple[list[Entry], Cert
         ),
     ]
     if unknown:
-        checks[1] = Check.not_made("recorded", f"no recording of {', '.join(unknown)} at this scale")
+        checks.append(Check.not_made("known", f"no recording of {', '.join(unknown)} at this scale"))
     return told, Certificate(tuple(checks))

@@ -42,5 +42,5 @@ def _on(judged: Sequence[Finding]) -> str:
     for outcome, word in words.items():
         names = [finding.when or finding.quantity for finding in judged if finding.holds is outcome]
         if names:
-            parts.append(f"{word}: {', '.join(dict.fromkeys(names))}")
+            parts.append(f"{word}: {' / '.join(dict.fromkeys(names))}")
     return "; ".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from equipoise.claims.ledger import Entry, chosen, compare, play, recorded
 from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.errors import InputError
-from equipoise.report.claims_words import MARKS, TITLES, measured, named, ruled, tally
+from equipoise.report.claims_words import MARKS, TITLES, headline, measured, named, ruled, tally
+from equipoise.report.words import count
 
 COLOURS = {"reproduced": "green", "not reproduced": "red", "depends": "yellow", "beyond": "blue"}
+MNIST = "mnist-log-against-uniform"
 IN_FULL = 4  # so many claims are printed with all their findings; more as a table
 COLUMNS = (
     "claim",
@@ -57,7 +60,15 @@ def run_reproduce(
     if config.mnist and mnist is None:
         raise InputError("this run was measured on MNIST, which is not found; name its folder with --data-dir")
     quick = config.quick
-    settings: dict[str, Any] = {"claims": [claim.name for claim in wanted], "quick": quick, "mnist": mnist is not None}
+    names = [claim.name for claim in wanted]
+    settings: dict[str, Any] = {"claims": names, "quick": quick}
+    if MNIST in names:
+        settings["mnist"] = mnist is not None
+    if MNIST in names and mnist is None and not as_json:
+        print(
+            f"MNIST was not found: {MNIST} is measured on scikit-learn's digits; name its folder with --data-dir",
+            file=sys.stderr,
+        )
     folder = run_folder(out, "reproduce", settings)
     make_folder(folder)
     with metered("measuring", "claim", len(wanted), quiet=as_json) as meter:
@@ -107,12 +118,15 @@ def _print(entries: list[Entry], certificate: Certificate, page: Path) -> None:
     from equipoise.report.terminal import certificate_table
 
     console = Console(highlight=False)
-    console.print(f"[bold]{len(entries)} claims: {tally(entries)}[/]")
+    console.print(f"[bold]{count(len(entries), 'claim')}: {tally(entries)}[/]")
     if len(entries) <= IN_FULL:
         for entry in entries:
             _print_claim(console, entry)
     else:
         console.print(ledger_table(entries))
+        console.print(
+            "[dim]equipoise reproduce CLAIM says on what its verdict depends, with every finding; so does the page[/]"
+        )
     for entry in entries:
         for change in entry["changed"] or ():
             console.print(f"[bold red]changed[/] {entry['name']}: {escape(change)}")
@@ -131,9 +145,7 @@ def ledger_table(entries: Sequence[Entry]) -> Table:
             table.add_section()
             table.add_row(f"[bold]{title}[/]", "", "")
         for entry in chapter:
-            first = entry["findings"][0]
-            told = f"{measured(first)} ({first['bound']}): {named(first)}"
-            table.add_row(f"  {entry['name']}", _word(entry), escape(told))
+            table.add_row(f"  {entry['name']}", _word(entry), escape(headline(entry)))
     return table
 
 

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from equipoise.report.claims_charts import charts
-from equipoise.report.claims_words import KINDS, MARKS, PAPERS, TITLES, WHOSE, Entry, measured, named, ruled, tally
+from equipoise.report.claims_words import (
+    KINDS,
+    MARKS,
+    PAPERS,
+    TITLES,
+    WHOSE,
+    Entry,
+    headline,
+    measured,
+    named,
+    ruled,
+    tally,
+)
 from equipoise.report.page import in_rows, render, verdict
 from equipoise.report.words import count
 
@@ -42,11 +54,10 @@ def title(document: dict[str, Any]) -> str:
 
 def _told(entry: Entry, drawn: list[Any]) -> dict[str, Any]:
     """What the template needs of a claim, in words."""
-    first = entry["findings"][0]
     return entry | {
         "ruled": ruled(entry),
         "kind": KINDS[entry["verdict"]],
-        "first": f"{measured(first)}: {named(first)}",
+        "first": headline(entry),
         "figures": in_rows(drawn),
         "rows": [
             {

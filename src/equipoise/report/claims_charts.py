@@ -36,7 +36,7 @@ def _chart(key: str, figure: Figure) -> Chart:
         drawn.append(_rule(axis, mark["value"], mark["name"]))
     many = len({one["name"] for one in drawn if one["name"]}) > 1
     across = (
-        x_axis(figure["x"], "category", pointer="{value}", data=figure["groups"], axisLabel=_plain() | {"interval": 0})
+        x_axis(figure["x"], "category", pointer="{value}", data=figure["groups"], axisLabel=_every())
         if barred
         else _scale(figure, "x", x_axis(figure["x"], "log" if figure["log_x"] else "value", pointer="@short"))
     )
@@ -56,6 +56,11 @@ def _chart(key: str, figure: Figure) -> Chart:
             series=drawn,
         ),
     )
+
+
+def _every() -> Option:
+    """No bar without its name: long ones are broken, not left out."""
+    return {"color": "@soft", "interval": 0, "hideOverlap": False, "width": 84, "overflow": "break"}
 
 
 def _plain() -> Option:

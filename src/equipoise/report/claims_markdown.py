@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.report.claims_words import MARKS, PAPERS, TITLES, WHOSE, Entry, measured, named, ruled, tally
+from equipoise.report.claims_words import MARKS, PAPERS, TITLES, WHOSE, Entry, headline, measured, named, ruled, tally
 from equipoise.report.words import count
 
 HEAD = """# Claims
 
 What the three papers claim, how it is tested here, and what came out. `equipoise reproduce` measures all of it in less than
-an hour on two cores, `equipoise reproduce --quick` in less than five minutes; both come out the same every time. This page
-and the one with every figure, `ledger.html`, are made from such a run.
+an hour on two cores, `equipoise reproduce --quick` in less than five minutes; both repeat to the bit on a machine. This page
+and the one with every figure, `ledger.html` of the site that `make docs` builds, are made from such a run.
 
-No verdict is typed by hand. Each finding is a measured value beside the bound that the claim states; one that was sampled
-must be clear of its bound by two standard errors.
+No verdict is typed by hand. Each finding is a measured value beside a bound: the claim's own where it states one, else one
+that is set here. A value that was sampled must be clear of its bound by two standard errors (Student's where samples are
+few, Wilson's for shares).
 
 - **reproduced**: all that the paper says holds.
 - **not reproduced**: none of it does.
-- **depends**: some of it does; the verdict says on what it depends.
-- **beyond**: the paper leaves it open, and what is done here in its place holds.
+- **depends**: some of it does, or the samples are too few to tell; the verdict says on what it depends.
+- **beyond**: the paper leaves it open, or it could not be read, and what is said here in its place holds.
 
 ```sh
 equipoise reproduce --list                     # every claim, and the verdict that was recorded
@@ -45,14 +46,9 @@ def claims_markdown(document: dict[str, Any]) -> str:
 
 def _summary(entries: list[Entry]) -> str:
     rows = [
-        f"| [{entry['name']}](#{entry['name']}) | {entry['verdict']} | {_cell(_first(entry))} |" for entry in entries
+        f"| [{entry['name']}](#{entry['name']}) | {entry['verdict']} | {_cell(headline(entry))} |" for entry in entries
     ]
     return "\n".join(["| claim | verdict | measured |", "|---|---|---|", *rows, ""])
-
-
-def _first(entry: Entry) -> str:
-    finding = entry["findings"][0]
-    return f"{measured(finding)}: {named(finding)}"
 
 
 def _claim(entry: Entry) -> str:

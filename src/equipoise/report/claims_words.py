@@ -32,6 +32,14 @@ def named(finding: Finding) -> str:
     return ", ".join(str(finding[part]) for part in ("quantity", "when") if finding[part])
 
 
+def headline(entry: Entry) -> str:
+    """The first thing that was measured, beside its bound."""
+    if not entry["findings"]:
+        return str(entry["protocol"])
+    first = entry["findings"][0]
+    return f"{measured(first)} ({first['bound']}): {named(first)}"
+
+
 def ruled(entry: Entry) -> str:
     """The verdict, and what it depends on."""
     return f"{entry['verdict']} ({entry['depends_on']})" if entry["depends_on"] else str(entry["verdict"])

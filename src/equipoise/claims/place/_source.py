@@ -2,6 +2,6 @@
 
 ABSTRACT = "arXiv 2108.02917, abstract and introduction"
 UNREAD = (
-    "Only the abstract and introduction could be read: the model is re-derived and the constants are recalled, so the"
-    " sentence is judged and no number of the paper."
+    "all but the abstract and introduction; the model is re-derived and the constants are recalled, so the sentence is"
+    " judged and no number of the paper."
 )

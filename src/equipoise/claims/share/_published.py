@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -54,14 +55,19 @@ def pair(found: Sweep, one: str, other: str, measure: str = "success", load: int
     return next(gap for gap in found.paired(one, other, measure) if gap.load == load)
 
 
+def _error(gap: Paired) -> float:
+    """One seed alone says nothing of how sure it is."""
+    return math.inf if gap.standard_error is None else gap.standard_error
+
+
 def lead(quantity: str, gap: Paired, bound: Bound, *, scale: float = 1.0, **more: Any) -> Finding:
     """A paired difference as a finding, with its standard error."""
-    return Finding(quantity, scale * gap.difference, bound, error=scale * (gap.standard_error or 0.0), **more)
+    return Finding(quantity, scale * gap.difference, bound, error=scale * _error(gap), **more)
 
 
 def least_sure(gaps: Iterable[Paired]) -> Paired:
     """The smallest of several leads in its own standard errors: if it is clear of zero, all are."""
-    return min(gaps, key=lambda gap: gap.difference / max(gap.standard_error or 0.0, TINY))
+    return min(gaps, key=lambda gap: gap.difference / max(_error(gap), TINY))
 
 
 def mean_of(found: Sweep, name: str, measure: str, load: int = 60) -> float:

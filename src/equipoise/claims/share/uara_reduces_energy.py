@@ -34,9 +34,6 @@ def measure(scale: Scale) -> Measured:
         findings=(
             *(_saved(sweep, law, (LOAD,), over) for law, sweep in found.items()),
             *(_saved(sweep, law, LIGHTER, over) for law, sweep in found.items()),
-            Finding("energy of Uniform minus that of UARA in the paper's own table",
-                    TABLE[UNIFORM].energy - TABLE[UARA].energy, AHEAD, unit="energy", over="one run, 60 tasks",
-                    when="the paper's own table"),
             lead("success of UARA minus that of Uniform, 60 tasks", pair(found["pooled"], UARA, UNIFORM), BEHIND,
                  unit="points", over=over, about="ours"),
         ),
@@ -46,7 +43,9 @@ def measure(scale: Scale) -> Measured:
                    caption="Below zero it costs energy: a task that keeps its server makes that one run fast while "
                    "others idle."),
         ),
-        notes=("UARA gives the same shares as Uniform; it saves by sending later, which also loses a few tasks.",),
+        notes=(f"In the paper's own table, one run, UARA takes {TABLE[UARA].energy - TABLE[UNIFORM].energy:g} more than "
+               "Uniform. At 10 tasks the two do the same and are not judged.",
+               "UARA gives the same shares as Uniform; it saves by sending later, which also loses a few tasks.",),
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def watched(
         shares = moment.shares
         assert shares is not None
         off.append(off_budget(shares, budget))
-        outside.append(float(max(0.0, (lo - shares).max(), (shares - hi).max())))
+        outside.append(float(np.max([0.0, (lo - shares).max(), (shares - hi).max()])))
         if each_round is not None:
             each_round()
 

@@ -15,6 +15,7 @@ from equipoise.train.quantize import Quantizer
 REACHES = (1.0, 4.0, 16.0)  # largest levels that the uniform code may choose among: it gets its best
 RIDGE = 1.0  # strong enough for the paper's steps to arrive in the rounds that are played
 DESCENT = 0.5  # alpha in units of 1/L
+LESS = 0.9  # times: what counts as a smaller residual
 EXACT = 1e-6  # a gap that is none
 SIDE = 28  # pixels of an MNIST image; means of 2 x 2 of them are taken (quick: 4 x 4), so that steps arrive in time
 
@@ -32,12 +33,12 @@ class Row:
 def _data(scale: Scale) -> tuple[Dataset, str]:
     if scale.mnist is None:
         return digits(), "scikit-learn's digits (MNIST was not found)"
-    return mnist(scale.mnist), "MNIST"
+    return mnist(scale.mnist), "MNIST in means of pixels"
 
 
 def _model(data: Dataset, samples: int, nodes: int, shrink: int) -> Softmax:
     """Label-sorted shards of a stratified part, images shrunk by means of blocks."""
-    rows = stratified(data.y, min(samples, len(data.y)), 0)
+    rows = stratified(data.y, samples, 0)
     X, y = data.X[rows], data.y[rows]
     if X.shape[1] == SIDE * SIDE and shrink > 1:
         small = SIDE // shrink
@@ -49,6 +50,7 @@ def measure(scale: Scale) -> Measured:
     rhos = scale.pick((0.125, 1.0), (0.05, 0.125, 0.25, 0.5, 1.0))
     nodes, rounds, samples = scale.pick(10, 20), scale.pick(200, 300), scale.pick(600, 3000)
     data, name = _data(scale)
+    samples = min(samples, len(data.y))
     model = _model(data, samples, nodes, scale.pick(4, 2))
     network = Network.erdos_renyi(nodes, 0.4, switching=5, seed=0)
     alpha = DESCENT / float(model.smoothness().max())
@@ -67,7 +69,7 @@ def measure(scale: Scale) -> Measured:
         uniform = min(left(UniformQuantizer(bits=log.bits, largest=reach)) for reach in REACHES)
         rows.append(Row(rho, left(log), uniform, left(None, rho)))
     return Measured(
-        protocol=f"Softmax on {samples:,} images of {name}, shrunk and sorted by label over {nodes} centres on five graphs "
+        protocol=f"Softmax on {samples:,} images of {name}, sorted by label over {nodes} centres on five graphs "
         f"in turn; the paper's gradient tracking, {rounds} rounds. Gaps of the worst centre's own model against Newton on "
         f"the pooled data (median of the last quarter). The uniform code has the same bits and the best of {len(REACHES)} "
         "ranges.",
@@ -75,8 +77,8 @@ def measure(scale: Scale) -> Measured:
             *(
                 Finding(
                     "gap left by the log code against the uniform one",
-                    row.log / row.uniform,
-                    at_most(1.0),
+                    row.log / max(row.uniform, 1e-15),
+                    at_most(LESS),
                     "times",
                     when=f"rho = {row.rho:g}",
                 )
@@ -114,12 +116,12 @@ def measure(scale: Scale) -> Measured:
 
 def _gap(run: Run) -> float:
     gaps = run.history["gap"]
-    return float(np.median(gaps[-len(gaps) // 4 :]))
+    return float(np.median(np.abs(gaps[-len(gaps) // 4 :])))
 
 
 CLAIM = Claim(
     sentence="On MNIST log-scale quantisation leaves a smaller residual than uniform quantisation, at every coarseness rho.",
-    source="arXiv 2510.25176, simulations",
+    source="arXiv 2510.25176",
     measure=measure,
     effort=400.0,
 )

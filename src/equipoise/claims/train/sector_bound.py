@@ -28,7 +28,7 @@ def ratios(rho: float, count: int, seed: int = 0) -> Floats:
 
 def _outside(ratio: Floats, low: float, high: float) -> float:
     """The largest distance of a ratio from an interval."""
-    return float(max(0.0, (low - ratio).max(), (ratio - high).max()))
+    return float(np.max([0.0, (low - ratio).max(), (ratio - high).max()]))
 
 
 def measure(scale: Scale) -> Measured:
