@@ -12,7 +12,7 @@ from equipoise.train.comparison import ARRIVED, Comparison, compare
 from equipoise.train.instances import Instances
 
 PAPER, UNIFORM, OURS = "LaplacianLog", "LaplacianUniform", "Ours"
-NEARLY_ALL = 90.0  # percent of instances
+MOST = 50.0  # percent: the typical instance shows it
 NAMES = {"LaplacianLog": "node by node (the paper's)", "LaplacianEdge": "edge by edge", "Ours": "ours, by innovation"}
 NEAR, FAR = 0.0, 18.0  # optimal prices
 
@@ -43,7 +43,7 @@ def measure(scale: Scale) -> Measured:
     def finding(price: float, who: str, rivals: tuple[str, ...], equal: str, when: str) -> Finding:
         return Finding.share(
             f"instances whose cost gap is more than {CLAIMED:g}% smaller{'' if who == PAPER else ', ours'}",
-            better(played[price], who, rivals, equal), at_least(NEARLY_ALL), over=over, when=when,
+            better(played[price], who, rivals, equal), at_least(MOST), over=over, when=when,
             about="paper" if who == PAPER else "ours",
         )  # fmt: skip
 
@@ -53,7 +53,7 @@ def measure(scale: Scale) -> Measured:
         f"{', '.join(f'{price:g}' for price in prices)}; {seeds} instances each. The paper's node-wise log code against a "
         "uniform code of the same bits, floats, ADMM, dual tracking, primal-dual and ratio consensus, all tuned on other "
         f"seeds; cost gaps against a centralised solver after {EARLY} rounds, or after the bits that the candidate "
-        "spends in them.",
+        "spends in them. It holds where more than half of the instances show it.",
         findings=(
             finding(NEAR, PAPER, (UNIFORM,), "rounds", f"over a uniform code, optimal price {NEAR:g}"),
             finding(FAR, PAPER, (UNIFORM,), "rounds", f"over a uniform code, optimal price {FAR:g}"),
