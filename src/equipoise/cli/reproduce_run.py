@@ -137,8 +137,9 @@ def _print(entries: list[Entry], certificate: Certificate, page: Path) -> None:
 def ledger_table(entries: Sequence[Entry]) -> Table:
     """A row for every claim: its verdict, and the first thing that was measured."""
     table = Table(show_edge=False, pad_edge=False)
-    for head in ("claim", "verdict", "measured"):
-        table.add_column(head, overflow="fold")
+    for head in ("claim", "verdict"):
+        table.add_column(head, no_wrap=True)
+    table.add_column("measured", overflow="fold")
     for verb, title in TITLES.items():
         chapter = [entry for entry in entries if entry["verb"] == verb]
         if chapter:
