@@ -28,9 +28,13 @@ class Cloud:
 def main() -> None:
     rng = np.random.default_rng(0)
     cost = Cloud(
-        work=rng.uniform(50, 200, 12), hour=rng.uniform(1, 5, 12), rate=rng.uniform(0.1, 0.5, 12),
-        premium=rng.uniform(0.01, 0.05, 12), lo=np.full(12, 2.0), hi=np.full(12, 30.0),
-    )  # fmt: skip
+        work=rng.uniform(50, 200, 12),
+        hour=rng.uniform(1, 5, 12),
+        rate=rng.uniform(0.1, 0.5, 12),
+        premium=rng.uniform(0.01, 0.05, 12),
+        lo=np.full(12, 2.0),
+        hi=np.full(12, 30.0),
+    )
     check_cost(cost)  # says in a line what is wrong with it, if anything is
     run = solve(Problem(cost=cost, budget=180.0), Network.ring(12), rounds=2000, target=1e-8)
 

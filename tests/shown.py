@@ -75,6 +75,11 @@ def shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
     path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
-        ["bash", "-c", set_up + script], cwd=folder, env={**os.environ, "PATH": path, "COLUMNS": "160"},
-        capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        ["bash", "-c", set_up + script],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )

@@ -123,10 +123,18 @@ def test_other_work_is_noticed():
     assert not on_share.agreement(run, run.done_at, run.energy * 1.001)[0]
 
     question = {
-        "free": [[[4.0], [4.0]]] * 2, "worker": [1.0], "server": [1.0], "price_worker": [[1.0, 2.0]] * 2,
-        "price_server": [[0.5, 0.5]] * 2, "widest": 6, "per_server": 3, "together": 2.0, "apart": 1.0, "work": 6.0,
+        "free": [[[4.0], [4.0]]] * 2,
+        "worker": [1.0],
+        "server": [1.0],
+        "price_worker": [[1.0, 2.0]] * 2,
+        "price_server": [[0.5, 0.5]] * 2,
+        "widest": 6,
+        "per_server": 3,
+        "together": 2.0,
+        "apart": 1.0,
+        "work": 6.0,
         "value": [20.0, 10.0],
-    }  # fmt: skip
+    }
     assert on_place.earned([[0, 0, 3, 1]], question) == 20.0 - 3.5  # three workers and a server on one machine
     assert on_place.earned([[0, 0, 4, 2]], question) == -np.inf  # six units where there are four
     assert on_place.earned([[0, 0, 3, 0]], question) == -np.inf  # no server

@@ -28,20 +28,18 @@ NOT_RUN = {
     r"^python examples/": "tests/test_examples.py runs every example",
     r"^equipoise reproduce": "minutes of CPU; tests/claims measure every claim, and break some",
     r"^equipoise \w+( \w+)? --help$": "tests/cli shows every --help",
-    r"^equipoise (serve|submit|jobs?|cancel|machines|prices|token|tenant|shadow)\b|^curl ":
-        "needs a service: tests/serve runs them against real ones",
+    r"^equipoise (serve|submit|jobs?|cancel|machines|prices|token|tenant|shadow)\b|"
+    r"^curl ": "needs a service: tests/serve runs them against real ones",
     r"^(useradd|install|echo '|systemd-analyze|systemctl|journalctl|sudo|cd|rm|podman|pg_dump|createdb|pg_restore|export) |"
-    r"^EQUIPOISE_STORE=":
-        "administers a machine: tests/serve/test_operate.py does the same with files and processes of its own",
+    r"^EQUIPOISE_STORE=": "administers a machine: tests/serve/test_operate.py does it with files and processes of its own",
     r"^(FIELDS=|sacct )": "needs Slurm",
     r"^ray start|--address |--engine ray|--spread ray": "needs a cluster, or starts Ray: tests/engine and ray.md's block do",
-    r"\.\.\.|runs/|this-week|last-week|philly|\bDIR\b|my[.-]|mine|(?<!examples/)(jobs|cluster|prices)\.yaml|/tmp/|worth_first":
-        "reads a file of the reader's, or a run of theirs",
+    r"\.\.\.|runs/|this-week|last-week|philly|\bDIR\b|my[.-]|mine|"
+    r"(?<!examples/)(jobs|cluster|prices)\.yaml|/tmp/|worth_first": "reads a file of the reader's, or a run of theirs",
     r"^equipoise share (execute|ladder|estimators|record)|--couple|--model (mlp|cnn)|"
-    r"^equipoise (train compare|place (sweep|calibrate|bound|explain))":
-        "minutes of CPU; tests/cli runs a short form",
+    r"^equipoise (train compare|place (sweep|calibrate|bound|explain))": "minutes of CPU; tests/cli runs a short form",
     r"^equipoise (train|share|place)\b": "5 to 100 s of CPU each; tests/cli runs every option on a smaller problem",
-}  # fmt: skip
+}
 
 SHOWN = tuple(commands())
 EXISTING = re.compile(r"(?:examples|benchmarks|deploy|docs)/[\w./-]+\.\w+")

@@ -34,9 +34,14 @@ SCRIPTS = tuple(sorted(path.name for path in EXAMPLES.glob("*.py") if path.name 
 
 def run(name: str, *options: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *options], cwd=folder, capture_output=True, text=True, timeout=600,
-        env={**os.environ, "MPLBACKEND": "agg"}, check=False,
-    )  # fmt: skip
+        [sys.executable, str(EXAMPLES / name), *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "MPLBACKEND": "agg"},
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

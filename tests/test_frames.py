@@ -26,13 +26,29 @@ JOBS = Jobs(
     (
         Job("17", 0, 1e5, 64, 1e-5, {"gpu": 1, "cpu": "500m"}, Sigmoid(80, 0.5, 6), tags={"team": "vision"}),
         Job(
-            "b", 2, 3e5, 32, 2e-5, {"gpu": 2}, Deadline(10, 12), server={"cpu": 4, "memory": "1Gi"}, gradient=4e8,
-            workers_per_server=2, inside=1e12, between=4.5e11, requested=4, most=8, restart=0.1, actual=1.2,
+            "b",
+            2,
+            3e5,
+            32,
+            2e-5,
+            {"gpu": 2},
+            Deadline(10, 12),
+            server={"cpu": 4, "memory": "1Gi"},
+            gradient=4e8,
+            workers_per_server=2,
+            inside=1e12,
+            between=4.5e11,
+            requested=4,
+            most=8,
+            restart=0.1,
+            actual=1.2,
         ),
         Job("c", 2, 7.0, 8, 1.0, {"cpu": 1}, Linear(3, 9)),
     ),
-    slot=600.0, note="by hand", start="2026-01-01T00:00:00",
-)  # fmt: skip
+    slot=600.0,
+    note="by hand",
+    start="2026-01-01T00:00:00",
+)
 
 
 def test_tasks_go_to_a_frame_and_back():

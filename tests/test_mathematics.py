@@ -16,14 +16,31 @@ DISPLAYED = re.findall(r"\$\$(.+?)\$\$", PAGE, re.S)
 TAGS = re.findall(r"\\tag\{(\w+)\}", PAGE)
 # Where one file is one formula: a new one has to be on the page.
 FOLDERS = (
-    "train/costs", "train/models", "train/baselines", "train/theory", "share/policies", "share/estimators", "place/prices",
-    "place/planner", "place/policies",
-)  # fmt: skip
+    "train/costs",
+    "train/models",
+    "train/baselines",
+    "train/theory",
+    "share/policies",
+    "share/estimators",
+    "place/prices",
+    "place/planner",
+    "place/policies",
+)
 WITHOUT_FORMULA = {
-    "train.costs.check", "train.models.check", "train.models.subset", "train.models.torch_model", "train.baselines.demand",
-    "train.baselines.ours", "train.baselines.played", "train.baselines.track", "train.theory.survey",
-    "share.policies.learning", "place.prices.trial", "place.planner.shape", "place.policies.fifo",
-}  # fmt: skip
+    "train.costs.check",
+    "train.models.check",
+    "train.models.subset",
+    "train.models.torch_model",
+    "train.baselines.demand",
+    "train.baselines.ours",
+    "train.baselines.played",
+    "train.baselines.track",
+    "train.theory.survey",
+    "share.policies.learning",
+    "place.prices.trial",
+    "place.planner.shape",
+    "place.policies.fifo",
+}
 CHECKS = [ROOT / f"tests/{verb}/test_mathematics_of_{verb}.py" for verb in ("train", "share", "place")]
 
 

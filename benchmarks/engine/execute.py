@@ -77,12 +77,16 @@ def report(result: Comparison, seconds: float) -> None:
         print(text(row, f"{row['seeds']}x") + error)
     worst = max(result.rows, key=lambda row: abs(row["success_apart"]))
     near = abs(worst["success_apart"]) <= POINTS
-    print(f"\nwithin {POINTS:g} points for each policy: {'yes' if near else 'NO'} (worst: {worst['policy']},"
-          f" {worst['success_apart']:+.1f})")  # fmt: skip
+    print(
+        f"\nwithin {POINTS:g} points for each policy: {'yes' if near else 'NO'} (worst: {worst['policy']},"
+        f" {worst['success_apart']:+.1f})"
+    )
     far = max(result.rows, key=lambda row: abs(row["success_executed"] - row["success_at_speed"]))
     gap = far["success_executed"] - far["success_at_speed"]
-    print(f"of the simulation at the speed that the machine had during the runs: {'yes' if abs(gap) <= POINTS else 'NO'}"
-          f" (worst: {far['policy']}, {gap:+.1f})")  # fmt: skip
+    print(
+        f"of the simulation at the speed that the machine had during the runs: {'yes' if abs(gap) <= POINTS else 'NO'}"
+        f" (worst: {far['policy']}, {gap:+.1f})"
+    )
     print(f"same order of success: {'yes' if result.same_order else 'NO'}")
     print(f"certificate: {'passed' if certify(result).passed else 'FAILED'}")
     for pair in result.pairs:

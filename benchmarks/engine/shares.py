@@ -193,9 +193,16 @@ def trained(
                 Problem(model=model or instance.model)
                 if cost is None
                 else Problem(cost=cost, budget=instance.budget, model=model or instance.model),
-                network, pace.method(instance), rounds=limit, every=limit, seed=instance.seed, start=instance.start,
-                batch=batch, callback=look, engine=engine,
-            )  # fmt: skip
+                network,
+                pace.method(instance),
+                rounds=limit,
+                every=limit,
+                seed=instance.seed,
+                start=instance.start,
+                batch=batch,
+                callback=look,
+                engine=engine,
+            )
     finally:
         if engine is not None:
             engine.close()
@@ -214,8 +221,10 @@ def main() -> int:
     began = time.monotonic()
     first = trial.draw(seeds[0])
     trial = replace(trial, pass_seconds=seconds_a_pass(first.model))  # type: ignore[arg-type]
-    paces = {name: SETTING.paces[name] if cap is None else Pace(cap=cap)
-             for name, cap in (("coupled", given.coupled_cap), ("equal", given.equal_cap))}  # fmt: skip
+    paces = {
+        name: SETTING.paces[name] if cap is None else Pace(cap=cap)
+        for name, cap in (("coupled", given.coupled_cap), ("equal", given.equal_cap))
+    }
     per_sample = 1e3 * trial.tau * trial.cpus / (first.tau * first.budget)
     print(
         f"{trial.centres} centres, one process each, {trial.cpus:g} cores for all, rounds of {trial.tau:g} s; a pass costs "
@@ -229,8 +238,10 @@ def main() -> int:
             f"({cpu / (trial.tau * trial.cpus):.1%} of a round's), {1e3 * wall:.0f} ms a round"
         )
     print(f"\n{'':>14}{'':>8}{'CPU-seconds':>25}{'own ms /':>10}{'spent /':>8}{'seconds':>17}{'cores':>13}")
-    print(f"{'seed':>5}{'':>9}{'rounds':>8}{'nominal':>9}{'work':>8}{'spent':>8}{'round':>10}{'work':>8}{'all':>8}"
-          f"{'a round':>9}{'asked':>7}{'got':>6}{'short':>7}  bits")  # fmt: skip
+    print(
+        f"{'seed':>5}{'':>9}{'rounds':>8}{'nominal':>9}{'work':>8}{'spent':>8}{'round':>10}{'work':>8}{'all':>8}"
+        f"{'a round':>9}{'asked':>7}{'got':>6}{'short':>7}  bits"
+    )
     rows: list[dict[str, tuple[Outcome, Outcome]]] = []
     for number, seed in enumerate(seeds):
         instance = trial.draw(seed)
@@ -260,9 +271,11 @@ def engine_alone(instance: Instance, name: str, pace: Pace, trial: Trial) -> tup
 
 def same_bits(one: Outcome, other: Outcome) -> bool:
     """Whether simulated and executed ended with the same models and shares."""
-    return one.rounds == other.rounds and np.array_equal(one.models, other.models) and np.array_equal(
-        one.shares, other.shares
-    )  # fmt: skip
+    return (
+        one.rounds == other.rounds
+        and np.array_equal(one.models, other.models)
+        and np.array_equal(one.shares, other.shares)
+    )
 
 
 def fitted(foretold: Outcome, run: Outcome) -> tuple[float, float]:

@@ -51,10 +51,12 @@ def measured(parts: list[str], turns: int, quick: bool) -> Kept:
                 rate = "-" if row.rate_cpu is None else f"{row.rate_cpu:,.4g} {row.unit}/s, ours {row.faster_cpu:.3g}x"
                 print(f"{row.part}: {row.work}: {row.who}: {rate}; {row.check}", flush=True)
     return {
-        "form": f"{'Quick' if quick else 'Full'} form, {turns} turns at most", "seconds": round(time.time() - began),
+        "form": f"{'Quick' if quick else 'Full'} form, {turns} turns at most",
+        "seconds": round(time.time() - began),
         "machine": {**machine, "load_at_the_end": round(load(), 2)},
-        "peers": {name: asdict(one) for name, one in peers.items()}, "rows": [asdict(row) for row in rows],
-    }  # fmt: skip
+        "peers": {name: asdict(one) for name, one in peers.items()},
+        "rows": [asdict(row) for row in rows],
+    }
 
 
 def written(kept: Kept, folder: Path, keep: bool) -> bool:

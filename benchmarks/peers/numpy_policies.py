@@ -44,8 +44,7 @@ class UniformInNumPy:
     def decide(self, view: View) -> Decision:
         part = np.minimum(view.capacity / np.maximum(view.active.sum(axis=1, keepdims=True), 1), view.task_cap)
         return Decision(
-            bandwidth=fairly(view.sending, view.data_left, view.bandwidth),
-            compute=np.where(view.computing, part, 0.0),
+            bandwidth=fairly(view.sending, view.data_left, view.bandwidth), compute=np.where(view.computing, part, 0.0)
         )
 
 

@@ -75,10 +75,14 @@ def slot_questions(machines: int, count: int) -> list[tuple[Slot, int]]:
 
 def asked_of_slot(slot: Slot, width: int) -> Question:
     return {
-        "free": (slot.free / 1000.0).tolist(), "worker": (slot.shape.worker / 1000.0).tolist(),
-        "server": (slot.shape.server / 1000.0).tolist(), "price_worker": scaled(slot, slot.price_worker),
-        "price_server": scaled(slot, slot.price_server), "workers": width, "servers": slot.servers(width),
-    }  # fmt: skip
+        "free": (slot.free / 1000.0).tolist(),
+        "worker": (slot.shape.worker / 1000.0).tolist(),
+        "server": (slot.shape.server / 1000.0).tolist(),
+        "price_worker": scaled(slot, slot.price_worker),
+        "price_server": scaled(slot, slot.price_server),
+        "workers": width,
+        "servers": slot.servers(width),
+    }
 
 
 def scaled(slot: Slot, price: Any) -> Any:
@@ -137,11 +141,18 @@ def asked_of_plan(planner: Planner, shape: Shape, value: Any, work: float) -> Qu
     price = np.array([book.base[t] * book.factor[t, book.group[t]] for t in range(planner.window)])
     free = np.array([capacity - books.use(book, t) for t in range(planner.window)])
     return {
-        "free": (free / 1000.0).tolist(), "worker": (shape.worker / 1000.0).tolist(),
-        "server": (shape.server / 1000.0).tolist(), "price_worker": (price @ shape.worker).tolist(),
-        "price_server": (price @ shape.server).tolist(), "widest": shape.widest, "per_server": shape.per_server,
-        "together": float(shape.together[1]), "apart": float(shape.apart[1]), "work": work, "value": value.tolist(),
-    }  # fmt: skip
+        "free": (free / 1000.0).tolist(),
+        "worker": (shape.worker / 1000.0).tolist(),
+        "server": (shape.server / 1000.0).tolist(),
+        "price_worker": (price @ shape.worker).tolist(),
+        "price_server": (price @ shape.server).tolist(),
+        "widest": shape.widest,
+        "per_server": shape.per_server,
+        "together": float(shape.together[1]),
+        "apart": float(shape.apart[1]),
+        "work": work,
+        "value": value.tolist(),
+    }
 
 
 def earned(cells: Any, given: Question) -> float:
@@ -213,7 +224,7 @@ def on_slots(machines: int, sizes: Sizes, peers: dict[str, Installed], players: 
 
 def on_plans(
     machines: int, slots: int, sizes: Sizes, peers: dict[str, Installed], players: Players, turns: int
-) -> list[Row]:  # fmt: skip
+) -> list[Row]:
     """The whole plan of an arrival."""
     planner = half_full(machines, slots)
     asked = arrivals(planner, sizes.plan_questions)
@@ -282,9 +293,14 @@ def _decide(planner: Planner, method: str, asked: list[Arrival]) -> Spent:
 
 
 def _answered(
-    kind: str, questions: list[Question], plays: dict[str, Play], sizes: Sizes, peers: dict[str, Installed],
-    players: Players, turns: int,
-) -> tuple[dict[str, list[Any]], dict[str, str], dict[str, list[Spent]]]:  # fmt: skip
+    kind: str,
+    questions: list[Question],
+    plays: dict[str, Play],
+    sizes: Sizes,
+    peers: dict[str, Installed],
+    players: Players,
+    turns: int,
+) -> tuple[dict[str, list[Any]], dict[str, str], dict[str, list[Spent]]]:
     """The peers' answers, who is absent and why, and what everybody spent; `plays` gets the peers that play."""
     said: dict[str, list[Any]] = {}
     absent: dict[str, str] = {}

@@ -39,9 +39,7 @@ POLICIES: dict[str, tuple[Any, Any]] = {
 }
 
 
-def measure(
-    name: str, tasks: int, seeds: int, peers: dict[str, Installed], players: Players, turns: int
-) -> list[Row]:  # fmt: skip
+def measure(name: str, tasks: int, seeds: int, peers: dict[str, Installed], players: Players, turns: int) -> list[Row]:
     """All contestants on one batch of tasks under one policy."""
     workload, site = Workload.paper(), Site()
     batch = workload.draw(tasks, seeds, site)
@@ -81,11 +79,19 @@ def measure(
     work = f"{name}, {tasks} tasks x {seeds} seed{'s' if seeds > 1 else ''}"
     rows = [
         Row(
-            "share", work, tasks * seeds, who, who.startswith("equipoise"), "task-steps", same=checks[who][0],
-            check=checks[who][1], more={"policy": name, "tasks": tasks, "seeds": seeds}, **figures(spent, who, reference),
+            "share",
+            work,
+            tasks * seeds,
+            who,
+            who.startswith("equipoise"),
+            "task-steps",
+            same=checks[who][0],
+            check=checks[who][1],
+            more={"policy": name, "tasks": tasks, "seeds": seeds},
+            **figures(spent, who, reference),
         )
         for who in spent
-    ]  # fmt: skip
+    ]
     return rows + [
         Row("share", work, tasks * seeds, who, False, "task-steps", check=why) for who, why in absent.items()
     ]

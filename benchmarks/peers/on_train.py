@@ -230,9 +230,15 @@ def _arrays(drawn: Instance, best: Tuned | None, dense: bool) -> dict[str, Any]:
 
 
 def _row(
-    work: str, n: int, unit: str, who: str, spent: dict[str, list[Spent]], rounds: dict[str, int], gap: float,
+    work: str,
+    n: int,
+    unit: str,
+    who: str,
+    spent: dict[str, list[Spent]],
+    rounds: dict[str, int],
+    gap: float,
     starts: list[float],
-) -> Row:  # fmt: skip
+) -> Row:
     found = figures(spent, who, OURS)
     more: dict[str, Any] = {
         "rounds": rounds[who] or None,

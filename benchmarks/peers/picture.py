@@ -49,9 +49,15 @@ def _panel(axes: object, rows: Sequence[Row], value: Callable[[Row], float], acr
         mine = sorted((row for row in measured if row.who == who), key=lambda row: row.size)
         ours = mine[0].ours
         axes.loglog(
-            [row.size for row in mine], [value(row) for row in mine], marker=marker, color=colour, label=who,
-            linewidth=2.2 if ours else 1.3, linestyle="-" if ours else "--", markersize=6,
-        )  # fmt: skip
+            [row.size for row in mine],
+            [value(row) for row in mine],
+            marker=marker,
+            color=colour,
+            label=who,
+            linewidth=2.2 if ours else 1.3,
+            linestyle="-" if ours else "--",
+            markersize=6,
+        )
     ticks = sorted({row.size for row in measured})
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=8)
     axes.minorticks_off()

@@ -24,9 +24,13 @@ class Player:
     def __init__(self, command: list[str], errors: Path) -> None:
         self.errors = errors
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors.open("w"), text=True,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors.open("w"),
+            text=True,
             env={**os.environ, **ONE_CORE},
-        )  # fmt: skip
+        )
 
     @property
     def alive(self) -> bool:

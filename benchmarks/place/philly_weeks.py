@@ -46,10 +46,13 @@ def main() -> None:
         )
         posted = prices.Replay(past)
         shown = [
-            policies.SRTF(), policies.LAS(), policies.DRF(), policies.FIFO(),
+            policies.SRTF(),
+            policies.LAS(),
+            policies.DRF(),
+            policies.FIFO(),
             policies.PDORS(prices=posted, backfill=False, label="replay"),
             policies.PDORS(prices=posted, label="replay + backfill"),
-        ]  # fmt: skip
+        ]
         if given.replan:
             shown.append(policies.PDORS(prices=posted, replan=given.replan, label="replay + backfill + replan"))
         srtf = None

@@ -61,9 +61,12 @@ def main() -> None:
         if not given.few:
             shown |= {
                 "Replay": policies.PDORS(prices=prices.Replay(past), backfill=False),
-                "Dorm-style": policies.Dorm(), "FIFO": policies.FIFO(), "SRTF": policies.SRTF(), "LAS": policies.LAS(),
+                "Dorm-style": policies.Dorm(),
+                "FIFO": policies.FIFO(),
+                "SRTF": policies.SRTF(),
+                "LAS": policies.LAS(),
                 "OASiS": policies.OASiS(prices=recalled),
-            }  # fmt: skip
+            }
         share: dict[str, list[float]] = {label: [] for label in shown}
         utility: dict[str, list[float]] = {label: [] for label in shown}
         done: dict[str, list[int]] = {label: [] for label in shown}

@@ -21,13 +21,32 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "serve"))
 
 ROUND = 25  # kills on one store
 ROWS = (
-    "kills", "kills, start", "kills, commit", "kills, committed", "kills, sent", "kills, any", "kills, stop",
+    "kills",
+    "kills, start",
+    "kills, commit",
+    "kills, committed",
+    "kills, sent",
+    "kills, any",
+    "kills, stop",
     "kills that came after the end",
-    "kills that hit a request in flight", "kills that lost an unacknowledged request",
-    "lives with a snapshot in every commit", "acknowledged", "submissions acknowledged", "unanswered", "retried",
-    "in flight", "in flight, stored", "in flight, lost", "asked again", "asked otherwise", "503", "events", "jobs",
-    "verify-log passes", "broken promises",
-)  # fmt: skip
+    "kills that hit a request in flight",
+    "kills that lost an unacknowledged request",
+    "lives with a snapshot in every commit",
+    "acknowledged",
+    "submissions acknowledged",
+    "unanswered",
+    "retried",
+    "in flight",
+    "in flight, stored",
+    "in flight, lost",
+    "asked again",
+    "asked otherwise",
+    "503",
+    "events",
+    "jobs",
+    "verify-log passes",
+    "broken promises",
+)
 
 
 def rounds(store: str, kills: int, seed: int) -> Counter[str]:

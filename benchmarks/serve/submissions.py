@@ -37,11 +37,24 @@ def job(rng: random.Random, name: str) -> dict[str, object]:
     worker = {"gpu": 1, "cpu": 4, "memory": "16Gi"}
     value = round(rng.uniform(1, 10) * workers * hours, 3)
     if rng.random() < 0.5:
-        return {"name": name, "worker": worker, "workers": workers, "duration": f"{max(60, int(hours * 3600))}s",
-                "utility": {"kind": "sigmoid", "value": value, "steepness": 0.2, "middle": 60}}  # fmt: skip
-    return {"name": name, "worker": worker, "work": max(1000.0, hours * 3600 * workers / 0.02), "batch": 64 * workers,
-            "time_per_sample": "20ms", "gradient": "100MB", "requested": workers, "most": 2 * workers,
-            "utility": {"kind": "sigmoid", "value": value, "steepness": 0.2, "middle": 60}}  # fmt: skip
+        return {
+            "name": name,
+            "worker": worker,
+            "workers": workers,
+            "duration": f"{max(60, int(hours * 3600))}s",
+            "utility": {"kind": "sigmoid", "value": value, "steepness": 0.2, "middle": 60},
+        }
+    return {
+        "name": name,
+        "worker": worker,
+        "work": max(1000.0, hours * 3600 * workers / 0.02),
+        "batch": 64 * workers,
+        "time_per_sample": "20ms",
+        "gradient": "100MB",
+        "requested": workers,
+        "most": 2 * workers,
+        "utility": {"kind": "sigmoid", "value": value, "steepness": 0.2, "middle": 60},
+    }
 
 
 def gpu_slots(body: dict[str, object]) -> float:
@@ -162,9 +175,29 @@ def serve(folder: Path, store: str, *more: str) -> tuple[subprocess.Popen[bytes]
     """A server of its own process, once it answers."""
     (folder / "cluster.yaml").write_text(CLUSTER)
     port = free_port()
-    command = [sys.executable, "-m", "equipoise", "serve", "--store", store, "--cluster", str(folder / "cluster.yaml"),
-               "--clock", "virtual", "--slot", f"{SLOT}s", "--horizon", "288", "--port", str(port), "--rate", "0",
-               "--log-level", "warning", *more]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "equipoise",
+        "serve",
+        "--store",
+        store,
+        "--cluster",
+        str(folder / "cluster.yaml"),
+        "--clock",
+        "virtual",
+        "--slot",
+        f"{SLOT}s",
+        "--horizon",
+        "288",
+        "--port",
+        str(port),
+        "--rate",
+        "0",
+        "--log-level",
+        "warning",
+        *more,
+    ]
     server = subprocess.Popen(command, cwd=folder)
     until = time.monotonic() + 300
     while True:

@@ -39,8 +39,10 @@ def against_oracle(seeds: range) -> None:
         margins = [found.paired("Hybrid", name)[k] for name in NAMES[:2]]
         values = "  ".join(f"{name} {rows[name, load]['success']:5.1f}" for name in NAMES)
         gaps = "  ".join(f"{m.difference:+.2f} ± {m.standard_error:.2f}" for m in margins)
-        print(f"{load:4d}  {values}  over both Uniforms {gaps}  of oracle {100 * rows['Hybrid', load]['of_oracle']:.2f} "
-              f"(asked {OF_ORACLE[load]})")  # fmt: skip
+        print(
+            f"{load:4d}  {values}  over both Uniforms {gaps}  of oracle {100 * rows['Hybrid', load]['of_oracle']:.2f} "
+            f"(asked {OF_ORACLE[load]})"
+        )
 
 
 def three_laws(seeds: range) -> None:
@@ -50,8 +52,10 @@ def three_laws(seeds: range) -> None:
         rows = {(row["policy"], row["load"]): row["efficiency"] for row in found.rows}
         for k, load in enumerate(LOADS):
             gap = found.paired("Hybrid", "UARA+LARA", "efficiency")[k]
-            print(f"{law:9s} {load:4d}  {rows['Hybrid', load]:.4f} - {rows['UARA+LARA', load]:.4f}  "
-                  f"{gap.difference:+.4f} ± {gap.standard_error:.5f}")  # fmt: skip
+            print(
+                f"{law:9s} {load:4d}  {rows['Hybrid', load]:.4f} - {rows['UARA+LARA', load]:.4f}  "
+                f"{gap.difference:+.4f} ± {gap.standard_error:.5f}"
+            )
 
 
 def wrong_beliefs(seeds: range) -> None:
@@ -92,10 +96,12 @@ def real_curves(seeds: range) -> None:
         mine = rows["Hybrid", load]["success"]
         best = max(found.names[:5], key=lambda name: rows[name, load]["success"])
         gap = found.paired("Hybrid", best)[k]
-        print(f"{load:4d}: {mine / rows['Uniform', load]['success']:.2f}x Uniform, "
-              f"{mine / rows['UniformCorrected', load]['success']:.2f}x UniformCorrected, "
-              f"{gap.difference:+.2f} ± {gap.standard_error:.2f} over the best published ({best}), "
-              f"{100 * mine / rows[found.names[-1], load]['success']:.1f} % of the clairvoyant")  # fmt: skip
+        print(
+            f"{load:4d}: {mine / rows['Uniform', load]['success']:.2f}x Uniform, "
+            f"{mine / rows['UniformCorrected', load]['success']:.2f}x UniformCorrected, "
+            f"{gap.difference:+.2f} ± {gap.standard_error:.2f} over the best published ({best}), "
+            f"{100 * mine / rows[found.names[-1], load]['success']:.1f} % of the clairvoyant"
+        )
 
 
 if __name__ == "__main__":

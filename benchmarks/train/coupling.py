@@ -19,8 +19,10 @@ QUICK = 3  # seeds
 
 def _shown(rows: list[Row]) -> None:
     first = rows[0]
-    print(f"sd of log sigma_i at the reference: mean {first.spread.mean():.2f}, {first.spread.min():.2f} to "
-          f"{first.spread.max():.2f}")  # fmt: skip
+    print(
+        f"sd of log sigma_i at the reference: mean {first.spread.mean():.2f}, {first.spread.min():.2f} to "
+        f"{first.spread.max():.2f}"
+    )
     print(f"{'allocation':26}{'CPU-seconds':>18}{'missed':>8}{'less than equal':>20}{'less than data':>20}{'noise':>8}")
     for row in rows:
         took = f"{row.mean:,.0f} ± {row.error:,.0f}"

@@ -64,9 +64,13 @@ def our_seconds(problem: Problem, drawn: Instance, rounds: int) -> float:
         return run.seconds - run.start_seconds
     ends: list[float] = []
     solve(
-        problem, drawn.network, METHOD, rounds=rounds + 2, every=rounds + 2,
+        problem,
+        drawn.network,
+        METHOD,
+        rounds=rounds + 2,
+        every=rounds + 2,
         callback=lambda moment: ends.append(time.perf_counter()),
-    )  # fmt: skip
+    )
     return ends[rounds] - ends[0]
 
 

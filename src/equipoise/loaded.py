@@ -38,10 +38,15 @@ def load(path: str | Path) -> Saved:
     certificate = document.get("certificate")
     verb = str(document["verb"])
     return Saved(
-        verb, document["result"], None if certificate is None else certificate_from(certificate),
-        document.get("config") or {}, tables, str(document.get("version", "")),
-        document["looks"] if "looks" in document else _looks(verb), {} if beside is None else _arrays(beside / ARRAYS),
-    )  # fmt: skip
+        verb,
+        document["result"],
+        None if certificate is None else certificate_from(certificate),
+        document.get("config") or {},
+        tables,
+        str(document.get("version", "")),
+        document["looks"] if "looks" in document else _looks(verb),
+        {} if beside is None else _arrays(beside / ARRAYS),
+    )
 
 
 def certificate_from(values: dict[str, Any]) -> Certificate:

@@ -112,9 +112,13 @@ class Saved(Savable):
         """The document that `result.json` holds; with every table in it unless told otherwise."""
         certificate = None if self.certificate is None else self.certificate.as_dict()
         found: dict[str, Any] = {
-            "verb": self.verb, "version": self.version, "config": self.config, "result": self.result,
-            "certificate": certificate, "looks": self.looks,
-        }  # fmt: skip
+            "verb": self.verb,
+            "version": self.version,
+            "config": self.config,
+            "result": self.result,
+            "certificate": certificate,
+            "looks": self.looks,
+        }
         return found | ({"tables": self.tables} if tables else {})
 
     def text(self, *, tables: bool) -> str:

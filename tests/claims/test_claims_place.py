@@ -20,7 +20,7 @@ from equipoise.claims.place import (
     rounding_success_rate,
     training_time,
     value_of_locality,
-)  # fmt: skip
+)
 from equipoise.place import compare, policies
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.planner.rounding import Rounding

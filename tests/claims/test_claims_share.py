@@ -16,9 +16,17 @@ from equipoise.share.task import FAILED
 
 QUICK = Scale(quick=True)
 NAMES = {
-    "table-at-60-tasks", "latency-column", "panels-over-load", "light-load", "network-utilisation-converges",
-    "uara-reduces-energy", "normalisation-bug", "estimation-fragility", "robustness-against-efficiency", "remedies",
-}  # fmt: skip
+    "table-at-60-tasks",
+    "latency-column",
+    "panels-over-load",
+    "light-load",
+    "network-utilisation-converges",
+    "uara-reduces-energy",
+    "normalisation-bug",
+    "estimation-fragility",
+    "robustness-against-efficiency",
+    "remedies",
+}
 
 
 def sides(measured):

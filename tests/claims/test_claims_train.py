@@ -52,11 +52,24 @@ def test_every_claim_of_the_paper_has_its_file():
     """The ledger knows the claims by name; each has a sentence, a source and a protocol to play."""
     known = {name: claim for name, claim in claims().items() if claim.verb == "train"}
     assert set(known) >= {
-        "feasible-at-all-times", "directed-links", "log-quantisation", "sector-bound", "tracker-start", "alpha-bound",
-        "alpha-sweep", "eigenvalue-crossing", "lyapunov-decrease", "switching-networks", "svm-in-continuous-time",
-        "linear-regression", "mnist-log-against-uniform", "rho-against-bits", "density-against-communication",
-        "fifty-percent-better", "anytime-termination",
-    }  # fmt: skip
+        "feasible-at-all-times",
+        "directed-links",
+        "log-quantisation",
+        "sector-bound",
+        "tracker-start",
+        "alpha-bound",
+        "alpha-sweep",
+        "eigenvalue-crossing",
+        "lyapunov-decrease",
+        "switching-networks",
+        "svm-in-continuous-time",
+        "linear-regression",
+        "mnist-log-against-uniform",
+        "rho-against-bits",
+        "density-against-communication",
+        "fifty-percent-better",
+        "anytime-termination",
+    }
     assert all(isinstance(claim, Claim) and claim.sentence.endswith(".") and claim.source for claim in known.values())
 
 

@@ -102,27 +102,30 @@ def test_all_leaves_out_who_cannot_play_and_says_so(compare):
     assert code == 2 and "RatioConsensus needs Quadratic costs" in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (("--entrants", "ADM"), "did you mean 'ADMM'"),
-    (("--entrants", "ADMM,admm"), "named twice"),
-    (("--study", "rhoo"), "did you mean 'rho'"),
-    (("--study", "rho", "--rho", "0.5"), "--rho has no effect: study rho sets it itself"),
-    (("--network", "ring", "--p", "0.5"), "--p has no effect: network is ring"),
-    (("--cost", "latency", "--boxes"), "--boxes has no effect"),
-    (("--seeds", "0"), "seeds must be 1 or more, not 0"),
-    (("--target", "2"), "target must be between 0 and 1"),
-    (("--budget", "100", "--price", "3"), "give one"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--entrants", "ADM"), "did you mean 'ADMM'"),
+        (("--entrants", "ADMM,admm"), "named twice"),
+        (("--study", "rhoo"), "did you mean 'rho'"),
+        (("--study", "rho", "--rho", "0.5"), "--rho has no effect: study rho sets it itself"),
+        (("--network", "ring", "--p", "0.5"), "--p has no effect: network is ring"),
+        (("--cost", "latency", "--boxes"), "--boxes has no effect"),
+        (("--seeds", "0"), "seeds must be 1 or more, not 0"),
+        (("--target", "2"), "target must be between 0 and 1"),
+        (("--budget", "100", "--price", "3"), "give one"),
+    ],
+)
 def test_bad_input_gets_one_line_and_exit_2(compare, arguments, said):
     """What was given, why not, and the way out; never a traceback."""
     code, out, err = compare(*arguments)
     assert code == 2 and said in err and "Traceback" not in err and out == ""
 
 
-@pytest.mark.parametrize(("verb", "place"), [
-    ("compare", "equipoise.cli.train_compare_run.compare"),
-    ("analyse", "equipoise.cli.train_analyse.analyse"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("verb", "place"),
+    [("compare", "equipoise.cli.train_compare_run.compare"), ("analyse", "equipoise.cli.train_analyse.analyse")],
+)
 def test_an_interrupt_is_one_line_and_exit_130(compare, monkeypatch, tmp_path, verb, place):
     """Nothing on standard output, no traceback, no folder."""
 

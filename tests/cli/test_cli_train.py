@@ -252,9 +252,19 @@ def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, left_alone, how
 def test_a_budget_change_from_the_command_line(tmp_path, inside):
     """--budget-at 100:600 --budget-at 200:450: the history shows all three, the residual is 0 throughout."""
     done = inside(
-        "train", "--data", "none", "--rounds", "900", "--target", "1e-6", "--budget-at", "100:600",
-        "--budget-at", "200:450", "--json",
-    )  # fmt: skip
+        "train",
+        "--data",
+        "none",
+        "--rounds",
+        "900",
+        "--target",
+        "1e-6",
+        "--budget-at",
+        "100:600",
+        "--budget-at",
+        "200:450",
+        "--json",
+    )
     content = json.loads(done.stdout)
     assert content["certificate"]["passed"], done.stdout
     assert sum(content["result"]["shares"]) == 450
@@ -272,9 +282,23 @@ def test_csv_and_edge_files_of_a_user(tmp_path, inside):
     (tmp_path / "data.csv").write_text("\n".join(lines))
     (tmp_path / "net.edges").write_text("# a ring of four\n0 1\n1,2\n2 3\n3 0\n")
     done = inside(
-        "train", "--data", "csv", "--data-file", "data.csv", "--label", "answer", "--network", "file",
-        "--network-file", "net.edges", "--cost", "none", "--split", "even", "--json",
-    )  # fmt: skip
+        "train",
+        "--data",
+        "csv",
+        "--data-file",
+        "data.csv",
+        "--label",
+        "answer",
+        "--network",
+        "file",
+        "--network-file",
+        "net.edges",
+        "--cost",
+        "none",
+        "--split",
+        "even",
+        "--json",
+    )
     assert done.returncode == 0, done.stderr + done.stdout
     content = json.loads(done.stdout)
     assert content["result"]["links"] == 8
@@ -287,9 +311,20 @@ def test_csv_and_edge_files_of_a_user(tmp_path, inside):
 def test_mnist_label_sorted_in_its_quick_form(shared_data, tmp_path):
     """6,000 real MNIST images sorted by label over 20 centres: every centre within 1 point of the centralised softmax."""
     done = equipoise(
-        "train", "--data", "mnist", "--data-dir", str(shared_data / "mnist"), "--samples", "6000", "--rounds", "600",
-        "--target", "2e-2", "--json", cwd=tmp_path,
-    )  # fmt: skip
+        "train",
+        "--data",
+        "mnist",
+        "--data-dir",
+        str(shared_data / "mnist"),
+        "--samples",
+        "6000",
+        "--rounds",
+        "600",
+        "--target",
+        "2e-2",
+        "--json",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr + done.stdout
     accuracy = json.loads(done.stdout)["result"]["accuracy"]
     assert accuracy["centralised"] > 0.85
@@ -344,8 +379,9 @@ def test_weights_of_a_file_are_used_when_asked_for(tmp_path, inside):
     common = ("train", "--data", "none", "--cost", "quadratic", "--network", "file", "--json", "--target", "1e-6")
     runs = {
         (name, kind): json.loads(inside(*common, "--network-file", name, "--weights", kind).stdout)["result"]["gap"]
-        for name in ("light", "heavy") for kind in ("auto", "laplacian")
-    }  # fmt: skip
+        for name in ("light", "heavy")
+        for kind in ("auto", "laplacian")
+    }
     assert runs["light", "auto"] == runs["heavy", "auto"]
     assert runs["light", "laplacian"] != runs["heavy", "laplacian"]
 

@@ -102,8 +102,14 @@ def test_a_job_from_options_is_admitted_and_shown():
 
 def test_a_file_of_one_job_and_the_same_from_standard_input(tmp_path):
     """YAML and JSON say the same; numbers with an exponent and quantities go through."""
-    job = {"name": "one", "worker": {"gpu": 1, "cpu": "500m", "memory": "16Gi"}, "work": 2e6, "batch": 64,
-           "time_per_sample": "4ms", "utility": {"kind": "deadline", "value": 50, "slots": 100}}  # fmt: skip
+    job = {
+        "name": "one",
+        "worker": {"gpu": 1, "cpu": "500m", "memory": "16Gi"},
+        "work": 2e6,
+        "batch": 64,
+        "time_per_sample": "4ms",
+        "utility": {"kind": "deadline", "value": 50, "slots": 100},
+    }
     text = "name: one\nworker: {gpu: 1, cpu: 500m, memory: 16Gi}\nwork: 2e6\nbatch: 64\ntime_per_sample: 4ms\n"
     text += "server: null\nutility: {kind: deadline, value: 50, slots: 100}\n"
     path = tmp_path / "job.json"
@@ -181,8 +187,9 @@ def test_waiting_for_the_end_is_exit_0_when_finished_and_1_when_time_is_up(addre
     """A clock that somebody moves ends the job; one that stands does not."""
     moving = subprocess.Popen(
         [sys.executable, "-m", "equipoise", "submit", *SHORT, "--wait", "--json", "--url", address],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     with Client(address) as client:
         until = time.monotonic() + 60
         while moving.poll() is None and time.monotonic() < until:
@@ -217,12 +224,16 @@ def test_slips_in_options_are_one_line(words, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected the fields of a job"), ("- 1\n", "expected the fields of a job"), ("jobs: []", "a list of jobs"),
-        ("jobs: [3]", "job 1 is '3'"), ("a: [", "line 1: not YAML"),
+        ("", "expected the fields of a job"),
+        ("- 1\n", "expected the fields of a job"),
+        ("jobs: []", "a list of jobs"),
+        ("jobs: [3]", "job 1 is '3'"),
+        ("a: [", "line 1: not YAML"),
         ("jobs: [{name: a}]\nworker: {gpu: 1}", "'worker' stands beside"),
-        ("worker: {gpu: 1}\nduration: 1h\nwide: 3", "wide"), ("!!python/object:os.system {duration: 1h}", "worker"),
+        ("worker: {gpu: 1}\nduration: 1h\nwide: 3", "wide"),
+        ("!!python/object:os.system {duration: 1h}", "worker"),
     ],
-)  # fmt: skip
+)
 def test_slips_in_files_are_one_line(text, said):
     """Exit 2 and what was expected."""
     code, out, err = run("submit", "-", stdin=text)
@@ -309,9 +320,13 @@ def test_a_token_says_what_its_bearer_may(machines, tmp_path, monkeypatch):
     with started(machines, "10m", "--store", store) as url:
         monkeypatch.setenv("EQUIPOISE_URL", url)
         for words, role, code in (
-            (("jobs",), None, 2), (("jobs",), "wrong", 2), (("jobs",), "read", 0), (("submit", *SHORT), "read", 2),
-            (("submit", *SHORT), "submit", 0), (("machines", "drain", "box-0"), "submit", 2),
-        ):  # fmt: skip
+            (("jobs",), None, 2),
+            (("jobs",), "wrong", 2),
+            (("jobs",), "read", 0),
+            (("submit", *SHORT), "read", 2),
+            (("submit", *SHORT), "submit", 0),
+            (("machines", "drain", "box-0"), "submit", 2),
+        ):
             bearer = () if role is None else ("--token", tokens.get(role, "wrong"))
             left, out, err = run(*words, *bearer)
             assert left == code, (words, role, err)

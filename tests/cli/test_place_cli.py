@@ -85,9 +85,7 @@ def place(tmp_path, monkeypatch):
     """Run `equipoise place` in this process, in a folder with a cluster, jobs, a trace and policies."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    files = {
-        "cluster.yaml": CLUSTER, "jobs.yaml": JOBS, "trace.csv": PHILLY, "spoilt.csv": SPOILT, "my.py": POLICY,
-    }  # fmt: skip
+    files = {"cluster.yaml": CLUSTER, "jobs.yaml": JOBS, "trace.csv": PHILLY, "spoilt.csv": SPOILT, "my.py": POLICY}
     for name, text in files.items():
         (tmp_path / name).write_text(text)
 
@@ -201,8 +199,12 @@ def test_a_schedule_of_a_run_is_verified_from_its_files_alone(quick_run, place):
     content = json.loads(out)
     assert content["result"]["utility"] == pytest.approx(rows_of(json.loads(quick_run[1].stdout))["PDORS"]["utility"])
     assert {check["name"] for check in content["certificate"]["checks"]} == {
-        "capacity", "ratio", "work", "arrival", "locality",
-    }  # fmt: skip
+        "capacity",
+        "ratio",
+        "work",
+        "arrival",
+        "locality",
+    }
 
 
 def test_a_tampered_schedule_exits_1(quick_run, place, tmp_path):
@@ -234,10 +236,13 @@ def test_the_terminal_shows_everything_in_100_columns(place, tmp_path):
     assert code == 0, err
     text = " ".join(out.split())
     for words in (
-        "10 jobs on 2 machines, slots of 10 min, planned 8 ahead: 3 policies", "upper bound", "prices of PDORS",
-        "no --history: prices come from the 2 jobs that arrive in slot 0, which are not scored", "certificate: passed",
+        "10 jobs on 2 machines, slots of 10 min, planned 8 ahead: 3 policies",
+        "upper bound",
+        "prices of PDORS",
+        "no --history: prices come from the 2 jobs that arrive in slot 0, which are not scored",
+        "certificate: passed",
         "what you would have gained over FIFO",
-    ):  # fmt: skip
+    ):
         assert words in text
     assert "calibrating prices on history" in err  # no terminal: said in a line
     assert max(len(line) for line in out.splitlines()) <= 100
@@ -268,9 +273,20 @@ def test_policies_without_prices_need_no_history(place):
 def test_kinds_of_prices_side_by_side(place):
     """pdors:plain and pdors:fixed beside each other, under their own names; high fixed prices admit nobody."""
     code, out, _ = place(
-        *MINE, "--policy", "pdors:fixed,fifo", "--prices", "fixed", "--fixed-prices", "gpu=1000", "--no-backfill",
-        "--replan", "0", "--horizon", "8", "--json",
-    )  # fmt: skip
+        *MINE,
+        "--policy",
+        "pdors:fixed,fifo",
+        "--prices",
+        "fixed",
+        "--fixed-prices",
+        "gpu=1000",
+        "--no-backfill",
+        "--replan",
+        "0",
+        "--horizon",
+        "8",
+        "--json",
+    )
     assert code == 0
     content = json.loads(out)
     assert rows_of(content)["PDORS fixed"]["admitted"] == 0
@@ -338,9 +354,20 @@ def test_a_trace_with_spoilt_rows_counts_them_with_lines(place):
 def test_a_window_is_calibrated_on_the_stretch_before_it(place):
     """Jobs of hours 8 and later; history is as many slots before."""
     _, out, _ = place(
-        "trace.csv", "--machines", "1", "--policy", "pdors", "--prices", "recalled", "--replan", "0", "--window", "45:53",
-        "--no-report", "--json",
-    )  # fmt: skip
+        "trace.csv",
+        "--machines",
+        "1",
+        "--policy",
+        "pdors",
+        "--prices",
+        "recalled",
+        "--replan",
+        "0",
+        "--window",
+        "45:53",
+        "--no-report",
+        "--json",
+    )
     result = json.loads(out)["result"]
     assert result["jobs"] == 7
     assert result["history"] == [8]
@@ -547,16 +574,18 @@ def test_help_lists_the_commands_and_the_options(place):
         (("import", "jobs.yaml"), "is in our own format already"),
         (("import", "trace.csv", "--out", "x.txt"), "ends in .yaml, .json or .csv"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line_exit_2_and_nothing_written(place, tmp_path, arguments, words):
     """The line names the option, or the file and line; no traceback; no run folder."""
     job = "  - {{id: a, arrival: 0, work: 9{}}}\n"
     files = {
-        "unknown_resource.yaml": job.format(", worker: {tpu: 1}"), "negative.yaml": job.format(", worker: {gpu: -1}"),
-        "batch.yaml": job.format(", batch: 0"), "twice.yaml": job.format("") * 2,
+        "unknown_resource.yaml": job.format(", worker: {tpu: 1}"),
+        "negative.yaml": job.format(", worker: {gpu: -1}"),
+        "batch.yaml": job.format(", batch: 0"),
+        "twice.yaml": job.format("") * 2,
         "units.yaml": job.format(", worker: {memory: 16Gx}"),
         "at_once.yaml": job.format("") + job.format("").replace("id: a", "id: b"),
-    }  # fmt: skip
+    }
     for name, text in files.items():
         (tmp_path / name).write_text(DEFAULTS + "jobs:\n" + text)
     (tmp_path / "unknown.yaml").write_text("polici: fifo")

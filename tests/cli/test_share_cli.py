@@ -187,9 +187,16 @@ def test_the_terminal_shows_the_papers_table_and_the_certificate(share):
     code, out, _ = share(*QUICK)
     assert code == 0
     for words in (
-        "success, % of tasks", "oracle's bound", "at 60 tasks", "the paper's numbers are one run", "1852", "3080",
-        "difference to UniformCorrected", "certificate: passed", "report.html",
-    ):  # fmt: skip
+        "success, % of tasks",
+        "oracle's bound",
+        "at 60 tasks",
+        "the paper's numbers are one run",
+        "1852",
+        "3080",
+        "difference to UniformCorrected",
+        "certificate: passed",
+        "report.html",
+    ):
         assert words in out
     assert max(len(line) for line in out.splitlines()) <= 100
 
@@ -227,11 +234,25 @@ def test_every_constant_of_site_and_workload_can_be_set():
 def test_settings_reach_the_site_and_the_workload():
     """One of everything, from the command line's text."""
     chosen = {
-        "servers": "2x30@4,60", "bandwidth": 80.0, "delay": 2.0, "jitter": 0.5, "task_cap": 20.0, "power": "linear",
-        "idle_power": 0.1, "busy_power": 5.0, "migration": "between", "arrival": "0:10", "data": "5:6",
-        "deadline": "20:30", "a": "1:1.1", "b": "0.3:0.4", "target": "0.2", "sigma": 0.01, "horizon": 50,
+        "servers": "2x30@4,60",
+        "bandwidth": 80.0,
+        "delay": 2.0,
+        "jitter": 0.5,
+        "task_cap": 20.0,
+        "power": "linear",
+        "idle_power": 0.1,
+        "busy_power": 5.0,
+        "migration": "between",
+        "arrival": "0:10",
+        "data": "5:6",
+        "deadline": "20:30",
+        "a": "1:1.1",
+        "b": "0.3:0.4",
+        "target": "0.2",
+        "sigma": 0.01,
+        "horizon": 50,
         "prior_shift": -0.1,
-    }  # fmt: skip
+    }
     job = build(read_config(ShareConfig, None, chosen))
     assert [(server.capacity, server.power_cap) for server in job.site.servers] == [(30, 4), (30, 4), (60, None)]
     for name in ("bandwidth", "delay", "jitter", "task_cap", "power", "idle_power", "busy_power", "migration"):
@@ -379,15 +400,20 @@ def test_bad_input_is_one_line_exit_2_and_nothing_written(share, tmp_path, argum
     """The line names the option, field or task; no traceback; no run folder."""
     task = "{arrival: 0, deadline: 9, data: 1, target: 0.2}"
     files = {
-        "my.py": POLICY, "bad.py": "def (:", "missing_import.py": "import nowhere_at_all",
+        "my.py": POLICY,
+        "bad.py": "def (:",
+        "missing_import.py": "import nowhere_at_all",
         "late.yaml": f"tasks: [{task}, {{arrival: 5, deadline: 3, data: 1, target: 0.2}}]",
         "short.yaml": "tasks: [{arrival: 0, deadline: 9, data: 1}]",
         "word.yaml": "tasks: [{arrival: 0, deadline: 9, data: much, target: 0.2}]",
         "half.yaml": "tasks: [{arrival: 0.5, deadline: 9, data: 1, target: 0.2}]",
         "extra.yaml": "tasks: [{arrival: 0, dead: 9, data: 1, target: 0.2}]",
-        "both.yaml": f"tasks: [{task}]\na: [1, 2]", "time.yaml": "data: 14:35", "times.yaml": "loads: 10:50:10",
-        "server.yaml": "servers: [{capacity: fast}]", "unknown.yaml": "load: [10]",
-    }  # fmt: skip
+        "both.yaml": f"tasks: [{task}]\na: [1, 2]",
+        "time.yaml": "data: 14:35",
+        "times.yaml": "loads: 10:50:10",
+        "server.yaml": "servers: [{capacity: fast}]",
+        "unknown.yaml": "load: [10]",
+    }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     code, out, err = share(*arguments)
@@ -433,9 +459,15 @@ def test_check_passes_a_sound_policy_and_fails_a_broken_one(share, tmp_path):
 def test_record_writes_curves_that_can_be_replayed(share, tmp_path):
     """Three quick curves on one data set; `--preset recorded --curves` plays them, and says which file it played."""
     code, out, err = share(
-        "record", "mine.csv.gz", "--models", "naive-bayes-gaussian,naive-bayes-bernoulli", "--data", "breast-cancer",
-        "--repeats", "1",
-    )  # fmt: skip
+        "record",
+        "mine.csv.gz",
+        "--models",
+        "naive-bayes-gaussian,naive-bayes-bernoulli",
+        "--data",
+        "breast-cancer",
+        "--repeats",
+        "1",
+    )
     assert code == 0, out + err
     common = ("--preset", "recorded", "--loads", "5", "--seeds", "2", "--policies", "SDF", "--json")
     code, out, err = share(*common, "--curves", "mine.csv.gz")

@@ -12,9 +12,23 @@ from equipoise.cli.options import read_config
 from equipoise.cli.share_execute_config import ExecuteConfig
 
 QUICK = (
-    "--tasks", "3", "--step", "0.15", "--cpus", "0.8", "--arrival", "0:2", "--deadline", "10:12", "--length", "10:40",
-    "--patience", "5", "--trial", "0.05",
-)  # fmt: skip
+    "--tasks",
+    "3",
+    "--step",
+    "0.15",
+    "--cpus",
+    "0.8",
+    "--arrival",
+    "0:2",
+    "--deadline",
+    "10:12",
+    "--length",
+    "10:40",
+    "--patience",
+    "5",
+    "--trial",
+    "0.05",
+)
 WORK = """
 def learns(seed):
     for k in range(1, 10000):

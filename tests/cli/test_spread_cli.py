@@ -128,9 +128,13 @@ def test_a_killed_worker_is_one_line_and_exit_1(folder: Path):
 def test_ctrl_c_leaves_no_process(folder: Path):
     command = [sys.executable, "-m", "equipoise", *SHARE, "--policy-file", "own.py:Slow"]
     run = subprocess.Popen(
-        [*command, "--workers", "2", "--spread", "processes"], cwd=folder, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        [*command, "--workers", "2", "--spread", "processes"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     workers: list[psutil.Process] = []
     end = time.monotonic() + 60
     while len(workers) < 2 and run.poll() is None and time.monotonic() < end:

@@ -44,23 +44,46 @@ def only_folder(path):
 def test_every_fault_reaches_the_run_as_it_was_written():
     """Ranges, lists, bursts, open ends: the command line's words against the library's own objects."""
     config = TrainConfig(
-        loss="bursts:0.05, 0.3, 0.9", delay=4, fixed_delay=True, crash=["3,7@137", "1@9"], leave="0-2@50", join=["9@200"],
-        straggle=["4,6:5"], partition=["0-4,8@100..400", "1@500.."], notice=7, seed=3,
-    )  # fmt: skip
+        loss="bursts:0.05, 0.3, 0.9",
+        delay=4,
+        fixed_delay=True,
+        crash=["3,7@137", "1@9"],
+        leave="0-2@50",
+        join=["9@200"],
+        straggle=["4,6:5"],
+        partition=["0-4,8@100..400", "1@500.."],
+        notice=7,
+        seed=3,
+    )
     assert train_faults.faults_of(config) == Faults(
-        loss=Bursts(0.05, 0.3, 0.9), delay=4, jitter=False, crash=[(3, 137), (7, 137), (1, 9)],
-        leave={0: 50, 1: 50, 2: 50}, join={9: 200}, straggle={4: 5, 6: 5},
-        partition=[Partition(frozenset({0, 1, 2, 3, 4, 8}), 100, 400), Partition(frozenset({1}), 500)], notice=7, seed=3,
-    )  # fmt: skip
+        loss=Bursts(0.05, 0.3, 0.9),
+        delay=4,
+        jitter=False,
+        crash=[(3, 137), (7, 137), (1, 9)],
+        leave={0: 50, 1: 50, 2: 50},
+        join={9: 200},
+        straggle={4: 5, 6: 5},
+        partition=[Partition(frozenset({0, 1, 2, 3, 4, 8}), 100, 400), Partition(frozenset({1}), 500)],
+        notice=7,
+        seed=3,
+    )
 
 
 def test_a_run_with_faults_says_what_happened_and_passes():
     """Events by round, who is there, packets lost, CPU in flight; shares and what is in flight are the budget exactly."""
     output, code = train(*QUICK, *FAULTS)
     assert code == 0, output
-    for words in ("round 40: centre 3 joins", "round 60: centre 7 crashes", "round 65: the loss of centre 7 is noticed",
-                  "round 90: centre 5 leaves", "6 of 8 are there; gone: 5, 7", "lost (", "in nobody's share",
-                  "certificate: passed", "overdraft"):  # fmt: skip
+    for words in (
+        "round 40: centre 3 joins",
+        "round 60: centre 7 crashes",
+        "round 65: the loss of centre 7 is noticed",
+        "round 90: centre 5 leaves",
+        "6 of 8 are there; gone: 5, 7",
+        "lost (",
+        "in nobody's share",
+        "certificate: passed",
+        "overdraft",
+    ):
         assert words in output
 
 
@@ -112,9 +135,20 @@ def test_trouble_is_named_and_exits_1():
 def test_one_way_links():
     """--directed with and without CPU: a passed certificate, and arrows in the report."""
     content, code = result(
-        "--data", "breast_cancer", "--cost", "none", "--nodes", "6", "--p", "0.6", "--directed", "--rounds", "60",
-        "--target", "0.9",
-    )  # fmt: skip
+        "--data",
+        "breast_cancer",
+        "--cost",
+        "none",
+        "--nodes",
+        "6",
+        "--p",
+        "0.6",
+        "--directed",
+        "--rounds",
+        "60",
+        "--target",
+        "0.9",
+    )
     assert code == 0, content["certificate"]
     content, code = result(
         "--data", "none", "--nodes", "6", "--p", "0.6", "--directed", "--rounds", "600", "--out", "two"
@@ -173,7 +207,7 @@ def test_defaults_that_fit_a_hostile_network():
         (("--batch", "0"), "batch must be at least 1"),
         (("--fade", "0"), "fade must be a number above 0"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, options, words):
     """The value, what was expected, the fix."""
     extra = (
@@ -263,9 +297,20 @@ def test_a_net_learns_and_is_shown_beside_rivals(tmp_path):
     """A few rounds of an MLP: loss and accuracy of every centre, a row for each way to train, and no gap of a model."""
     pytest.importorskip("torch")
     content, code = result(
-        "--model", "mlp", "--cost", "none", "--nodes", "4", "--samples", "300", "--passes", "2", "--batch", "15",
+        "--model",
+        "mlp",
+        "--cost",
+        "none",
+        "--nodes",
+        "4",
+        "--samples",
+        "300",
+        "--passes",
+        "2",
+        "--batch",
+        "15",
         "--rivals",
-    )  # fmt: skip
+    )
     assert code == 0, content["certificate"]
     found = content["result"]
     assert found["rounds"] == 10  # 2 x 300 / (4 x 15)

@@ -63,9 +63,10 @@ def problem(kind: str, n: int = NODES) -> Problem:
         return Problem(Quadratic(a, c), 10.0 * n, Softmax(signs, reg=0.1))
     if kind == "latency":
         return Problem(
-            Latency(rng.uniform(1, 9, n), energy=0.01, lo=0.1, hi=15.0), 5.0 * n,
+            Latency(rng.uniform(1, 9, n), energy=0.01, lo=0.1, hi=15.0),
+            5.0 * n,
             SmoothSVM([(X, 2 * y - 1) for X, y in signs]),
-        )  # fmt: skip
+        )
     if kind == "coupled":
         speed = rng.uniform(1, 3, n)
         return Problem(Coupled(speed, sizes=[12] * n, lo=0.3, hi=3.0), 1.5 * n, Softmax(signs, reg=0.1))

@@ -29,9 +29,16 @@ from equipoise.train import (
 
 NODES = 12
 EVENTS = Faults(
-    loss=0.1, delay=1, crash={3: 12}, leave={5: 20}, join={7: 25, 3: 60}, straggle={1: 3},
-    partition=Partition(frozenset({0, 1, 2, 9}), 28, 45), notice=4, seed=5,
-)  # fmt: skip
+    loss=0.1,
+    delay=1,
+    crash={3: 12},
+    leave={5: 20},
+    join={7: 25, 3: 60},
+    straggle={1: 3},
+    partition=Partition(frozenset({0, 1, 2, 9}), 28, 45),
+    notice=4,
+    seed=5,
+)
 
 
 class Died(Exception):
@@ -124,11 +131,14 @@ def outcome(run: Any) -> dict[str, Any]:
     found = {name: value for name, value in found.items() if "second" not in name and name != "engine"}
     bits = run.link_bits
     return found | {
-        "shares": run.shares.tobytes(), "models": run.models.tobytes(), "worst": run.worst, "tallies": run.tallies,
+        "shares": run.shares.tobytes(),
+        "models": run.models.tobytes(),
+        "worst": run.worst,
+        "tallies": run.tallies,
         "bits": (bits.senders.tobytes(), bits.receivers.tobytes(), bits.bits.tobytes()),
         "history": {name: np.asarray(column).tobytes() for name, column in run.history.items() if "second" not in name},
         "certificate": str(run.certificate()),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("network", NETWORKS)

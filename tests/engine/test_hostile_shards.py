@@ -139,9 +139,16 @@ def spread_equals_embedded(
 
 LOG9, UNIFORM9 = LogQuantizer(), UniformQuantizer(bits=9, largest=200.0)
 EVERYTHING = Faults(
-    loss=0.15, delay=2, crash={3: 12}, leave={5: 20}, join={7: 25, 3: 40}, straggle={1: 3, 8: 2},
-    partition=Partition(frozenset({0, 1, 2, 9}), 28, 45), notice=4, seed=5,
-)  # fmt: skip
+    loss=0.15,
+    delay=2,
+    crash={3: 12},
+    leave={5: 20},
+    join={7: 25, 3: 40},
+    straggle={1: 3, 8: 2},
+    partition=Partition(frozenset({0, 1, 2, 9}), 28, 45),
+    notice=4,
+    seed=5,
+)
 FAULTS = {
     "loss": Faults(loss=0.2),
     "bursts": Faults(loss=Bursts(enter=0.1, leave=0.4, bad=0.9, good=0.05)),
@@ -331,8 +338,13 @@ def test_an_unforeseen_crash_in_a_timetable():
     table = Timetable(faults, 6, 100)
     table.add_crash([0, 1, 2, 3], 10)
     assert kinds(table) == [
-        (8, "crash", 0), (10, "crash", 1), (10, "crash", 2), (13, "noticed", 0), (15, "noticed", 1), (15, "noticed", 2)
-    ]  # fmt: skip
+        (8, "crash", 0),
+        (10, "crash", 1),
+        (10, "crash", 2),
+        (13, "noticed", 0),
+        (15, "noticed", 1),
+        (15, "noticed", 2),
+    ]
     assert table.last == 15
     table.add_crash([4], 97)  # the run ends before that is noticed
     assert kinds(table)[-1] == (97, "crash", 4) and table.last == 97

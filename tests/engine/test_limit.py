@@ -165,10 +165,13 @@ def test_processes_that_are_never_held():
     """Oneself, those above, process 1, the dead, what is no pid, and one that is held already."""
     with limiter("none") as cpu, sleeper() as process:
         for pid, why in (
-            (os.getpid(), "this very process"), (1, "whole machine"), (2**22 + 1, "no such process"),
+            (os.getpid(), "this very process"),
+            (1, "whole machine"),
+            (2**22 + 1, "no such process"),
             (-5, "id of a process"),
-            ("7", "id of a process"), (True, "id of a process"),
-        ):  # fmt: skip
+            ("7", "id of a process"),
+            (True, "id of a process"),
+        ):
             with pytest.raises(InputError, match=why):
                 cpu.hold(pid, 0.1)
         if os.getppid() > 1:

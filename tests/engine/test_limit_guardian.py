@@ -130,9 +130,13 @@ def test_the_guardian_loads_nothing_heavy():
     loaded = set(told.stdout.split())
     assert not loaded & {"numpy", "psutil", "subprocess", "pathlib", "dataclasses"}
     assert {name for name in loaded if name.startswith("equipoise.")} == {
-        "equipoise.engine", "equipoise.engine.limit", "equipoise.engine.limit.guardian",
-        "equipoise.engine.limit.groups", "equipoise.engine.limit.feedback", "equipoise.engine.limit.tree",
-    }  # fmt: skip
+        "equipoise.engine",
+        "equipoise.engine.limit",
+        "equipoise.engine.limit.guardian",
+        "equipoise.engine.limit.groups",
+        "equipoise.engine.limit.feedback",
+        "equipoise.engine.limit.tree",
+    }
 
 
 @pytest.mark.skipif("cgroup1" not in HOLDING, reason="no right to make groups of cgroup v1")
@@ -158,9 +162,16 @@ def as_nobody(code, *words):
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             told = subprocess.run(
-                [python, "-c", code, *words], user=65534, group=65534, extra_groups=[], cwd="/", text=True,
-                capture_output=True, check=False, env={"PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"]},
-            )  # fmt: skip
+                [python, "-c", code, *words],
+                user=65534,
+                group=65534,
+                extra_groups=[],
+                cwd="/",
+                text=True,
+                capture_output=True,
+                check=False,
+                env={"PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"]},
+            )
         except OSError:
             continue
         if told.returncode == 0:

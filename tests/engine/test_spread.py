@@ -73,9 +73,7 @@ def assert_equal(one: Sweep, other: Sweep) -> None:
 def cases(count: int = 3) -> list[Case]:
     """Small clusters; PDORS with prices recalled from other draws, and FIFO."""
     cluster = Cluster(tuple(Machine({"gpu": 8, "cpu": 40, "memory": 120, "disk": 60}) for _ in range(2)))
-    return [
-        Case(k, cluster, traces.synthetic(8, seed=k, slots=8), (*_players(k),), slots=8) for k in range(count)
-    ]  # fmt: skip
+    return [Case(k, cluster, traces.synthetic(8, seed=k, slots=8), (*_players(k),), slots=8) for k in range(count)]
 
 
 def _players(seed: int) -> tuple[Any, Any]:

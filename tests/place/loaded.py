@@ -17,9 +17,16 @@ Floats = NDArray[np.float64]
 
 
 def loaded(
-    cluster: Cluster, window: int, rng: np.random.Generator, *, level: float = 1.0, mean: float = 0.5,
-    kind: type[Planner] = Planner, step: int = 1000, **settings: Any,
-) -> Planner:  # fmt: skip
+    cluster: Cluster,
+    window: int,
+    rng: np.random.Generator,
+    *,
+    level: float = 1.0,
+    mean: float = 0.5,
+    kind: type[Planner] = Planner,
+    step: int = 1000,
+    **settings: Any,
+) -> Planner:
     """A planner in whose slots machines are used by `mean` on average, each resource a little differently.
 
     An empty cluster costs about `level` a slot, a full machine 3 to 10,000 times an empty one. Every fifth slot is free.

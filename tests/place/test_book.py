@@ -75,10 +75,15 @@ def assert_sound(b: book.Book, taken: np.ndarray) -> None:
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["take", "take", "take", "back", "clear"]), st.integers(0, WINDOW - 1),
-              st.integers(0, MIXED.size - 1), st.integers(0, 2), st.integers(0, 3)),
+    st.tuples(
+        st.sampled_from(["take", "take", "take", "back", "clear"]),
+        st.integers(0, WINDOW - 1),
+        st.integers(0, MIXED.size - 1),
+        st.integers(0, 2),
+        st.integers(0, 3),
+    ),
     max_size=60,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60)

@@ -22,9 +22,14 @@ ONE_GPU_EACH = Cluster((Machine({"gpu": 1}, 2),))
 def job(id: str = "a", **changes: object) -> Job:
     """One worker does a sample a slot, wherever it is; four samples, worth 10 within 10 slots."""
     plain: dict[str, object] = {
-        "id": id, "arrival": 0, "work": 4.0, "batch": 8, "time_per_sample": 1.0, "worker": {"gpu": 1},
+        "id": id,
+        "arrival": 0,
+        "work": 4.0,
+        "batch": 8,
+        "time_per_sample": 1.0,
+        "worker": {"gpu": 1},
         "utility": Deadline(10.0, 10.0),
-    }  # fmt: skip
+    }
     return Job(**(plain | changes))  # type: ignore[arg-type]
 
 
@@ -234,9 +239,16 @@ def test_a_job_that_exchanges_too_much_runs_on_one_worker() -> None:
 def test_a_job_alone_reaches_the_worth_of_its_fastest_finish(together: bool) -> None:
     """Inside a machine sigma is 1 + 2/2 = 2, between 1 + 2/1 = 3: four workers take 4 slots or 6 for 8 samples."""
     one = job(
-        work=8.0, batch=4, worker={"gpu": 1}, server={"cpu": 1}, workers_per_server=4, gradient=1.0, inside=2.0, between=1.0,
+        work=8.0,
+        batch=4,
+        worker={"gpu": 1},
+        server={"cpu": 1},
+        workers_per_server=4,
+        gradient=1.0,
+        inside=2.0,
+        between=1.0,
         utility=Linear(100, 10),
-    )  # fmt: skip
+    )
     machine = Machine({"gpu": 4, "cpu": 1}) if together else Machine({"gpu": 2, "cpu": 1}, 2)
     worth = 70.0 if together else 50.0
     assert bound(Cluster((machine,)), [one], slots=20, exact=True).utility == approx(worth, abs=1e-6)
@@ -324,9 +336,12 @@ def test_cvxpy_finds_the_same_value(seed: int) -> None:
 def test_no_jobs_and_jobs_that_cannot_complete_are_worth_nothing() -> None:
     """None; a worker larger than any machine; a server larger; too long; arriving at the end; worth nothing so late."""
     hopeless = [
-        job("wide", worker={"gpu": 2}), job("server", worker={"gpu": 1}, server={"gpu": 3}), job("long", work=7.0),
-        job("late", arrival=3), job("stale", work=6.0, utility=Deadline(10, 1)),
-    ]  # fmt: skip
+        job("wide", worker={"gpu": 2}),
+        job("server", worker={"gpu": 1}, server={"gpu": 3}),
+        job("long", work=7.0),
+        job("late", arrival=3),
+        job("stale", work=6.0, utility=Deadline(10, 1)),
+    ]
     assert bound(ONE_GPU_EACH, [], slots=3).kind == "trivial"
     for exact in (False, True):
         found = bound(ONE_GPU_EACH, hopeless, slots=3, exact=exact)

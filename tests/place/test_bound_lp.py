@@ -18,9 +18,14 @@ MACHINE = Machine({"gpu": 3, "cpu": 6}, 3)
 def job(**changes: object) -> Job:
     """An all-reduce job: one worker does a sample a slot."""
     plain: dict[str, object] = {
-        "id": "a", "arrival": 0, "work": 4.0, "batch": 8, "time_per_sample": 1.0, "worker": {"gpu": 1},
+        "id": "a",
+        "arrival": 0,
+        "work": 4.0,
+        "batch": 8,
+        "time_per_sample": 1.0,
+        "worker": {"gpu": 1},
         "utility": Deadline(10.0, 10.0),
-    }  # fmt: skip
+    }
     return Job(**(plain | changes))  # type: ignore[arg-type]
 
 
@@ -29,13 +34,20 @@ def crowd(cluster: Cluster, slots: int = 20) -> list[Window]:
     rng = np.random.default_rng(9)
     jobs = [
         job(
-            id=f"j{k}", arrival=int(rng.integers(0, 15)), work=float(rng.uniform(2, 20)), batch=int(rng.integers(1, 9)),
-            server={"cpu": 1} if k % 2 else None, workers_per_server=2, worker={"gpu": 1, "cpu": int(rng.integers(0, 3))},
-            gradient=float(rng.uniform(0, 1)), inside=5.0, between=2.0,
+            id=f"j{k}",
+            arrival=int(rng.integers(0, 15)),
+            work=float(rng.uniform(2, 20)),
+            batch=int(rng.integers(1, 9)),
+            server={"cpu": 1} if k % 2 else None,
+            workers_per_server=2,
+            worker={"gpu": 1, "cpu": int(rng.integers(0, 3))},
+            gradient=float(rng.uniform(0, 1)),
+            inside=5.0,
+            between=2.0,
             utility=[Sigmoid(9, 0.7, 4), Linear(12, 9), Deadline(7, 5)][k % 3],
         )
         for k in range(40)
-    ]  # fmt: skip
+    ]
     return windows_of(cluster, Workload.of(jobs), slots, None)
 
 

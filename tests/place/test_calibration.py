@@ -48,12 +48,21 @@ def test_on_an_idle_cluster_nobody_is_ahead_with_all_reduce_jobs(seed: int):
         return Workload(
             tuple(
                 Job(
-                    f"{start}-{k}", 2 * k, 20.0 + 7 * k, 64, 1.0, {"gpu": 1}, Linear(10.0 + k, 60.0), gradient=20.0,
-                    inside=60.0, between=4.0 + seed, requested=8,
+                    f"{start}-{k}",
+                    2 * k,
+                    20.0 + 7 * k,
+                    64,
+                    1.0,
+                    {"gpu": 1},
+                    Linear(10.0 + k, 60.0),
+                    gradient=20.0,
+                    inside=60.0,
+                    between=4.0 + seed,
+                    requested=8,
                 )
                 for k in range(start, start + 6)
             )
-        )  # fmt: skip
+        )
 
     given = [policies.PDORS(prices=prices.Replay(some(1))), policies.DRF(), policies.Dorm()]
     runs = [simulate(cluster, some(0), policy, slots=60) for policy in given]

@@ -17,9 +17,15 @@ CLUSTER = Cluster((Machine({"gpu": 2}, 1),))
 def job(name, arrival=0, slots=1.0, value=1.0, deadline=9, gpus=2):
     """All-reduce work of so many slots on both GPUs at once, without communication."""
     return Job(
-        name, arrival, work=slots * gpus, batch=gpus, time_per_sample=1.0, worker={"gpu": 1},
-        utility=Deadline(value, deadline), requested=gpus,
-    )  # fmt: skip
+        name,
+        arrival,
+        work=slots * gpus,
+        batch=gpus,
+        time_per_sample=1.0,
+        worker={"gpu": 1},
+        utility=Deadline(value, deadline),
+        requested=gpus,
+    )
 
 
 @dataclass(frozen=True)

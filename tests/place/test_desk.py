@@ -24,9 +24,14 @@ TWO = Cluster((Machine({"gpu": 2}, 2, "m"),))
 def job(id: str = "a", **changes: Any) -> Job:
     """One worker does a sample a slot, wherever it is; four samples on at most two workers, worth 10 at first."""
     plain: dict[str, Any] = {
-        "id": id, "arrival": 0, "work": 4.0, "batch": 2, "time_per_sample": 1.0, "worker": {"gpu": 1},
+        "id": id,
+        "arrival": 0,
+        "work": 4.0,
+        "batch": 2,
+        "time_per_sample": 1.0,
+        "worker": {"gpu": 1},
         "utility": Linear(10.0, 100.0),
-    }  # fmt: skip
+    }
     return Job(**(plain | changes))
 
 
@@ -183,13 +188,20 @@ def test_a_ring_of_slots_plans_as_an_endless_row_does(seed: int) -> None:
     arrivals = np.sort(rng.integers(0, 40, 30))
     jobs = [
         job(
-            str(k), arrival=int(a), work=float(rng.uniform(1, 12)), batch=int(rng.integers(1, 5)), gradient=0.3,
-            inside=float(rng.uniform(1, 5)), between=0.5, restart=float(rng.choice([0.0, 0.2])),
-            server={"gpu": 1} if rng.random() < 0.5 else None, workers_per_server=2,
+            str(k),
+            arrival=int(a),
+            work=float(rng.uniform(1, 12)),
+            batch=int(rng.integers(1, 5)),
+            gradient=0.3,
+            inside=float(rng.uniform(1, 5)),
+            between=0.5,
+            restart=float(rng.choice([0.0, 0.2])),
+            server={"gpu": 1} if rng.random() < 0.5 else None,
+            workers_per_server=2,
             utility=Deadline(float(rng.uniform(1, 20)), n - 1),
         )
         for k, a in enumerate(arrivals)
-    ]  # fmt: skip
+    ]
     cluster = Cluster((Machine({"gpu": 3}, 3, "m"), Machine({"gpu": 5}, 1, "n")))
     policy = policies.PDORS(prices=prices.Level(3.0, 20.0), backfill=False)
     rolling = simulate(cluster, jobs, policy, horizon=n)

@@ -23,10 +23,7 @@ def job(id: str, utility: Utility, *, work: float = 4.0, arrival: int = 0, **wor
 
 def test_prices_of_a_knapsack_are_those_of_the_job_that_is_cut() -> None:
     """One slot, two GPUs; a: 1 GPU-slot worth 9, b: 2 worth 8, c: 1 worth 1. b is cut, so a GPU is worth 4."""
-    jobs = [
-        job("a", Deadline(9, 0), work=1.0), job("b", Deadline(8, 0), work=2.0),
-        job("c", Deadline(1, 0), work=1.0),
-    ]  # fmt: skip
+    jobs = [job("a", Deadline(9, 0), work=1.0), job("b", Deadline(8, 0), work=2.0), job("c", Deadline(1, 0), work=1.0)]
     price = duals(ONE_GPU_EACH, [Workload(tuple(jobs))], 1)
     assert price == approx(np.array([[4.0 / 1000]]))
     gained = sum(max(0.0, j.utility(0) - 1000 * price[0, 0] * j.work) for j in jobs)

@@ -30,11 +30,19 @@ def small_case(seed: int) -> tuple[Planner, Job, int]:
     planner = loaded(cluster, slots, rng, level=float(rng.uniform(0.5, 8.0)), mean=0.4)
     between = float(rng.uniform(0.5, 4))
     job = Job(
-        "a", 0, float(rng.uniform(1, 8)), int(rng.integers(1, 4)), float(rng.uniform(0.3, 1)),
-        {"gpu": 1, "cpu": int(rng.integers(1, 3))}, Linear(float(rng.uniform(5, 20)), slots + 1.0),
-        server={"cpu": 1} if rng.random() < 0.5 else None, workers_per_server=int(rng.integers(1, 3)),
-        gradient=float(rng.uniform(0, 1)), inside=between * float(rng.uniform(1, 5)), between=between,
-    )  # fmt: skip
+        "a",
+        0,
+        float(rng.uniform(1, 8)),
+        int(rng.integers(1, 4)),
+        float(rng.uniform(0.3, 1)),
+        {"gpu": 1, "cpu": int(rng.integers(1, 3))},
+        Linear(float(rng.uniform(5, 20)), slots + 1.0),
+        server={"cpu": 1} if rng.random() < 0.5 else None,
+        workers_per_server=int(rng.integers(1, 3)),
+        gradient=float(rng.uniform(0, 1)),
+        inside=between * float(rng.uniform(1, 5)),
+        between=between,
+    )
     return planner, job, int(rng.integers(3, 30))
 
 

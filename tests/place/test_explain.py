@@ -38,9 +38,13 @@ def again(result: Result, name: str, changes: Any) -> Result:
     """The same run with one job in another form."""
     jobs = tuple(one.but(**changes) if one.id == name else one for one in result.jobs)
     return simulate(
-        result.cluster, replace(result.jobs, jobs=jobs), result.policy,
-        slots=result.slots, horizon=result.horizon, seed=result.seed,
-    )  # fmt: skip
+        result.cluster,
+        replace(result.jobs, jobs=jobs),
+        result.policy,
+        slots=result.slots,
+        horizon=result.horizon,
+        seed=result.seed,
+    )
 
 
 def taken_with_the_change(result: Result, told: Explanation) -> None:
@@ -270,8 +274,10 @@ def test_an_admitted_job_agrees_with_its_plan(crowded):
             rows = crowded.schedule[crowded.schedule[:, 0] == j]
             planned = {
                 (t, crowded.cluster.names.index(name))
-                for s in told.best.stretches for t in range(s.first, s.last + 1) for name in s.machines
-            }  # fmt: skip
+                for s in told.best.stretches
+                for t in range(s.first, s.last + 1)
+                for name in s.machines
+            }
             assert planned >= {(t, h) for _, t, h, _, _ in rows.tolist()}
             assert told.first_run == told.best.first
     assert admitted >= 3

@@ -58,8 +58,12 @@ def test_runs_by_hand():
     """Slots 0-1 and 3 at the same width are two runs, a new width another; machines are apart."""
     rows = [[0, 0, 1, 2, 1], [0, 1, 1, 2, 1], [0, 1, 2, 2, 1], [0, 3, 1, 2, 1], [0, 4, 1, 3, 1], [1, 5, 1, 3, 1]]
     assert runs(np.array(rows, np.int32)).tolist() == [
-        [0, 1, 0, 1, 2, 1], [0, 2, 1, 1, 2, 1], [0, 1, 3, 3, 2, 1], [0, 1, 4, 4, 3, 1], [1, 1, 5, 5, 3, 1],
-    ]  # fmt: skip
+        [0, 1, 0, 1, 2, 1],
+        [0, 2, 1, 1, 2, 1],
+        [0, 1, 3, 3, 2, 1],
+        [0, 1, 4, 4, 3, 1],
+        [1, 1, 5, 5, 3, 1],
+    ]
     assert runs(np.empty((0, 5), np.int32)).shape == (0, 6)
 
 

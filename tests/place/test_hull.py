@@ -23,9 +23,14 @@ SINGLE = Cluster((Machine({"gpu": 4}, 2),))
 def worker_job(**changes: object) -> Job:
     """Workers of one GPU that do a sample a slot each, wherever they are."""
     plain: dict[str, object] = {
-        "id": "a", "arrival": 0, "work": 4.0, "batch": 2, "time_per_sample": 1.0, "worker": {"gpu": 1},
+        "id": "a",
+        "arrival": 0,
+        "work": 4.0,
+        "batch": 2,
+        "time_per_sample": 1.0,
+        "worker": {"gpu": 1},
         "utility": Deadline(10.0, 1000.0),
-    }  # fmt: skip
+    }
     return Job(**(plain | changes))  # type: ignore[arg-type]
 
 
@@ -131,11 +136,19 @@ def tiny(seed: int) -> tuple[Planner, Job]:
     value, between = float(rng.uniform(5, 20)), float(rng.uniform(0.5, 4))
     utility = [Sigmoid(value, 1.0, 2.0), Deadline(value, 2.0), Linear(value, 4.0)][seed % 3]
     job = Job(
-        "a", 0, float(rng.uniform(0.5, 8)), int(rng.integers(1, 4)), float(rng.uniform(0.3, 1)),
-        {"gpu": 1, "cpu": int(rng.integers(1, 3))}, utility, server={"cpu": 1} if rng.random() < 0.5 else None,
-        workers_per_server=int(rng.integers(1, 3)), gradient=float(rng.uniform(0, 1)),
-        inside=between * float(rng.uniform(1, 5)), between=between,
-    )  # fmt: skip
+        "a",
+        0,
+        float(rng.uniform(0.5, 8)),
+        int(rng.integers(1, 4)),
+        float(rng.uniform(0.3, 1)),
+        {"gpu": 1, "cpu": int(rng.integers(1, 3))},
+        utility,
+        server={"cpu": 1} if rng.random() < 0.5 else None,
+        workers_per_server=int(rng.integers(1, 3)),
+        gradient=float(rng.uniform(0, 1)),
+        inside=between * float(rng.uniform(1, 5)),
+        between=between,
+    )
     return planner, job
 
 

@@ -16,10 +16,19 @@ SLOT = 3600  # seconds
 def job(**changes):
     """The job of the specification's section 7: gamma 4, F 100, b_i 20 Gbps, b_e 1 Gbps, slots of an hour."""
     values = {
-        "id": "a", "arrival": 0, "work": 1e6, "batch": 100, "time_per_sample": 5e-5, "worker": {"gpu": 1},
-        "server": {"cpu": 1}, "workers_per_server": 4, "gradient": 300e6, "inside": 2.5e9 * SLOT,
-        "between": 1.25e8 * SLOT, "utility": Sigmoid(80, 0.5, 6),
-    }  # fmt: skip
+        "id": "a",
+        "arrival": 0,
+        "work": 1e6,
+        "batch": 100,
+        "time_per_sample": 5e-5,
+        "worker": {"gpu": 1},
+        "server": {"cpu": 1},
+        "workers_per_server": 4,
+        "gradient": 300e6,
+        "inside": 2.5e9 * SLOT,
+        "between": 1.25e8 * SLOT,
+        "utility": Sigmoid(80, 0.5, 6),
+    }
     return Job(**(values | changes))
 
 

@@ -19,9 +19,14 @@ DEAR = prices.Fixed({"gpu": 10.0})
 def job(id: str = "a", arrival: int = 0, work: float = 1.0, worth: float = 5.0, **changes: Any) -> Job:
     """One worker of one gpu at a time, a sample a slot; worth the same whenever it is done."""
     plain: dict[str, Any] = {
-        "id": id, "arrival": arrival, "work": work, "batch": 1, "time_per_sample": 1.0, "worker": {"gpu": 1},
+        "id": id,
+        "arrival": arrival,
+        "work": work,
+        "batch": 1,
+        "time_per_sample": 1.0,
+        "worker": {"gpu": 1},
         "utility": Deadline(worth, 99),
-    }  # fmt: skip
+    }
     return Job(**(plain | changes))
 
 
@@ -89,9 +94,7 @@ def test_one_that_never_ran_is_not_offered_again(monkeypatch: pytest.MonkeyPatch
     from equipoise.place.policies import pdors
 
     offer = pdors.Session.offer
-    monkeypatch.setattr(
-        pdors.Session, "offer", lambda self, j, **more: (asked.append(j), offer(self, j, **more))[1]
-    )  # fmt: skip
+    monkeypatch.setattr(pdors.Session, "offer", lambda self, j, **more: (asked.append(j), offer(self, j, **more))[1])
     jobs = [job("rich", work=4.0, worth=100.0), *(job(str(k), worth=1.0) for k in range(3))]
     result = simulate(ONE, jobs, policies.PDORS(prices=DEAR), slots=4)
     assert asked == [0, 1, 2, 3]
@@ -144,8 +147,12 @@ def test_the_four_things_a_job_can_be_told():
     assert result.states == ("admitted", "refused", "refused", "refused", "refused")  # nine slots are beyond three
     result = simulate(cluster, jobs, policies.PDORS(prices=DEAR), horizon=10)
     assert [told(result, j)[-1][1:] for j in range(5)] == [
-        ("admitted", ""), ("lent", ""), ("lent", ""), ("refused", "infeasible_alone"), ("refused", "beyond_horizon"),
-    ]  # fmt: skip
+        ("admitted", ""),
+        ("lent", ""),
+        ("lent", ""),
+        ("refused", "infeasible_alone"),
+        ("refused", "beyond_horizon"),
+    ]
     assert told(result, 2) == [(0, "pending", "priced_out"), (3, "lent", "")]
 
 

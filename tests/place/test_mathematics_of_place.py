@@ -15,11 +15,19 @@ from equipoise.place.prices.posted import clearing
 
 def job(**changes):
     given = {
-        "id": "j", "arrival": 0, "work": 1e6, "batch": 100, "time_per_sample": 5e-5, "gradient": 3e8,
+        "id": "j",
+        "arrival": 0,
+        "work": 1e6,
+        "batch": 100,
+        "time_per_sample": 5e-5,
+        "gradient": 3e8,
         "workers_per_server": 4,
-        "inside": 9e12, "between": 4.5e11, "worker": {"gpu": 1, "cpu": 2}, "server": {"cpu": 3},
+        "inside": 9e12,
+        "between": 4.5e11,
+        "worker": {"gpu": 1, "cpu": 2},
+        "server": {"cpu": 3},
         "utility": Sigmoid(80, 0.5, 6),
-    }  # fmt: skip
+    }
     return Job(**(given | changes))
 
 

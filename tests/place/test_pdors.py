@@ -24,9 +24,14 @@ TWO = Cluster((Machine({"gpu": 2}, 2),))
 def job(id: str = "a", arrival: int = 0, work: float = 1.0, worth: float = 10.0, **changes: Any) -> Job:
     """One worker of one gpu at a time, a sample a slot; worth the same whenever it is done."""
     plain: dict[str, Any] = {
-        "id": id, "arrival": arrival, "work": work, "batch": 1, "time_per_sample": 1.0, "worker": {"gpu": 1},
+        "id": id,
+        "arrival": arrival,
+        "work": work,
+        "batch": 1,
+        "time_per_sample": 1.0,
+        "worker": {"gpu": 1},
         "utility": Deadline(worth, 99),
-    }  # fmt: skip
+    }
     return Job(**(plain | changes))
 
 
@@ -54,12 +59,14 @@ def test_every_decision_is_the_best_there_is_at_its_moment():
     jobs = Workload(
         tuple(
             job(
-                str(k), int(rng.integers(0, 14)), float(rng.integers(1, 6)),
+                str(k),
+                int(rng.integers(0, 14)),
+                float(rng.integers(1, 6)),
                 utility=Linear(float(rng.uniform(1, 20)), float(rng.uniform(5, 20))),
             )
             for k in range(40)
         )
-    )  # fmt: skip
+    )
     best: list[float] = []
 
     def watch(desk: Desk, session: Any, j: int) -> None:
@@ -293,9 +300,16 @@ def test_early_finishes_open_slots_that_were_promised():
 def served(**changes: Any) -> Job:
     """Eight workers and two servers: sigma 1.5 together and 3 apart, so 16/3 or 8/3 samples a slot."""
     return job(
-        work=8.0, batch=8, gradient=2.0, inside=4.0, between=1.0, server={"cpu": 1}, workers_per_server=4,
-        utility=Linear(10.0, 10.0), **changes,
-    )  # fmt: skip
+        work=8.0,
+        batch=8,
+        gradient=2.0,
+        inside=4.0,
+        between=1.0,
+        server={"cpu": 1},
+        workers_per_server=4,
+        utility=Linear(10.0, 10.0),
+        **changes,
+    )
 
 
 ROOMY = Cluster((Machine({"gpu": 8, "cpu": 8}, 2),))

@@ -26,9 +26,14 @@ def job(name: str, work: float, width: int, *, arrival: int = 0, most: int | Non
     """An all-reduce job without gradients: so many workers do so many samples in a slot. A worker takes a GPU."""
     given: dict[str, object] = {"worker": {"gpu": 1}, "utility": Linear(100.0, 1000.0)} | more
     return Job(
-        id=name, arrival=arrival, work=work, batch=most or width, time_per_sample=1.0, requested=width,
+        id=name,
+        arrival=arrival,
+        work=work,
+        batch=most or width,
+        time_per_sample=1.0,
+        requested=width,
         **given,  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
 
 
 def gpus(*machines: int) -> Cluster:
@@ -167,10 +172,7 @@ def test_a_newcomer_goes_before_one_that_has_had_much():
 def test_drf_gives_what_its_authors_work_out():
     """Ghodsi et al. 2011: 9 CPUs and 18 GB; tasks of (1 CPU, 4 GB) and (3 CPUs, 1 GB): three and two of them."""
     cluster = Cluster((Machine({"cpu": 9, "memory": 18}),))
-    jobs = [
-        job("a", 100, 50, worker={"cpu": 1, "memory": 4}),
-        job("b", 100, 50, worker={"cpu": 3, "memory": 1}),
-    ]
+    jobs = [job("a", 100, 50, worker={"cpu": 1, "memory": 4}), job("b", 100, 50, worker={"cpu": 3, "memory": 1})]
     assert widths(run(cluster, jobs, policies.DRF()), 0) == {0: 3, 1: 2}
 
 
@@ -197,9 +199,7 @@ def test_drf_gathers_what_filling_scattered():
 
 def test_drf_sits_where_filling_put_it_when_the_wide_first_leave_no_room():
     """Best fit would put the wide job on the only machine with what the other needs: both CPUs beside a GPU."""
-    cluster = Cluster(
-        (Machine({"gpu": 1, "cpu": 2}), Machine({"gpu": 0, "cpu": 9}), Machine({"gpu": 99, "cpu": 0})),
-    )
+    cluster = Cluster((Machine({"gpu": 1, "cpu": 2}), Machine({"gpu": 0, "cpu": 9}), Machine({"gpu": 99, "cpu": 0})))
     jobs = [job("narrow", 9, 1, worker={"gpu": 1, "cpu": 2}), job("wide", 18, 2, worker={"cpu": 1})]
     got = seats(run(cluster, jobs, policies.DRF()))[0]
     assert got == {0: frozenset({(0, 1, 0)}), 1: frozenset({(1, 2, 0)})}

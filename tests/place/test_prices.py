@@ -29,9 +29,14 @@ FROM_HISTORY = (prices.Recalled, prices.Replay, prices.Bid, prices.Best)
 def job(id: str = "a", arrival: int = 0, work: float = 1.0, worth: float = 10.0, **changes: Any) -> Job:
     """One worker of one gpu at a time, a sample a slot; worth the same whenever it is done."""
     plain: dict[str, Any] = {
-        "id": id, "arrival": arrival, "work": work, "batch": 1, "time_per_sample": 1.0, "worker": {"gpu": 1},
+        "id": id,
+        "arrival": arrival,
+        "work": work,
+        "batch": 1,
+        "time_per_sample": 1.0,
+        "worker": {"gpu": 1},
         "utility": Deadline(worth, 99),
-    }  # fmt: skip
+    }
     return Job(**(plain | changes))
 
 
@@ -142,9 +147,19 @@ def test_prices_rise_when_the_load_does():
 BOTH = Cluster((Machine({"gpu": 2, "cpu": 4}, 2),))
 A = Job("A", 0, 6.0, 2, 1.0, {"gpu": 1, "cpu": 1}, Linear(10.0, 20.0))
 B = Job(
-    "B", 0, 6.0, 2, 1.0, {"gpu": 1}, Linear(20.0, 20.0), server={"cpu": 2}, workers_per_server=2, gradient=1.0,
-    inside=4.0, between=1.0,
-)  # fmt: skip
+    "B",
+    0,
+    6.0,
+    2,
+    1.0,
+    {"gpu": 1},
+    Linear(20.0, 20.0),
+    server={"cpu": 2},
+    workers_per_server=2,
+    gradient=1.0,
+    inside=4.0,
+    between=1.0,
+)
 
 
 def test_recalled_constants_by_hand():
@@ -246,12 +261,15 @@ def crowd(seed: int, count: int = 14) -> Workload:
     return Workload(
         tuple(
             job(
-                str(k), int(rng.integers(0, 8)), float(rng.uniform(1, 8)), batch=3,
+                str(k),
+                int(rng.integers(0, 8)),
+                float(rng.uniform(1, 8)),
+                batch=3,
                 utility=Linear(float(rng.uniform(1, 30)), 12.0),
             )
             for k in range(count)
         )
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("times", [{"slots": 12}, {"horizon": 6}], ids=str)

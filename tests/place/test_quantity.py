@@ -60,10 +60,32 @@ def test_sizes_times_and_bandwidths(read, text, value):
 @pytest.mark.parametrize(
     "bad",
     [
-        "", "fast", "-1", -1, -0.5, "1.2.3", "1,000", "12 parsecs", True, None, [1], {"a": 1}, float("nan"),
-        float("inf"), "nan", "inf", "1e400", "1e999999999", "9" * 5000, 10**400, "4\n4", "--4", "4 -", "٣",
+        "",
+        "fast",
+        "-1",
+        -1,
+        -0.5,
+        "1.2.3",
+        "1,000",
+        "12 parsecs",
+        True,
+        None,
+        [1],
+        {"a": 1},
+        float("nan"),
+        float("inf"),
+        "nan",
+        "inf",
+        "1e400",
+        "1e999999999",
+        "9" * 5000,
+        10**400,
+        "4\n4",
+        "--4",
+        "4 -",
+        "٣",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_quantity_is_refused_in_one_line(read, bad):
     """Not a number, a unit nobody knows, less than nothing, or past counting: named, at once, in one line."""
     with pytest.raises(InputError, match=r"^demand is ") as caught:

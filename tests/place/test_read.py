@@ -20,9 +20,15 @@ ENDINGS = ("yaml", "json", "csv")
 CLUSTER = Cluster((Machine({"gpu": 8, "cpu": 64, "memory": "512Gi"}, 4, "v100"),))
 
 JOB = {
-    "id": "a", "arrival": 3, "work": 1000, "batch": 64, "time_per_sample": "4ms/sample", "gradient": "440MB",
-    "worker": {"gpu": 1, "cpu": 4, "memory": "16Gi"}, "utility": {"kind": "linear", "value": 20, "slots": 24},
-}  # fmt: skip
+    "id": "a",
+    "arrival": 3,
+    "work": 1000,
+    "batch": 64,
+    "time_per_sample": "4ms/sample",
+    "gradient": "440MB",
+    "worker": {"gpu": 1, "cpu": 4, "memory": "16Gi"},
+    "utility": {"kind": "linear", "value": 20, "slots": 24},
+}
 
 
 def write(folder, text, name="jobs.yaml"):
@@ -93,9 +99,12 @@ def test_a_cluster_in_csv(tmp_path):
 def test_times_become_slots_and_bandwidths_bytes_per_slot(tmp_path):
     """By hand, slots of 10 minutes: 4 ms is 4e-3/600, 30 s is .05, 1 Gbps is 1.25e8 x 600, 2 h is 12 slots."""
     job = one(
-        tmp_path, slot="10m", restart="30s", inside="1Gbps",
+        tmp_path,
+        slot="10m",
+        restart="30s",
+        inside="1Gbps",
         utility={"kind": "sigmoid", "value": 80, "steepness": 0.5, "middle": "2h"},
-    )  # fmt: skip
+    )
     assert job.time_per_sample == pytest.approx(0.004 / 600, rel=1e-15)
     assert job.restart == 0.05
     assert job.inside == 1.25e8 * 600
@@ -108,9 +117,15 @@ def test_times_become_slots_and_bandwidths_bytes_per_slot(tmp_path):
 def test_the_specifications_row_from_a_file(tmp_path):
     """tau 5e-5 slots, g 300 MB, gamma 4, F 100, hours, 1 and 20 Gbps: sigma 1.03333e-4 and 5.26667e-5."""
     job = one(
-        tmp_path, time_per_sample="5e-5 slots/sample", gradient="300MB", batch=100, server={"cpu": 1},
-        workers_per_server=4, inside="20Gbps", between="1Gbps",
-    )  # fmt: skip
+        tmp_path,
+        time_per_sample="5e-5 slots/sample",
+        gradient="300MB",
+        batch=100,
+        server={"cpu": 1},
+        workers_per_server=4,
+        inside="20Gbps",
+        between="1Gbps",
+    )
     assert job.sigma(job.between) == pytest.approx(1.03333e-4, abs=5e-10)
     assert job.sigma(job.inside) == pytest.approx(5.26667e-5, abs=5e-11)
 
@@ -205,12 +220,25 @@ utilities = st.one_of(
     st.builds(Linear, positive, positive),
 )
 jobs = st.builds(
-    Job, id=names, arrival=st.integers(0, 1000), work=positive, batch=st.integers(1, 10**6), time_per_sample=positive,
-    worker=demands, utility=utilities, server=st.none() | demands, workers_per_server=st.integers(1, 99),
-    gradient=st.floats(0, 1e12), inside=positive | st.just(math.inf), between=positive | st.just(math.inf),
-    requested=st.none() | st.integers(1, 99), most=st.none() | st.integers(1, 99), restart=st.floats(0, 9),
-    actual=positive, tags=st.dictionaries(names, names, max_size=2),
-)  # fmt: skip
+    Job,
+    id=names,
+    arrival=st.integers(0, 1000),
+    work=positive,
+    batch=st.integers(1, 10**6),
+    time_per_sample=positive,
+    worker=demands,
+    utility=utilities,
+    server=st.none() | demands,
+    workers_per_server=st.integers(1, 99),
+    gradient=st.floats(0, 1e12),
+    inside=positive | st.just(math.inf),
+    between=positive | st.just(math.inf),
+    requested=st.none() | st.integers(1, 99),
+    most=st.none() | st.integers(1, 99),
+    restart=st.floats(0, 9),
+    actual=positive,
+    tags=st.dictionaries(names, names, max_size=2),
+)
 workloads = st.builds(
     Workload, st.lists(jobs, min_size=1, max_size=3, unique_by=lambda job: job.id).map(tuple), st.floats(0.01, 1e6)
 )

@@ -92,10 +92,18 @@ def test_start_and_end_alone_tell_the_duration(tmp_path):
 def row(**cells: str) -> str:
     """A good row of HEADER with some cells changed."""
     good = {
-        "JobID": "7", "Partition": "gpu", "Submit": "2024-03-01T08:00:00", "Start": "2024-03-01T08:05:00",
-        "End": "2024-03-01T09:05:00", "ElapsedRaw": "3600", "ReqTRES": "", "AllocTRES": "cpu=8,gres/gpu=2",
-        "NCPUS": "8", "NNodes": "1", "State": "COMPLETED",
-    }  # fmt: skip
+        "JobID": "7",
+        "Partition": "gpu",
+        "Submit": "2024-03-01T08:00:00",
+        "Start": "2024-03-01T08:05:00",
+        "End": "2024-03-01T09:05:00",
+        "ElapsedRaw": "3600",
+        "ReqTRES": "",
+        "AllocTRES": "cpu=8,gres/gpu=2",
+        "NCPUS": "8",
+        "NNodes": "1",
+        "State": "COMPLETED",
+    }
     return "|".join((good | cells).values()) + "\n"
 
 

@@ -298,8 +298,9 @@ def test_cells_at_or_after_the_end_break_arrival(right: Result) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [[0, 19, 20, 1, 1], [0, 19, -1, 1, 1], [99, 19, 0, 1, 1], [-1, 19, 0, 1, 1], [0, 19, 0, 0, 0], [0, -5, 0, 1, 1]]
-)  # fmt: skip
+    "row",
+    [[0, 19, 20, 1, 1], [0, 19, -1, 1, 1], [99, 19, 0, 1, 1], [-1, 19, 0, 1, 1], [0, 19, 0, 0, 0], [0, -5, 0, 1, 1]],
+)
 def test_rows_that_name_nothing_break_only_arrival(right: Result, row: list[int]) -> None:
     """No such machine or job, an empty cell, a negative slot."""
     assert failed(verify(extra(right, row))) == {"arrival"}
@@ -401,10 +402,20 @@ def loose(draw: st.DrawFn) -> tuple[Job, list[tuple[str, int, str, int, int]]]:
     """A job with binary fractions for numbers, and any cells at all for it."""
     serves = draw(st.booleans())
     one = Job(
-        "a", draw(st.integers(0, 2)), draw(st.integers(1, 24)) / 2, 8, 0.5, {"gpu": 1}, Linear(10.0, 50.0),
-        server={"gpu": 1} if serves else None, workers_per_server=2, gradient=1.0, inside=4.0,
-        between=draw(st.sampled_from([0.5, 1.0, 2.0])), restart=draw(st.sampled_from([0.0, 0.25, 0.5, 2.0])),
-    )  # fmt: skip
+        "a",
+        draw(st.integers(0, 2)),
+        draw(st.integers(1, 24)) / 2,
+        8,
+        0.5,
+        {"gpu": 1},
+        Linear(10.0, 50.0),
+        server={"gpu": 1} if serves else None,
+        workers_per_server=2,
+        gradient=1.0,
+        inside=4.0,
+        between=draw(st.sampled_from([0.5, 1.0, 2.0])),
+        restart=draw(st.sampled_from([0.0, 0.25, 0.5, 2.0])),
+    )
     cells = draw(
         st.dictionaries(
             st.tuples(st.integers(0, 8), st.sampled_from(["m-0", "m-1"])),

@@ -144,8 +144,10 @@ def test_the_claims_page_gives_a_verdict_for_every_row(pages: dict[str, Path]) -
 
 
 @NEEDS_A_BROWSER
-@pytest.mark.parametrize(("name", "scheme"), [("comparison", "light"), ("comparison", "dark"), ("rho", "light"),
-                                              ("alpha", "dark"), ("claim", "light")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [("comparison", "light"), ("comparison", "dark"), ("rho", "light"), ("alpha", "dark"), ("claim", "light")],
+)
 def test_every_chart_is_drawn_without_a_complaint(browser: Any, pages: dict[str, Path], name: str, scheme: str) -> None:
     """All kinds of page: no errors, nothing fetched, nothing blank."""
     page, complaints, asked = visit(browser, pages[name], "desktop", scheme)

@@ -229,11 +229,9 @@ class Named:
 def by_hand(policy: Any, cluster: Cluster, schedule: list[list[int]], finish: list[int]) -> Result:
     """Jobs worth 100 and 60 at once, less by a tenth each slot; a worker takes a GPU."""
     jobs = Workload(
-        tuple(
-            Job(f"job-{k}", 0, 1.0, 8, 1.0, {"gpu": 1}, Linear(worth, 10)) for k, worth in enumerate((100.0, 60.0))
-        ),
+        tuple(Job(f"job-{k}", 0, 1.0, 8, 1.0, {"gpu": 1}, Linear(worth, 10)) for k, worth in enumerate((100.0, 60.0))),
         skipped=(Skipped(12, "no duration"),),
-    )  # fmt: skip
+    )
     told = tuple((Decision(0, "admitted"),) if f >= 0 else (Decision(0, "refused", "priced_out"),) for f in finish)
     rows = np.array(schedule, dtype=np.int32).reshape(-1, 5)
     return Result(policy, cluster, jobs, 6, None, 0, 6, rows, np.array(finish), told, 0.0)

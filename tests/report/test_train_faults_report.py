@@ -139,12 +139,13 @@ def test_one_way_links_have_arrows() -> None:
 
 
 STUDY = {
-    "seeds": [0, 1], "target": 0.96,
+    "seeds": [0, 1],
+    "target": 0.96,
     "rows": [
         {"allocation": "coupled", "label": "coupled", "mean": 300.0, "error": 20.0, "missed": 0},
         {"allocation": "equal", "label": "equal shares", "mean": 500.0, "error": 30.0, "missed": 1},
     ],
-}  # fmt: skip
+}
 RIVALS = [
     {"way": "tracking", "label": "ours", "worst_loss": 0.1, "bits": 8e6, "accuracy": 0.95, "worst_accuracy": 0.94},
     {"way": "centralised", "label": "central", "worst_loss": 0.1, "bits": 0, "accuracy": 0.96, "worst_accuracy": 0.96},

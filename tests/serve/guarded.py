@@ -167,10 +167,19 @@ def raw(app, method="GET", path="/v1/read", headers=(), chunks=(b"",), scope=Non
         sent.append(message)
 
     asked = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "path": path,
-        "raw_path": path.encode(), "query_string": b"", "root_path": "", "scheme": "http", "client": ("10.0.0.9", 5),
-        "server": ("localhost", 80), "headers": [(name.lower().encode(), value.encode()) for name, value in headers],
-    }  # fmt: skip
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "scheme": "http",
+        "client": ("10.0.0.9", 5),
+        "server": ("localhost", 80),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers],
+    }
     asyncio.run(app({**asked, **(scope or {})}, receive, send))
     starts = [message for message in sent if message["type"] == "http.response.start"]
     assert len(starts) == 1

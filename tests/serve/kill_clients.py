@@ -244,9 +244,15 @@ class Client(threading.Thread):
                 "value": round(rng.uniform(0.5, 20.0), 3),
             }
         else:
-            body |= {"work": 1000.0 * workers * rng.randrange(1, 5), "batch": 10 * workers, "requested": workers,
-                     "time_per_sample": "600ms", "gradient": "10MB", "most": 2 * workers,
-                     "utility": {"kind": "sigmoid", "value": 10.0, "steepness": 0.5, "middle": 8}}  # fmt: skip
+            body |= {
+                "work": 1000.0 * workers * rng.randrange(1, 5),
+                "batch": 10 * workers,
+                "requested": workers,
+                "time_per_sample": "600ms",
+                "gradient": "10MB",
+                "most": 2 * workers,
+                "utility": {"kind": "sigmoid", "value": 10.0, "steepness": 0.5, "middle": 8},
+            }
         return body
 
 

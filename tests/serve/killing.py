@@ -50,8 +50,26 @@ class Server:
         if not cluster.exists():
             cluster.write_text(CLUSTER)
         self.log = folder / f"server-{time.monotonic_ns()}.log"
-        words = ("serve", "--store", url, "--cluster", str(cluster), "--port", "0", "--clock", "virtual", "--slot", SLOT,
-                 "--horizon", HORIZON, "--rate", "0", "--log-json", "--snapshot-every", str(snapshot_every))  # fmt: skip
+        words = (
+            "serve",
+            "--store",
+            url,
+            "--cluster",
+            str(cluster),
+            "--port",
+            "0",
+            "--clock",
+            "virtual",
+            "--slot",
+            SLOT,
+            "--horizon",
+            HORIZON,
+            "--rate",
+            "0",
+            "--log-json",
+            "--snapshot-every",
+            str(snapshot_every),
+        )
         self.began = time.monotonic()
         with self.log.open("wb") as log:
             self.process = preloaded.start(words, folder, log, log)
@@ -301,9 +319,15 @@ class Killing:
 
 
 def killing(
-    url: str, folder: Path, *, kills: int, seed: int, clients: int = 6, moments: Sequence[str] = (),
+    url: str,
+    folder: Path,
+    *,
+    kills: int,
+    seed: int,
+    clients: int = 6,
+    moments: Sequence[str] = (),
     told: Callable[[int, str], None] = lambda number, moment: None,
-) -> Counter[str]:  # fmt: skip
+) -> Counter[str]:
     """All of it, on one store. The first kill falls into the start on an empty store; `moments` overrides those drawn."""
     with Killing(url, folder, seed=seed, clients=clients) as run:
         drawn = ["start", *run.rng.choices(list(MOMENTS), list(MOMENTS.values()), k=kills - 1)]

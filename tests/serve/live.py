@@ -84,9 +84,14 @@ class Live:
 
 @contextmanager
 def live(
-    folder: Path, *, cluster: Cluster | None = BOXES, tokens: dict[str, tuple[str, str]] | None = None,
-    clock: str = "virtual", url: str = "", **settings: Any,
-) -> Iterator[Live]:  # fmt: skip
+    folder: Path,
+    *,
+    cluster: Cluster | None = BOXES,
+    tokens: dict[str, tuple[str, str]] | None = None,
+    clock: str = "virtual",
+    url: str = "",
+    **settings: Any,
+) -> Iterator[Live]:
     """A service on a store in `folder`, open to everyone unless `tokens` (name: (role, tenant)) are given."""
     chosen = Settings(**({"slot_seconds": 600.0, "horizon": 12, "clock": clock} | settings))
     one = Live(url or f"sqlite:///{folder}/store.db", cluster, chosen, tokens or {})
@@ -104,9 +109,24 @@ def served(folder: Path, *options: str) -> Iterator[tuple[httpx.Client, subproce
     with listening("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
     command = [
-        sys.executable, "-m", "equipoise", "serve", "--store", f"sqlite:///{folder}/store.db", "--port", str(port),
-        "--cluster", str(machines), "--clock", "virtual", "--slot", "10m", "--horizon", "12", *options,
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "equipoise",
+        "serve",
+        "--store",
+        f"sqlite:///{folder}/store.db",
+        "--port",
+        str(port),
+        "--cluster",
+        str(machines),
+        "--clock",
+        "virtual",
+        "--slot",
+        "10m",
+        "--horizon",
+        "12",
+        *options,
+    ]
     env = {k: v for k, v in os.environ.items() if not k.startswith("EQUIPOISE_")}
     with log.open("ab") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=env)

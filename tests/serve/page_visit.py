@@ -16,8 +16,14 @@ import httpx
 import preloaded
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SCREENS = {"desktop": (1440, 900), "phone": (390, 844), "narrow": (360, 740)}
 PATIENCE = 120  # seconds until a server that does not answer counts as broken
 
@@ -76,8 +82,18 @@ class Server:
         cluster = folder / "cluster.json"
         kind = {"name": "m", "count": machines, "capacity": {"gpu": 8, "cpu": 64, "memory": "512Gi"}}
         cluster.write_text(json.dumps({"machines": [kind]}), encoding="utf-8")
-        self.words = ("serve", "--clock", "virtual", "--rate", "0", "--log-json", "--store",
-                      f"sqlite:///{folder / 'store.db'}", "--cluster", str(cluster))  # fmt: skip
+        self.words = (
+            "serve",
+            "--clock",
+            "virtual",
+            "--rate",
+            "0",
+            "--log-json",
+            "--store",
+            f"sqlite:///{folder / 'store.db'}",
+            "--cluster",
+            str(cluster),
+        )
         self.folder = folder
         self.begin(port=0)
         self.http = httpx.Client(base_url=self.url, timeout=PATIENCE)

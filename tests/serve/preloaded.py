@@ -67,8 +67,9 @@ class Nursery:
         self._control, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], start_new_session=True,
-        )  # fmt: skip
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
         theirs.close()
         atexit.register(self.close)
 

@@ -364,8 +364,11 @@ def test_roles_that_are_refused_come_with_the_nearest():
 def test_a_quota_is_read_like_a_machine():
     """Milli-units by resource, as place counts them; jobs is a count."""
     assert read_quota({"gpu": 16, "cpu": "500m", "memory": "1Ti", "jobs": 50}) == {
-        "gpu": 16_000, "cpu": 500, "memory": 2**40 * 1000, "jobs": 50,
-    }  # fmt: skip
+        "gpu": 16_000,
+        "cpu": 500,
+        "memory": 2**40 * 1000,
+        "jobs": 50,
+    }
     assert read_quota({"jobs": "0", "gpu": 0}) == {"jobs": 0, "gpu": 0}
     assert read_quota({}) == {}
 

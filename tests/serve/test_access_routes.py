@@ -48,9 +48,20 @@ def test_the_last_admin_is_not_revoked_over_the_network(scene):
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"name": ""}, {"name": "a/b"}, {"name": ".."}, {"name": "x" * 65}, {"name": "a\n"}, {"name": "é"}, {"name": 5},
-     {"name": "a", "role": "root"}, {"name": "a", "tenant": "a b"}, {"name": "a", "digest": "0" * 64}],
-)  # fmt: skip
+    [
+        {},
+        {"name": ""},
+        {"name": "a/b"},
+        {"name": ".."},
+        {"name": "x" * 65},
+        {"name": "a\n"},
+        {"name": "é"},
+        {"name": 5},
+        {"name": "a", "role": "root"},
+        {"name": "a", "tenant": "a b"},
+        {"name": "a", "digest": "0" * 64},
+    ],
+)
 def test_tokens_that_are_refused(same, body):
     assert same.ask("POST", "/v1/tokens", "admin", json=body).status_code == 422
     assert len(same.store.by_name) == 3

@@ -249,8 +249,9 @@ def test_machines_come_drain_fail_and_return(client):
     added = client.post("/v1/machines", json={"name": "new", "capacity": {"gpu": 2, "memory": "64Gi"}, "count": 2})
     assert added.status_code == 201
     assert [(m["name"], m["status"], m["capacity"]["gpu"]) for m in added.json()["machines"]] == [
-        ("new-0", "up", 2.0), ("new-1", "up", 2.0),
-    ]  # fmt: skip
+        ("new-0", "up", 2.0),
+        ("new-1", "up", 2.0),
+    ]
     again = client.post("/v1/machines", json={"name": "new", "capacity": {"gpu": 2}})
     assert again.status_code == 422 and "new" in again.json()["error"]
     submitted(client, workers=4)
@@ -404,8 +405,13 @@ def test_a_stream_of_a_tenant_has_no_events_of_others(tmp_path):
         one.client("root").post("/v1/clock", json={"advance": 1})
         seen = events(one.client("ann"), 7, after=0)
     assert [(m["event"], m["data"]["job"]) for m in seen[1:]] == [
-        ("opened", ""), ("submitted", "j1"), ("decided", "j1"), ("submitted", "j3"), ("decided", "j3"), ("tick", ""),
-    ]  # fmt: skip
+        ("opened", ""),
+        ("submitted", "j1"),
+        ("decided", "j1"),
+        ("submitted", "j3"),
+        ("decided", "j3"),
+        ("tick", ""),
+    ]
 
 
 def test_a_commit_whose_answer_was_lost_costs_no_stream_an_event(one):
@@ -435,7 +441,12 @@ def test_a_commit_whose_answer_was_lost_costs_no_stream_an_event(one):
 # What is refused.
 
 BAD_BODIES = {
-    "empty": b"", "not JSON": b"{", "null": b"null", "a number": b"1", "a list": b"[]", "text": b'"x"',
+    "empty": b"",
+    "not JSON": b"{",
+    "null": b"null",
+    "a number": b"1",
+    "a list": b"[]",
+    "text": b'"x"',
     "NaN": b'{"worker":{"gpu":NaN},"workers":1,"duration":"1h"}',
     "Infinity": b'{"worker":{"gpu":1},"workers":1,"duration":Infinity}',
     "past a float": b'{"worker":{"gpu":1},"workers":1,"duration":1e999}',
@@ -453,7 +464,7 @@ BAD_BODIES = {
     "negative": b'{"worker":{"gpu":-1},"workers":1,"duration":"1h"}',
     "huge value": b'{"worker":{"gpu":1},"workers":1,"duration":"1h","value":1e308}',
     "65 resources": json.dumps({"worker": {f"r{k}": 1 for k in range(65)}, "workers": 1, "duration": "1h"}).encode(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/jobs?dry_run=true", "/v1/forecast", "/v1/machines", "/v1/prices"])
@@ -479,14 +490,33 @@ def test_a_body_too_large_is_refused(client):
 
 
 QUANTITIES = st.one_of(
-    st.floats(), st.integers(-(10**30), 10**30), st.text(max_size=8), st.none(), st.booleans(),
+    st.floats(),
+    st.integers(-(10**30), 10**30),
+    st.text(max_size=8),
+    st.none(),
+    st.booleans(),
     st.sampled_from(["1h", "16Gi", "500m", "4ms", "1e300s", "1e-300", "unlimited", "1e-300 B/slot", "0 slots", "-1s"]),
     st.sampled_from([0, 1, 1e15, 1e-300, 5e-324, 1e308, 2**63, 2**60]),
-)  # fmt: skip
+)
 FIELDS = (
-    "name", "workers", "duration", "work", "samples", "epochs", "batch", "time_per_sample", "gradient", "requested", "most",
-    "restart", "inside", "between", "value", "deadline", "workers_per_server",
-)  # fmt: skip
+    "name",
+    "workers",
+    "duration",
+    "work",
+    "samples",
+    "epochs",
+    "batch",
+    "time_per_sample",
+    "gradient",
+    "requested",
+    "most",
+    "restart",
+    "inside",
+    "between",
+    "value",
+    "deadline",
+    "workers_per_server",
+)
 WILD = st.fixed_dictionaries(
     {"worker": st.dictionaries(st.sampled_from(["gpu", "cpu", "memory", "tpu"]), QUANTITIES, max_size=3)},
     optional=dict.fromkeys(FIELDS, QUANTITIES)
@@ -536,9 +566,16 @@ def test_a_job_that_stands_still_at_the_width_it_asked_for_does_not_stop_the_clo
     """Its exchange takes for ever at 4 workers (rate 0): it waits, and time goes on for all others."""
     submitted(client, **FULL)
     poison = {
-        "worker": {"gpu": 1}, "work": 8, "batch": 8, "time_per_sample": "10m", "gradient": 1e15, "inside": 1e-300,
-        "between": 1e-300, "requested": 4, "value": 0.001,
-    }  # fmt: skip
+        "worker": {"gpu": 1},
+        "work": 8,
+        "batch": 8,
+        "time_per_sample": "10m",
+        "gradient": 1e15,
+        "inside": 1e-300,
+        "between": 1e-300,
+        "requested": 4,
+        "value": 0.001,
+    }
     assert client.post("/v1/jobs", json=poison).json()["state"] == "pending"
     assert client.post("/v1/clock", json={"advance": 1}).status_code == 200
     assert client.delete("/v1/jobs/j1").status_code == 200

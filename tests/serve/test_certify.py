@@ -127,9 +127,10 @@ def test_cells_on_a_machine_while_it_was_down(log):
     down = next(event.seq for event in log if event.kind == "machine" and event.data["status"] == "down")
     wanted = lambda e: e.seq > down and e.kind == "decided" and len(e.data.get("cells", ())) > 1  # noqa: E731
     tampered = changed(
-        log, lambda e: promised("j7")(e) or promised("j5")(e) or wanted(e),
+        log,
+        lambda e: promised("j7")(e) or promised("j5")(e) or wanted(e),
         lambda data: [cell.__setitem__(1, 0) for cell in data["cells"] if cell[0] == 5],
-    )  # fmt: skip
+    )
     assert "outages" in failed(tampered)
 
 

@@ -55,10 +55,20 @@ def test_tokens_and_tenants_are_for_admins(same, role, method, path, body):
 @pytest.mark.parametrize(
     "header",
     [
-        None, "", "Bearer", "Bearer ", "Bearer wrong", "Bearer eq_" + "A" * 43, "Basic YWRtaW46YWRtaW4=", "my-admin",
-        "Bearer my-admin", "Bearer  ", "Bearer \xff\xfe", "Bearer null",
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        "Bearer eq_" + "A" * 43,
+        "Basic YWRtaW46YWRtaW4=",
+        "my-admin",
+        "Bearer my-admin",
+        "Bearer  ",
+        "Bearer \xff\xfe",
+        "Bearer null",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize(
     "path", ["/v1/read", "/v1/nothing-there", "/metrics", "/openapi.json", "/v1x", "/staticx", "//v1/read"]
 )
@@ -157,9 +167,22 @@ def test_our_own_names(host):
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "localhost.evil.example", "evil.example:80", "10.0.0.5", "[2001:db8::1]", "::1", "", "a b",
-     "localhost:80:80", "localhost@evil", "127.0.0.1.nip.io", "0.0.0.0", "localhost:"],
-)  # fmt: skip
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "evil.example:80",
+        "10.0.0.5",
+        "[2001:db8::1]",
+        "::1",
+        "",
+        "a b",
+        "localhost:80:80",
+        "localhost@evil",
+        "127.0.0.1.nip.io",
+        "0.0.0.0",
+        "localhost:",
+    ],
+)
 @pytest.mark.parametrize("path", ["/v1/read", "/", "/static/x", "/v1/login"])
 def test_other_names_are_refused(same, host, path):
     """A page may point its own name at this address; then its requests carry that name."""
@@ -185,8 +208,12 @@ def test_a_probe_asks_for_health_by_address(scene):
 def test_a_body_up_to_the_limit(same, path, size, status):
     """Said by Content-Length: refused before a byte of it is read."""
     body = b'{"a":"' + b"x" * (size - 8) + b'"}' if size else (b"{}" if path == "/v1/parsed" else b"")
-    headers = [("Host", "localhost"), ("Authorization", f"Bearer {same.token['read']}"),
-               ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]  # fmt: skip
+    headers = [
+        ("Host", "localhost"),
+        ("Authorization", f"Bearer {same.token['read']}"),
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+    ]
     got, answered, text, read = raw(same.app, "POST", path, headers, (body,))
     assert got == status
     if status == 413:

@@ -41,9 +41,18 @@ def log():
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [("/v1/me", 200), ("/v1/nothing", 404), ("/v1/mistake", 500), ("/v1/stream", 200), ("/", 200), ("/static/x", 200),
-     ("/health", 200), ("/metrics", 200), ("/v1/bad", 422)],
-)  # fmt: skip
+    [
+        ("/v1/me", 200),
+        ("/v1/nothing", 404),
+        ("/v1/mistake", 500),
+        ("/v1/stream", 200),
+        ("/", 200),
+        ("/static/x", 200),
+        ("/health", 200),
+        ("/metrics", 200),
+        ("/v1/bad", 422),
+    ],
+)
 def test_every_answer_carries_the_security_headers(same, path, status):
     answer = same.ask("GET", path, "read")
     assert answer.status_code == status
@@ -101,9 +110,15 @@ def test_a_stream_is_passed_on_part_by_part(scene):
 
     token = f"Bearer {scene.token['read']}".encode()
     scope = {
-        "type": "http", "method": "GET", "path": "/v1/stream", "query_string": b"", "scheme": "http", "root_path": "",
-        "http_version": "1.1", "headers": [(b"host", b"localhost"), (b"authorization", token)],
-    }  # fmt: skip
+        "type": "http",
+        "method": "GET",
+        "path": "/v1/stream",
+        "query_string": b"",
+        "scheme": "http",
+        "root_path": "",
+        "http_version": "1.1",
+        "headers": [(b"host", b"localhost"), (b"authorization", token)],
+    }
     asyncio.run(scene.app(scope, receive, send))
     assert [part for part in sent if part] == [b"data: 0\n\n", b"data: 1\n\n", b"data: 2\n\n"]
 
@@ -188,9 +203,12 @@ def chunked(size, count):
 def test_chunks_over_the_wire_are_counted(server, size, count, status):
     """No Content-Length at all: up to the limit it is read, one byte more and it is not."""
     answer = server(
-        "POST /v1/body HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked", "Connection: close",
+        "POST /v1/body HTTP/1.1",
+        "Host: localhost",
+        "Transfer-Encoding: chunked",
+        "Connection: close",
         body=chunked(size, count),
-    )  # fmt: skip
+    )
     assert answer.startswith(f"HTTP/1.1 {status} ")
     if status == 200:
         assert answer.endswith(f'{{"bytes":{size * count}}}')
@@ -216,9 +234,13 @@ def test_a_length_and_chunks_together_are_not_two_requests(server):
     """What a proxy and the server could read differently: one answer, or none, never the smuggled one."""
     inner = b"GET /v1/read HTTP/1.1\r\nHost: localhost\r\n\r\n"
     answer = server(
-        "POST /v1/body HTTP/1.1", "Host: localhost", f"Content-Length: {len(inner) + 5}", "Transfer-Encoding: chunked",
-        "Connection: close", body=b"0\r\n\r\n" + inner,
-    )  # fmt: skip
+        "POST /v1/body HTTP/1.1",
+        "Host: localhost",
+        f"Content-Length: {len(inner) + 5}",
+        "Transfer-Encoding: chunked",
+        "Connection: close",
+        body=b"0\r\n\r\n" + inner,
+    )
     assert answer.count("HTTP/1.1 ") <= 1 and '"caller"' not in answer
 
 
@@ -230,8 +252,12 @@ def test_each_request_is_one_line_of_the_log_without_its_query(scene, log):
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     (line,) = [line for line in lines if line["event"] == "request"]
     assert {name: line[name] for name in ("method", "path", "status", "caller", "level")} == {
-        "method": "GET", "path": "/v1/me", "status": 200, "caller": "my-read", "level": "info",
-    }  # fmt: skip
+        "method": "GET",
+        "path": "/v1/me",
+        "status": 200,
+        "caller": "my-read",
+        "level": "info",
+    }
     assert line["ms"] >= 0 and line["request"]
 
 

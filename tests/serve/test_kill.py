@@ -127,7 +127,7 @@ def test_the_model_accepts_a_machine_filled_to_the_brim() -> None:
         (3, {"kind": "machine", "job": "", "data": {"name": "m0", "status": "down"}}, "the machine is down"),
         (3, {"kind": "tick", "job": "", "data": {"slot": 2}}, "slot 2 follows slot 0"),
     ],
-)  # fmt: skip
+)
 def test_the_model_finds_what_is_wrong_with_a_log(place: int, change: dict[str, Any], complaint: str) -> None:
     """One GPU too many, a job twice, a gap, a cell on a failed machine, a slot left out."""
     log = copy.deepcopy(LOG)

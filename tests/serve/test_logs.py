@@ -47,9 +47,14 @@ def test_an_event_is_a_line_of_json_with_its_fields(written):
     line = json.loads(stream.getvalue())
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", line.pop("at"))
     assert line == {
-        "level": "info", "event": "decided", "logger": LOG.name, "job": "j1", "name": "resnet",
-        "prices": {"gpu": 0.5}, "late": None,
-    }  # fmt: skip
+        "level": "info",
+        "event": "decided",
+        "logger": LOG.name,
+        "job": "j1",
+        "name": "resnet",
+        "prices": {"gpu": 0.5},
+        "late": None,
+    }
 
 
 def test_on_a_terminal_it_is_a_readable_line(written):

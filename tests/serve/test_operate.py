@@ -78,9 +78,12 @@ class Serving:
                 self.process: Any = preloaded.start(words, folder, log, log, ENVIRONMENT)
             else:  # it is read when Python starts
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "equipoise", *words], cwd=folder, stdout=log, stderr=log,
+                    [sys.executable, "-m", "equipoise", *words],
+                    cwd=folder,
+                    stdout=log,
+                    stderr=log,
                     env=ENVIRONMENT | environment,
-                )  # fmt: skip
+                )
 
     def said(self, event: str) -> list[dict[str, Any]]:
         """The lines of its log about this event."""

@@ -29,11 +29,15 @@ def test_both_ways_give_one_answer_to_one_key(served):
 @pytest.mark.parametrize(
     ("who", "body", "status"),
     [
-        ("ann", "{", 422), ("ann", "[]", 422), ("ann", '{"worker": {"gpu": 1}, "workers": "x"}', 422),
-        ("ann", '{"worker": {"gpu": 1}, "durations": "1h"}', 422), ("ann", '{"worker": {"tpu": 1}, "duration": "1h"}', 422),
-        ("eve", json.dumps(JOB), 403), ("ann", "", 422),
+        ("ann", "{", 422),
+        ("ann", "[]", 422),
+        ("ann", '{"worker": {"gpu": 1}, "workers": "x"}', 422),
+        ("ann", '{"worker": {"gpu": 1}, "durations": "1h"}', 422),
+        ("ann", '{"worker": {"tpu": 1}, "duration": "1h"}', 422),
+        ("eve", json.dumps(JOB), 403),
+        ("ann", "", 422),
     ],
-)  # fmt: skip
+)
 def test_both_ways_refuse_alike(served, who, body, status):
     client = served.client(who)
     told = [client.post("/v1/jobs", content=body, headers=h) for h in ({"Content-Type": "application/json"}, SLOW)]

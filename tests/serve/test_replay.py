@@ -235,12 +235,7 @@ class Plain:
 
 # What is asked, as small numbers that shrink well.
 
-WORKERS = (
-    {"gpu": 1, "cpu": 4, "memory": "16Gi"},
-    {"cpu": 6},
-    {"gpu": "500m", "cpu": 1},
-    {"gpu": 2, "cpu": 2},
-)
+WORKERS = ({"gpu": 1, "cpu": 4, "memory": "16Gi"}, {"cpu": 6}, {"gpu": "500m", "cpu": 1}, {"gpu": 2, "cpu": 2})
 small = st.integers(0, 7)
 asked = st.one_of(
     st.tuples(st.just("short"), small, small, small, small),
@@ -269,10 +264,13 @@ def short_form(a: int, b: int, c: int, d: int) -> dict[str, Any]:
 
 def long_form(a: int, b: int, c: int, d: int) -> dict[str, Any]:
     body: dict[str, Any] = {
-        "name": f"l{a}", "worker": WORKERS[a % 4], "batch": 1 + 2 * b, "time_per_sample": ("1s", "40ms")[c % 2],
+        "name": f"l{a}",
+        "worker": WORKERS[a % 4],
+        "batch": 1 + 2 * b,
+        "time_per_sample": ("1s", "40ms")[c % 2],
         "work": (100.0, 3000.0, 20_000.0, 90_000.0)[d % 4],
         "utility": {"kind": "sigmoid", "value": 2.0 + a, "steepness": 0.5, "middle": 1 + c},
-    }  # fmt: skip
+    }
     if b % 2:
         body |= {"server": {"cpu": 2}, "workers_per_server": 1 + c % 3, "gradient": "100MB"}
     elif c > 3:
@@ -434,11 +432,12 @@ def test_on_a_virtual_clock_many_slots_at_once_are_the_same_as_one_by_one(number
         ("real", "reported", [("long", 2, 3, 0, 1), ("short", 1, 3, 1, 6), ("tick", 5), ("tick", 5), ("tick", 5)]),
         # displaced twice, promised again, and its end not reported while all machines are down or draining
         (
-            "real", "reported",
+            "real",
+            "reported",
             [("long", 4, 3, 5, 5), ("tick", 1), ("down", 0), ("up", 0), ("down", 1), ("draining", 2), ("tick", 2)],
         ),
     ],
-)  # fmt: skip
+)
 def test_days_that_once_broke_a_law(clock, finish, commands):
     for priced in (False, True):
         walked(commands, clock, finish, priced)

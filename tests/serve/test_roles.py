@@ -8,34 +8,68 @@ import pytest
 from live import JOB, live
 
 TOKENS = {
-    "root": ("admin", ""), "sub": ("submit", ""), "eye": ("read", ""),
-    "ann": ("submit", "anna"), "ann-eye": ("read", "anna"), "ben": ("submit", "ben"), "ann-root": ("admin", "anna"),
-}  # fmt: skip
+    "root": ("admin", ""),
+    "sub": ("submit", ""),
+    "eye": ("read", ""),
+    "ann": ("submit", "anna"),
+    "ann-eye": ("read", "anna"),
+    "ben": ("submit", "ben"),
+    "ann-root": ("admin", "anna"),
+}
 ORDER = ("read", "submit", "admin")
 NOBODY = "nobody"  # no token is asked for
 
 # The least role that each route asks for. A new route must be entered here.
 ROUTES = {
-    "POST /v1/jobs": "submit", "GET /v1/jobs": "read", "GET /v1/jobs/{id}": "read", "GET /v1/jobs/{id}/explain": "read",
-    "GET /v1/jobs/{id}/history": "read", "DELETE /v1/jobs/{id}": "submit", "POST /v1/jobs/{id}/progress": "submit",
-    "POST /v1/jobs/{id}/finish": "submit", "POST /v1/forecast": "read",
-    "GET /v1/cluster": "read", "POST /v1/machines": "admin", "POST /v1/machines/{name}/drain": "admin",
-    "POST /v1/machines/{name}/down": "admin", "POST /v1/machines/{name}/up": "admin",
-    "GET /v1/prices": "read", "PUT /v1/prices": "admin", "GET /v1/schedule": "read", "GET /v1/status": "read",
-    "POST /v1/clock": "admin", "GET /v1/certificate": "read", "GET /v1/events": "read", "GET /v1/log": "read",
-    "POST /v1/login": NOBODY, "POST /v1/logout": "read", "GET /v1/me": "read",
-    "GET /v1/tokens": "admin", "POST /v1/tokens": "admin", "DELETE /v1/tokens/{name}": "admin",
-    "GET /v1/tenants": "admin", "PUT /v1/tenants/{name}": "admin", "DELETE /v1/tenants/{name}": "admin",
-    "GET /metrics": "read", "GET /health": NOBODY, "GET /": NOBODY, "GET /static/{name}": NOBODY,
+    "POST /v1/jobs": "submit",
+    "GET /v1/jobs": "read",
+    "GET /v1/jobs/{id}": "read",
+    "GET /v1/jobs/{id}/explain": "read",
+    "GET /v1/jobs/{id}/history": "read",
+    "DELETE /v1/jobs/{id}": "submit",
+    "POST /v1/jobs/{id}/progress": "submit",
+    "POST /v1/jobs/{id}/finish": "submit",
+    "POST /v1/forecast": "read",
+    "GET /v1/cluster": "read",
+    "POST /v1/machines": "admin",
+    "POST /v1/machines/{name}/drain": "admin",
+    "POST /v1/machines/{name}/down": "admin",
+    "POST /v1/machines/{name}/up": "admin",
+    "GET /v1/prices": "read",
+    "PUT /v1/prices": "admin",
+    "GET /v1/schedule": "read",
+    "GET /v1/status": "read",
+    "POST /v1/clock": "admin",
+    "GET /v1/certificate": "read",
+    "GET /v1/events": "read",
+    "GET /v1/log": "read",
+    "POST /v1/login": NOBODY,
+    "POST /v1/logout": "read",
+    "GET /v1/me": "read",
+    "GET /v1/tokens": "admin",
+    "POST /v1/tokens": "admin",
+    "DELETE /v1/tokens/{name}": "admin",
+    "GET /v1/tenants": "admin",
+    "PUT /v1/tenants/{name}": "admin",
+    "DELETE /v1/tenants/{name}": "admin",
+    "GET /metrics": "read",
+    "GET /health": NOBODY,
+    "GET /": NOBODY,
+    "GET /static/{name}": NOBODY,
     "GET /openapi.json": "read",
-}  # fmt: skip
+}
 WHOLE = ("GET /metrics",)  # told of all tenants together, so not to who has one
 BODIES = {
-    "POST /v1/jobs": JOB, "POST /v1/forecast": JOB, "POST /v1/jobs/{id}/progress": {"fraction": 0.1},
-    "POST /v1/machines": {"name": "new", "capacity": {"gpu": 1}}, "PUT /v1/prices": {"base": {"gpu": 0.0}},
-    "POST /v1/clock": {"advance": 1}, "POST /v1/login": {"token": "eq_no"}, "POST /v1/tokens": {"name": "fresh"},
+    "POST /v1/jobs": JOB,
+    "POST /v1/forecast": JOB,
+    "POST /v1/jobs/{id}/progress": {"fraction": 0.1},
+    "POST /v1/machines": {"name": "new", "capacity": {"gpu": 1}},
+    "PUT /v1/prices": {"base": {"gpu": 0.0}},
+    "POST /v1/clock": {"advance": 1},
+    "POST /v1/login": {"token": "eq_no"},
+    "POST /v1/tokens": {"name": "fresh"},
     "PUT /v1/tenants/{name}": {"quota": {}},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -113,11 +147,14 @@ def tenants(tmp_path_factory):
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
-        ("GET", "/v1/jobs/{id}", None), ("GET", "/v1/jobs/{id}/explain", None), ("GET", "/v1/jobs/{id}/history", None),
-        ("DELETE", "/v1/jobs/{id}", None), ("POST", "/v1/jobs/{id}/finish", None),
+        ("GET", "/v1/jobs/{id}", None),
+        ("GET", "/v1/jobs/{id}/explain", None),
+        ("GET", "/v1/jobs/{id}/history", None),
+        ("DELETE", "/v1/jobs/{id}", None),
+        ("POST", "/v1/jobs/{id}/finish", None),
         ("POST", "/v1/jobs/{id}/progress", {"fraction": 0.5}),
     ],
-)  # fmt: skip
+)
 def test_a_tenant_cannot_reach_a_job_of_others(tenants, id, method, path, body):
     """The answer is the same as for a job that is not there, and nothing happened to it."""
     client = tenants.client("ann")

@@ -71,9 +71,12 @@ def test_every_route_answers_as_documented(one, mode):
 def _ask(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> None:
     @seed(7)
     @settings(
-        max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
         phases=(Phase.explicit, Phase.generate),
-    )  # fmt: skip
+    )
     @given(case=operation.as_strategy(generation_mode=mode))
     def asked(case: Any) -> None:
         case.call_and_validate(headers=headers, excluded_checks=LEFT_OUT)

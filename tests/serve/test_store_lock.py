@@ -28,10 +28,7 @@ def test_a_second_server_is_told_who_holds_the_store(tmp_path):
 def test_a_second_name_of_the_file_leads_to_the_same_lock(tmp_path):
     """A symbolic link to the database is no way round the lock; the pid named is this very process."""
     (tmp_path / "link.db").symlink_to(tmp_path / "a.db")
-    with (
-        open_store(f"sqlite:///{tmp_path}/a.db"),
-        pytest.raises(StoreBusy, match=f"pid {os.getpid()};"),
-    ):
+    with open_store(f"sqlite:///{tmp_path}/a.db"), pytest.raises(StoreBusy, match=f"pid {os.getpid()};"):
         open_store(f"sqlite:///{tmp_path}/link.db")
 
 

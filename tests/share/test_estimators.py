@@ -45,12 +45,21 @@ def seen(samples: ArrayLike, error: ArrayLike, target: ArrayLike, count: int = 1
     done = np.atleast_2d(np.asarray(samples, float))
     shape, none = done.shape, np.zeros(done.shape)
     return View(
-        step=count, state=np.full(shape, COMPUTING, np.int8), arrival=np.zeros(shape, np.int64),
-        deadline=np.full(shape, 99), data=none, data_left=none,
-        target=np.broadcast_to(np.asarray(target, float), shape).copy(), samples=done,
-        error=np.broadcast_to(np.asarray(error, float), shape).copy(), observations=np.full(shape, count),
-        observed=np.full(shape, observed), capacity=150.0, bandwidth=100.0, task_cap=30.0,
-    )  # fmt: skip
+        step=count,
+        state=np.full(shape, COMPUTING, np.int8),
+        arrival=np.zeros(shape, np.int64),
+        deadline=np.full(shape, 99),
+        data=none,
+        data_left=none,
+        target=np.broadcast_to(np.asarray(target, float), shape).copy(),
+        samples=done,
+        error=np.broadcast_to(np.asarray(error, float), shape).copy(),
+        observations=np.full(shape, count),
+        observed=np.full(shape, observed),
+        capacity=150.0,
+        bandwidth=100.0,
+        task_cap=30.0,
+    )
 
 
 def scene_for(shape: tuple[int, ...], prior: Prior = WITH_PAST, truth: Truth | None = None) -> Scene:

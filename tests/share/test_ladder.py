@@ -79,8 +79,10 @@ def test_energy_rungs_are_judged_by_efficiency(climbed):
     for row in climbed.rows:
         assert row["measure"] == ("efficiency" if "energy" in row["rung"] else "success")
     assert [climbed.sweeps[f"+ energy, {law}"].site.power for law in ("pooled", "per_node", "linear")] == [
-        "pooled", "per_node", "linear",
-    ]  # fmt: skip
+        "pooled",
+        "per_node",
+        "linear",
+    ]
 
 
 def test_the_verdict_says_where_watching_pays_and_where_it_costs(climbed):

@@ -107,11 +107,15 @@ def test_a_compressed_table_is_the_same_table(tmp_path: Path):
         ("", "", "no column openmlid, learner"),
         (HEAD, IRIS + "61,SVC_linear,16,15,2,0,.1,.1,.1,\n", "line 26: a training size, test size or score is missing"),
         (HEAD, IRIS + "61,SVC_linear,16\n", "line 26: a training size"),
-        (HEAD, IRIS + "61,SVC_linear,16,15,2,0,.1,.1,.1,8.84\n", "line 26: score 8.84 on 15 of 16; expected an accuracy"),
+        (
+            HEAD,
+            IRIS + "61,SVC_linear,16,15,2,0,.1,.1,.1,8.84\n",
+            "line 26: score 8.84 on 15 of 16; expected an accuracy",
+        ),
         (HEAD, IRIS + "61,SVC_linear,16,15,2,0,.1,.1,.1,nan\n", "line 26: score nan"),
         (HEAD, IRIS + "61,SVC_linear,0,15,2,0,.1,.1,.1,.5\n", "line 26: score 0.5 on 15 of 0"),
     ],
-)  # fmt: skip
+)
 def test_a_table_that_is_not_lcdbs_is_refused_in_one_line(tmp_path: Path, head: str, text: str, why: str):
     """The message names the file, the line, and which of LCDB's files is wanted (a log-loss table is not)."""
     path = table(tmp_path / "a.csv", text, head)

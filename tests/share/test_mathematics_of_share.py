@@ -44,9 +44,15 @@ def test_energy_and_speeds(rng):
     # Least sum of cubes: the k fastest tasks run on k servers at least, so no k servers do less than they need.
     ordered = np.sort(rates)[::-1]
     found = optimize.minimize(
-        lambda v: (v**3).sum(), np.full(3, 38 / 3), bounds=[(0, None)] * 3, method="SLSQP",
-        constraints=[{"type": "eq", "fun": lambda v: v.sum() - 38}, {"type": "ineq", "fun": lambda v: v[0] - ordered[0]}],
-    )  # fmt: skip
+        lambda v: (v**3).sum(),
+        np.full(3, 38 / 3),
+        bounds=[(0, None)] * 3,
+        method="SLSQP",
+        constraints=[
+            {"type": "eq", "fun": lambda v: v.sum() - 38},
+            {"type": "ineq", "fun": lambda v: v[0] - ordered[0]},
+        ],
+    )
     assert np.sort(loads)[::-1] == pytest.approx(np.sort(found.x)[::-1], abs=1e-3)
 
 

@@ -328,10 +328,15 @@ def test_rounding_adds_up_over_many_tasks():
 small_tasks = st.lists(
     st.builds(
         lambda arrival, length, data, work, delay: task(arrival, arrival + length, data, work, delay),
-        st.integers(0, 6), st.integers(2, 10), st.floats(0, 40), st.floats(1, 50), st.integers(0, 2),
+        st.integers(0, 6),
+        st.integers(2, 10),
+        st.floats(0, 40),
+        st.floats(1, 50),
+        st.integers(0, 2),
     ),
-    min_size=1, max_size=7,
-)  # fmt: skip
+    min_size=1,
+    max_size=7,
+)
 
 
 @given(small_tasks, st.integers(1, 3))

@@ -110,7 +110,7 @@ GOOD = "m,d,s,0,1 2 3,.3 .2 .1\n"
         (HEAD + GOOD + "m,d,s,1,1 2 3,.3 0 .1\n", "line 5: error 0 is not positive"),
         (HEAD + GOOD + "m,d,s,1,1 2 3,.3 nan .1\n", "line 5: a sample count or error is not a finite"),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, text: str | bytes, why: str):
     """The message names the file, the line and what is wrong there."""
     path = tmp_path / "bad.csv.gz"
@@ -312,7 +312,7 @@ def test_knowing_the_work_helps_on_real_curves():
         ({"errors": np.zeros((3, 40))}, "kind=0, seed 0: error 0 is not positive"),
         ({"samples": np.ones((3, 40))}, "kind=0, seed 0: sample counts must rise"),
     ],
-)  # fmt: skip
+)
 def test_a_recording_that_makes_no_sense_is_refused(change: dict[str, object], why: str):
     """The constructor names the curve and what is wrong with it."""
     with pytest.raises(InputError, match=why):

@@ -185,9 +185,13 @@ def test_the_drawn_workload_is_the_presets_ranges():
     batch = Workload.paper().draw(60, 500)
     relative = batch.deadline - batch.arrival
     for values, low, high in (
-        (batch.arrival, 0, 35), (batch.data, 14, 35), (relative, 36, 46), (batch.a, 0.8, 1.2), (batch.b, 0.25, 0.467),
+        (batch.arrival, 0, 35),
+        (batch.data, 14, 35),
+        (relative, 36, 46),
+        (batch.a, 0.8, 1.2),
+        (batch.b, 0.25, 0.467),
         (batch.target, 0.147, 0.162),
-    ):  # fmt: skip
+    ):
         assert low <= values.min() and values.max() <= high
         assert values.mean() == pytest.approx((low + high) / 2, abs=4 * (high - low) / np.sqrt(12 * values.size))
     assert_allclose(batch.work, (batch.a / batch.target) ** (1 / batch.b), rtol=1e-12)

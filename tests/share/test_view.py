@@ -58,9 +58,21 @@ def a_task(**changes):
 def test_the_view_names_nothing_that_is_hidden():
     """Its fields are these; a true curve, a work, a delay or a noise is not among them."""
     assert set(View._fields) == {
-        "step", "state", "arrival", "deadline", "data", "data_left", "target", "samples", "error", "observations",
-        "observed", "capacity", "bandwidth", "task_cap",
-    }  # fmt: skip
+        "step",
+        "state",
+        "arrival",
+        "deadline",
+        "data",
+        "data_left",
+        "target",
+        "samples",
+        "error",
+        "observations",
+        "observed",
+        "capacity",
+        "bandwidth",
+        "task_cap",
+    }
     assert set(Scene.__dataclass_fields__) == {"site", "prior", "seeds", "tasks", "steps", "truth"}
 
 

@@ -30,9 +30,17 @@ GOOD, DONE = 1e-8, 1e-9  # own gaps as parts of that of equal shares and models 
 AWAY = 1e-5  # of the largest gap since the last event: what a certificate must not pass
 CLOSE = 1e-9  # trackers, as a part of the largest number in their books
 SCRIPTS = (
-    ("crash",), ("crash",), ("leave",), ("join",), ("crash", "join"), ("leave", "join"), ("join", "crash"),
-    ("join", "leave"), ("crash", "join", "crash"), ("leave", "join", "leave"),
-)  # fmt: skip
+    ("crash",),
+    ("crash",),
+    ("leave",),
+    ("join",),
+    ("crash", "join"),
+    ("leave", "join"),
+    ("join", "crash"),
+    ("join", "leave"),
+    ("crash", "join", "crash"),
+    ("leave", "join", "leave"),
+)
 
 
 class Seeded:
@@ -210,9 +218,15 @@ def draw_faults(pick: Seeded, n: int, fixed: dict[str, Any]) -> tuple[Faults, li
     if loss == 0.0 and not (delay or any(deeds.values()) or parts or straggle):
         loss = 0.1  # without any fault another engine plays
     return Faults(
-        loss=loss, delay=delay, jitter=jitter, **deeds, straggle=straggle, partition=parts, notice=notice,
+        loss=loss,
+        delay=delay,
+        jitter=jitter,
+        **deeds,
+        straggle=straggle,
+        partition=parts,
+        notice=notice,
         seed=pick.integer(0, 9999),
-    ), kinds  # fmt: skip
+    ), kinds
 
 
 def _some(pick: Seeded, n: int, many: int) -> list[int]:
@@ -561,9 +575,13 @@ def play(case: Case, quiet: int = QUIET) -> Outcome:
         return Outcome("violated", [f"refused: {error}"])
     halves = [half for half in ("cpu", "model") if getattr(watch, half) is not None]
     outcome = Outcome(
-        "converged", list(watch.violations), {half: watch.needed[half] for half in halves},
-        {half: watch.gaps[half] for half in halves}, watch.worst_tracker, watch.rounds,
-    )  # fmt: skip
+        "converged",
+        list(watch.violations),
+        {half: watch.needed[half] for half in halves},
+        {half: watch.gaps[half] for half in halves},
+        watch.worst_tracker,
+        watch.rounds,
+    )
     certificate = run.certificate()
     failed = [check.name for check in certificate.checks if not check.passed]
     why = watch.why_not()

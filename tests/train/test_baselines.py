@@ -53,12 +53,15 @@ def test_every_exact_rival_reaches_the_optimum_that_clarabel_finds(name):
     assert track.distance[-1] < 1e-6 and track.relative_gap[-1] < 1e-6
 
 
-@pytest.mark.parametrize(("name", "price", "low", "high"), [
-    ("LaplacianLog", 0.0, 0.0, 1e-5),      # cells shrink with the differences
-    ("LaplacianLog", 36.0, 3e-3, 0.2),     # a cell is 36 x 0.125 wide
-    ("LaplacianUniform", 0.0, 1e-4, 0.1),  # a level is a level, wherever the price lies
-    ("LaplacianUniform", 36.0, 1e-4, 0.1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "price", "low", "high"),
+    [
+        ("LaplacianLog", 0.0, 0.0, 1e-5),  # cells shrink with the differences
+        ("LaplacianLog", 36.0, 3e-3, 0.2),  # a cell is 36 x 0.125 wide
+        ("LaplacianUniform", 0.0, 1e-4, 0.1),  # a level is a level, wherever the price lies
+        ("LaplacianUniform", 36.0, 1e-4, 0.1),
+    ],
+)
 def test_coarse_codes_leave_the_residual_they_are_said_to(name, price, low, high):
     """Node-wise log codes are exact only at price 0; uniform ones nowhere."""
     for seed in range(3):
@@ -114,15 +117,18 @@ def test_changing_neighbours_stop_nobody(name, switching):
     assert track.distance[-1] < 1e-6
 
 
-@pytest.mark.parametrize(("name", "first", "later"), [
-    ("ADMM", 64, 64),
-    ("PrimalDual", 64, 64),
-    ("DualTracking", 128, 128),
-    ("RatioConsensus", 2 * 48 + 128, 2 * 48 + 128),
-    ("LaplacianExact", 64 + 8 + 64, 64),   # once: the degree in 8 bits and the curvature in 64
-    ("LaplacianUniform", 9 + 8 + 64, 9),
-    ("LaplacianLog", 9 + 8 + 64, 9),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "first", "later"),
+    [
+        ("ADMM", 64, 64),
+        ("PrimalDual", 64, 64),
+        ("DualTracking", 128, 128),
+        ("RatioConsensus", 2 * 48 + 128, 2 * 48 + 128),
+        ("LaplacianExact", 64 + 8 + 64, 64),  # once: the degree in 8 bits and the curvature in 64
+        ("LaplacianUniform", 9 + 8 + 64, 9),
+        ("LaplacianLog", 9 + 8 + 64, 9),
+    ],
+)
 def test_bits_and_messages_are_those_counted_by_hand(name, first, later):
     """A path of three has four directed links; each carries one message a round."""
     problem = Problem(Quadratic([1.0, 2.0, 1.0], [3.0, 8.0, 1.0]), budget=9.0)

@@ -55,9 +55,15 @@ def test_tracking_on_sorted_labels_ends_clearly_above_plain_decentralised_sgd(di
     sorted_by_label = TorchModel(mlp(64, 10, hidden=16), data.split(digits.X, digits.y, 10, "label"))
     rates = {"tracking": 0.4, "centralised": 0.4, "decentralised": 0.2}
     ours, centre, plain = compare_deep(
-        sorted_by_label, Network.ring(10), digits.X_test, digits.y_test, rates=rates, passes=6, batch=4,
+        sorted_by_label,
+        Network.ring(10),
+        digits.X_test,
+        digits.y_test,
+        rates=rates,
+        passes=6,
+        batch=4,
         ways=("tracking", "centralised", "decentralised"),
-    )  # fmt: skip
+    )
     assert ours.worst > centre.worst - 0.04
     assert ours.worst > plain.worst + 0.2 and ours.loss < 0.5 * plain.loss
     assert ours.certified is True and centre.certified is None and centre.megabytes == 0

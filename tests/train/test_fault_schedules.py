@@ -33,9 +33,12 @@ def schedules(draw) -> Case:
 
 
 @settings(
-    max_examples=20, deadline=None, derandomize=True, database=None,
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)  # fmt: skip
+)
 @given(schedules())
 def test_any_schedule_keeps_its_promises(case):
     """Budget, escrow, boxes, running sums and trackers in every round; at the end the optimum, or the reason why not."""

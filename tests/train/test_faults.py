@@ -43,9 +43,14 @@ def played(case, rounds, watch=None, **options):
     """The run, and the watch that looked at every round of it."""
     watch = Watch(case) if watch is None else watch
     run = solve(
-        case.problem, case.network, case.method, faults=case.faults, rounds=rounds,
-        callback=lambda moment: watch(moment) and False, **options,
-    )  # fmt: skip
+        case.problem,
+        case.network,
+        case.method,
+        faults=case.faults,
+        rounds=rounds,
+        callback=lambda moment: watch(moment) and False,
+        **options,
+    )
     assert not watch.violations
     return run, watch
 
@@ -244,9 +249,13 @@ def arrivals(case, rounds):
     """Whether the packet of each round arrived, per directed link of a static network without delays."""
     rows = []
     solve(
-        case.problem, case.network, case.method, faults=case.faults, rounds=rounds,
+        case.problem,
+        case.network,
+        case.method,
+        faults=case.faults,
+        rounds=rounds,
         callback=lambda moment: rows.append(moment.state.mail.fresh[: len(moment.state.senders)].copy()) and None,
-    )  # fmt: skip
+    )
     return np.array(rows)
 
 
@@ -289,9 +298,15 @@ def test_bursts_are_as_long_and_as_frequent_as_gilbert_and_elliott_say():
 def test_a_resumed_schedule_repeats_bit_for_bit(tmp_path, stop):
     """Stopped before a crash, before its notice, in a split, after it healed: the rest is the same bits."""
     faults = Faults(
-        loss=Bursts(0.1, 0.4), delay=3, crash={4: 64}, join={5: 50}, leave={7: 80}, straggle={2: 3},
-        partition=Partition({0, 1, 2}, 70, 90), notice=5,
-    )  # fmt: skip
+        loss=Bursts(0.1, 0.4),
+        delay=3,
+        crash={4: 64},
+        join={5: 50},
+        leave={7: 80},
+        straggle={2: 3},
+        partition=Partition({0, 1, 2}, 70, 90),
+        notice=5,
+    )
     case, file = (
         centres(10, network=Network.erdos_renyi(10, 0.4, switching=3, seed=1), faults=faults),
         tmp_path / "k.npz",

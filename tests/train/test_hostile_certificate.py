@@ -132,8 +132,15 @@ def test_resume_in_a_split_with_somebody_waiting(tmp_path, stop):
     faults = Faults(loss=0.1, crash={1: 70}, join={1: 100}, partition=Partition({0, 5}, 60, 140))
     network, kept = Network.ring(6), tmp_path / "checkpoint.npz"
     whole = solve(problem, network, faults=faults, rounds=200)
-    solve(problem, network, faults=faults, rounds=200, checkpoint=kept, checkpoint_every=10,
-          callback=lambda moment: moment.number == stop)  # fmt: skip
+    solve(
+        problem,
+        network,
+        faults=faults,
+        rounds=200,
+        checkpoint=kept,
+        checkpoint_every=10,
+        callback=lambda moment: moment.number == stop,
+    )
     again = solve(problem, network, faults=faults, rounds=200, resume=kept)
     assert_array_equal(whole.shares, again.shares)
     assert whole.bits == again.bits

@@ -12,12 +12,23 @@ from equipoise.errors import InputError
 from equipoise.train import LeastSquares, Network, Problem, Quadratic, SmoothSVM, Softmax, solve
 
 NETWORKS = [
-    Network.ring(7), Network.path(5), Network.star(6), Network.grid(12), Network.complete(5), Network.geometric(15, seed=2),
-    Network.erdos_renyi(12, 0.4, seed=1), Network.erdos_renyi(9, 0.5, switching=3, seed=4), Network.ring(6, switching=2),
-    Network.ring(5, directed=True), Network.grid(12, directed=True, seed=3), Network.complete(6, directed=True),
-    Network.erdos_renyi(10, 0.4, directed=True, switching=3), Network.geometric(12, directed=True, seed=5),
-    Network.from_edges([(0, 1, 2.0), (1, 2, 0.5)]), Network.erdos_renyi(8, 0.6, switching="fresh", seed=2),
-]  # fmt: skip
+    Network.ring(7),
+    Network.path(5),
+    Network.star(6),
+    Network.grid(12),
+    Network.complete(5),
+    Network.geometric(15, seed=2),
+    Network.erdos_renyi(12, 0.4, seed=1),
+    Network.erdos_renyi(9, 0.5, switching=3, seed=4),
+    Network.ring(6, switching=2),
+    Network.ring(5, directed=True),
+    Network.grid(12, directed=True, seed=3),
+    Network.complete(6, directed=True),
+    Network.erdos_renyi(10, 0.4, directed=True, switching=3),
+    Network.geometric(12, directed=True, seed=5),
+    Network.from_edges([(0, 1, 2.0), (1, 2, 0.5)]),
+    Network.erdos_renyi(8, 0.6, switching="fresh", seed=2),
+]
 
 
 def links(graph):

@@ -74,9 +74,14 @@ def test_the_euler_threshold_is_sharp(step):
     def size_after(alpha, rounds):
         sizes = []
         solve(
-            problem, network, Method.paper(quantizer=Exact(), step=step, alpha=alpha), rounds=rounds, every=rounds,
-            start="random", callback=lambda m: sizes.append(float(np.abs(m.models - m.models.mean(axis=0)).max())),
-        )  # fmt: skip
+            problem,
+            network,
+            Method.paper(quantizer=Exact(), step=step, alpha=alpha),
+            rounds=rounds,
+            every=rounds,
+            start="random",
+            callback=lambda m: sizes.append(float(np.abs(m.models - m.models.mean(axis=0)).max())),
+        )
         return sizes
 
     calm = size_after(0.99 * limit, 4000)

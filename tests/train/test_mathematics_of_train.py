@@ -22,7 +22,7 @@ from equipoise.train import (
     UniformQuantizer,
     solve,
     theory,
-)  # fmt: skip
+)
 from equipoise.train.audit import Auditor, kkt_violation
 from equipoise.train.theory.averages import averages_radius
 from equipoise.train.theory.closed_loop import ClosedLoop
@@ -184,9 +184,13 @@ def test_the_truth_and_the_gap(rng):
     cost, lo, hi = Quadratic(a, c, lo=1.0, hi=5.0), np.ones(5), np.full(5, 5.0)
     best = optimal_shares(cost, 14.0, lo, hi)
     found = optimize.minimize(
-        lambda x: (a * (x - c) ** 2).sum() / 2, np.full(5, 2.8), bounds=[(1, 5)] * 5, method="SLSQP",
-        constraints={"type": "eq", "fun": lambda x: x.sum() - 14.0}, options={"ftol": 1e-14},
-    )  # fmt: skip
+        lambda x: (a * (x - c) ** 2).sum() / 2,
+        np.full(5, 2.8),
+        bounds=[(1, 5)] * 5,
+        method="SLSQP",
+        constraints={"type": "eq", "fun": lambda x: x.sum() - 14.0},
+        options={"ftol": 1e-14},
+    )
     assert best.shares == pytest.approx(found.x, abs=1e-5)
     x = np.full(5, 2.8)
     assert Auditor(cost, None, lo, hi).cpu_gap(x, best) == pytest.approx((a * (x - c) ** 2).sum() / 2 - found.fun)

@@ -60,8 +60,11 @@ def test_rounds_and_bits_to_a_target_by_hand():
 def test_who_is_nearer_by_hand():
     """Ours leads in all rounds but the third."""
     found = duel()
-    shares = {row["checkpoint"]: row["reference_better"] for row in found.rows if row["protocol"] == "rounds"
-              and row["entrant"] == "slow"}  # fmt: skip
+    shares = {
+        row["checkpoint"]: row["reference_better"]
+        for row in found.rows
+        if row["protocol"] == "rounds" and row["entrant"] == "slow"
+    }
     assert shares == {1: 1.0, 2: 1.0, 4: 1.0}
     assert better_share(found.after_rounds("Ours", 3), found.after_rounds("slow", 3)) == 0
     assert all(row["reference_better"] is None for row in found.rows if row["entrant"] == "Ours")
@@ -112,10 +115,10 @@ def test_ours_is_nearer_than_every_real_rival_at_equal_bits():
             assert min(there) > 1e-6, name
 
 
-@pytest.mark.parametrize(("spoilt", "check"), [
-    (Told("Ours", [0.5, 0.2, 0.1, 1e-9], 10, off=0.25), "budget"),
-    (Told("Ours", [0.5, 0.2, 0.1, 0.05], 10), "gap"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spoilt", "check"),
+    [(Told("Ours", [0.5, 0.2, 0.1, 1e-9], 10, off=0.25), "budget"), (Told("Ours", [0.5, 0.2, 0.1, 0.05], 10), "gap")],
+)
 def test_a_broken_promise_of_ours_fails_the_certificate(spoilt, check):
     """An entrant that calls itself Ours but breaks the budget, or does not arrive."""
     found = certify(compare(*pair(), [spoilt], rounds=4), 1e-6)
@@ -223,8 +226,11 @@ def test_node_wise_log_codes_win_at_price_0_and_lose_at_36():
     assert (nearer["LaplacianLog", 0.0, False], nearer["LaplacianLog", 36.0, False]) == (1.0, 0.0)
     assert all(nearer[code, price, False] == 1.0 for code in ("LaplacianEdge", "Ours") for price in (0.0, 36.0))
     assert all(nearer["Ours", price, True] == 1.0 for price in (0.0, 36.0))
-    paper = {row["price"]: row for row in claim.verdicts if row["candidate"] == "LaplacianLog"
-             and row["protocol"] == f"{EARLY} rounds" and not row["boxes"]}  # fmt: skip
+    paper = {
+        row["price"]: row
+        for row in claim.verdicts
+        if row["candidate"] == "LaplacianLog" and row["protocol"] == f"{EARLY} rounds" and not row["boxes"]
+    }
     assert not paper[0.0]["true"] and "ADMM" in paper[0.0]["false_against"]
     arrived = [row for row in claim.verdicts if row["candidate"] == "Ours" and row["protocol"] == f"{LATE} rounds"]
     assert all("ADMM" in row["tied_with"] for row in arrived if not row["boxes"])  # both have arrived by then

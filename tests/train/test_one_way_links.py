@@ -212,8 +212,15 @@ def test_resume_repeats_bit_for_bit(tmp_path):
     problem, network = Problem(quadratic(20, True), 500.0, regression(20)), NETWORKS["random"]()
     faults, kept = Faults(loss=0.2, crash={3: 40}), tmp_path / "checkpoint.npz"
     whole = solve(problem, network, rounds=120, faults=faults)
-    solve(problem, network, rounds=120, faults=faults, checkpoint=kept, checkpoint_every=60,
-          callback=lambda moment: moment.number == 60)  # fmt: skip
+    solve(
+        problem,
+        network,
+        rounds=120,
+        faults=faults,
+        checkpoint=kept,
+        checkpoint_every=60,
+        callback=lambda moment: moment.number == 60,
+    )
     again = solve(problem, network, rounds=120, faults=faults, resume=kept)
     assert_array_equal(whole.shares, again.shares)
     assert_array_equal(whole.models, again.models)

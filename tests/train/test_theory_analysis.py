@@ -16,8 +16,13 @@ from equipoise.train.weights import edge_weights
 
 IDEAL = Method(quantizer=Exact(), momentum=False)
 STATIC = [
-    Network.ring(12), Network.path(8), Network.erdos_renyi(15, 0.3), Network.grid(16), Network.star(9), Network.complete(8),
-]  # fmt: skip
+    Network.ring(12),
+    Network.path(8),
+    Network.erdos_renyi(15, 0.3),
+    Network.grid(16),
+    Network.star(9),
+    Network.complete(8),
+]
 IN_TURN = [Network.ring(12, switching=3), Network.erdos_renyi(15, 0.3, switching=5)]
 
 

@@ -223,12 +223,20 @@ def test_for_any_convex_losses_the_distance_falls_by_what_is_derived(network: Ne
 @pytest.mark.parametrize(
     "network",
     [
-        Network.ring(12), Network.path(8), Network.erdos_renyi(15, 0.3), Network.grid(16), Network.star(9),
-        Network.complete(8), Network.ring(12, switching=3), Network.erdos_renyi(15, 0.3, switching=5),
-        Network.ring(120), Network.grid(144), Network.erdos_renyi(150, 0.05, switching=4),
+        Network.ring(12),
+        Network.path(8),
+        Network.erdos_renyi(15, 0.3),
+        Network.grid(16),
+        Network.star(9),
+        Network.complete(8),
+        Network.ring(12, switching=3),
+        Network.erdos_renyi(15, 0.3, switching=5),
+        Network.ring(120),
+        Network.grid(144),
+        Network.erdos_renyi(150, 0.05, switching=4),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_predicted_rounds_are_those_of_the_run(network: Network) -> None:
     """Our method with its default channel and the ideal one, to 1e-8: within a factor of 2.5; large ones mode by mode."""
     problem = Problem(model=regression(network.n, 3))

@@ -14,15 +14,7 @@ from equipoise.train.continuous import flow_in_time
 from equipoise.train.steps import choose_steps
 from equipoise.train.theory import step_limit
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
-from equipoise.train.theory.lyapunov import (
-    LyapunovTrace,
-    cpu_decrease,
-    energy,
-    energy_in_time,
-    norm,
-    trace,
-    weighted,
-)
+from equipoise.train.theory.lyapunov import LyapunovTrace, cpu_decrease, energy, energy_in_time, norm, trace, weighted
 from equipoise.train.theory.survey import CHANNELS, summary, traces
 from equipoise.train.truth import optimal_model
 
@@ -98,9 +90,13 @@ def test_the_plain_norm_rises_in_a_run_that_converges_and_better_ones_do_not() -
     assert steps.alpha is not None
     loop = loop_of(model, network)
     found = trace(
-        Problem(model=model), network, IDEAL, rounds=3000, start=np.random.default_rng(4).standard_normal((5, 3)),
+        Problem(model=model),
+        network,
+        IDEAL,
+        rounds=3000,
+        start=np.random.default_rng(4).standard_normal((5, 3)),
         values={"weighted": weighted(loop, steps.alpha, steps.step), "energy": energy(loop, steps.alpha, steps.step)},
-    )  # fmt: skip
+    )
     assert found["norm"].values[-1] < 1e-3 * found["norm"].values[0]
     assert found["norm"].share_falling < 1.0 and found["norm"].largest_rise > 0.3
     assert found["weighted"].share_falling == 1.0

@@ -66,11 +66,18 @@ def test_modes_have_the_radius_of_their_two_by_two(inertia: float) -> None:
 @pytest.mark.parametrize(
     "network",
     [
-        Network.ring(12), Network.path(10), Network.erdos_renyi(15, 0.3), Network.grid(16), Network.star(9),
-        Network.complete(8), Network.ring(12, switching=3), Network.erdos_renyi(15, 0.3, switching=5), Network.grid(400),
+        Network.ring(12),
+        Network.path(10),
+        Network.erdos_renyi(15, 0.3),
+        Network.grid(16),
+        Network.star(9),
+        Network.complete(8),
+        Network.ring(12, switching=3),
+        Network.erdos_renyi(15, 0.3, switching=5),
+        Network.grid(400),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_predicted_rounds_are_those_of_the_run(network: Network) -> None:
     """No boxes, ideal channel: within a factor of 2 to 1e-8; a grid of 400 by its slowest mode alone."""
     problem = market(network.n)

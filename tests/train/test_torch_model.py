@@ -124,9 +124,9 @@ def test_sampled_gradients_and_variances_are_right_on_average():
         gradients += sampler.at(Y, k) / draws
         spreads[k] = sampler.spread
     for i, (X, labels) in enumerate(data):
-        each = np.array([
-            plain(model, make, (X[k : k + 1], labels[k : k + 1]), Y[i], 1.0, 0.0)[1] for k in range(len(X))
-        ])  # fmt: skip
+        each = np.array(
+            [plain(model, make, (X[k : k + 1], labels[k : k + 1]), Y[i], 1.0, 0.0)[1] for k in range(len(X))]
+        )
         sigma = float(each.var(axis=0, ddof=1).sum())
         noise = spreads[:, i].std() / np.sqrt(draws)
         assert abs(spreads[:, i].mean() - sigma) < 5 * noise

@@ -81,9 +81,13 @@ def test_the_budget_holds_to_the_last_bit_in_200_000_rounds():
             checked += 1
 
     run = solve(
-        Problem(cost, 500.0), Network.erdos_renyi(20, 0.3, switching=7), rounds=200_000, every=50_000, budgets=budgets,
+        Problem(cost, 500.0),
+        Network.erdos_renyi(20, 0.3, switching=7),
+        rounds=200_000,
+        every=50_000,
+        budgets=budgets,
         callback=look,
-    )  # fmt: skip
+    )
     assert wrong == 0
     assert checked == 2000
     assert moved > 40  # the shares really moved
@@ -145,12 +149,15 @@ def test_costs_scaled_by_a_thousand_take_as_many_rounds():
     for scale in (1e-3, 1.0, 1e3):
         runs = [
             solve(
-                quadratic(20, seed, 8, scale), Network.erdos_renyi(20, 0.3, switching=switching, seed=seed),
-                rounds=3000, target=1e-9, every=1,
+                quadratic(20, seed, 8, scale),
+                Network.erdos_renyi(20, 0.3, switching=switching, seed=seed),
+                rounds=3000,
+                target=1e-9,
+                every=1,
             )
             for switching in (0, 5, "fresh")
             for seed in range(4)
-        ]  # fmt: skip
+        ]
         assert all(run.status == "converged" for run in runs)
         totals.append(sum(run.rounds for run in runs))
     assert max(totals) <= 1.1 * min(totals)

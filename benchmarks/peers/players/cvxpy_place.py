@@ -56,8 +56,10 @@ def play(request: Request) -> Request:
         problem.solve(solver=cp.HIGHS, threads=1, time_limit=request["limit"], **settings)
         found = problem.status in SOLVED and problem.value is not None and np.isfinite(problem.value)
         said: Request = {
-            "cost": float(problem.value) if found else None, "bound": None, "late": problem.status == "user_limit"
-        }  # fmt: skip
+            "cost": float(problem.value) if found else None,
+            "bound": None,
+            "late": problem.status == "user_limit",
+        }
         if found and plan and whole:
             point = np.concatenate([np.asarray(one.value).ravel() for one in variables])
             said["cells"] = cells_of(point, len(given["free"]), len(given["free"][0]))

@@ -83,9 +83,12 @@ def plan_program(given: Request) -> Program:
         )
     ones, work = np.ones((1, cells)), given["work"]
     add(
-        0.0, np.inf, wt=sparse.csr_array(given["together"] / work * ones), wa=sparse.csr_array(given["apart"] / work * ones),
+        0.0,
+        np.inf,
+        wt=sparse.csr_array(given["together"] / work * ones),
+        wa=sparse.csr_array(given["apart"] / work * ones),
         end=sparse.csr_array(-np.ones((1, slots))),
-    )  # fmt: skip
+    )
     binary = np.ones(2 * slots + cells)
     return Program(
         cost=np.concatenate(

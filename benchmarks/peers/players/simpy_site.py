@@ -157,10 +157,19 @@ class SimPySite:
 
 
 def simulate_with_simpy(
-    tasks: Mapping[str, Any], horizon: int, policy: str, *, capacity: float = 150.0, task_cap: float = 30.0,
-    bandwidth: float = 100.0, idle: float = 0.25, busy: float = 7.5, servers: int = 5, lean: bool = False,
+    tasks: Mapping[str, Any],
+    horizon: int,
+    policy: str,
+    *,
+    capacity: float = 150.0,
+    task_cap: float = 30.0,
+    bandwidth: float = 100.0,
+    idle: float = 0.25,
+    busy: float = 7.5,
+    servers: int = 5,
+    lean: bool = False,
     kind: type[SimPySite] = SimPySite,
-) -> tuple[list[list[int]], list[float]]:  # fmt: skip
+) -> tuple[list[list[int]], list[float]]:
     """Completion step of every task (-1: none) and the energy, seed by seed; `tasks` has arrays with a row a seed."""
     columns = [np.asarray(tasks[name]).tolist() for name in COLUMNS]
     done, energy = [], []

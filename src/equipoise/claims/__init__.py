@@ -7,6 +7,17 @@ from equipoise.claims.finding import Finding
 from equipoise.claims.verdict import Verdict
 
 __all__ = [
-    "Bars", "Bound", "Claim", "Curve", "Figure", "Finding", "Mark", "Measured", "Scale", "Verdict", "at_least", "at_most",
+    "Bars",
+    "Bound",
+    "Claim",
+    "Curve",
+    "Figure",
+    "Finding",
+    "Mark",
+    "Measured",
+    "Scale",
+    "Verdict",
+    "at_least",
+    "at_most",
     "between",
-]  # fmt: skip
+]

@@ -66,14 +66,20 @@ def _sheet(job: Job) -> Any:
     plan = None if job.start is None else f"slots {job.start} to {job.end}{when}, at most {job.workers} workers at once"
     share = f" ({100 * job.done / job.work:.0f} %)" if job.done is not None and job.work else ""
     lines = {
-        "job": job.id, "name": job.name, "tenant": job.tenant, "state": job.state, "why": job.why,
-        "submitted": f"slot {job.submitted}" + (f", {job.at}" if job.at else ""), "plan": plan,
-        "machines": ", ".join(job.machines), "finished": None if job.finish is None else f"slot {job.finish}",
+        "job": job.id,
+        "name": job.name,
+        "tenant": job.tenant,
+        "state": job.state,
+        "why": job.why,
+        "submitted": f"slot {job.submitted}" + (f", {job.at}" if job.at else ""),
+        "plan": plan,
+        "machines": ", ".join(job.machines),
+        "finished": None if job.finish is None else f"slot {job.finish}",
         "each worker": ", ".join(f"{amount(units)} {name}" for name, units in job.worker.items()),
         "work done": None if job.done is None else f"{job.done:,.6g} of {job.work or 0:,.6g}{share}",
         "worth": None if job.worth is None else f"{job.worth:.6g}",
         "cost": None if job.cost is None else f"{job.cost:.6g}",
-    }  # fmt: skip
+    }
     table = Table.grid(padding=(0, 2))
     for name, value in lines.items():
         if value not in (None, ""):

@@ -82,8 +82,11 @@ def price(config: Priced, scene: Ready, kind: str) -> Prices:
     if kind not in PRICES:
         return read_prices(Path(kind), scene.cluster)
     made: dict[str, Any] = {
-        "best": prices.Best, "replay": prices.Replay, "bid": prices.Bid, "recalled": prices.Recalled,
-    }  # fmt: skip
+        "best": prices.Best,
+        "replay": prices.Replay,
+        "bid": prices.Bid,
+        "recalled": prices.Recalled,
+    }
     found: Prices = made[kind](scene.pasts)
     return found
 
@@ -124,9 +127,12 @@ def write_prices(path: Path, trial: Trial, cluster: Cluster, said: dict[str, Any
     chosen: Any = trial.prices
     if isinstance(chosen, Scaled):
         values: dict[str, Any] = {
-            "kind": "bid", "scale": float(chosen.scale), "growth": float(chosen.growth),
-            "resources": list(cluster.resources), "base": np.asarray(chosen.base, dtype=float).tolist(),
-        }  # fmt: skip
+            "kind": "bid",
+            "scale": float(chosen.scale),
+            "growth": float(chosen.growth),
+            "resources": list(cluster.resources),
+            "base": np.asarray(chosen.base, dtype=float).tolist(),
+        }
     else:
         values = {"kind": "level", **{name: float(getattr(chosen, name)) for name in ("level", "ratio", "lead")}}
         if chosen.follow is not None:  # prices that follow the load start from the history's own

@@ -71,10 +71,16 @@ def play(
     try:
         with metered("comparing", "slot", None, quiet=quiet) as meter:
             found = compare(
-                scene.cluster, scene.jobs, policies, slots=scene.slots, horizon=scene.horizon, seed=config.seed,
+                scene.cluster,
+                scene.jobs,
+                policies,
+                slots=scene.slots,
+                horizon=scene.horizon,
+                seed=config.seed,
                 bound="auto" if config.bound else False,
-                progress=_shown(meter), workers=workers,
-            )  # fmt: skip
+                progress=_shown(meter),
+                workers=workers,
+            )
     except InputError:
         raise
     except (Exception, SystemExit) as error:
@@ -121,25 +127,36 @@ def summary(found: Comparison, scene: Ready, gains: list[dict[str, Any]]) -> dic
     """Plain values that repeat bit for bit: no times."""
     limit = found.bound
     content = {
-        "jobs": len(found.jobs), "slot": found.jobs.slot, "machines": found.cluster.size,
+        "jobs": len(found.jobs),
+        "slot": found.jobs.slot,
+        "machines": found.cluster.size,
         "resources": dict(zip(found.cluster.resources, (found.cluster.total / 1000.0).tolist(), strict=True)),
-        "slots": found.slots, "horizon": found.horizon, "end": found.results[0].end,
+        "slots": found.slots,
+        "horizon": found.horizon,
+        "end": found.results[0].end,
         "history": [len(past) for past in scene.pasts],
         "notes": [*scene.notes, *of_bound(found)],
         "rows": found.table,
-        "bound": None if limit is None else {
-            "utility": limit.utility, "kind": limit.kind, "status": limit.status, "coarsen": limit.coarsen,
-        },
+        "bound": None
+        if limit is None
+        else {"utility": limit.utility, "kind": limit.kind, "status": limit.status, "coarsen": limit.coarsen},
         "reasons": {result.policy.label: result.reasons for result in found.results},
         "hopeless": found.hopeless,
-        "prices": {result.policy.label: result.detail["prices"] for result in found.results if "prices" in result.detail},
+        "prices": {
+            result.policy.label: result.detail["prices"] for result in found.results if "prices" in result.detail
+        },
         "calibration": found.calibration,
         "gains": [
-            row | {"gained": row["gained"][:TOLD], "lost": row["lost"][:TOLD], "jobs_gained": len(row["gained"]),
-                   "jobs_lost": len(row["lost"])}
+            row
+            | {
+                "gained": row["gained"][:TOLD],
+                "lost": row["lost"][:TOLD],
+                "jobs_gained": len(row["gained"]),
+                "jobs_lost": len(row["lost"]),
+            }
             for row in gains
         ],
-    }  # fmt: skip
+    }
     plain: dict[str, Any] = _plain(content)
     return plain
 

@@ -24,9 +24,11 @@ PLANNED_AHEAD = 48 * 3600.0  # seconds, where nothing is said
 FIRST_LINES = 3  # of skipped rows that are named
 OWN = (".yaml", ".yml", ".json")
 HEADERS = {  # columns that only this format has
-    "alibaba": {"creation_time", "gpu_milli"}, "philly": {"timestamp", "num_gpus", "duration"},
-    "tiresias": {"submit_time", "num_gpu", "duration"}, "own": {"id", "arrival"},
-}  # fmt: skip
+    "alibaba": {"creation_time", "gpu_milli"},
+    "philly": {"timestamp", "num_gpus", "duration"},
+    "tiresias": {"submit_time", "num_gpu", "duration"},
+    "own": {"id", "arrival"},
+}
 NODE_LIST, CLUSTER_TABLE = {"cpu_milli", "memory_mib", "gpu"}, {"num_switch", "num_gpu_p_node"}
 VARYING = re.compile(r"'[^']*'|[-+]?\d[\d.,:e+ -]*")
 
@@ -239,9 +241,12 @@ def read_jobs(config: Scene, path: Path, kind: str, cluster: Cluster | None) -> 
         return read.jobs(path, cluster, config.slot)
     reader = traces.FORMATS[kind]
     given = {
-        "slot": config.slot, "seed": config.seed, "elasticity": config.elasticity,
-        "gpus_per_machine": config.gpus_per_machine, "sized_utility": config.sized_utility,
-    }  # fmt: skip
+        "slot": config.slot,
+        "seed": config.seed,
+        "elasticity": config.elasticity,
+        "gpus_per_machine": config.gpus_per_machine,
+        "sized_utility": config.sized_utility,
+    }
     takes = inspect.signature(reader).parameters
     given = {name: value for name, value in given.items() if value is not None}
     if "elasticity" in given and "elasticity" not in takes:

@@ -77,9 +77,13 @@ def _print(found: Sweep, gains: list[dict[str, Any]], baseline: str) -> None:
         won = "" if gap is None else f"{gap['ahead']} of {len(found.seeds)}"
         over = "" if gap is None else _number(gap, "utility", ".1f")
         table.add_row(
-            row["policy"], _number(row, "utility", ".1f"), _number(row, "completed", ".1f"),
-            _number(row, "share_of_bound", ".3f"), over, won,
-        )  # fmt: skip
+            row["policy"],
+            _number(row, "utility", ".1f"),
+            _number(row, "completed", ".1f"),
+            _number(row, "share_of_bound", ".3f"),
+            over,
+            won,
+        )
     console = Console()
     console.print(table)
     console.print(certificate_table(found.certificate))

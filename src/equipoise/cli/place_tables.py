@@ -52,9 +52,11 @@ def span(seconds: float) -> str:
 def headline(found: Comparison) -> str:
     """What met what."""
     slot = span(found.jobs.slot)
-    ahead = f"{found.slots} slots of {slot}" if found.slots is not None else (
-        f"slots of {slot}, planned {found.horizon} ahead"
-    )  # fmt: skip
+    ahead = (
+        f"{found.slots} slots of {slot}"
+        if found.slots is not None
+        else (f"slots of {slot}, planned {found.horizon} ahead")
+    )
     many = count(len(found.results), "policy", "policies")
     return f"{count(len(found.jobs), 'job')} on {count(found.cluster.size, 'machine')}, {ahead}: {many}"
 
@@ -88,12 +90,17 @@ def policy_table(found: Comparison) -> Group:
         part = row["share_of_bound"]
         speed = len(found.jobs) / result.seconds if result.seconds > 0 else 0.0
         cells = [
-            row["policy"], _best(number(row["utility"]), row["utility"] == best["utility"]),
+            row["policy"],
+            _best(number(row["utility"]), row["utility"] == best["utility"]),
             "-" if part is None else f"{100 * part:.1f}",
             _best(f"{row['completed']:,}", row["completed"] == best["completed"]),
-            f"{row['admitted']:,}", hours(row["mean_completion"]), hours(row["median_completion"]),
-            hours(row["p99_completion"]), f"{row['gpu_hours']:,.0f}", f"{speed:,.0f}",
-        ]  # fmt: skip
+            f"{row['admitted']:,}",
+            hours(row["mean_completion"]),
+            hours(row["median_completion"]),
+            hours(row["p99_completion"]),
+            f"{row['gpu_hours']:,.0f}",
+            f"{speed:,.0f}",
+        ]
         table.add_row(*(cells[k] for k in shown))
     if found.bound is not None:
         last = f"[dim]{number(found.bound.utility)}[/]"
@@ -154,9 +161,15 @@ def trial_table(rows: Sequence[Row]) -> Group:
     for row in sorted(rows, key=lambda row: -row["utility"]):
         mark, style = ("->", "bold green") if row["chosen"] else ("", "")
         table.add_row(
-            mark, row["kind"], f"{row['level']:.4g}", f"{row['ratio']:.4g}", f"{row['lead']:g}", number(row["utility"]),
-            f"{row['completed']:,}", style=style,
-        )  # fmt: skip
+            mark,
+            row["kind"],
+            f"{row['level']:.4g}",
+            f"{row['ratio']:.4g}",
+            f"{row['lead']:g}",
+            number(row["utility"]),
+            f"{row['completed']:,}",
+            style=style,
+        )
     note = "the level is the price of the whole cluster for a slot; of a bid, a factor on the duals of its LP"
     return titled("prices replayed on history", table, note)
 
@@ -168,9 +181,13 @@ def gain_table(gains: Sequence[Row]) -> Group:
         part = "" if row["relative"] is None else f"{100 * row['relative']:+,.0f} %"
         colour = "green" if row["utility"] > 0 else "red" if row["utility"] < 0 else "default"
         table.add_row(
-            row["policy"], f"[{colour}]{_signed(row['utility'])}[/]", part, f"{row['completed']:+,}",
-            f"{len(row['gained']):,}", f"{len(row['lost']):,}",
-        )  # fmt: skip
+            row["policy"],
+            f"[{colour}]{_signed(row['utility'])}[/]",
+            part,
+            f"{row['completed']:+,}",
+            f"{len(row['gained']):,}",
+            f"{len(row['lost']):,}",
+        )
     return titled(f"what you would have gained over {gains[0]['baseline']}", table)
 
 
@@ -189,9 +206,14 @@ def loser_table(row: Row) -> Group | None:
     for job in row["lost"][:LOSERS]:
         told = job["state"] + (f": {PLAIN_WORDS.get(job['reason'], job['reason'])}" if job["reason"] else "")
         table.add_row(
-            job["id"], f"{job['arrival']:,}", number(job["utility_before"]), number(job["utility_after"]),
-            _slot(job["finish_before"]), _slot(job["finish_after"]), told,
-        )  # fmt: skip
+            job["id"],
+            f"{job['arrival']:,}",
+            number(job["utility_before"]),
+            number(job["utility_after"]),
+            _slot(job["finish_before"]),
+            _slot(job["finish_after"]),
+            told,
+        )
     more = len(row["lost"]) - LOSERS
     return titled(f"jobs that lost under {row['policy']}", table, f"and {more:,} more" if more > 0 else "")
 

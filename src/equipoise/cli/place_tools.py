@@ -55,9 +55,16 @@ def run_bound(config: BoundConfig, *, quiet: bool) -> None:
     complete = float(found.completion.sum())
     if quiet:
         result = {
-            "utility": found.utility, "kind": found.kind, "status": found.status, "coarsen": found.coarsen,
-            "note": found.note, "jobs": len(scene.jobs), "end": end, "completed": complete, "notes": list(scene.notes),
-        }  # fmt: skip
+            "utility": found.utility,
+            "kind": found.kind,
+            "status": found.status,
+            "coarsen": found.coarsen,
+            "note": found.note,
+            "jobs": len(scene.jobs),
+            "end": end,
+            "completed": complete,
+            "notes": list(scene.notes),
+        }
         _show("place bound", config, result)
         return
     kind = {"lp": "linear program", "milp": "the optimum", "trivial": "no job can finish"}[found.kind]
@@ -118,16 +125,24 @@ def run_calibrate(config: Priced, out: Path, *, quiet: bool) -> None:
     policy = pdors(config, scene)
     with metered(CALIBRATING, "replay", None, quiet=quiet) as meter:
         rows = trial_rows(
-            scene.cluster, scene.jobs, policy, **scene.window,
+            scene.cluster,
+            scene.jobs,
+            policy,
+            **scene.window,
             replayed=lambda count: meter.bar.update(meter.task, completed=count),
-        )  # fmt: skip
+        )
         trials = policy.prices.trials(Desk(scene.cluster, scene.jobs, scene.slots, scene.horizon), policy)
     chosen = next(k for k, row in enumerate(rows) if row["chosen"])
     pasts = [past.source for past in scene.pasts]
     said = {
-        "history": pasts, "jobs": sum(map(len, scene.pasts)), "slot": float(scene.jobs.slot), **scene.window,
-        "backfill": config.backfill, "utility": float(trials[chosen].utility), "version": __version__,
-    }  # fmt: skip
+        "history": pasts,
+        "jobs": sum(map(len, scene.pasts)),
+        "slot": float(scene.jobs.slot),
+        **scene.window,
+        "backfill": config.backfill,
+        "utility": float(trials[chosen].utility),
+        "version": __version__,
+    }
     write_prices(out, trials[chosen], scene.cluster, said)
     if quiet:
         _show("place calibrate", config, {"trials": rows, "out": str(out), "calibrated": said})
@@ -175,9 +190,15 @@ def run_import(config: Scene, out: Path, cluster_out: Path | None, *, quiet: boo
     last = max(job.arrival for job in jobs)
     if quiet:
         result = {
-            "format": kind, "jobs": len(jobs), "skipped": skipped, "slot": jobs.slot, "last_arrival": last,
-            "note": jobs.note, "start": jobs.start, "out": str(out),
-        }  # fmt: skip
+            "format": kind,
+            "jobs": len(jobs),
+            "skipped": skipped,
+            "slot": jobs.slot,
+            "last_arrival": last,
+            "note": jobs.note,
+            "start": jobs.start,
+            "out": str(out),
+        }
         _show("place import", config, result)
         return
     slots = f"slots 0 to {last:,} of {place_tables.span(jobs.slot)}"

@@ -45,18 +45,22 @@ def run_verify(
     finish = None if claims_file is None else _claimed(claims_file, schedule.name)
     found = verify_files(machines, workload, rows, end=end, finish=finish)
     settings = {
-        "schedule": str(schedule), "jobs": str(jobs_file), "cluster": str(cluster_file), "end": end,
+        "schedule": str(schedule),
+        "jobs": str(jobs_file),
+        "cluster": str(cluster_file),
+        "end": end,
         "claims": None if claims_file is None else str(claims_file),
-    }  # fmt: skip
+    }
     result = {"cells": len(rows), "jobs": len(workload), "completed": found.completed, "utility": found.utility}
     if quiet:
         print(to_json(document("place verify", settings, result | {"finish": found.finish}, found.certificate)))
         return found.certificate.passed
     console = Console()
     numbers = {
-        "cells": f"{len(rows):,}", "jobs done": f"{found.completed:,} of {len(workload):,}",
+        "cells": f"{len(rows):,}",
+        "jobs done": f"{found.completed:,} of {len(workload):,}",
         "utility": number(found.utility, 6),
-    }  # fmt: skip
+    }
     console.print(key_numbers(numbers))
     if finish is None:
         print("no finishes are claimed, so that work and locality have nothing to be compared with (--claims FILE)")

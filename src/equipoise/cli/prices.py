@@ -7,18 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.service_options import (
-    Json,
-    Token,
-    Url,
-    answer,
-    fill,
-    quantities,
-    service,
-    show,
-    table_of,
-    verb,
-)  # fmt: skip
+from equipoise.cli.service_options import Json, Token, Url, answer, fill, quantities, service, show, table_of, verb
 from equipoise.errors import InputError
 
 app = verb()

@@ -55,8 +55,15 @@ def metered(doing: str, unit: str, total: int | None, *, quiet: bool) -> Iterato
     """A meter for work in units such as "round"; silent when `quiet`."""
     terminal = sys.stderr.isatty()
     columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(f"{unit}s"),
-        TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
-    )  # fmt: skip
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(f"{unit}s"),
+        TimeElapsedColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
     with Progress(*columns, console=Console(stderr=True), disable=quiet or not terminal, transient=True) as bar:
         yield Meter(bar, bar.add_task(doing, total=total, note=""), unit, quiet or terminal)

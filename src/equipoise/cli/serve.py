@@ -108,9 +108,15 @@ def _needs_extra() -> None:
 
 
 def _serve(
-    url: str, machines: Path | None, chosen: dict[str, Any], host: str, port: int, names: list[str],
-    tls: tuple[str, str] | None, rate: float | None,
-) -> int:  # fmt: skip
+    url: str,
+    machines: Path | None,
+    chosen: dict[str, Any],
+    host: str,
+    port: int,
+    names: list[str],
+    tls: tuple[str, str] | None,
+    rate: float | None,
+) -> int:
     import logging
 
     from equipoise.place import read

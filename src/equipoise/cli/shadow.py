@@ -34,8 +34,7 @@ def shadow(
     poll: Annotated[float, typer.Option(help="Look every so many seconds.", min=0.05, metavar="S")] = 5.0,
     every: Annotated[float, typer.Option(help="Report every so many seconds.", min=0.1, metavar="S")] = 60.0,
     lag: Annotated[
-        str,
-        typer.Option(help="Stay so far behind the newest row, for rows that come late.", metavar="1h"),
+        str, typer.Option(help="Stay so far behind the newest row, for rows that come late.", metavar="1h")
     ] = "0s",
     finish: Annotated[bool, typer.Option("--finish", help="Then move the clock until every job is over.")] = False,
     seed: Annotated[int, typer.Option(help="Draws what the file does not say: worth, model.", min=0)] = 0,

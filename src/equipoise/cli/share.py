@@ -103,8 +103,7 @@ def check(
 
 @app.command("estimators")
 def estimators(
-    seed: Annotated[int, typer.Option(help="The seed that draws the tasks.", min=0)] = 0,
-    json: Json = False,
+    seed: Annotated[int, typer.Option(help="The seed that draws the tasks.", min=0)] = 0, json: Json = False
 ) -> None:
     """Score the estimators of remaining work on recorded real curves and on power laws."""
     from equipoise.cli.share_score import run_score

@@ -72,8 +72,16 @@ class Comparison(BaseModel):
     def _loads(cls, value: Any) -> list[int]:
         return _read_loads(value)
 
-    @field_validator("seeds", "first_seed", "oracle", "horizon", "timeline_load", "timeline_seed", "timeline_task",
-                     check_fields=False)  # fmt: skip
+    @field_validator(
+        "seeds",
+        "first_seed",
+        "oracle",
+        "horizon",
+        "timeline_load",
+        "timeline_seed",
+        "timeline_task",
+        check_fields=False,
+    )
     @classmethod
     def _whole(cls, value: int | None, info: Any) -> int | None:
         least = 1 if info.field_name in ("seeds", "horizon", "timeline_load") else 0

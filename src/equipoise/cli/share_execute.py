@@ -28,9 +28,15 @@ def run_execute(config: ExecuteConfig, out: Path, *, quiet: bool) -> bool:
     with metered("executing", "part", None, quiet=quiet) as meter:
         whole = _Whole(config, len(players), meter)
         result = compare(
-            players, scene, kinds=_kinds(config), tasks=config.tasks, seeds=config.seed_numbers, limit=config.limiter,
-            units=config.units, progress=whole.show,
-        )  # fmt: skip
+            players,
+            scene,
+            kinds=_kinds(config),
+            tasks=config.tasks,
+            seeds=config.seed_numbers,
+            limit=config.limiter,
+            units=config.units,
+            progress=whole.show,
+        )
     certificate = certify(result)
     settings["units"] = result.units
     content = document("share execute", settings, _summary(result), certificate)
@@ -78,13 +84,24 @@ def _kinds(config: ExecuteConfig) -> list[str]:
 def _scene(config: ExecuteConfig) -> Scene:
     servers = tuple(Server(machine.capacity, machine.power_cap) for machine in config.servers)
     site = Site(
-        servers, bandwidth=config.bandwidth, delay=config.delay, jitter=config.jitter,
+        servers,
+        bandwidth=config.bandwidth,
+        delay=config.delay,
+        jitter=config.jitter,
         power=config.power,  # type: ignore[arg-type]  # the site refuses what is not a law
-    )  # fmt: skip
+    )
     return Scene(
-        cpus=config.cpus, step=config.step, site=site, arrival=config.arrival, data=config.data,
-        deadline=config.deadline, work=config.length, target=config.target, patience=config.patience, trial=config.trial,
-    )  # fmt: skip
+        cpus=config.cpus,
+        step=config.step,
+        site=site,
+        arrival=config.arrival,
+        data=config.data,
+        deadline=config.deadline,
+        work=config.length,
+        target=config.target,
+        patience=config.patience,
+        trial=config.trial,
+    )
 
 
 def _summary(result: Comparison) -> dict[str, Any]:
@@ -118,9 +135,12 @@ def _write(folder: Path, settings: dict[str, Any], content: dict[str, Any], resu
                 for task, state in enumerate(states):
                     if STATES[state] in ("sending", "delayed", "computing"):
                         numbers = (
-                            trace.bandwidth[step, 0, task], trace.compute[step, 0, task],
-                            pair.executed.took[step, task], trace.samples[step, 0, task], trace.error[step, 0, task],
-                        )  # fmt: skip
+                            trace.bandwidth[step, 0, task],
+                            trace.compute[step, 0, task],
+                            pair.executed.took[step, task],
+                            trace.samples[step, 0, task],
+                            trace.error[step, 0, task],
+                        )
                         writer.writerow([pair.policy, pair.plan.seed, step, task, STATES[state], *map(float, numbers)])
 
 
@@ -157,17 +177,33 @@ def _print(console: Console, config: ExecuteConfig, result: Comparison) -> None:
 def success_table(result: Comparison) -> Table:
     """Simulated and executed beside each other, a row a policy."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    heads = ("\npolicy", "success\nsim", "at\nspeed", "%\nexec", "latency\nsim", "\nexec", "done\napart", "energy\nsim",
-             "\nexec", "CPU %\nmissed")  # fmt: skip
+    heads = (
+        "\npolicy",
+        "success\nsim",
+        "at\nspeed",
+        "%\nexec",
+        "latency\nsim",
+        "\nexec",
+        "done\napart",
+        "energy\nsim",
+        "\nexec",
+        "CPU %\nmissed",
+    )
     for k, head in enumerate(heads):
         table.add_column(head, justify="right" if k else "left", no_wrap=True)
     for row in result.rows:
         table.add_row(
-            row["policy"], _text(row["success_simulated"], 1), _text(row["success_at_speed"], 1),
-            _text(row["success_executed"], 1), _text(row["latency_simulated"], 1), _text(row["latency_executed"], 1),
-            _text(row["completion_apart"], 2), _text(row["energy_simulated"], 0), _text(row["energy_executed"], 0),
+            row["policy"],
+            _text(row["success_simulated"], 1),
+            _text(row["success_at_speed"], 1),
+            _text(row["success_executed"], 1),
+            _text(row["latency_simulated"], 1),
+            _text(row["latency_executed"], 1),
+            _text(row["completion_apart"], 2),
+            _text(row["energy_simulated"], 0),
+            _text(row["energy_executed"], 0),
             _text(row["shortfall"], 1),
-        )  # fmt: skip
+        )
     return table
 
 

@@ -60,9 +60,11 @@ def run_ladder(config: Comparison, out: Path, *, quiet: bool) -> bool:
     players = config.players()
     folder = run_folder(out, "share-ladder", settings)
     climbed = _play(
-        config, "climbing", quiet,
+        config,
+        "climbing",
+        quiet,
         lambda meter: ladder(players, loads=config.loads, seeds=config.seed_numbers, progress=meter.show),
-    )  # fmt: skip
+    )
     certificate = _certify_ladder(climbed, players)
     content = document("share ladder", settings, {"rows": climbed.rows, "verdict": climbed.verdict}, certificate)
     _write(folder, settings, content, climbed.seed_rows)
@@ -116,9 +118,14 @@ def _play(config: Comparison, doing: str, quiet: bool, work: Callable[[Meter], R
 
 def _compare(config: ShareConfig, job: Job, meter: Meter) -> Sweep:
     return sweep(
-        job.policies, job.workload, loads=config.loads, seeds=config.seed_numbers, site=job.site, oracle=config.oracle,
+        job.policies,
+        job.workload,
+        loads=config.loads,
+        seeds=config.seed_numbers,
+        site=job.site,
+        oracle=config.oracle,
         progress=meter.show,
-    )  # fmt: skip
+    )
 
 
 def _warn_of_hopeless(config: ShareConfig, job: Job) -> None:
@@ -159,10 +166,11 @@ def _summary(result: Sweep, timeline: dict[str, int]) -> dict[str, Any]:
     baseline = _baseline(result)
     paired = [
         asdict(gap)
-        for name in result.names if name != baseline
+        for name in result.names
+        if name != baseline
         for measure in ("success", "efficiency")
         for gap in result.paired(name, baseline, measure)
-    ]  # fmt: skip
+    ]
     return {"rows": result.rows, "baseline": baseline, "paired": paired, "timeline": timeline}
 
 

@@ -50,11 +50,16 @@ def score_table(rows: list[dict[str, Any]]) -> Table:
                 "log_score": row["log_score"] == max((r["log_score"] for r in judged), default=None),
             }
             found.add_row(
-                f"{done:g}" if k == 0 else "", row["estimator"], f"{row['known']:.0f}",
-                _number(row["median"], best["median"]), _number(row["rms"], best["rms"]), _number(row["bias"], sign="+"),
+                f"{done:g}" if k == 0 else "",
+                row["estimator"],
+                f"{row['known']:.0f}",
+                _number(row["median"], best["median"]),
+                _number(row["rms"], best["rms"]),
+                _number(row["bias"], sign="+"),
                 "-" if row["covered"] is None else f"{row['covered']:.0f}",
-                _number(row["log_score"], best["log_score"]), end_section=k == len(block) - 1,
-            )  # fmt: skip
+                _number(row["log_score"], best["log_score"]),
+                end_section=k == len(block) - 1,
+            )
     return found
 
 

@@ -98,9 +98,11 @@ def full_table(result: Sweep, load: int) -> Group:
             _bold(with_error(row["success"], row["success_se"], 1), row["success"] == best["success"]),
             f"{row['energy']:.0f}",
             _bold(f"{row['efficiency']:.4f}", row["efficiency"] == best["efficiency"]),
-            number(row["latency"], 1), number(row["network"], 1), number(row["idle_while_work"], 1),
+            number(row["latency"], 1),
+            number(row["network"], 1),
+            number(row["idle_while_work"], 1),
             *([number(share, 1)] if bounded else []),
-        )  # fmt: skip
+        )
     return _titled(f"at {_tasks(load)}", table, "idle: compute that stood idle while a task was ready for it")
 
 
@@ -112,10 +114,13 @@ def published_table(result: Sweep) -> Group:
             paper = TABLE[row["policy"]]
             table.add_row(
                 row["policy"],
-                f"{paper.success:.1f}", with_error(row["success"], row["success_se"], 1),
-                f"{paper.energy:.0f}", with_error(row["energy"], row["energy_se"], 0),
-                f"{paper.efficiency:.4f}", with_error(row["efficiency"], row["efficiency_se"], 4),
-            )  # fmt: skip
+                f"{paper.success:.1f}",
+                with_error(row["success"], row["success_se"], 1),
+                f"{paper.energy:.0f}",
+                with_error(row["energy"], row["energy_se"], 0),
+                f"{paper.efficiency:.4f}",
+                with_error(row["efficiency"], row["efficiency_se"], 4),
+            )
     note = f"the paper's numbers are one run of {LOAD} tasks; ours are means over {_seeds(len(result.seeds))}"
     return _titled(f"the paper's table at {LOAD} tasks, and ours", table, note)
 
@@ -153,9 +158,14 @@ def ladder_table(climbed: Ladder) -> Group:
         gain = _scaled(row, "gain", scale, digits)
         colour = {True: "green", False: "red", None: "default"}[pays(row)]
         table.add_row(
-            str(row["load"]), row["leader"], f"{scale * row['value']:.{digits}f}", _scaled(row, "lead", scale, digits),
-            row["runner_up"], f"[{colour}]{gain}[/]", row["learner"] or "-",
-        )  # fmt: skip
+            str(row["load"]),
+            row["leader"],
+            f"{scale * row['value']:.{digits}f}",
+            _scaled(row, "lead", scale, digits),
+            row["runner_up"],
+            f"[{colour}]{gain}[/]",
+            row["learner"] or "-",
+        )
     note = "success in % of tasks; on energy rungs efficiency in % per 1000 energy; ± standard error, paired by seed"
     return _titled("who leads on each rung of the ladder", table, note)
 

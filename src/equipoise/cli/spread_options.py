@@ -14,10 +14,7 @@ Workers = Annotated[
     int | None,
     typer.Option(help="Parts that run at once. (default: all cores)", metavar="COUNT", rich_help_panel=PANEL),
 ]
-Spread = Annotated[
-    str | None,
-    typer.Option(help="threads, processes, or ray.", metavar="KIND", rich_help_panel=PANEL),
-]
+Spread = Annotated[str | None, typer.Option(help="threads, processes, or ray.", metavar="KIND", rich_help_panel=PANEL)]
 Address = Annotated[
     str | None,
     typer.Option(help="A Ray cluster: HOST:PORT, ray://HOST:PORT or auto.", metavar="ADDRESS", rich_help_panel=PANEL),

@@ -50,8 +50,7 @@ def submit(
     name: Annotated[str | None, typer.Option(help="What you call it.", rich_help_panel=PANEL)] = None,
     workers: Annotated[int | None, typer.Option(help="Workers at once, at most.", min=1, rich_help_panel=PANEL)] = None,
     worker: Annotated[
-        str | None,
-        typer.Option(help="What each needs.", metavar="gpu=1,cpu=4,memory=16Gi", rich_help_panel=PANEL),
+        str | None, typer.Option(help="What each needs.", metavar="gpu=1,cpu=4,memory=16Gi", rich_help_panel=PANEL)
     ] = None,
     duration: Annotated[
         str | None, typer.Option(help="How long it runs with so many.", metavar="2h", rich_help_panel=PANEL)
@@ -74,9 +73,13 @@ def submit(
     Exit 2: bad input, not allowed, or no service there.
     """
     short = {
-        "name": name, "workers": workers, "duration": duration, "value": value, "deadline": deadline,
+        "name": name,
+        "workers": workers,
+        "duration": duration,
+        "value": value,
+        "deadline": deadline,
         "worker": None if worker is None else quantities(worker, "--worker"),
-    }  # fmt: skip
+    }
     given = {field: amount for field, amount in short.items() if amount is not None}
     if dry_run and wait:
         raise InputError("--dry-run and --wait are both given; keep one: what is not stored never ends")

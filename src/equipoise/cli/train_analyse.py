@@ -110,9 +110,12 @@ def analysis_table(found: Analysis, residual: float | None = None) -> Table:
 def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
     """Spectral radius of a round, and the largest real part in continuous time, over alpha; unstable ones in red."""
     table = Table(
-        title=f"alpha {_given(found)}, on the graph that crosses first", title_justify="left",
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
-    )  # fmt: skip
+        title=f"alpha {_given(found)}, on the graph that crosses first",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
     for head in ("alpha", "radius of a round", "real part in time", ""):
         table.add_column(head, justify="left" if not head else "right", no_wrap=True)
     crossing, crossed = found.crossing_alpha or 0.0, False
@@ -121,9 +124,11 @@ def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
         crossed = crossed or at
         radius, real = f"{row['radius']:.6f}", f"{row['abscissa']:.3g}"
         table.add_row(
-            f"{row['alpha']:.4g}", f"[red]{radius}[/]" if crossed else radius,
-            f"[red]{real}[/]" if row["abscissa"] > 1e-9 else real, "rounds become unstable here" if at else "",
-        )  # fmt: skip
+            f"{row['alpha']:.4g}",
+            f"[red]{radius}[/]" if crossed else radius,
+            f"[red]{real}[/]" if row["abscissa"] > 1e-9 else real,
+            "rounds become unstable here" if at else "",
+        )
     return table
 
 

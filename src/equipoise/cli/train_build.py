@@ -50,9 +50,15 @@ def build(config: TrainConfig) -> Job:
         parts.append(f"shared {last:g} CPUs" + (" in the end" if config.budgets else ""))
     centres = "1 centre" if network.n == 1 else f"{network.n} centres"
     job = Job(
-        Problem(cost, budget, model), network, _method(config), test, f"{centres} " + " and ".join(parts),
-        _rounds(config, model), faults, config.batch,
-    )  # fmt: skip
+        Problem(cost, budget, model),
+        network,
+        _method(config),
+        test,
+        f"{centres} " + " and ".join(parts),
+        _rounds(config, model),
+        faults,
+        config.batch,
+    )
     if config.deep:
         from equipoise.cli.train_deep import deep_job
 

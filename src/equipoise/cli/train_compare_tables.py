@@ -34,8 +34,10 @@ def comparison_tables(result: Comparison) -> list[Table]:
     heads += [f"rounds to {target:g}" for target in result.targets] + [f"bits to {far:g}"]
     first = _table("how near the optimum, medians over seeds", heads)
     first.caption, first.caption_justify, first.caption_style = result.why_telling, "left", "dim"
-    second = _table("the worst on the way, and in how many seeds ours is nearer" if ours == OURS else "the worst on the way",
-                    ["CPUs", "budget off by", "box off by", "at equal rounds", "at equal bits"])  # fmt: skip
+    second = _table(
+        "the worst on the way, and in how many seeds ours is nearer" if ours == OURS else "the worst on the way",
+        ["CPUs", "budget off by", "box off by", "at equal rounds", "at equal bits"],
+    )
     for row in result.summary:
         name, style = row["entrant"], "bold" if row["entrant"] == ours else None
         rounds, bits = last["rounds", name], last["bits", name]
@@ -53,8 +55,12 @@ def study_table(study: Study) -> Table:
     table = _table(f"study {study.name}: to 1e-6, medians over seeds", list(heads))
     for row in study.rows:
         found: dict[str, Any] = {head.replace(" ", "_"): row.get(head.replace(" ", "_")) for head in heads}
-        table.add_row(*(str(v) if isinstance(v, str) else _needed(v) if k in ("round", "bits", "messages") else number(v, 3)
-                        for k, v in found.items()))  # fmt: skip
+        table.add_row(
+            *(
+                str(v) if isinstance(v, str) else _needed(v) if k in ("round", "bits", "messages") else number(v, 3)
+                for k, v in found.items()
+            )
+        )
     return table
 
 
@@ -68,9 +74,10 @@ def claim_tables(claim: Claim) -> list[Table]:
         for protocol in PROTOCOLS:
             for boxes in (False, True):
                 found = {
-                    v["price"]: v for v in claim.verdicts
+                    v["price"]: v
+                    for v in claim.verdicts
                     if (v["protocol"], v["boxes"], v["candidate"]) == (protocol, boxes, candidate)
-                }  # fmt: skip
+                }
                 cells = [_verdict(found[level]) for level in levels]
                 table.add_row(protocol, "yes" if boxes else "no", *cells)
         tables.append(table)

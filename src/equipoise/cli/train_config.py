@@ -116,9 +116,11 @@ class TrainConfig(BaseModel):
 
     directed: bool = setting(False, "Links carry one way only.", FAULTY)
     loss: float | str = setting(
-        0.0, "Packets lost: 0.3, or in bursts: bursts:ENTER,LEAVE[,BAD[,GOOD]], such as bursts:0.05,0.3.", FAULTY,
+        0.0,
+        "Packets lost: 0.3, or in bursts: bursts:ENTER,LEAVE[,BAD[,GOOD]], such as bursts:0.05,0.3.",
+        FAULTY,
         "PART|bursts:...",
-    )  # fmt: skip
+    )
     delay: int = setting(0, "Rounds a packet takes: 0 to so many, drawn for each.", FAULTY, "ROUNDS")
     fixed_delay: bool = setting(False, "Every packet takes exactly --delay rounds.", FAULTY)
     crash: list[str] = setting(
@@ -134,15 +136,19 @@ class TrainConfig(BaseModel):
         [], "Centres that act in every k-th round: 4:5; repeatable.", FAULTY, "NODES:ROUNDS", repeats=True
     )
     partition: list[str] = setting(
-        [], "The network splits and heals: 0-9@100..400; 0-9@100.. never does; repeatable.", FAULTY,
-        "NODES@BEGIN..END", repeats=True,
-    )  # fmt: skip
+        [],
+        "The network splits and heals: 0-9@100..400; 0-9@100.. never does; repeatable.",
+        FAULTY,
+        "NODES@BEGIN..END",
+        repeats=True,
+    )
     notice: int = setting(NOTICE, "Rounds after a crash or a split until everybody knows of it.", FAULTY, "ROUNDS")
 
     couple: bool = setting(
-        False, "CPU buys samples: batches follow shares; ends with CPU-seconds to a target accuracy per way to share.",
+        False,
+        "CPU buys samples: batches follow shares; ends with CPU-seconds to a target accuracy per way to share.",
         "Coupling and deep models",
-    )  # fmt: skip
+    )
     seeds: int = setting(
         2, "Seeds that --couple compares allocations on, from --seed on.", "Coupling and deep models", "COUNT"
     )
@@ -150,9 +156,10 @@ class TrainConfig(BaseModel):
         None, "With --batch: passes through all data, instead of --rounds.", "Coupling and deep models"
     )
     rivals: bool = setting(
-        False, "With mlp or cnn: also train it centrally, without trackers, and with a server.",
+        False,
+        "With mlp or cnn: also train it centrally, without trackers, and with a server.",
         "Coupling and deep models",
-    )  # fmt: skip
+    )
 
     engine: str = setting(
         "embedded",
@@ -180,8 +187,8 @@ class TrainConfig(BaseModel):
 
     rounds: int = setting(3000, "Rounds at most.", "Run")
     target: float | None = setting(
-        1e-4, "Stop, and certify, at this part of the gap at the start; what noise allows with mini-batches.", "Run",
-    )  # fmt: skip
+        1e-4, "Stop, and certify, at this part of the gap at the start; what noise allows with mini-batches.", "Run"
+    )
     patience: int | None = setting(None, "Stop when the gap has not improved by 1% in so many rounds.", "Run")
     every: int | None = setting(None, "Record history each so many rounds.", "Run")
     seed: int = setting(0, "Of data split, costs and network.", "Run")

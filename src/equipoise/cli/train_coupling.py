@@ -11,9 +11,20 @@ from equipoise.cli.train_faults import flag
 from equipoise.errors import InputError
 
 ITS_OWN = (
-    "couple", "seeds", "seed", "rounds", "model", "every", "patience", "target", "engine", "workers", "address", "cpus",
+    "couple",
+    "seeds",
+    "seed",
+    "rounds",
+    "model",
+    "every",
+    "patience",
+    "target",
+    "engine",
+    "workers",
+    "address",
+    "cpus",
     "limiter",
-)  # fmt: skip
+)
 STUDIED = {"auto": "softmax", "softmax": "softmax", "mlp": "mlp"}
 
 

@@ -73,7 +73,8 @@ def lines(engine: dict[str, Any]) -> dict[str, str]:
         workers = engine["held"]["workers"]
         each = ", ".join(
             f"{row['cpu_seconds'] / row['wall_seconds']:.2f} of {row['asked_cpu_seconds'] / row['wall_seconds']:.2f}"
-            for row in workers if row["wall_seconds"] > 0
-        )  # fmt: skip
+            for row in workers
+            if row["wall_seconds"] > 0
+        )
         found["held"] = f"{engine['held']['limiter']}\ntook, of the cores each was given: {each}"
     return found

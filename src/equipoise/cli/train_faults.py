@@ -137,10 +137,14 @@ def faults_of(config: TrainConfig) -> Any:
     happenings = {name: [pair for text in getattr(config, name) for pair in deeds(name, text)] for name in DEEDS}
     return Faults(
         loss=bursts(config.loss) if isinstance(config.loss, str) else config.loss,
-        delay=config.delay, jitter=not config.fixed_delay, straggle=slow,
-        partition=[split_of(text) for text in config.partition], notice=config.notice, seed=config.seed,
+        delay=config.delay,
+        jitter=not config.fixed_delay,
+        straggle=slow,
+        partition=[split_of(text) for text in config.partition],
+        notice=config.notice,
+        seed=config.seed,
         **happenings,
-    )  # fmt: skip
+    )
 
 
 def flag(name: str) -> str:

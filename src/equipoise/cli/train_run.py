@@ -84,11 +84,23 @@ def _play(
             return stop.is_set()
 
         return solve(
-            job.problem, job.network, job.method, rounds=job.rounds, seed=config.seed, target=config.target,
-            patience=config.patience, every=config.every, budgets=config.budgets, callback=show,
-            start=job.start, batch=job.batch, faults=job.faults,
-            checkpoint=checkpoint, resume=None if resume is None else checkpoint, engine=engine,
-        )  # fmt: skip
+            job.problem,
+            job.network,
+            job.method,
+            rounds=job.rounds,
+            seed=config.seed,
+            target=config.target,
+            patience=config.patience,
+            every=config.every,
+            budgets=config.budgets,
+            callback=show,
+            start=job.start,
+            batch=job.batch,
+            faults=job.faults,
+            checkpoint=checkpoint,
+            resume=None if resume is None else checkpoint,
+            engine=engine,
+        )
 
 
 def _beside(run: Run, job: Job, config: TrainConfig, quiet: bool) -> dict[str, Any]:

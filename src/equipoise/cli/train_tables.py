@@ -118,8 +118,11 @@ def allocation_table(study: dict[str, Any], equal: bool = False) -> Table:
     table = Table(
         title=f"CPU-seconds to {study['target']:.0%} of the centralised accuracy, "
         f"{count(len(seeds), 'seed')} from {seeds[0]}{', equal centres' if equal else ''}",
-        title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
-    )  # fmt: skip
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
     table.add_column("allocation", no_wrap=True)
     for head in ("CPU-seconds", "less than equal shares", "than by data", "not reached"):
         table.add_column(head, justify="right", no_wrap=True)
@@ -147,9 +150,12 @@ def _either_side(error: float | None, form: str) -> str:
 def rivals_table(rows: list[dict[str, Any]]) -> Table:
     """The same net on the same batches, trained in other ways."""
     table = Table(
-        title="test accuracy of the same net, trained on the same batches in other ways", title_justify="left",
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
-    )  # fmt: skip
+        title="test accuracy of the same net, trained on the same batches in other ways",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
     table.add_column("", no_wrap=True)
     for head in ("worst centre", "mean", "worst loss", "MB sent"):
         table.add_column(head, justify="right", no_wrap=True)

@@ -16,8 +16,18 @@ from equipoise.data.table import csv
 from equipoise.errors import InputError, unknown_name
 
 __all__ = [
-    "LOADERS", "SPLITS", "Dataset", "Loader", "breast_cancer", "csv", "digits", "load", "mnist", "shards", "split",
-]  # fmt: skip
+    "LOADERS",
+    "SPLITS",
+    "Dataset",
+    "Loader",
+    "breast_cancer",
+    "csv",
+    "digits",
+    "load",
+    "mnist",
+    "shards",
+    "split",
+]
 
 
 @dataclass(frozen=True)

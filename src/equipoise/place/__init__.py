@@ -11,6 +11,25 @@ from equipoise.place.utility import Deadline, Linear, Sigmoid
 from equipoise.place.verify import verify
 
 __all__ = [
-    "Bound", "Cluster", "Comparison", "Deadline", "Explanation", "Job", "Linear", "Machine", "Policy", "Result", "Session",
-    "Sigmoid", "Workload", "bound", "compare", "explain", "policies", "prices", "simulate", "traces", "verify",
-]  # fmt: skip
+    "Bound",
+    "Cluster",
+    "Comparison",
+    "Deadline",
+    "Explanation",
+    "Job",
+    "Linear",
+    "Machine",
+    "Policy",
+    "Result",
+    "Session",
+    "Sigmoid",
+    "Workload",
+    "bound",
+    "compare",
+    "explain",
+    "policies",
+    "prices",
+    "simulate",
+    "traces",
+    "verify",
+]

@@ -130,11 +130,15 @@ class Program:
         a, ahead = z, z + k
         entries: list[tuple[Any, Any, Any]] = [
             (self.pair_stage[self.pair], np.arange(z), self.mode_share[self.mode]),
-            (stage, a + stage, -1.0), (inner, a + inner + 1, 1.0), (inner, ahead + inner, -1.0),
+            (stage, a + stage, -1.0),
+            (inner, a + inner + 1, 1.0),
+            (inner, ahead + inner, -1.0),
             (inner + 1, ahead + inner, 1.0),
-            (k + inner, a + inner, 1.0), (k + inner, a + inner + 1, -1.0),
-            (2 * k + self.pair, np.arange(z), 1.0), (2 * k + np.arange(pairs), a + self.pair_stage, -self.pair_days),
-        ]  # fmt: skip
+            (k + inner, a + inner, 1.0),
+            (k + inner, a + inner + 1, -1.0),
+            (2 * k + self.pair, np.arange(z), 1.0),
+            (2 * k + np.arange(pairs), a + self.pair_stage, -self.pair_days),
+        ]
         rows = self.shares.shape[1]
         for r in range(rows):
             taken = self.shares[self.mode, r]

@@ -83,10 +83,13 @@ class Comparison(Savable):
 
         limit = self.bound
         result = {
-            "jobs": len(self.jobs), "slot": float(self.jobs.slot), "end": self.results[0].end, "rows": self.table,
+            "jobs": len(self.jobs),
+            "slot": float(self.jobs.slot),
+            "end": self.results[0].end,
+            "rows": self.table,
             "bound": None if limit is None else {"utility": limit.utility, "kind": limit.kind, "status": limit.status},
             "reasons": {result.policy.label: result.reasons for result in self.results},
-        }  # fmt: skip
+        }
         making = {"outcomes": outcome_rows, "history": slot_rows, "allocations": allocation_rows}
         tables = {name: [row for result in self.results for row in made(result)] for name, made in making.items()}
         tables["machines"] = machine_rows(self.cluster)
@@ -113,24 +116,31 @@ class Comparison(Savable):
             gain = result.utility - base.utility
             rows.append(
                 {
-                    "policy": result.policy.label, "baseline": base.policy.label, "utility": gain,
+                    "policy": result.policy.label,
+                    "baseline": base.policy.label,
+                    "utility": gain,
                     "relative": gain / base.utility if base.utility > 0 else None,
                     "completed": result.completed - base.completed,
-                    "gained": gained, "lost": lost, "same": len(self.jobs) - len(gained) - len(lost),
+                    "gained": gained,
+                    "lost": lost,
+                    "same": len(self.jobs) - len(gained) - len(lost),
                 }
-            )  # fmt: skip
+            )
         return rows
 
     def _moved(self, base: Result, result: Result, j: int) -> Row:
         job, log = self.jobs[j], result.decisions[j]
         before, after = int(base.finish[j]), int(result.finish[j])
         return {
-            "id": job.id, "arrival": job.arrival,
-            "utility_before": float(base.utilities[j]), "utility_after": float(result.utilities[j]),
-            "finish_before": None if before < 0 else before, "finish_after": None if after < 0 else after,
+            "id": job.id,
+            "arrival": job.arrival,
+            "utility_before": float(base.utilities[j]),
+            "utility_after": float(result.utilities[j]),
+            "finish_before": None if before < 0 else before,
+            "finish_after": None if after < 0 else after,
             "state": result.states[j],
             "reason": "" if after >= 0 else next((d.reason for d in reversed(log) if d.reason), "unfinished"),
-        }  # fmt: skip
+        }
 
     @cached_property
     def hopeless(self) -> dict[str, Row]:
@@ -258,9 +268,15 @@ def _sent(
 
 
 def _play(
-    cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, seed: int, policy: Policy,
-    replayed: Callable[[int], None] | None = None, step: Callable[[int, int], None] | None = None,
-) -> Played:  # fmt: skip
+    cluster: Cluster,
+    jobs: Workload,
+    slots: int | None,
+    horizon: int | None,
+    seed: int,
+    policy: Policy,
+    replayed: Callable[[int], None] | None = None,
+    step: Callable[[int, int], None] | None = None,
+) -> Played:
     trials: list[Row] = []
     if hasattr(getattr(policy, "prices", None), "trials"):
         trials = trial_rows(cluster, jobs, policy, slots=slots, horizon=horizon, replayed=replayed)
@@ -315,13 +331,16 @@ def trial_rows(
         scaled = hasattr(prices, "scale")
         rows.append(
             {
-                "policy": policy.label, "kind": "bid" if scaled else "replay",
+                "policy": policy.label,
+                "kind": "bid" if scaled else "replay",
                 "level": float(prices.scale if scaled else prices.level),
                 "ratio": math.exp(prices.growth) if scaled else float(prices.ratio),
                 "lead": 0.0 if scaled else float(prices.lead),
-                "utility": float(trial.utility), "completed": int(trial.completed), "chosen": k == best,
+                "utility": float(trial.utility),
+                "completed": int(trial.completed),
+                "chosen": k == best,
             }
-        )  # fmt: skip
+        )
     return rows
 
 

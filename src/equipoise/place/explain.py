@@ -124,14 +124,23 @@ def explain(result: Result, job_id: str) -> Explanation:
     finish = int(result.finish[j])
     start = seen.earliest_start if seen.promises else _hindsight(result, j, shape)
     return Explanation(
-        job=job.id, policy=result.policy.label, arrival=job.arrival, told=tuple(log), reason=reason,
-        finish=finish if finish >= 0 else None, utility=float(result.utilities[j]),
+        job=job.id,
+        policy=result.policy.label,
+        arrival=job.arrival,
+        told=tuple(log),
+        reason=reason,
+        finish=finish if finish >= 0 else None,
+        utility=float(result.utilities[j]),
         **_happened(result, j),
-        alone=math.ceil(job.work / speed * (1 - 1e-9)) if speed > 0.0 else None, window=seen.window,
+        alone=math.ceil(job.work / speed * (1 - 1e-9)) if speed > 0.0 else None,
+        window=seen.window,
         missing=missing(job, result.cluster) if speed <= 0.0 else (),
-        earliest_start=start, earliest_finish=seen.earliest_finish,
-        prices=seen.prices, best=seen.best, smaller=seen.smaller,
-    )  # fmt: skip
+        earliest_start=start,
+        earliest_finish=seen.earliest_finish,
+        prices=seen.prices,
+        best=seen.best,
+        smaller=seen.smaller,
+    )
 
 
 def _unknown(given: str, index: Mapping[str, int]) -> InputError:
@@ -174,9 +183,14 @@ def _replay(result: Result, j: int) -> _Seen:
     if result.jobs[j].arrival < result.end:
         with contextlib.suppress(_Stop):
             simulate(
-                result.cluster, result.jobs, result.policy,
-                slots=result.slots, horizon=result.horizon, seed=result.seed, watch=watch,
-            )  # fmt: skip
+                result.cluster,
+                result.jobs,
+                result.policy,
+                slots=result.slots,
+                horizon=result.horizon,
+                seed=result.seed,
+                watch=watch,
+            )
     return seen
 
 
@@ -296,10 +310,11 @@ def _happened(result: Result, j: int) -> dict[str, Any]:
     finish = int(result.finish[j])
     pauses = int((np.diff(slots) > 1).sum()) + int(len(slots) > 0 and finish < 0 and slots[-1] < result.end - 1)
     here = [
-        i for i in range(j)
+        i
+        for i in range(j)
         if not (result.decisions[i] and result.decisions[i][0].state == REFUSED)
         and (result.finish[i] < 0 or result.finish[i] >= job.arrival)
-    ]  # fmt: skip
+    ]
     at_arrival = set(rows[rows[:, 1 + SLOT] == job.arrival, JOB].tolist())
     last = max(until, job.arrival + 1)  # the slot of arrival where there was no wait
     meanwhile = rows[(rows[:, 1 + SLOT] >= job.arrival) & (rows[:, 1 + SLOT] < last) & (rows[:, JOB] != j)]

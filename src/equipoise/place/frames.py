@@ -110,10 +110,15 @@ def outcome_rows(result: Result) -> list[Row]:
         why = None if finish >= 0 else next((d.reason for d in reversed(log) if d.reason), "unfinished")
         rows.append(
             {
-                "policy": result.policy.label, "job": job.id, "arrival": job.arrival, "state": result.states[j],
-                "reason": why, "finish": None if finish < 0 else finish, "utility": float(result.utilities[j]),
+                "policy": result.policy.label,
+                "job": job.id,
+                "arrival": job.arrival,
+                "state": result.states[j],
+                "reason": why,
+                "finish": None if finish < 0 else finish,
+                "utility": float(result.utilities[j]),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -122,10 +127,17 @@ def allocation_rows(result: Result) -> list[Row]:
     names, ids, label = result.cluster.names, [job.id for job in result.jobs], result.policy.label
     share = held_shares(result.cluster, result.jobs, result.schedule)
     return [
-        {"policy": label, "job": ids[row[JOB]], "slot": row[SLOT], "machine": names[row[MACHINE]],
-         "workers": row[WORKERS], "servers": row[SERVERS], "share": part}
+        {
+            "policy": label,
+            "job": ids[row[JOB]],
+            "slot": row[SLOT],
+            "machine": names[row[MACHINE]],
+            "workers": row[WORKERS],
+            "servers": row[SERVERS],
+            "share": part,
+        }
         for row, part in zip(result.schedule.tolist(), share, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def machine_rows(cluster: Cluster) -> list[Row]:

@@ -50,10 +50,17 @@ class Job:
     def __post_init__(self) -> None:
         who = f"job {self.id!r}"
         numbers = {
-            "arrival": self.arrival, "work": self.work, "batch": self.batch, "time_per_sample": self.time_per_sample,
-            "workers_per_server": self.workers_per_server, "gradient": self.gradient, "inside": self.inside,
-            "between": self.between, "restart": self.restart, "actual": self.actual,
-        }  # fmt: skip
+            "arrival": self.arrival,
+            "work": self.work,
+            "batch": self.batch,
+            "time_per_sample": self.time_per_sample,
+            "workers_per_server": self.workers_per_server,
+            "gradient": self.gradient,
+            "inside": self.inside,
+            "between": self.between,
+            "restart": self.restart,
+            "actual": self.actual,
+        }
         numbers |= {name: getattr(self, name) for name in ("requested", "most") if getattr(self, name) is not None}
         refuse_words(who, **numbers)
         for name in ("arrival", "batch", "workers_per_server", "requested", "most"):

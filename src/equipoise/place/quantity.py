@@ -18,9 +18,17 @@ DECIMAL = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5}
 SIZES = {s: Fraction(10) ** p for s, p in DECIMAL.items()} | {s: Fraction(1024) ** p for s, p in BINARY.items()}
 TIMES = {
-    "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1), "sec": Fraction(1),
-    "m": Fraction(60), "min": Fraction(60), "h": Fraction(3600), "d": Fraction(86400), "w": Fraction(7 * 86400),
-}  # fmt: skip
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "sec": Fraction(1),
+    "m": Fraction(60),
+    "min": Fraction(60),
+    "h": Fraction(3600),
+    "d": Fraction(86400),
+    "w": Fraction(7 * 86400),
+}
 
 
 class Demand(dict[str, int]):

@@ -54,9 +54,12 @@ class PlacementGroup:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "job": self.job, "slot": self.slot, "roles": list(self.roles), "machines": list(self.machines),
+            "job": self.job,
+            "slot": self.slot,
+            "roles": list(self.roles),
+            "machines": list(self.machines),
             **self.arguments(),
-        }  # fmt: skip
+        }
 
 
 def amounts(demand: Mapping[str, int], *, memory_unit: float = 1.0) -> dict[str, float]:

@@ -232,11 +232,25 @@ def _rate(value: Scalar, what: str, slot: float) -> float:
 
 
 CELLS: dict[str, Callable[[Scalar, str, float], int | float]] = {
-    "arrival": _arrival, "work": _number, "samples": _number, "epochs": _number, "batch": _number,
-    "time_per_sample": _slots, "gradient": _size, "workers_per_server": _number, "inside": _rate, "between": _rate,
-    "requested": _number, "most": _number, "restart": _slots, "actual": _number,
-    "utility.value": _number, "utility.steepness": _number, "utility.middle": _wait, "utility.slots": _wait,
-}  # fmt: skip
+    "arrival": _arrival,
+    "work": _number,
+    "samples": _number,
+    "epochs": _number,
+    "batch": _number,
+    "time_per_sample": _slots,
+    "gradient": _size,
+    "workers_per_server": _number,
+    "inside": _rate,
+    "between": _rate,
+    "requested": _number,
+    "most": _number,
+    "restart": _slots,
+    "actual": _number,
+    "utility.value": _number,
+    "utility.steepness": _number,
+    "utility.middle": _wait,
+    "utility.slots": _wait,
+}
 FIELDS = ("id", *(name for name in CELLS if "." not in name), *GROUPS)
 NEEDED = ("arrival", "batch", "time_per_sample", "worker", "utility")
 
@@ -268,15 +282,24 @@ def plain_job(job: Job) -> Values:
         raise InputError(f"a job has the id {job.id!r}, which cannot be written; expected a visible name")
     utility = {name: v if name == "kind" else float(v) for name, v in job.utility.as_dict().items()}
     plain = {
-        "id": job.id, "arrival": job.arrival, "work": float(job.work), "batch": job.batch,
-        "time_per_sample": f"{float(job.time_per_sample)!r} slots", "gradient": float(job.gradient),
-        "worker": _plain(job.worker), "server": None if job.server is None else _plain(job.server),
-        "workers_per_server": job.workers_per_server, "inside": _plain_rate(job.inside),
-        "between": _plain_rate(job.between), "requested": job.requested, "most": job.most,
+        "id": job.id,
+        "arrival": job.arrival,
+        "work": float(job.work),
+        "batch": job.batch,
+        "time_per_sample": f"{float(job.time_per_sample)!r} slots",
+        "gradient": float(job.gradient),
+        "worker": _plain(job.worker),
+        "server": None if job.server is None else _plain(job.server),
+        "workers_per_server": job.workers_per_server,
+        "inside": _plain_rate(job.inside),
+        "between": _plain_rate(job.between),
+        "requested": job.requested,
+        "most": job.most,
         "restart": f"{float(job.restart)!r} slots" if job.restart else None,
         "actual": float(job.actual) if job.actual != 1.0 else None,
-        "utility": utility, "tags": {str(k): str(v) for k, v in job.tags.items()} or None,
-    }  # fmt: skip
+        "utility": utility,
+        "tags": {str(k): str(v) for k, v in job.tags.items()} or None,
+    }
     return {name: value for name, value in plain.items() if value is not None}
 
 

@@ -70,9 +70,14 @@ class _Reading:
         if numbers[1] == numbers[2] == 0:
             raise self.error(line, "no workers and no servers; leave the row out")
         self.table.extend(
-            (jobs.setdefault(job.strip(), len(jobs)), numbers[0], machines.setdefault(machine.strip(), len(machines)),
-             numbers[1], numbers[2])
-        )  # fmt: skip
+            (
+                jobs.setdefault(job.strip(), len(jobs)),
+                numbers[0],
+                machines.setdefault(machine.strip(), len(machines)),
+                numbers[1],
+                numbers[2],
+            )
+        )
         self.lines.append(line)
 
     @staticmethod

@@ -149,9 +149,13 @@ class Result(Savable):
 
         label = self.policy.label
         result = {
-            "policy": label, "jobs": len(self.jobs), "slot": float(self.jobs.slot), "end": self.end,
-            "rows": [self.row], "reasons": self.reasons,
-        }  # fmt: skip
+            "policy": label,
+            "jobs": len(self.jobs),
+            "slot": float(self.jobs.slot),
+            "end": self.end,
+            "rows": [self.row],
+            "reasons": self.reasons,
+        }
         tables = {"outcomes": outcome_rows(self), "history": slot_rows(self), "allocations": allocation_rows(self)}
         tables["machines"] = machine_rows(self.cluster)
         config = {"policy": label, "slots": self.slots, "horizon": self.horizon, "seed": self.seed}
@@ -223,9 +227,19 @@ def simulate(
     for job in range(len(workload)):
         desk.before(job)  # settles what was carried out
     return Result(
-        policy, cluster, workload, slots, horizon, seed, desk.end, desk.schedule(), desk.finish.copy(),
-        tuple(tuple(log) for log in desk.decisions), spent, getattr(session, "detail", {}),
-    )  # fmt: skip
+        policy,
+        cluster,
+        workload,
+        slots,
+        horizon,
+        seed,
+        desk.end,
+        desk.schedule(),
+        desk.finish.copy(),
+        tuple(tuple(log) for log in desk.decisions),
+        spent,
+        getattr(session, "detail", {}),
+    )
 
 
 __all__ = ["ADMITTED", "LENT", "PENDING", "REFUSED", "Policy", "Result", "Session", "simulate"]

@@ -90,11 +90,7 @@ def mean_and_error(values: Sequence[float | None]) -> tuple[float | None, float 
 
 
 def sweep(
-    cases: Sequence[Case],
-    *,
-    bound: bool | str = "auto",
-    workers: int | None = None,
-    progress: Progress | None = None,
+    cases: Sequence[Case], *, bound: bool | str = "auto", workers: int | None = None, progress: Progress | None = None
 ) -> Sweep:
     """Compare the policies in every case, on all cores, or where joblib's active backend runs: the same comes out."""
     if not cases:

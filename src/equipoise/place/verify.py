@@ -44,9 +44,13 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
     finish = seen.finish(claimed)
     utility = _earned(result.jobs, finish)
     checks = [
-        _capacity(seen), _ratio(seen), _work(seen, claimed), _arrival(seen), _locality(seen, claimed),
+        _capacity(seen),
+        _ratio(seen),
+        _work(seen, claimed),
+        _arrival(seen),
+        _locality(seen, claimed),
         _utility(utility, float(result.utility), finish),
-    ]  # fmt: skip
+    ]
     promised = [any(d.state == PROMISED for d in log) for log in result.decisions]
     if any(promised) and all(job.actual <= 1.0 for job in result.jobs):
         checks.append(_promise(np.array(promised, dtype=bool), finish))
@@ -126,9 +130,11 @@ class _Seen:
             return part
         stays = np.zeros(len(part), dtype=bool)
         stays[1:] = (
-            (self.job[1:] == self.job[:-1]) & (self.slot[1:] == self.slot[:-1] + 1)
-            & (self.cells[1:] == self.cells[:-1]) & self.lawful[:-1]
-        )  # fmt: skip
+            (self.job[1:] == self.job[:-1])
+            & (self.slot[1:] == self.slot[:-1] + 1)
+            & (self.cells[1:] == self.cells[:-1])
+            & self.lawful[:-1]
+        )
         one = np.repeat(np.where(stays, self.cells, 0), self.cells)  # how far back the same cell stood a slot before
         here = np.arange(len(one))
         equal = np.ones(len(one), dtype=bool)
@@ -265,10 +271,12 @@ def _ratio(seen: _Seen) -> Check:
     wanted = np.where(gamma > 0, -(-w // np.maximum(gamma, 1)), 0)
     wrong = (seen.servers != wanted) | (w > widest) | (w == 0)
     return Check.at_most(
-        "ratio", int(wrong.sum()), 0.0,
+        "ratio",
+        int(wrong.sum()),
+        0.0,
         f"Job-slots without workers, with more than the job may have, or with servers other than ceil(w / gamma); "
         f"{_count(len(w), 'job-slot')}{_first(seen, wrong)}.",
-    )  # fmt: skip
+    )
 
 
 def _first(seen: _Seen, wrong: Bools) -> str:
@@ -297,19 +305,23 @@ def _work(seen: _Seen, claimed: Ints) -> Check:
     worst = float(wrong.max(initial=0.0))
     where = f"; the worst: {named(seen.jobs[int(wrong.argmax())])}" if worst > SHORT else ""
     return Check.at_most(
-        "work", worst, SHORT,
+        "work",
+        worst,
+        SHORT,
         f"The largest part of a finished job's true work missing at its finish or done after it (1: done, and not called "
         f"finished); {_count(int(done.sum()), 'finished job')} of {n:,}{where}.",
-    )  # fmt: skip
+    )
 
 
 def _arrival(seen: _Seen) -> Check:
     outside = int(seen.cells[~seen.lawful].sum())
     return Check.at_most(
-        "arrival", outside + seen.unsound + seen.twice, 0.0,
+        "arrival",
+        outside + seen.unsound + seen.twice,
+        0.0,
         f"Cells before their job arrived, at or after the end (slot {seen.end:,}), on a machine or of a job there is not, "
         f"empty, negative or given twice; {_count(len(seen.rows) + seen.unsound, 'cell')}{_first(seen, ~seen.lawful)}.",
-    )  # fmt: skip
+    )
 
 
 def _locality(seen: _Seen, claimed: Ints) -> Check:
@@ -320,10 +332,12 @@ def _locality(seen: _Seen, claimed: Ints) -> Check:
         j = int(wrong.argmax())
         where = f"; the first: {named(seen.jobs[j])}, {_told(claimed[j])} claimed, {_told(seen.finish()[j])} found"
     return Check.at_most(
-        "locality", int(wrong.sum()), 0.0,
+        "locality",
+        int(wrong.sum()),
+        0.0,
         f"Jobs whose finish is another when rates follow the machines they were on; {_count(together, 'job-slot')} on one "
         f"machine, {len(seen.job) - together:,} spread{where}.",
-    )  # fmt: skip
+    )
 
 
 def _told(finish: int) -> str:
@@ -334,24 +348,30 @@ def _utility(found: float, claimed: float, finish: Ints) -> Check:
     scale = max(abs(found), abs(claimed))
     off = abs(found - claimed) / scale if scale else 0.0
     return Check.at_most(
-        "utility", off, SAME_UTILITY,
+        "utility",
+        off,
+        SAME_UTILITY,
         f"The worth of the finish slots found, {found:.6g} from {_count(int((finish >= 0).sum()), 'job')}, against the "
         f"{claimed:.6g} claimed (relative).",
-    )  # fmt: skip
+    )
 
 
 def _promise(promised: Bools, finish: Ints) -> Check:
     broken = int((promised & (finish < 0)).sum())
     return Check.at_most(
-        "promise", broken, 0.0,
+        "promise",
+        broken,
+        0.0,
         f"Jobs told they were admitted and not finished by the end, no job being longer than stated; "
         f"{_count(int(promised.sum()), 'promise')}.",
-    )  # fmt: skip
+    )
 
 
 def _bound(utility: float, bound: float) -> Check:
     over = (utility - bound) / bound if bound > 0 else utility
     return Check.at_most(
-        "bound", over, OVER_BOUND,
+        "bound",
+        over,
+        OVER_BOUND,
         f"Utility {utility:.6g} over the upper bound {bound:.6g}, relative: no schedule may be worth more.",
-    )  # fmt: skip
+    )

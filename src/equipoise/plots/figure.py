@@ -25,8 +25,14 @@ INK, RULE, FAINT = "#222222", "#666666", "#d8d8d8"
 BLUE, ORANGE, GREEN, RED, SKY, PINK = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7"
 SPARE = (BLUE, ORANGE, GREEN, RED, SKY, PINK, "#222222")
 MARKERS = {  # the pages' marker names in matplotlib's; "empty" before one draws the outline only
-    "circle": "o", "rect": "s", "triangle": "^", "diamond": "D", "roundRect": "p", "pin": "v", "arrow": "P",
-}  # fmt: skip
+    "circle": "o",
+    "rect": "s",
+    "triangle": "^",
+    "diamond": "D",
+    "roundRect": "p",
+    "pin": "v",
+    "arrow": "P",
+}
 SPARE_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h", "*")
 FEW_DECADES = 100.0  # largest over smallest value below which an axis has labels between its decades
 SAVING = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}  # text stays text; no Type 3 fonts
@@ -120,10 +126,20 @@ def key_above(axes: Any, order: Sequence[str] = ()) -> None:
     handles, labels = axes.get_legend_handles_labels()
     pairs = sorted(zip(labels, handles, strict=True), key=lambda pair: order.index(pair[0]) if order else 0)
     axes.legend(
-        [handle for _, handle in pairs], [label for label, _ in pairs], fontsize=SMALL, frameon=False, ncols=3,
-        loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0, borderpad=0.15, handlelength=1.5,
-        columnspacing=0.9, handletextpad=0.4, labelcolor=INK,
-    )  # fmt: skip
+        [handle for _, handle in pairs],
+        [label for label, _ in pairs],
+        fontsize=SMALL,
+        frameon=False,
+        ncols=3,
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        borderaxespad=0.0,
+        borderpad=0.15,
+        handlelength=1.5,
+        columnspacing=0.9,
+        handletextpad=0.4,
+        labelcolor=INK,
+    )
 
 
 def log_y(axes: Any, values: Sequence[float]) -> None:
@@ -169,9 +185,18 @@ def legend_below(figure: PaperFigure, handles: Sequence[Any]) -> None:
     longest = max(len(handle.get_label()) for handle in handles)
     columns = min(len(handles), max(1, int((figure.get_figwidth() - 0.1) / (0.42 + 0.065 * longest))))
     figure.legend(
-        handles=list(handles), loc="outside lower center", ncols=columns, fontsize=TEXT, frameon=False, handlelength=1.8,
-        columnspacing=1.2, handletextpad=0.5, borderaxespad=0.2, labelspacing=0.3, labelcolor=INK,
-    )  # fmt: skip
+        handles=list(handles),
+        loc="outside lower center",
+        ncols=columns,
+        fontsize=TEXT,
+        frameon=False,
+        handlelength=1.8,
+        columnspacing=1.2,
+        handletextpad=0.5,
+        borderaxespad=0.2,
+        labelspacing=0.3,
+        labelcolor=INK,
+    )
     figure.set_figheight(figure.get_figheight() + 0.1 + 0.145 * -(-len(handles) // columns))
 
 
@@ -187,9 +212,14 @@ def bars(
     names, places = list(colours), np.arange(len(colours))
     known = np.nan_to_num(np.asarray(errors, dtype=float))
     axes.barh(
-        places, values, height=0.66, color=list(colours.values()), linewidth=0, xerr=known if known.any() else None,
+        places,
+        values,
+        height=0.66,
+        color=list(colours.values()),
+        linewidth=0,
+        xerr=known if known.any() else None,
         error_kw={"elinewidth": 0.8, "capsize": 1.8, "ecolor": INK},
-    )  # fmt: skip
+    )
     if bound is not None:
         axes.axvline(bound, color=INK, linewidth=0.8, linestyle=":", zorder=0)
         axes.barh([len(names)], [bound], height=0.66, facecolor="none", edgecolor=INK, linewidth=0.8)
@@ -213,10 +243,15 @@ def styles(names: Sequence[str], looks: Mapping[str, Mapping[str, str]]) -> dict
         marker, hollow = own[name] or (markers[k % len(markers)], False)
         colour = look.get("colour") or colours[k % len(colours)]
         found[name] = {
-            "color": colour, "marker": marker, "markersize": 3.4, "linewidth": 1.1,
-            "markerfacecolor": "white" if hollow else colour, "markeredgecolor": colour, "markeredgewidth": 0.8,
+            "color": colour,
+            "marker": marker,
+            "markersize": 3.4,
+            "linewidth": 1.1,
+            "markerfacecolor": "white" if hollow else colour,
+            "markeredgecolor": colour,
+            "markeredgewidth": 0.8,
             "linestyle": "--" if look.get("line") == "dashed" else "-",
-        }  # fmt: skip
+        }
     return found
 
 

@@ -51,9 +51,14 @@ def _utility(axes: Any, rows: list[dict[str, Any]], drawn: dict[str, Any], bound
     for place, (got, off) in enumerate(zip(earned, error, strict=True)):
         if bound:
             axes.text(
-                got + off + 0.015 * most, place, f"{100 * got / bound:.0f}%", va="center", fontsize=paper.SMALL,
-                color=paper.INK, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
-            )  # fmt: skip
+                got + off + 0.015 * most,
+                place,
+                f"{100 * got / bound:.0f}%",
+                va="center",
+                fontsize=paper.SMALL,
+                color=paper.INK,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+            )
     axes.set_xlim(0, 1.12 * most)
     paper.name_axes(axes, "utility" + (" (% of the bound)" if bound else ""), "", "What finishing in time earned")
 
@@ -120,18 +125,25 @@ def _schedule(saved: Plain, width: str, policy: str) -> paper.PaperFigure:
     for k, name in enumerate(resources):
         at, used = [s["slot"] for s in slots], [s[name] for s in slots]
         use.step(
-            [*at, at[-1] + 1], [*used, used[-1]], where="post", color=colours[k % 5], linewidth=1.0,
+            [*at, at[-1] + 1],
+            [*used, used[-1]],
+            where="post",
+            color=colours[k % 5],
+            linewidth=1.0,
             linestyle=DASHES[k % len(DASHES)],
-        )  # fmt: skip
+        )
     use.set_xlim(0, len(slots))
     use.set_ylim(0, 1.05)
     paper.percent(use)
     paper.whole_x(use)
     paper.name_axes(use, f"slot of {hours:g} h", "% in use")
-    paper.legend_below(figure, [
-        paper.Line2D([], [], color=colours[k % 5], linestyle=DASHES[k % len(DASHES)], linewidth=1.0, label=name)
-        for k, name in enumerate(resources)
-    ])  # fmt: skip
+    paper.legend_below(
+        figure,
+        [
+            paper.Line2D([], [], color=colours[k % 5], linestyle=DASHES[k % len(DASHES)], linewidth=1.0, label=name)
+            for k, name in enumerate(resources)
+        ],
+    )
     return figure
 
 
@@ -156,10 +168,16 @@ def _seats(axes: Any, cells: list[dict[str, Any]], machines: list[str]) -> None:
             filled += tall
     drawn = [(key, first, count) for key, slots in blocks.items() for first, count in _stretches(slots)]
     axes.bar(
-        [first for _, first, _ in drawn], [key[3] for key, *_ in drawn], bottom=[key[2] for key, *_ in drawn],
-        width=[count for *_, count in drawn], align="edge", color=[colour_of[key[1]] for key, *_ in drawn],
-        edgecolor="white", linewidth=0.25, rasterized=len(drawn) > MOST_BLOCKS,
-    )  # fmt: skip
+        [first for _, first, _ in drawn],
+        [key[3] for key, *_ in drawn],
+        bottom=[key[2] for key, *_ in drawn],
+        width=[count for *_, count in drawn],
+        align="edge",
+        color=[colour_of[key[1]] for key, *_ in drawn],
+        edgecolor="white",
+        linewidth=0.25,
+        rasterized=len(drawn) > MOST_BLOCKS,
+    )
     axes.set_ylim(len(machines) - 0.45, -0.55)
     axes.grid(False)
     if len(machines) <= NAMED:

@@ -138,9 +138,13 @@ def _lives(axes: Any, tasks: list[dict[str, Any]], spans: list[dict[str, Any]]) 
         for stage, colour in STAGES.items():
             own = [row for row in spans if row["state"] == stage]
             axes.barh(
-                [row["task"] for row in own], [row["last"] - row["first"] + 1 for row in own],
-                left=[row["first"] for row in own], height=0.72, color=colour, linewidth=0,
-            )  # fmt: skip
+                [row["task"] for row in own],
+                [row["last"] - row["first"] + 1 for row in own],
+                left=[row["first"] for row in own],
+                height=0.72,
+                color=colour,
+                linewidth=0,
+            )
     else:
         ends = [task["deadline"] if task["done_at"] is None else task["done_at"] for task in tasks]
         starts = [task["arrival"] for task in tasks]

@@ -90,9 +90,16 @@ def _shares(axes: Any, saved: Plain) -> None:
         axes.bar(centres, got, width=0.5, color=paper.BLUE, label="got", linewidth=0)
         if len(best):
             axes.plot(
-                centres, best, linestyle="none", marker="D", markersize=2.8, markerfacecolor="white",
-                markeredgecolor=paper.INK, markeredgewidth=0.7, label="optimal",
-            )  # fmt: skip
+                centres,
+                best,
+                linestyle="none",
+                marker="D",
+                markersize=2.8,
+                markerfacecolor="white",
+                markeredgecolor=paper.INK,
+                markeredgewidth=0.7,
+                label="optimal",
+            )
         axes.set_xlim(-0.6, len(got) - 0.4)
         axes.grid(False, axis="x")
         paper.whole_x(axes)

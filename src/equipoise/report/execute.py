@@ -79,9 +79,18 @@ def _key_numbers(result: Comparison) -> list[dict[str, str]]:
 
 
 HEADS = (
-    "success simulated, %", "at its speed, %", "executed, %", "apart, points", "latency simulated, steps", "executed, steps",
-    "completion apart, steps", "energy simulated", "executed", "CPU missed, %", "speed",
-)  # fmt: skip
+    "success simulated, %",
+    "at its speed, %",
+    "executed, %",
+    "apart, points",
+    "latency simulated, steps",
+    "executed, steps",
+    "completion apart, steps",
+    "energy simulated",
+    "executed",
+    "CPU missed, %",
+    "speed",
+)
 
 
 def _table(result: Comparison, styles: Sequence[Look]) -> list[dict[str, Any]]:
@@ -94,11 +103,18 @@ def _cells(row: Row) -> list[str]:
     if row["success_apart_se"] is not None:
         apart += f" ± {row['success_apart_se']:.1f}"
     return [
-        _fixed(row["success_simulated"], 1), _fixed(row["success_at_speed"], 1), _fixed(row["success_executed"], 1), apart,
-        _fixed(row["latency_simulated"], 1), _fixed(row["latency_executed"], 1), _fixed(row["completion_apart"], 2),
-        _fixed(row["energy_simulated"], 0), _fixed(row["energy_executed"], 0), _fixed(row["shortfall"], 1),
+        _fixed(row["success_simulated"], 1),
+        _fixed(row["success_at_speed"], 1),
+        _fixed(row["success_executed"], 1),
+        apart,
+        _fixed(row["latency_simulated"], 1),
+        _fixed(row["latency_executed"], 1),
+        _fixed(row["completion_apart"], 2),
+        _fixed(row["energy_simulated"], 0),
+        _fixed(row["energy_executed"], 0),
+        _fixed(row["shortfall"], 1),
         _fixed(row["speed"], 2),
-    ]  # fmt: skip
+    ]
 
 
 def _faults(result: Comparison) -> list[dict[str, str]]:
@@ -124,9 +140,13 @@ def _ends(result: Comparison, styles: Sequence[Look]) -> list[dict[str, Any]]:
             f"{_end(lives[look.name][k], 'simulated')} · {_end(lives[look.name][k], 'executed')}" for look in styles
         ]
         told = [
-            str(k), task["kind"].rpartition("/")[2], str(task["arrival"]), str(task["deadline"]),
-            _fixed(task["target"], 3), _fixed(task["work"], 0),
-        ]  # fmt: skip
+            str(k),
+            task["kind"].rpartition("/")[2],
+            str(task["arrival"]),
+            str(task["deadline"]),
+            _fixed(task["target"], 3),
+            _fixed(task["work"], 0),
+        ]
         rows.append({"told": told, "ends": ends})
     return [{"names": [look.name for look in styles], "rows": rows}]
 

@@ -54,7 +54,10 @@ def page(
         "place.html.j2",
         title=f"{title}: {headline(comparison)}",
         document={
-            "verb": "place", "version": __version__, "config": config or _config(comparison), "certificate": certificate,
+            "verb": "place",
+            "version": __version__,
+            "config": config or _config(comparison),
+            "certificate": certificate,
         },
         charts=charts,
         numbers=_key_numbers(comparison, rows[best], base),
@@ -67,7 +70,7 @@ def page(
         rows=embedded(rows),
         floor=embedded(_told(floor.data(), comparison)),
         own=Markup((TEMPLATES / "place.js").read_text(encoding="utf-8")),
-    )  # fmt: skip
+    )
 
 
 def headline(comparison: Comparison) -> str:

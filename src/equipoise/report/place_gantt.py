@@ -198,7 +198,7 @@ class Floor:
                     "times": times.tolist(),
                     "use": [[round(100.0 * float(v), 1) for v in column] for column in use.T],
                 }
-            )  # fmt: skip
+            )
         return {
             "first": window.first,
             "last": window.last,

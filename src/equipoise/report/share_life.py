@@ -11,18 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from equipoise.report.charts import (
-    Chart,
-    Option,
-    frame,
-    grid,
-    legend,
-    line,
-    thinned,
-    tooltip,
-    x_axis,
-    y_axis,
-)
+from equipoise.report.charts import Chart, Option, frame, grid, legend, line, thinned, tooltip, x_axis, y_axis
 from equipoise.report.share_charts import Look
 from equipoise.report.words import count, number
 from equipoise.share.simulate import Run
@@ -97,14 +86,19 @@ class Lives:
         work = float(self.batch.work[0, task])
         done = bool(run.state[0, task] == DONE)
         return Life(
-            policy=run.policy, start=arrival, sent=sent, ready=ready, end=end, done=done,
+            policy=run.policy,
+            start=arrival,
+            sent=sent,
+            ready=ready,
+            end=end,
+            done=done,
             finished=1.0 if done else min(float(run.samples[0, task]) / work, 1.0) if work > 0 else 0.0,
             sending=[bool(y > 0) for y in trace.bandwidth[arrival:sent, 0, task]],
             given=given.tolist(),
             errors=[float(e) if x > 0 else None for e, x in zip(errors, given, strict=True)],
             idle=float(idle.mean() / self.site.capacity) if len(idle) else 0.0,
             starved=float(np.minimum(self.site.most_per_task - given, idle).sum()),
-        )  # fmt: skip
+        )
 
     def kept(self, chosen: int) -> list[int]:
         """The tasks that can be chosen: all, unless the page would grow too large; then an even selection."""

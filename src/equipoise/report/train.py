@@ -112,7 +112,7 @@ def _engine_numbers(engine: dict[str, Any] | None) -> list[dict[str, str]]:
 def _key_numbers(run: Run, result: dict[str, Any], target: float | None) -> list[dict[str, str]]:
     gap = result.get("relative_gap")
     found = [
-        {"name": "rounds", "value": f"{run.rounds:,}", "note": run.status if run.status == "diverged" else run.reason},
+        {"name": "rounds", "value": f"{run.rounds:,}", "note": run.status if run.status == "diverged" else run.reason}
     ]
     if run.convex or run.shares is not None:
         since = "at the last event" if train_faults.events_of(run) else "at the start"

@@ -237,7 +237,7 @@ def _claim_tables(claim: Claim) -> list[Table]:
             tables.append(
                 {"key": f"{candidate}-{boxes}", "title": f"{name}, {where}", "heads": heads, "rows": body, "note": note}
             )
-    return tables  # fmt: skip
+    return tables
 
 
 def _verdict_table(claim: Claim, candidate: str) -> Table:

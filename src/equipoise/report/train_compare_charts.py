@@ -203,8 +203,11 @@ def _alpha_chart(study: Study) -> Chart:
         marks["data"].append({"xAxis": limit, "label": {"formatter": f"limit, {limit:.3g}"}})
     rounds["markLine"] = marks
     best = min((row for row in study.rows if row["round"]), key=lambda row: row["round"], default=None)
-    series = [rounds, _dots("diverged", [row for row in study.rows if row["diverged"]], "@bad", "triangle"),
-              _dots("not there in time", [row for row in study.rows if row["slow"]], "@amber", "emptyCircle")]  # fmt: skip
+    series = [
+        rounds,
+        _dots("diverged", [row for row in study.rows if row["diverged"]], "@bad", "triangle"),
+        _dots("not there in time", [row for row in study.rows if row["slow"]], "@amber", "emptyCircle"),
+    ]
     if best:
         tuned = {"type": "scatter", "name": "best", "data": [[best["part"], best["round"]]], "symbolSize": 15}
         series.append(tuned | {"symbol": "diamond", "itemStyle": {"color": "@good"}, "z": 5})
@@ -227,7 +230,7 @@ def _alpha_chart(study: Study) -> Chart:
         ),
         wide=True,
         tall=True,
-    )  # fmt: skip
+    )
 
 
 def _dots(name: str, rows: Sequence[dict[str, Any]], colour: str, symbol: str) -> Option:
@@ -267,7 +270,7 @@ def claim_charts(claim: Claim, looks: dict[str, Look]) -> list[Chart]:
                     series=series,
                 ),
             )
-        )  # fmt: skip
+        )
     return charts
 
 

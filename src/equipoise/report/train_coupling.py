@@ -48,7 +48,8 @@ def allocations(study: dict[str, Any] | None, equal: bool = False) -> Chart | No
         f"Bars: CPU-seconds until {100 * study['target']:.0f} % of the centralised accuracy, for each way to divide the CPU",
         f"Shorter is better: what the centres spent until the mean accuracy of their models was "
         f"{100 * study['target']:.0f} % of the centralised one's. All have the same centres, budget and draws; only shares "
-        f"differ. {EQUAL if equal else ''}Mean of {seeds}" + (", a standard error either side." if errors["data"] else ".")
+        f"differ. {EQUAL if equal else ''}Mean of {seeds}"
+        + (", a standard error either side." if errors["data"] else ".")
         + (f" Not reached, and counted with the whole run: {', '.join(missed)}." if missed else ""),
         frame(
             grid=grid() | {"top": 6},
@@ -58,7 +59,7 @@ def allocations(study: dict[str, Any] | None, equal: bool = False) -> Chart | No
             series=[bars, errors],
         ),
         wide=False,
-    )  # fmt: skip
+    )
 
 
 def _end(rows: list[dict[str, Any]]) -> float:

@@ -70,12 +70,18 @@ def rivals(rows: list[dict[str, Any]] | None) -> Chart | None:
             grid=grid(legend=True),
             legend=legend(icon="inherit"),
             tooltip=tooltip("item", formatter="@valueOf"),
-            xAxis=x_axis("right answers", pointer="{value}", min=bottom, max=1, axisLabel={
-                "color": "@soft", "hideOverlap": True, "formatter": "@percent"}),
+            xAxis=x_axis(
+                "right answers",
+                pointer="{value}",
+                min=bottom,
+                max=1,
+                axisLabel={"color": "@soft", "hideOverlap": True, "formatter": "@percent"},
+            ),
             yAxis=y_axis("", "category", data=[row["label"] for row in shown]),
             series=[
-                dots("accuracy", "mean node", "circle", "@teal"), dots("worst_accuracy", "worst node", "diamond", "@bad"),
+                dots("accuracy", "mean node", "circle", "@teal"),
+                dots("worst_accuracy", "worst node", "diamond", "@bad"),
             ],
         ),
         wide=True,
-    )  # fmt: skip
+    )

@@ -190,6 +190,8 @@ def _promises(walked: list[Walked]) -> Check:
     broken = [one for one in given if one.state in ("pending", "lent", "refused")]
     excused = sum(one.trouble for one in broken)
     return Check.at_most(
-        "promise", len(broken) - excused, 0,
+        "promise",
+        len(broken) - excused,
+        0,
         f"Promises broken without a machine's failure or a job's own delay; {len(given):,} given, {excused:,} excused.",
-    )  # fmt: skip
+    )

@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 OPENED, SUBMITTED, DECIDED, TICK, PROGRESS, FINISHED, CANCELLED, MACHINE, PRICES = (
-    "opened", "submitted", "decided", "tick", "progress", "finished", "cancelled", "machine", "prices",
-)  # fmt: skip
+    "opened",
+    "submitted",
+    "decided",
+    "tick",
+    "progress",
+    "finished",
+    "cancelled",
+    "machine",
+    "prices",
+)
 KINDS = (OPENED, SUBMITTED, DECIDED, TICK, PROGRESS, FINISHED, CANCELLED, MACHINE, PRICES)
 
 

@@ -49,10 +49,25 @@ def started(cluster: Path, slot: str, *options: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
         log = Path(folder) / "log"
         command = [
-            sys.executable, "-m", "equipoise", "serve", "--store", f"sqlite:///{folder}/store.db",
-            "--cluster", str(cluster), "--clock", "virtual", "--slot", slot, "--port", "0", "--rate", "0",
-            "--log-json", *options,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "equipoise",
+            "serve",
+            "--store",
+            f"sqlite:///{folder}/store.db",
+            "--cluster",
+            str(cluster),
+            "--clock",
+            "virtual",
+            "--slot",
+            slot,
+            "--port",
+            "0",
+            "--rate",
+            "0",
+            "--log-json",
+            *options,
+        ]
         with log.open("wb") as errors:
             # In a session of its own: Ctrl-C is for who started it, who may have a last question.
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)

@@ -88,10 +88,17 @@ def run(
     hub = Hub()
     app = app_of(service, access, hub)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, date_header=True,
-        timeout_graceful_shutdown=PATIENCE, lifespan="on", ws="none",
-        ssl_certfile=tls[0] if tls else None, ssl_keyfile=tls[1] if tls else None,
-    )  # fmt: skip
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        timeout_graceful_shutdown=PATIENCE,
+        lifespan="on",
+        ws="none",
+        ssl_certfile=tls[0] if tls else None,
+        ssl_keyfile=tls[1] if tls else None,
+    )
     server = Server(config)
     server.hub = hub
 

@@ -408,6 +408,14 @@ class Service:
 
 def _row(held: Held, state: State) -> JobRow:
     return JobRow(
-        held.n, held.id, held.tenant, held.name, held.state, held.reason, held.job.arrival, held.finish, held.seq,
+        held.n,
+        held.id,
+        held.tenant,
+        held.name,
+        held.state,
+        held.reason,
+        held.job.arrival,
+        held.finish,
+        held.seq,
         job_out(held, state.floor.names, wall_of(state)),
-    )  # fmt: skip
+    )

@@ -38,9 +38,20 @@ class View:
     def of(cls, state: State, live: Mapping[str, Held]) -> View:
         floor = state.floor
         return cls(
-            state.seq, state.now, state.slot_seconds, state.horizon, state.start, state.clock, live, floor.cluster,
-            tuple(floor.names), tuple(floor.status), floor.capacity, floor.base, floor.growth,
-        )  # fmt: skip
+            state.seq,
+            state.now,
+            state.slot_seconds,
+            state.horizon,
+            state.start,
+            state.clock,
+            live,
+            floor.cluster,
+            tuple(floor.names),
+            tuple(floor.status),
+            floor.capacity,
+            floor.base,
+            floor.growth,
+        )
 
     @property
     def wall(self) -> Wall | None:
@@ -96,13 +107,18 @@ class View:
         begin = np.flatnonzero(new)
         end = np.append(begin[1:], len(cells)) - 1
         share = (amounts[begin] / self.capacity[cells[begin, MACHINE]].clip(min=1)).max(axis=1).round(4)
-        rows = zip(
-            of[begin].tolist(), cells[begin].tolist(), cells[end, SLOT].tolist(), share.tolist(), strict=True
-        )  # fmt: skip
+        rows = zip(of[begin].tolist(), cells[begin].tolist(), cells[end, SLOT].tolist(), share.tolist(), strict=True)
         return [
             {
-                "job": some[j].id, "name": some[j].name, "state": some[j].state, "machine": h, "first": t, "last": until,
-                "workers": w, "servers": s, "share": part,
+                "job": some[j].id,
+                "name": some[j].name,
+                "state": some[j].state,
+                "machine": h,
+                "first": t,
+                "last": until,
+                "workers": w,
+                "servers": s,
+                "share": part,
             }
             for j, (t, h, w, s), until, part in rows
-        ]  # fmt: skip
+        ]

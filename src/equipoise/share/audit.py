@@ -115,21 +115,46 @@ def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
                 differing += int((~np.isclose(cell[measure][: len(seeds)], again, rtol=1e-9, equal_nan=True)).sum())
     many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} of every policy and load"
     checks = [
-        Check.at_most("capacity", max(a.capacity for a in found), LIMIT,
-                      f"samples per step given above the site's compute or one task's cap, at worst, over {many}"),
-        Check.at_most("bandwidth", max(a.bandwidth for a in found), LIMIT,
-                      f"samples per step sent above the uplink, at worst, over {many}"),
-        Check.at_most("states", sum(a.misplaced for a in found), 0,
-                      "task-steps served before arrival, before all data and the delay, after the end or the deadline"),
-        Check.at_most("outcomes", sum(a.outcomes for a in found) + differing, 0,
-                      "tasks whose reported end, or measures of a seed, are not those recomputed from the decisions"),
-        Check.at_most("servers", max(a.servers for a in found), LIMIT,
-                      "samples per step run above a server's speed, or on two at once, or not as given, at worst"),
-        Check.at_most("energy", max(a.energy for a in found), LIMIT,
-                      "reported over recomputed energy, minus 1, at worst"),
-        Check.at_most("idle-while-work", max(a.idle for a in found), LIMIT,
-                      "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst"),
-    ]  # fmt: skip
+        Check.at_most(
+            "capacity",
+            max(a.capacity for a in found),
+            LIMIT,
+            f"samples per step given above the site's compute or one task's cap, at worst, over {many}",
+        ),
+        Check.at_most(
+            "bandwidth",
+            max(a.bandwidth for a in found),
+            LIMIT,
+            f"samples per step sent above the uplink, at worst, over {many}",
+        ),
+        Check.at_most(
+            "states",
+            sum(a.misplaced for a in found),
+            0,
+            "task-steps served before arrival, before all data and the delay, after the end or the deadline",
+        ),
+        Check.at_most(
+            "outcomes",
+            sum(a.outcomes for a in found) + differing,
+            0,
+            "tasks whose reported end, or measures of a seed, are not those recomputed from the decisions",
+        ),
+        Check.at_most(
+            "servers",
+            max(a.servers for a in found),
+            LIMIT,
+            "samples per step run above a server's speed, or on two at once, or not as given, at worst",
+        ),
+        Check.at_most(
+            "energy", max(a.energy for a in found), LIMIT, "reported over recomputed energy, minus 1, at worst"
+        ),
+        Check.at_most(
+            "idle-while-work",
+            max(a.idle for a in found),
+            LIMIT,
+            "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst",
+        ),
+    ]
     bounded = [load for load in result.loads if np.isfinite(result.bounds[load]).any()]
     if bounded:
         above = max(

@@ -38,18 +38,22 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
     untraced, _ = _attempt(lambda: play(policy, batch, site, workload.prior))  # compiled by the run before
     spent = time.perf_counter() - began
     cells = SEEDS * batch.shape[1] * batch.horizon
-    return Certificate((
-        Check.at_most("decisions", 0, 0, f"refused {meaning}"),
-        Check.at_most("capacity", found.capacity, LIMIT, "samples per step above the site's compute or one task's cap"),
-        Check.at_most("bandwidth", found.bandwidth, LIMIT, "samples per step above the uplink"),
-        Check.at_most("states", found.misplaced, 0, "task-steps served in a state that cannot be served"),
-        _same("determinism", run, policy, batch, site, workload, "seeds that differ when the same run is repeated"),
-        _alone(run, policy, batch, site, workload),
-        _hindsight(run, policy, batch, site, workload),
-        _blindness(run, untraced),
-        _other_loads(policy, workload, site),
-        Check.at_most("speed", 1e9 * spent / cells, SLOW, f"nanoseconds per task and step, {cells:,} of them"),
-    ))  # fmt: skip
+    return Certificate(
+        (
+            Check.at_most("decisions", 0, 0, f"refused {meaning}"),
+            Check.at_most(
+                "capacity", found.capacity, LIMIT, "samples per step above the site's compute or one task's cap"
+            ),
+            Check.at_most("bandwidth", found.bandwidth, LIMIT, "samples per step above the uplink"),
+            Check.at_most("states", found.misplaced, 0, "task-steps served in a state that cannot be served"),
+            _same("determinism", run, policy, batch, site, workload, "seeds that differ when the same run is repeated"),
+            _alone(run, policy, batch, site, workload),
+            _hindsight(run, policy, batch, site, workload),
+            _blindness(run, untraced),
+            _other_loads(policy, workload, site),
+            Check.at_most("speed", 1e9 * spent / cells, SLOW, f"nanoseconds per task and step, {cells:,} of them"),
+        )
+    )
 
 
 def _not_made() -> tuple[Check, ...]:

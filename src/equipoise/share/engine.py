@@ -128,19 +128,37 @@ def start(batch: Batch) -> Now:
 def rules(site: Site) -> Rules:
     within = site.migration == "within"
     return Rules(
-        site.capacity, site.most_per_task, float(site.bandwidth), site.speeds, site.capacities,
-        LAWS.index(site.power), site.idle_power, site.busy_power, within, within and site.alike,
-    )  # fmt: skip
+        site.capacity,
+        site.most_per_task,
+        float(site.bandwidth),
+        site.speeds,
+        site.capacities,
+        LAWS.index(site.power),
+        site.idle_power,
+        site.busy_power,
+        within,
+        within and site.alike,
+    )
 
 
 def empty_view(shape: tuple[int, int], rule: Rules) -> View:
     """The arrays that every step of a run writes into."""
     return View(
-        step=0, state=np.zeros(shape, np.int8), arrival=np.zeros(shape, np.int64), deadline=np.zeros(shape, np.int64),
-        data=np.zeros(shape), data_left=np.zeros(shape), target=np.ones(shape), samples=np.zeros(shape),
-        error=np.ones(shape), observations=np.zeros(shape, np.int64), observed=np.zeros(shape, np.bool_),
-        capacity=rule.capacity, bandwidth=rule.bandwidth, task_cap=rule.task_cap,
-    )  # fmt: skip
+        step=0,
+        state=np.zeros(shape, np.int8),
+        arrival=np.zeros(shape, np.int64),
+        deadline=np.zeros(shape, np.int64),
+        data=np.zeros(shape),
+        data_left=np.zeros(shape),
+        target=np.ones(shape),
+        samples=np.zeros(shape),
+        error=np.ones(shape),
+        observations=np.zeros(shape, np.int64),
+        observed=np.zeros(shape, np.bool_),
+        capacity=rule.capacity,
+        bandwidth=rule.bandwidth,
+        task_cap=rule.task_cap,
+    )
 
 
 @kernel
@@ -171,9 +189,16 @@ def open_step(step: int, now: Now, view: View) -> None:
 
 @kernel
 def close_step(
-    step: int, now: Now, view: View, bandwidth: Floats, compute: Floats, server: Ints, rule: Rules, watched: bool,
+    step: int,
+    now: Now,
+    view: View,
+    bandwidth: Floats,
+    compute: Floats,
+    server: Ints,
+    rule: Rules,
+    watched: bool,
     ran: Floats,
-) -> Fault:  # fmt: skip
+) -> Fault:
     """Send, compute, observe, and account for it; or say what is wrong with the decision.
 
     `compute` is lowered where the servers could not follow; errors are drawn only if they are `watched`; `ran` (seeds,

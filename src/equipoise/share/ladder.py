@@ -67,11 +67,17 @@ class Ladder:
         cell = next(row for row in found.rows if row["policy"] == ranked[0] and row["load"] == load)
         lead = self._gap(rung, load, ranked[0], ranked[1]) if len(ranked) > 1 else None
         return {
-            "rung": rung.name, "load": load, "measure": rung.measure,
-            "leader": ranked[0], "value": cell[rung.measure], "value_se": cell[f"{rung.measure}_se"],
-            "runner_up": ranked[1] if len(ranked) > 1 else None, **_gap_cells("lead", lead),
-            **self._gain(rung, load, found.names, ""), **self._gain(rung, load, self.published, "published_"),
-        }  # fmt: skip
+            "rung": rung.name,
+            "load": load,
+            "measure": rung.measure,
+            "leader": ranked[0],
+            "value": cell[rung.measure],
+            "value_se": cell[f"{rung.measure}_se"],
+            "runner_up": ranked[1] if len(ranked) > 1 else None,
+            **_gap_cells("lead", lead),
+            **self._gain(rung, load, found.names, ""),
+            **self._gain(rung, load, self.published, "published_"),
+        }
 
     def _gain(self, rung: Rung, load: int, names: Sequence[str], prefix: str) -> dict[str, Any]:
         """The best that watches curves, the best that does not, and what watching gains."""
@@ -169,11 +175,15 @@ def ladder(
     numbers = seeds if isinstance(seeds, int) else list(seeds)
     sweeps = {
         rung.name: sweep(
-            chosen, workload.but(**rung.workload), loads=loads, seeds=numbers, site=site.but(**rung.site),
+            chosen,
+            workload.but(**rung.workload),
+            loads=loads,
+            seeds=numbers,
+            site=site.but(**rung.site),
             progress=_part(progress, k),
         )
         for k, rung in enumerate(RUNGS)
-    }  # fmt: skip
+    }
     learners = tuple(name_of(policy) for policy in chosen if isinstance(policy, shelf.Learning) or not is_blind(policy))
     published = tuple(name_of(policy) for policy in chosen if type(policy) in shelf.PUBLISHED)
     return Ladder(RUNGS, sweeps, learners, published)

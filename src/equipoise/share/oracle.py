@@ -144,9 +144,17 @@ def jobs_of(batch: Batch, row: int, site: Site) -> Jobs:
     end = np.minimum(np.ceil(batch.deadline[row]).astype(np.int64), batch.horizon)
     able = (work <= (cap + SLACK) * (end - ready)) & (end > ready)
     return Jobs(
-        arrival[able], delay[able], ready[able], end[able], data[able], work[able],
-        slots=batch.horizon, capacity=site.capacity, cap=cap, bandwidth=bandwidth,
-    )  # fmt: skip
+        arrival[able],
+        delay[able],
+        ready[able],
+        end[able],
+        data[able],
+        work[able],
+        slots=batch.horizon,
+        capacity=site.capacity,
+        cap=cap,
+        bandwidth=bandwidth,
+    )
 
 
 def lp_optimum(jobs: Jobs) -> float:
@@ -190,9 +198,19 @@ def fill_slots(
 
 @kernel
 def _free_slot(
-    i: int, ready: Ints, end: Ints, cap: float, dust: float, free: Floats, closed: NDArray[np.bool_], computed: Floats,
-    from_slot: Ints, by_task: Ints, asked: NDArray[np.bool_], queue: Ints,
-) -> int:  # fmt: skip
+    i: int,
+    ready: Ints,
+    end: Ints,
+    cap: float,
+    dust: float,
+    free: Floats,
+    closed: NDArray[np.bool_],
+    computed: Floats,
+    from_slot: Ints,
+    by_task: Ints,
+    asked: NDArray[np.bool_],
+    queue: Ints,
+) -> int:
     """Breadth first from task i over slots where it could do more, through tasks that could do less there; -1: none."""
     tasks = computed.shape[0]
     asked[:] = False
@@ -337,9 +355,14 @@ class Program:
         columns = np.concatenate(inside)
         room = np.array([self.uplink.room[row] for row in intervals]) / self.jobs.bandwidth
         solver.addRows(
-            len(intervals), np.full(len(intervals), -np.inf), room, len(columns),
-            start[:-1].astype(np.int32), columns.astype(np.int32), amount[columns],
-        )  # fmt: skip
+            len(intervals),
+            np.full(len(intervals), -np.inf),
+            room,
+            len(columns),
+            start[:-1].astype(np.int32),
+            columns.astype(np.int32),
+            amount[columns],
+        )
         self.rows += intervals
 
     def _value_of_prices(self, price: Floats) -> float:

@@ -14,9 +14,15 @@ Ints = NDArray[np.int64]
 
 @kernel
 def place(
-    rates: Floats, home: Ints, last: NDArray[np.int32], speeds: Floats, within: bool, load: Floats, ran: Floats,
+    rates: Floats,
+    home: Ints,
+    last: NDArray[np.int32],
+    speeds: Floats,
+    within: bool,
+    load: Floats,
+    ran: Floats,
     order: Ints,
-) -> tuple[float, int]:  # fmt: skip
+) -> tuple[float, int]:
     """Put every task on its home, else where it was, else on the emptiest server; fastest tasks first.
 
     `home` is empty if nobody asks; `ran`, unless it is empty, receives what each task ran on each server (1, tasks,

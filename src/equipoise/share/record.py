@@ -61,7 +61,8 @@ class Material:
 
 MODELS: dict[str, Model] = {
     "sgd": Model(
-        "linear_model", "SGDClassifier",
+        "linear_model",
+        "SGDClassifier",
         (
             {"loss": "hinge", "learning_rate": "constant", "eta0": 0.1},
             {"loss": "hinge", "learning_rate": "constant", "eta0": 0.01},
@@ -78,7 +79,9 @@ MODELS: dict[str, Model] = {
     ),
     "perceptron": Model("linear_model", "Perceptron", ({}, {"penalty": "l2", "alpha": 0.001})),
     "passive-aggressive": Model(
-        "linear_model", "SGDClassifier", ({"eta0": 1.0}, {"eta0": 0.003}),
+        "linear_model",
+        "SGDClassifier",
+        ({"eta0": 1.0}, {"eta0": 0.003}),
         fixed=(("loss", "hinge"), ("penalty", None), ("learning_rate", "pa1")),
     ),
     "naive-bayes-gaussian": Model(
@@ -87,7 +90,8 @@ MODELS: dict[str, Model] = {
     "naive-bayes-bernoulli": Model("naive_bayes", "BernoulliNB", ({"binarize": 0.3},), seeded=False),
     "naive-bayes-multinomial": Model("naive_bayes", "MultinomialNB", ({"alpha": 1.0},), seeded=False),
     "mlp": Model(
-        "neural_network", "MLPClassifier",
+        "neural_network",
+        "MLPClassifier",
         (
             {"hidden_layer_sizes": (16,), "solver": "sgd", "learning_rate_init": 0.1, "batch_size": 8},
             {"hidden_layer_sizes": (16,), "solver": "sgd", "learning_rate_init": 0.01, "batch_size": 4},
@@ -99,7 +103,7 @@ MODELS: dict[str, Model] = {
         ),
         fixed=(("shuffle", False),),
     ),
-}  # fmt: skip
+}
 
 DATA: dict[str, Material] = {
     "digits": Material("digits"),

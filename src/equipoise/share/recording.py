@@ -86,10 +86,7 @@ class Recording:
 
     @classmethod
     def of(
-        cls,
-        curves: Sequence[tuple[ArrayLike, ArrayLike]],
-        names: Sequence[Name],
-        targets: tuple[float, float] = LATE,
+        cls, curves: Sequence[tuple[ArrayLike, ArrayLike]], names: Sequence[Name], targets: tuple[float, float] = LATE
     ) -> Recording:
         """From (samples, errors) of each curve; they may differ in length."""
         pairs = [(np.asarray(s, dtype=float), np.asarray(e, dtype=float)) for s, e in curves]

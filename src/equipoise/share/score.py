@@ -128,12 +128,21 @@ def _watch(batch: Batch, amounts: Sequence[float], seed: int) -> Iterator[View]:
         observed = batch.work > before
         error = true_errors(batch, done) + batch.sigma * rng.standard_normal(shape)
         yield View(
-            step=step, state=np.where(batch.work > done, COMPUTING, DONE).astype(np.int8),
-            arrival=np.zeros(shape, np.int64), deadline=np.full(shape, batch.horizon), data=batch.data, data_left=none,
-            target=batch.target, samples=np.full(shape, done), error=error,
-            observations=np.full(shape, step + 1), observed=observed,
-            capacity=CAP, bandwidth=CAP, task_cap=CAP,
-        )  # fmt: skip
+            step=step,
+            state=np.where(batch.work > done, COMPUTING, DONE).astype(np.int8),
+            arrival=np.zeros(shape, np.int64),
+            deadline=np.full(shape, batch.horizon),
+            data=batch.data,
+            data_left=none,
+            target=batch.target,
+            samples=np.full(shape, done),
+            error=error,
+            observations=np.full(shape, step + 1),
+            observed=observed,
+            capacity=CAP,
+            bandwidth=CAP,
+            task_cap=CAP,
+        )
 
 
 def true_errors(batch: Batch, done: float) -> Floats:
@@ -150,10 +159,16 @@ def _row(
     """What one estimator's word was worth after so many samples."""
     known = asked & said.known
     row: dict[str, Any] = {
-        "estimator": name, "samples": done, "tasks": int(asked.sum()),
+        "estimator": name,
+        "samples": done,
+        "tasks": int(asked.sum()),
         "known": 100.0 * int(known.sum()) / max(int(asked.sum()), 1),
-        "median": None, "rms": None, "bias": None, "covered": None, "log_score": None,
-    }  # fmt: skip
+        "median": None,
+        "rms": None,
+        "bias": None,
+        "covered": None,
+        "log_score": None,
+    }
     if known.any():
         truth = np.log(np.minimum(work[known], CAP))
         row |= _misses(np.log(done + ahead[known]), truth)

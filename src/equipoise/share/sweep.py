@@ -54,16 +54,24 @@ class Sweep(Savable):
         latency, latency_error = mean_and_error(cell["latency"])
         bound, share = self._against_oracle(cell, load)
         return {
-            "policy": name, "load": load, "seeds": len(self.seeds),
-            "success": success, "success_se": success_error,
-            "energy": energy, "energy_se": energy_error,
-            "efficiency": efficiency, "efficiency_se": efficiency_error,
-            "latency": latency, "latency_se": latency_error,
+            "policy": name,
+            "load": load,
+            "seeds": len(self.seeds),
+            "success": success,
+            "success_se": success_error,
+            "energy": energy,
+            "energy_se": energy_error,
+            "efficiency": efficiency,
+            "efficiency_se": efficiency_error,
+            "latency": latency,
+            "latency_se": latency_error,
             "network": float(cell["network"].mean()),
             "idle_while_work": float(cell["idle_while_work"].mean()),
-            "unplaced": float(cell["unplaced"].mean()), "moves": float(cell["moves"].mean()),
-            "oracle": bound, "of_oracle": share,
-        }  # fmt: skip
+            "unplaced": float(cell["unplaced"].mean()),
+            "moves": float(cell["moves"].mean()),
+            "oracle": bound,
+            "of_oracle": share,
+        }
 
     def _against_oracle(self, cell: dict[str, Floats], load: int) -> tuple[float | None, float | None]:
         """The bound as percent of tasks, and the share of it that was reached on the same seeds."""
@@ -92,13 +100,20 @@ class Sweep(Savable):
         from equipoise.share.audit import certify as audited
 
         config = {
-            "policies": list(self.names), "loads": list(self.loads), "seeds": self.seeds.tolist(),
-            "site": asdict(self.site), "workload": self.workload.as_dict(),
-        }  # fmt: skip
+            "policies": list(self.names),
+            "loads": list(self.loads),
+            "seeds": self.seeds.tolist(),
+            "site": asdict(self.site),
+            "workload": self.workload.as_dict(),
+        }
         return Saved(
-            "share", {"rows": self.rows}, audited(self, self.policies) if certify and self.policies else None, config,
-            {"history": self.seed_rows}, looks={name_of(policy): look_of(policy) for policy in self.policies},
-        )  # fmt: skip
+            "share",
+            {"rows": self.rows},
+            audited(self, self.policies) if certify and self.policies else None,
+            config,
+            {"history": self.seed_rows},
+            looks={name_of(policy): look_of(policy) for policy in self.policies},
+        )
 
     def paired(self, one: str, other: str, measure: str = "success") -> list[Paired]:
         """How much better `one` is than `other` on the same seeds, load by load, with its standard error.
@@ -136,9 +151,16 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
     oracle = "-" if row["oracle"] is None else f"{row['oracle']:.1f}"
     return (
-        str(row["load"]), row["policy"], with_error("success", 1), f"{row['energy']:.0f}", with_error("efficiency", 4),
-        with_error("latency", 1), f"{row['network']:.1f}", f"{row['idle_while_work']:.1f}", oracle,
-    )  # fmt: skip
+        str(row["load"]),
+        row["policy"],
+        with_error("success", 1),
+        f"{row['energy']:.0f}",
+        with_error("efficiency", 4),
+        with_error("latency", 1),
+        f"{row['network']:.1f}",
+        f"{row['idle_while_work']:.1f}",
+        oracle,
+    )
 
 
 def _plain(value: Any) -> float | int | None:

@@ -32,9 +32,14 @@ class Trace:
     def empty(cls, batch: Batch, servers: int) -> Trace:
         shape = (batch.horizon, *batch.shape)
         return cls(
-            np.zeros(shape, np.int8), np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape),
-            np.full(shape, -1, np.int64), np.zeros((*shape, servers)),
-        )  # fmt: skip
+            np.zeros(shape, np.int8),
+            np.zeros(shape),
+            np.zeros(shape),
+            np.zeros(shape),
+            np.zeros(shape),
+            np.full(shape, -1, np.int64),
+            np.zeros((*shape, servers)),
+        )
 
     def before(self, step: int, state: NDArray[np.int8]) -> None:
         self.state[step] = state

@@ -203,10 +203,17 @@ class Workload:
         )
         come = np.sort(np.floor(arrival)).astype(np.int64)
         return {
-            "arrival": come, "data": data, "deadline": come + np.round(relative).astype(np.int64), "a": a, "b": b,
-            "target": target if self.curves is None else replayed, "table": table, "floor": np.zeros(shape),
-            "delay": _delays(site, normal), "sigma": np.full(shape, self.sigma),
-        }  # fmt: skip
+            "arrival": come,
+            "data": data,
+            "deadline": come + np.round(relative).astype(np.int64),
+            "a": a,
+            "b": b,
+            "target": target if self.curves is None else replayed,
+            "table": table,
+            "floor": np.zeros(shape),
+            "delay": _delays(site, normal),
+            "sigma": np.full(shape, self.sigma),
+        }
 
     def _given(self, numbers: Ints, site: Site) -> Batch:
         n = len(self.tasks)

@@ -62,18 +62,42 @@ class Allocation:
         wanted = np.empty(len(round.pair), dtype=np.int64)
         weights, edge_coder = round.weights(self.method.cpu_weights, self.curvature), self.channel.edge_coder
         largest = wish(
-            self.channel.heard, round.tail_slot, round.head_slot, round.pair, weights,
-            self.step, self.method.momentum, number, grid.unit, edge_coder is not None, edge_coder or self.channel.coder,
-            self.flow, self.difference, self.age, self.seen, self.shares, limited,
-            2.0**61 / max(1, round.topology.all_edges), self.channel.tally, wanted,
-        )  # fmt: skip
+            self.channel.heard,
+            round.tail_slot,
+            round.head_slot,
+            round.pair,
+            weights,
+            self.step,
+            self.method.momentum,
+            number,
+            grid.unit,
+            edge_coder is not None,
+            edge_coder or self.channel.coder,
+            self.flow,
+            self.difference,
+            self.age,
+            self.seen,
+            self.shares,
+            limited,
+            2.0**61 / max(1, round.topology.all_edges),
+            self.channel.tally,
+            wanted,
+        )
         if not largest <= BIGGEST_FLOW:
             return False
         tails, heads = round.topology.tails, round.topology.heads
         if limited:
             moved = limit(
-                wanted, tails, heads, round.pair, self.shares, market.low, market.high, self.limiter_bits, self.amount_bits
-            )  # fmt: skip
+                wanted,
+                tails,
+                heads,
+                round.pair,
+                self.shares,
+                market.low,
+                market.high,
+                self.limiter_bits,
+                self.amount_bits,
+            )
             self.channel.bits_sent[round.slots] += self.limiter_bits[round.senders]
             wished = apply(moved, wanted, tails, heads, self.shares)
             if self.method.box == "price":

@@ -189,9 +189,18 @@ def meet(circle: Circle, begin: int, end: int) -> None:
     """Every host takes the mean of what it heard and its own."""
     near = circle.near
     _meet(
-        near.first, near.heard, circle.trust, circle.trusts, circle.around, circle.yz, circle.said.heard, begin, end,
-        circle.heard, circle.means,
-    )  # fmt: skip
+        near.first,
+        near.heard,
+        circle.trust,
+        circle.trusts,
+        circle.around,
+        circle.yz,
+        circle.said.heard,
+        begin,
+        end,
+        circle.heard,
+        circle.means,
+    )
 
 
 @kernel
@@ -243,10 +252,24 @@ def move(circle: Circle, begin: int, end: int) -> bool:
     """Every node goes to its average and down its tracker."""
     near = circle.near
     return _move(
-        near.first, near.heard, near.told, circle.trust, circle.trusts, circle.around, circle.said.heard,
-        circle.answered.heard, circle.per_link, circle.alpha, circle.momentum, circle.calm, begin, end, circle.heard,
-        circle.average, circle.yz,
-    )  # fmt: skip
+        near.first,
+        near.heard,
+        near.told,
+        circle.trust,
+        circle.trusts,
+        circle.around,
+        circle.said.heard,
+        circle.answered.heard,
+        circle.per_link,
+        circle.alpha,
+        circle.momentum,
+        circle.calm,
+        begin,
+        end,
+        circle.heard,
+        circle.average,
+        circle.yz,
+    )
 
 
 @kernel

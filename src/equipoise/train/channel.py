@@ -84,9 +84,19 @@ class Channel:
         """As the kernels see it."""
         if self._wire is None:
             self._wire = Wire(
-                self.coder, self.behaviour == INNOVATION, self.bits, self.ratio, self.sharpness, self.pace,
-                self.heard, self.unit, self.met, self.last, self.bits_sent, self.tally,
-            )  # fmt: skip
+                self.coder,
+                self.behaviour == INNOVATION,
+                self.bits,
+                self.ratio,
+                self.sharpness,
+                self.pace,
+                self.heard,
+                self.unit,
+                self.met,
+                self.last,
+                self.bits_sent,
+                self.tally,
+            )
         return self._wire
 
     def exchange(self, values: Floats, round: Round, number: int, repeats: Ints = ONCE, flags: int = 0) -> None:
@@ -95,9 +105,7 @@ class Channel:
         `repeats`: how many codes each sender spends on a number, each of what the last one left; 0 is the number itself.
         `flags`: bits that go with every message.
         """
-        send(
-            self.wire, values, round.slots, round.senders, repeats, number, flags, 0, len(round.slots), self.tally
-        )  # fmt: skip
+        send(self.wire, values, round.slots, round.senders, repeats, number, flags, 0, len(round.slots), self.tally)
 
     def repeats(self, degree: AnyArray) -> Ints:
         """Codes a number for hosts of so many neighbours; 0 stands for the number itself.
@@ -150,10 +158,33 @@ def send(
     coder = wire.coder
     if wire.innovation:
         _say_news(
-            coder.kind, coder.spacing, coder.top, coder.levels, coder.borders, coder.shift, coder.first_bin, coder.bins,
-            wire.bits, wire.ratio, wire.sharpness, wire.pace, values, slots, senders, repeats, number, flags, begin, end,
-            wire.heard, wire.unit, wire.met, wire.last, wire.bits_sent, tally,
-        )  # fmt: skip
+            coder.kind,
+            coder.spacing,
+            coder.top,
+            coder.levels,
+            coder.borders,
+            coder.shift,
+            coder.first_bin,
+            coder.bins,
+            wire.bits,
+            wire.ratio,
+            wire.sharpness,
+            wire.pace,
+            values,
+            slots,
+            senders,
+            repeats,
+            number,
+            flags,
+            begin,
+            end,
+            wire.heard,
+            wire.unit,
+            wire.met,
+            wire.last,
+            wire.bits_sent,
+            tally,
+        )
     else:
         _say_anew(coder, wire.bits, values, slots, senders, flags, begin, end, wire.heard, wire.bits_sent, tally)
     tally[NUMBERS] += (end - begin) * wire.heard.shape[1]

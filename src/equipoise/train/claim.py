@@ -27,9 +27,13 @@ TARGET = 1e-3
 CLAIMED = 50.0  # percent
 EARLY, LATE = 40, 150  # rounds: before most methods have arrived, and after
 PROTOCOLS = (
-    f"{EARLY} rounds", f"{LATE} rounds", f"bits of {EARLY} rounds", f"bits of {LATE} rounds",
-    f"rounds to {TARGET:g}", f"bits to {TARGET:g}",
-)  # fmt: skip
+    f"{EARLY} rounds",
+    f"{LATE} rounds",
+    f"bits of {EARLY} rounds",
+    f"bits of {LATE} rounds",
+    f"rounds to {TARGET:g}",
+    f"bits to {TARGET:g}",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,17 +79,24 @@ def claim_table(
         )
     cells = [
         _cell(comparisons[level, boxes], protocol, level, boxes, candidate, rival)
-        for protocol in PROTOCOLS for level, boxes in settings for candidate in CANDIDATES
-        for rival in (*RIVALS, *CANDIDATES, *TOOLS) if rival != candidate
-    ]  # fmt: skip
+        for protocol in PROTOCOLS
+        for level, boxes in settings
+        for candidate in CANDIDATES
+        for rival in (*RIVALS, *CANDIDATES, *TOOLS)
+        if rival != candidate
+    ]
     verdicts = [
         _verdict(cells, protocol, level, boxes, candidate)
-        for protocol in PROTOCOLS for level, boxes in settings for candidate in CANDIDATES
-    ]  # fmt: skip
+        for protocol in PROTOCOLS
+        for level, boxes in settings
+        for candidate in CANDIDATES
+    ]
     codes = [
         {"code": code, "rounds": number, "price": level, "boxes": boxes, "better": _nearer(found, code, number)}
-        for code in CODES for number in (EARLY, LATE) for (level, boxes), found in comparisons.items()
-    ]  # fmt: skip
+        for code in CODES
+        for number in (EARLY, LATE)
+        for (level, boxes), found in comparisons.items()
+    ]
     return Claim(cells, verdicts, codes, comparisons)
 
 
@@ -93,9 +104,7 @@ def _nearer(found: Comparison, code: str, number: int) -> float:
     return better_share(found.after_rounds(code, number), found.after_rounds("LaplacianUniform", number))
 
 
-def _cell(
-    found: Comparison, protocol: str, level: float, boxes: bool, candidate: str, rival: str
-) -> dict[str, Any]:  # fmt: skip
+def _cell(found: Comparison, protocol: str, level: float, boxes: bool, candidate: str, rival: str) -> dict[str, Any]:
     one, other = (_measured(found, protocol, candidate, name) for name in (candidate, rival))
     gains = improvement(one, other)
     cell: dict[str, Any] = {

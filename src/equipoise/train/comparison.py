@@ -190,8 +190,10 @@ class Comparison(Savable):
         """A row per protocol, checkpoint and entrant: the distance over seeds, and how often the reference is nearer."""
         return [
             self._row(protocol, number, name)
-            for protocol in ("rounds", "bits") for number in self.checkpoints for name in self.names
-        ]  # fmt: skip
+            for protocol in ("rounds", "bits")
+            for number in self.checkpoints
+            for name in self.names
+        ]
 
     def _row(self, protocol: str, number: int, name: str) -> dict[str, Any]:
         look = self.after_rounds if protocol == "rounds" else self.after_bits
@@ -265,19 +267,22 @@ class Comparison(Savable):
         from equipoise.train.comparison_checks import certify as certified
 
         history = [
-            {"entrant": name, "seed": seed} | {c: float(getattr(track, c)[k]) for c in COLUMNS} | {
-                c: int(getattr(track, c)[k]) for c in ("round", "bits", "messages")
-            }
+            {"entrant": name, "seed": seed}
+            | {c: float(getattr(track, c)[k]) for c in COLUMNS}
+            | {c: int(getattr(track, c)[k]) for c in ("round", "bits", "messages")}
             for name, tracks in self.tracks.items()
             for seed, track in zip(self.seeds, tracks, strict=True)
             for k in range(len(track.round))
-        ]  # fmt: skip
+        ]
         first = self.instances[0][1]
         return Saved(
-            "train compare", self.as_dict(), certified(self, min(self.targets)) if certify else None,
+            "train compare",
+            self.as_dict(),
+            certified(self, min(self.targets)) if certify else None,
             {"nodes": first.n, "network": first.description, "seeds": list(self.seeds), "rounds": self.rounds},
-            {"history": history}, looks={one.name: look_of(one) for one in self.entrants},
-        )  # fmt: skip
+            {"history": history},
+            looks={one.name: look_of(one) for one in self.entrants},
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in result.json; numbers that are not finite are None."""

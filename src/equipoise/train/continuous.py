@@ -71,9 +71,14 @@ def flow_in_time(
         until = float(at[-1]) if dwell is None else min(float(at[-1]), now + dwell)
         wanted = at[(at >= now) & (at < until)] if until < at[-1] else at[at >= now]
         found = solve_ivp(
-            slope, (now, until), state, method=solver, t_eval=np.append(wanted, until) if until < at[-1] else wanted,
-            rtol=tolerance, atol=tolerance,
-        )  # fmt: skip
+            slope,
+            (now, until),
+            state,
+            method=solver,
+            t_eval=np.append(wanted, until) if until < at[-1] else wanted,
+            rtol=tolerance,
+            atol=tolerance,
+        )
         if not found.success:
             raise RuntimeError(f"the ODE solver {solver} stopped at t = {found.t[-1]:g}: {found.message}")
         kept += list(found.y.T[: len(wanted)])

@@ -102,19 +102,25 @@ def to_sklearn(run: Run, centre: int | None, classes: Any) -> Any:
 
         names = _names(classes, np.array([-1, 1]))
         return _fitted(
-            LinearSVC(C=1.0 / model.reg), classes_=names, coef_=y[None, :-1].copy(), intercept_=np.array([-y[-1]]),
+            LinearSVC(C=1.0 / model.reg),
+            classes_=names,
+            coef_=y[None, :-1].copy(),
+            intercept_=np.array([-y[-1]]),
             n_features_in_=len(y) - 1,
-        )  # fmt: skip
+        )
     from sklearn.linear_model import LogisticRegression
 
     W = y.reshape(model.features + 1, model.classes)
     if model.classes == 2:  # scikit-learn has one row for two classes: the second against the first
         W = W[:, 1:] - W[:, :1]
     return _fitted(
-        LogisticRegression(C=1.0 / model.reg), classes_=_names(classes, np.arange(model.classes)),
-        coef_=np.ascontiguousarray(W[:-1].T), intercept_=W[-1].copy(), n_features_in_=model.features,
+        LogisticRegression(C=1.0 / model.reg),
+        classes_=_names(classes, np.arange(model.classes)),
+        coef_=np.ascontiguousarray(W[:-1].T),
+        intercept_=W[-1].copy(),
+        n_features_in_=model.features,
         n_iter_=np.array([run.rounds]),
-    )  # fmt: skip
+    )
 
 
 def _parameters(models: Floats, there: Any, centre: int | None) -> Floats:

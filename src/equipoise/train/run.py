@@ -83,15 +83,22 @@ class Run(Savable):
         if self.market is not None and self.shares is not None and self.budget is not None:
             checks += self._cpu_checks(target)
         if self.models is not None:
-            checks.append(Check.at_most(
-                "tracker", self.worst.tracker, TRACKER_LIMIT,
-                "largest |sum z - sum grad g| over the recorded rounds, as a part of the largest gradients",
-            ))  # fmt: skip
-            checks.append(Check.at_most(
-                "consensus", self._disagreement(),
-                np.sqrt(np.fmax(self._noisy(target), target)) if self.convex else ONE_MODEL,
-                "farthest model from the average one, as a part of the largest model of the run",
-            ))  # fmt: skip
+            checks.append(
+                Check.at_most(
+                    "tracker",
+                    self.worst.tracker,
+                    TRACKER_LIMIT,
+                    "largest |sum z - sum grad g| over the recorded rounds, as a part of the largest gradients",
+                )
+            )
+            checks.append(
+                Check.at_most(
+                    "consensus",
+                    self._disagreement(),
+                    np.sqrt(np.fmax(self._noisy(target), target)) if self.convex else ONE_MODEL,
+                    "farthest model from the average one, as a part of the largest model of the run",
+                )
+            )
         if self.convex or self.shares is not None:
             checks.append(self._gap_check(target))
         if not self.convex:
@@ -151,10 +158,12 @@ class Run(Savable):
             self._budget_check(),
             Check.at_most("box", max(self.worst.box, 0.0), 0.0, "farthest any share ever was outside its box, in CPUs"),
             Check.at_most(
-                "kkt", self._kkt(), limit,
+                "kkt",
+                self._kkt(),
+                limit,
                 "farthest price of a node that could still act on it from the best common price",
             ),
-        ]  # fmt: skip
+        ]
 
     def _first_model_gap(self) -> float:
         return float(self.history["model_gap"][0])
@@ -169,9 +178,11 @@ class Run(Savable):
         if self.asked is not None and abs(self.asked - self.budget) > (len(self.shares) + 1) * self.market.grid.unit:
             off = max(off, abs(self.asked - self.budget))  # snapping may cost a unit a node, not more
         return Check.at_most(
-            "budget", max(self.worst.budget, off), 0.0,
+            "budget",
+            max(self.worst.budget, off),
+            0.0,
             f"largest |sum of shares - budget| over {self.worst.rounds} rounds, in CPUs",
-        )  # fmt: skip
+        )
 
     def _kkt(self) -> float:
         assert self.market is not None and self.shares is not None
@@ -265,18 +276,27 @@ class Run(Savable):
         if self.model_optimum is not None:
             arrays["optimal_model"] = self.model_optimum.parameters
         return Saved(
-            "train", self.summary(), self.certificate() if certify else None, self._settings(),
-            {"history": list(self.history_rows())}, arrays={k: v for k, v in arrays.items() if v is not None},
-        )  # fmt: skip
+            "train",
+            self.summary(),
+            self.certificate() if certify else None,
+            self._settings(),
+            {"history": list(self.history_rows())},
+            arrays={k: v for k, v in arrays.items() if v is not None},
+        )
 
     def _settings(self) -> dict[str, Any]:
         """What was solved, in words."""
         cost, model = self.problem.cost, self.problem.model
         return {
-            "nodes": self.network.n, "network": self.network.description, "seed": self.seed, "target": self.target,
-            "cost": None if cost is None else type(cost).__name__, "budget": self.asked,
-            "model": None if model is None else type(model).__name__, "quantizer": repr(self.method.quantizer),
-        }  # fmt: skip
+            "nodes": self.network.n,
+            "network": self.network.description,
+            "seed": self.seed,
+            "target": self.target,
+            "cost": None if cost is None else type(cost).__name__,
+            "budget": self.asked,
+            "model": None if model is None else type(model).__name__,
+            "quantizer": repr(self.method.quantizer),
+        }
 
     def to_sklearn(self, centre: int | None = None, classes: Any = None) -> Any:
         """A fitted scikit-learn estimator that predicts as this run's model does.

@@ -232,25 +232,35 @@ def solve(
         book.write(state, number)
     kind = Run if isinstance(state, State) else _hostile_run(state, book)
     return kind(
-        problem=problem, network=network, method=method, seed=seed, status=status, reason=reason, rounds=number,
-        target=target, budget=None if state.market is None else state.budget * state.market.grid.unit,
+        problem=problem,
+        network=network,
+        method=method,
+        seed=seed,
+        status=status,
+        reason=reason,
+        rounds=number,
+        target=target,
+        budget=None if state.market is None else state.budget * state.market.grid.unit,
         asked=_asked(problem, budgets, number),
-        shares=state.shares, models=None if state.models is None else state.models.copy(),
-        cpu_optimum=book.cpu_optimum, model_optimum=book.model_optimum,
-        history=book.history(), share_history=book.share_history(),
-        link_bits=state.link_bits(), bit_parts=state.bit_parts(), tallies=state.tallies(),
-        steps=state.steps, worst=book.auditor.worst, market=state.market,
-        seconds=time.perf_counter() - began, start_seconds=start_seconds,
-    )  # fmt: skip
+        shares=state.shares,
+        models=None if state.models is None else state.models.copy(),
+        cpu_optimum=book.cpu_optimum,
+        model_optimum=book.model_optimum,
+        history=book.history(),
+        share_history=book.share_history(),
+        link_bits=state.link_bits(),
+        bit_parts=state.bit_parts(),
+        tallies=state.tallies(),
+        steps=state.steps,
+        worst=book.auditor.worst,
+        market=state.market,
+        seconds=time.perf_counter() - began,
+        start_seconds=start_seconds,
+    )
 
 
 def _refuse_loss(
-    loss: CentresLost,
-    problem: Problem,
-    network: Network,
-    method: Method,
-    faults: Faults,
-    budgets: Mapping[int, float],
+    loss: CentresLost, problem: Problem, network: Network, method: Method, faults: Faults, budgets: Mapping[int, float]
 ) -> None:
     """Not every method can do without centres it has counted on."""
     try:
@@ -263,12 +273,18 @@ def _hostile_run(state: HostileState, book: HostileBook) -> Callable[..., Run]:
     """With what happened, and what is still in flight."""
     unit = 0.0 if state.market is None else state.market.grid.unit
     return partial(
-        HostileRun, model_scale=book.first.get("model", 1.0), faults=state.faults, events=tuple(state.happened),
+        HostileRun,
+        model_scale=book.first.get("model", 1.0),
+        faults=state.faults,
+        events=tuple(state.happened),
         present=state.members.alive.copy(),
-        in_flight=state.in_flight * unit, trouble=tuple(state.trouble),
-        packets=state.packets, lost=state.lost,
-        cpu_links=state.cpu_mail.links_to_pass, model_links=state.mail.links_to_pass,
-    )  # fmt: skip
+        in_flight=state.in_flight * unit,
+        trouble=tuple(state.trouble),
+        packets=state.packets,
+        lost=state.lost,
+        cpu_links=state.cpu_mail.links_to_pass,
+        model_links=state.mail.links_to_pass,
+    )
 
 
 def _asked(problem: Problem, budgets: Mapping[int, float], number: int) -> float | None:

@@ -64,9 +64,14 @@ def rho_study(
 
 
 def density_study(
-    kind: Instances, entrants: Sequence[Entrant], *, rounds: int, seeds: int, first_seed: int = 0,
+    kind: Instances,
+    entrants: Sequence[Entrant],
+    *,
+    rounds: int,
+    seeds: int,
+    first_seed: int = 0,
     progress: Progress | None = None,
-) -> Study:  # fmt: skip
+) -> Study:
     """More links carry prices faster, and each of them is paid for: rounds, bits and messages to 1e-6."""
     if kind.network != "erdos_renyi":
         raise InputError(f"study density changes the edge probability of erdos_renyi; network is {kind.network}")

@@ -198,15 +198,37 @@ def _negotiate(floor: Floor, number: int) -> bool:
     slots, senders, count = floor.slots, floor.senders, len(floor.slots)
     send(floor.said, floor.prices, slots, senders, floor.plain, number, flags, 0, count, floor.said.tally)
     clear(
-        floor.tails, floor.heads, floor.tail_slot, floor.head_slot, floor.per_link, floor.weight, floor.trust, floor.prices,
-        floor.said.heard, floor.desk, floor.cleared,
-    )  # fmt: skip
+        floor.tails,
+        floor.heads,
+        floor.tail_slot,
+        floor.head_slot,
+        floor.per_link,
+        floor.weight,
+        floor.trust,
+        floor.prices,
+        floor.said.heard,
+        floor.desk,
+        floor.cleared,
+    )
     send(floor.answered, floor.cleared, slots, senders, floor.repeats, number, 0, 0, count, floor.answered.tally)
     largest = plan(
-        floor.tails, floor.heads, floor.tail_slot, floor.head_slot, floor.per_link, floor.boxed, floor.unit, floor.shares,
-        floor.said.heard, floor.answered.heard, floor.cleared, floor.backlog, floor.desk, floor.wish, floor.excess,
+        floor.tails,
+        floor.heads,
+        floor.tail_slot,
+        floor.head_slot,
+        floor.per_link,
+        floor.boxed,
+        floor.unit,
+        floor.shares,
+        floor.said.heard,
+        floor.answered.heard,
+        floor.cleared,
+        floor.backlog,
+        floor.desk,
+        floor.wish,
+        floor.excess,
         floor.level,
-    )  # fmt: skip
+    )
     return largest < BIGGEST_FLOW or (floor.boxed and largest < np.inf)
 
 
@@ -313,9 +335,14 @@ def _settle(floor: Floor, steep: Floats) -> None:
         _move_limited(floor)
     else:
         move_freely(
-            floor.tails, floor.heads, floor.wish, floor.most, floor.boxed and not floor.per_link, floor.shares,
+            floor.tails,
+            floor.heads,
+            floor.wish,
+            floor.most,
+            floor.boxed and not floor.per_link,
+            floor.shares,
             floor.backlog,
-        )  # fmt: skip
+        )
     close_round(floor, steep)
 
 
@@ -336,9 +363,17 @@ def close_round(floor: Floor, steep: Floats) -> None:
     elif floor.per_link:
         _forget(floor)
     _stretch(
-        floor.inertia, floor.per_link, steep, floor.answer, floor.curve.lo, floor.curve.hi, floor.settled, floor.stretch,
-        floor.weight, floor.said.bits_sent,
-    )  # fmt: skip
+        floor.inertia,
+        floor.per_link,
+        steep,
+        floor.answer,
+        floor.curve.lo,
+        floor.curve.hi,
+        floor.settled,
+        floor.stretch,
+        floor.weight,
+        floor.said.bits_sent,
+    )
 
 
 @kernel
@@ -366,9 +401,16 @@ def fits(desk: Floats, low: Ints, high: Ints, shares: Ints) -> bool:
 def _move_limited(floor: Floor) -> None:
     """What the limiter leaves of the wishes moves; the rest is remembered along the edge, where it will be there again."""
     moved = limit(
-        in_units(floor.wish, floor.most), floor.tails, floor.heads, floor.pair, floor.shares, floor.low, floor.high,
-        floor.factor_bits, floor.amount_bits,
-    )  # fmt: skip
+        in_units(floor.wish, floor.most),
+        floor.tails,
+        floor.heads,
+        floor.pair,
+        floor.shares,
+        floor.low,
+        floor.high,
+        floor.factor_bits,
+        floor.amount_bits,
+    )
     for k in range(len(floor.slots)):
         floor.said.bits_sent[floor.slots[k]] += floor.factor_bits[floor.senders[k]]
     book_moves(floor, moved)

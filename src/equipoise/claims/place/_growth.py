@@ -114,10 +114,15 @@ def leads(runs: list[Runs], label: str, about: str, over: str) -> list[Finding]:
         gained = [a - b for a, b in zip(mine, by_seed(runs, other, lambda run: run.share), strict=True)]
         findings.append(
             Finding.mean(
-                f"utility gained over {other}", gained, at_least(MORE), unit="points of the LP bound", over=over,
-                when=f"{label} against {other}" if about == "ours" else f"against {other}", about=about,
+                f"utility gained over {other}",
+                gained,
+                at_least(MORE),
+                unit="points of the LP bound",
+                over=over,
+                when=f"{label} against {other}" if about == "ours" else f"against {other}",
+                about=about,
             )
-        )  # fmt: skip
+        )
     return findings
 
 

@@ -64,23 +64,37 @@ def measure(scale: Scale) -> Measured:
     few = played["tiny, of the optimum"] = tiny(draws)
     findings = [
         Finding(
-            "earned over guaranteed", min(row[PAPER] / row[PROMISED] for row in some), at_least(1.0), unit="times",
-            over=f"worst of {len(some)} runs", when=when,
+            "earned over guaranteed",
+            min(row[PAPER] / row[PROMISED] for row in some),
+            at_least(1.0),
+            unit="times",
+            over=f"worst of {len(some)} runs",
+            when=when,
         )
         for some, when in ((many, "against the LP bound"), (few, "tiny, against the optimum"))
-    ]  # fmt: skip
+    ]
     most = max(row[PROMISED] for row in many)
     earned = [row[OURS] for row in many]
     findings += [
         Finding(
-            "guaranteed share of the optimum", most, at_most(2.0), unit="%", over=f"largest of {len(many)} runs",
-            when="the guarantee says little", about="ours",
+            "guaranteed share of the optimum",
+            most,
+            at_most(2.0),
+            unit="%",
+            over=f"largest of {len(many)} runs",
+            when="the guarantee says little",
+            about="ours",
         ),
         Finding.mean(
-            "utility with prices from history", earned, at_least(50.0), unit="% of the LP bound", over=f"{len(many)} runs",
-            when="our prices, without a guarantee", about="ours",
+            "utility with prices from history",
+            earned,
+            at_least(50.0),
+            unit="% of the LP bound",
+            over=f"{len(many)} runs",
+            when="our prices, without a guarantee",
+            about="ours",
         ),
-    ]  # fmt: skip
+    ]
     ratios = sorted(row[RATIO] for row in many)
     return Measured(
         protocol=f"{named}: seeds {SEEDS}-{SEEDS + seeds - 1} against the LP bound, which is above the optimum. {len(few)}"
@@ -90,7 +104,11 @@ def measure(scale: Scale) -> Measured:
         findings=findings,
         figures=(
             Figure(
-                "Guaranteed and earned", x="", y="% of the LP bound or the optimum", groups=list(played), log_y=True,
+                "Guaranteed and earned",
+                x="",
+                y="% of the LP bound or the optimum",
+                groups=list(played),
+                log_y=True,
                 series=[
                     Bars(key, [sum(row[key] for row in some) / len(some) for some in played.values()])
                     for key in (PROMISED, PAPER, OURS)
@@ -102,7 +120,7 @@ def measure(scale: Scale) -> Measured:
             f"U/L of the recalled prices is 10^{ratios[0]:.0f} to 10^{ratios[-1]:.0f}: next to nothing until a machine is"
             " full, then prohibitive.",
         ),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

@@ -88,7 +88,10 @@ def measure(scale: Scale) -> Measured:
         findings=findings,
         figures=(
             Figure(
-                "Rows kept by a draw, over G", x="G", y="draws, %", log_x=True,
+                "Rows kept by a draw, over G",
+                x="G",
+                y="draws, %",
+                log_x=True,
                 series=[Curve(f"{rows} rows kept", GRID, means[rows]) for rows in means],
                 marks=[Mark("x", middle[favour], f"G for {favour}, median") for favour in FAVOURS],
                 caption="One kind of rows is kept where the other is broken; few draws keep both, at any G.",
@@ -98,7 +101,7 @@ def measure(scale: Scale) -> Measured:
             f"The best single G of those tried is {GRID[best]:g}: {means[ALL][best]:.0f} % of draws keep all rows.",
             f"G_delta is {middle[COVERING]:.2f} for covering and {middle[PACKING]:.3f} for packing (medians).",
         ),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

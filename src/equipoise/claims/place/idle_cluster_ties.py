@@ -36,7 +36,10 @@ def measure(scale: Scale) -> Measured:
         findings=findings,
         figures=(
             Figure(
-                "Behind the best policy", x="", y="utility, % behind", groups=list(idle),
+                "Behind the best policy",
+                x="",
+                y="utility, % behind",
+                groups=list(idle),
                 series=[
                     Bars("idle", [behind(idle, label) for label in idle]),
                     Bars("busy", [behind(busy, label) for label in busy]),
@@ -49,7 +52,7 @@ def measure(scale: Scale) -> Measured:
             "What differs there is the job's own speed: FIFO, bound to the width asked for, is"
             f" {behind(idle, 'FIFO'):.0f} % behind, and OASiS, blind to locality, {behind(idle, 'OASiS'):.1f} %.",
         ),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

@@ -17,11 +17,7 @@ HISTORIES = {"20x40": 12, "20x100-small": 8, "50x50": 8, "50x200": 2}
 def at(name: str, seeds: int, histories: int) -> Runs:
     """The same planner and placement at three kinds of prices; nothing is lent or re-planned."""
     past = [regime(name, HISTORY + k)[1] for k in range(histories)]
-    kinds: dict[str, Prices] = {
-        RECALLED: prices.Recalled(past),
-        REPLAY: prices.Replay(past),
-        BID: prices.Bid(past),
-    }
+    kinds: dict[str, Prices] = {RECALLED: prices.Recalled(past), REPLAY: prices.Replay(past), BID: prices.Bid(past)}
     shown: Policies = {kind: policies.PDORS(prices=kinds[kind], backfill=False) for kind in kinds}
     now = [regime(name, SEEDS + k)[1] for k in range(seeds)]
     return play(regime(name, SEEDS)[0], now, shown, REGIMES[name].slots)
@@ -41,11 +37,15 @@ def measure(scale: Scale) -> Measured:
         Finding.mean(
             f"utility of {kind} prices beyond {TIMES:g} times the recalled ones'",
             [a.share - TIMES * b.share for a, b in zip(runs[name][kind], runs[name][RECALLED], strict=True)],
-            at_least(0.0), unit="points of the LP bound", over=f"{seeds} seeds", when=f"{kind}, {words(name)}", about="ours",
+            at_least(0.0),
+            unit="points of the LP bound",
+            over=f"{seeds} seeds",
+            when=f"{kind}, {words(name)}",
+            about="ours",
         )
         for name in names
         for kind in (REPLAY, BID)
-    ]  # fmt: skip
+    ]
     bars = []
     for kind in (RECALLED, REPLAY, BID):
         row = [Finding.mean(kind, [run.share for run in runs[name][kind]], at_least(0.0)) for name in names]
@@ -58,12 +58,16 @@ def measure(scale: Scale) -> Measured:
         findings=findings,
         figures=(
             Figure(
-                "Utility by kind of price", x="", y="utility, % of the LP bound", groups=[words(name) for name in names],
-                series=bars, caption="Prices that history has paid earn several times what prices near nothing earn.",
+                "Utility by kind of price",
+                x="",
+                y="utility, % of the LP bound",
+                groups=[words(name) for name in names],
+                series=bars,
+                caption="Prices that history has paid earn several times what prices near nothing earn.",
             ),
         ),
         notes=("Calibrating and scoring never share a seed; every cluster here has more work than room.",),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

@@ -91,7 +91,10 @@ def measure(scale: Scale) -> Measured:
         findings=findings,
         figures=(
             Figure(
-                "Rounding a slot until it fits", x="draws", y="slots placed, %", series=curves,
+                "Rounding a slot until it fits",
+                x="draws",
+                y="slots placed, %",
+                series=curves,
                 marks=(Mark("y", HIGH, "with high probability"),),
                 caption="The first draws help; the slots that are left then hardly ever come right.",
             ),
@@ -100,7 +103,7 @@ def measure(scale: Scale) -> Measured:
             f"Where a draw fits it costs {dear:.3f} times the exact placement on average; greedy {cheap:.3f} times.",
             "Slots that hold the width in parts of workers only are left out: nobody could place them.",
         ),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

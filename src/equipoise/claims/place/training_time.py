@@ -28,10 +28,15 @@ def saved(runs: list[Runs], label: str, counted: str, about: str) -> list[Findin
         who = f"{label}, " if about == "ours" else ""
         findings.append(
             Finding.mean(
-                f"training time saved against {other}", parts, at_least(MORE), unit="%", about=about,
-                over=f"{len(parts)} seeds, each over {len(runs)} sizes", when=f"{who}{counted}, against {other}",
+                f"training time saved against {other}",
+                parts,
+                at_least(MORE),
+                unit="%",
+                about=about,
+                over=f"{len(parts)} seeds, each over {len(runs)} sizes",
+                when=f"{who}{counted}, against {other}",
             )
-        )  # fmt: skip
+        )
     return findings
 
 
@@ -53,12 +58,16 @@ def measure(scale: Scale) -> Measured:
         ],
         figures=(
             Figure(
-                "Training time of every job", x="machines", y="hours a job, the unfinished to the end",
+                "Training time of every job",
+                x="machines",
+                y="hours a job, the unfinished to the end",
                 series=curves(runs[: len(machines)], machines, lambda run: run.slots_all / JOBS),
                 caption="The more a policy finishes, the less time passes in all.",
             ),
             Figure(
-                "Jobs finished", x="machines", y=f"of {JOBS}",
+                "Jobs finished",
+                x="machines",
+                y=f"of {JOBS}",
                 series=curves(runs[: len(machines)], machines, lambda run: float(run.completed)),
                 caption="Who finishes only the few easiest has short training times: a mean over finished jobs flatters it.",
             ),
@@ -69,7 +78,7 @@ def measure(scale: Scale) -> Measured:
             f"Prices from history are set for utility, not for time: a run's jobs take {mean[OURS]:.0f} hours with them,"
             f" {mean[PAPER]:.0f} with the recalled ones, the unfinished to the end.",
         ),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

@@ -19,17 +19,22 @@ def measure(scale: Scale) -> Measured:
         findings=[*leads(runs, PAPER, "paper", over), *leads(runs, OURS, "ours", over)],
         figures=(
             Figure(
-                "Utility as jobs grow", x="jobs", y="total utility", series=curves(runs, jobs, lambda run: run.utility),
+                "Utility as jobs grow",
+                x="jobs",
+                y="total utility",
+                series=curves(runs, jobs, lambda run: run.utility),
                 caption="With recalled prices more jobs bring no more: who comes first has the machines. Ours choose.",
             ),
             Figure(
-                "Share of what anybody could earn", x="jobs", y="utility, % of the LP bound",
+                "Share of what anybody could earn",
+                x="jobs",
+                y="utility, % of the LP bound",
                 series=curves(runs, jobs, lambda run: run.share),
                 caption="The more jobs compete, the smaller the share; smallest for those without prices from history.",
             ),
         ),
         notes=NOTES,
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

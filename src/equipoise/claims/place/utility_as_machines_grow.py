@@ -19,18 +19,22 @@ def measure(scale: Scale) -> Measured:
         findings=[*leads(runs, PAPER, "paper", over), *leads(runs, OURS, "ours", over)],
         figures=(
             Figure(
-                "Utility as machines grow", x="machines", y="total utility",
+                "Utility as machines grow",
+                x="machines",
+                y="total utility",
                 series=curves(runs, machines, lambda run: run.utility),
                 caption="PD-ORS leads those that know no utilities at every size; prices from history earn far more still.",
             ),
             Figure(
-                "Share of what anybody could earn", x="machines", y="utility, % of the LP bound",
+                "Share of what anybody could earn",
+                x="machines",
+                y="utility, % of the LP bound",
                 series=curves(runs, machines, lambda run: run.share),
                 caption="The fewer the machines, the more it matters who is turned away.",
             ),
         ),
         notes=NOTES,
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

@@ -58,10 +58,15 @@ def measure(scale: Scale) -> Measured:
         bound, about = (between(-1.0, 1.0), "ours") if times == FAST else (at_least(MORE), "paper")
         findings.append(
             Finding.mean(
-                "utility gained by planning for locality", gained, bound, unit="points of the LP bound",
-                over=f"{SEED_COUNT} seeds", when=name, about=about,
+                "utility gained by planning for locality",
+                gained,
+                bound,
+                unit="points of the LP bound",
+                over=f"{SEED_COUNT} seeds",
+                when=name,
+                about=about,
             )
-        )  # fmt: skip
+        )
     return Measured(
         protocol=f"{JOBS} synthetic jobs at {MACHINES} machines over {SLOTS} slots, seeds {SEEDS}-{SEEDS + SEED_COUNT - 1};"
         f" bandwidth between machines {', '.join(f'{t:g}' for t in links)} times the workload's 0.1-5 Gbit/s, never above"
@@ -71,14 +76,17 @@ def measure(scale: Scale) -> Measured:
         findings=findings,
         figures=(
             Figure(
-                "What locality earns", x="bandwidth between machines, times the workload's", y="utility, % of the LP bound",
-                series=curves(list(runs.values()), links, lambda run: run.share), log_x=True,
+                "What locality earns",
+                x="bandwidth between machines, times the workload's",
+                y="utility, % of the LP bound",
+                series=curves(list(runs.values()), links, lambda run: run.share),
+                log_x=True,
                 marks=(Mark("x", USUAL, "the workload"),),
                 caption="The slower the links, the more it is worth to plan for one machine; at the fastest, nothing.",
             ),
         ),
         notes=("Prices are the same, so only locality differs. At the recalled ones it drowns: who comes first wins.",),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

@@ -35,31 +35,76 @@ def measure(scale: Scale) -> Measured:
         f"either way; and real recorded curves, {told(len(real.seeds))}. The paper gives no number for fragile: the "
         "bound is zero.",
         findings=(
-            *(lead("points that true work would win", pair(true, f"{name} (clairvoyant)", name), AHEAD,
-                   unit="points", over=over, when=f"{name} on its own estimates") for name in LEARNERS),
-            *(Finding.mean("points lost with tenfold noise", _fell(noisy, name), AHEAD, unit="points", over=over,
-                           when=f"{name} under noise") for name in LEARNERS),
-            Finding("largest change of Uniform, which estimates nothing, in any run with tenfold noise",
-                    float(np.abs(_fell(noisy, "Uniform")).max()), at_most(0.0), unit="points",
-                    over=f"worst of {count} seeds", about="ours"),
-            lead(f"lead of {OURS} over {ROBUST} in success under noise and wrong priors", worst, AHEAD,
-                 unit="points", over=f"least sure of {len(noises) + len(shifts)} settings; {over}", about="ours"),
+            *(
+                lead(
+                    "points that true work would win",
+                    pair(true, f"{name} (clairvoyant)", name),
+                    AHEAD,
+                    unit="points",
+                    over=over,
+                    when=f"{name} on its own estimates",
+                )
+                for name in LEARNERS
+            ),
+            *(
+                Finding.mean(
+                    "points lost with tenfold noise",
+                    _fell(noisy, name),
+                    AHEAD,
+                    unit="points",
+                    over=over,
+                    when=f"{name} under noise",
+                )
+                for name in LEARNERS
+            ),
+            Finding(
+                "largest change of Uniform, which estimates nothing, in any run with tenfold noise",
+                float(np.abs(_fell(noisy, "Uniform")).max()),
+                at_most(0.0),
+                unit="points",
+                over=f"worst of {count} seeds",
+                about="ours",
+            ),
+            lead(
+                f"lead of {OURS} over {ROBUST} in success under noise and wrong priors",
+                worst,
+                AHEAD,
+                unit="points",
+                over=f"least sure of {len(noises) + len(shifts)} settings; {over}",
+                about="ours",
+            ),
             _success(wrong[-0.1], OURS, at_least(STANDS), count),
             _success(wrong[-0.1], BARE, at_most(FALLS), count),
-            lead(f"points that true work would win {OURS} on real curves", pair(real, f"{OURS} (clairvoyant)", OURS),
-                 AHEAD, unit="points", over=f"60 tasks, paired, mean of {len(real.seeds)} seeds", about="ours"),
+            lead(
+                f"points that true work would win {OURS} on real curves",
+                pair(real, f"{OURS} (clairvoyant)", OURS),
+                AHEAD,
+                unit="points",
+                over=f"60 tasks, paired, mean of {len(real.seeds)} seeds",
+                about="ours",
+            ),
         ),
         figures=(
-            Figure("Success under noise, 60 tasks", x="sd of an observed error", y="percent of tasks",
-                   series=_lines(noisy, ("Uniform", *LEARNERS, ROBUST, OURS)),
-                   caption="Uniform cannot see noise; learners can."),
-            Figure("Success with a wrong prior, 60 tasks", x="shift of the mean of b that is told", y="percent of tasks",
-                   series=_lines(wrong, (ROBUST, OURS, BARE)),
-                   caption="Floor, probes and a population learnt online stand in for a prior that is wrong."),
+            Figure(
+                "Success under noise, 60 tasks",
+                x="sd of an observed error",
+                y="percent of tasks",
+                series=_lines(noisy, ("Uniform", *LEARNERS, ROBUST, OURS)),
+                caption="Uniform cannot see noise; learners can.",
+            ),
+            Figure(
+                "Success with a wrong prior, 60 tasks",
+                x="shift of the mean of b that is told",
+                y="percent of tasks",
+                series=_lines(wrong, (ROBUST, OURS, BARE)),
+                caption="Floor, probes and a population learnt online stand in for a prior that is wrong.",
+            ),
         ),
-        notes=("If true work does not help a learner, its losses come from what it does with estimates, not from "
-               "their errors.",),
-    )  # fmt: skip
+        notes=(
+            "If true work does not help a learner, its losses come from what it does with estimates, not from "
+            "their errors.",
+        ),
+    )
 
 
 def _bare() -> policies.Hybrid:
@@ -80,8 +125,14 @@ def _fell(noisy: dict[float, Sweep], name: str) -> Floats:
 
 
 def _success(found: Sweep, name: str, bound: Bound, count: int) -> Finding:
-    return Finding.mean(f"success of {name} with b told .1 too low", found.measured[name, 60]["success"], bound,
-                        unit="% of tasks", over=f"60 tasks, mean of {count} seeds", about="ours")  # fmt: skip
+    return Finding.mean(
+        f"success of {name} with b told .1 too low",
+        found.measured[name, 60]["success"],
+        bound,
+        unit="% of tasks",
+        over=f"60 tasks, mean of {count} seeds",
+        about="ours",
+    )
 
 
 def _lines(found: dict[float, Sweep], names: tuple[str, ...]) -> tuple[Curve, ...]:

@@ -28,14 +28,30 @@ def measure(scale: Scale) -> Measured:
         f"{told(count)}. Latency is steps from arrival to completion: over successes as the preset counts it, over "
         "all tasks with a failure counted until its deadline, and over tasks that two policies both finish.",
         findings=(
-            _ours("UARA+LARA takes longer than the next slowest", column[slowest] - column[next_one], AHEAD,
-                  f"over {next_one}, {told_over}"),
-            _ours("latency of Uniform rises when failures count until their deadline",
-                  _with_failures(runs["Uniform"]) - column["Uniform"], AHEAD, told_over),
-            _ours(f"{OURS} minus {CORRECTED}, each over its own successes", column[OURS] - column[CORRECTED],
-                  AHEAD, told_over),
-            _ours(f"{OURS} minus {CORRECTED}, over tasks that both finish", _on_the_same(runs[OURS], runs[CORRECTED]),
-                  BEHIND, told_over),
+            _ours(
+                "UARA+LARA takes longer than the next slowest",
+                column[slowest] - column[next_one],
+                AHEAD,
+                f"over {next_one}, {told_over}",
+            ),
+            _ours(
+                "latency of Uniform rises when failures count until their deadline",
+                _with_failures(runs["Uniform"]) - column["Uniform"],
+                AHEAD,
+                told_over,
+            ),
+            _ours(
+                f"{OURS} minus {CORRECTED}, each over its own successes",
+                column[OURS] - column[CORRECTED],
+                AHEAD,
+                told_over,
+            ),
+            _ours(
+                f"{OURS} minus {CORRECTED}, over tasks that both finish",
+                _on_the_same(runs[OURS], runs[CORRECTED]),
+                BEHIND,
+                told_over,
+            ),
         ),
         figures=(_figure(runs, column),),
         notes=(
@@ -44,7 +60,7 @@ def measure(scale: Scale) -> Measured:
             "The column leaves out, of all tasks: "
             + ", ".join(f"{name} {100.0 - run.success.mean():.0f} %" for name, run in runs.items()),
         ),
-    )  # fmt: skip
+    )
 
 
 def _ours(quantity: str, samples: Floats, bound: Bound, over: str) -> Finding:

@@ -25,28 +25,60 @@ def measure(scale: Scale) -> Measured:
         f"network-heavy one (four to five times the data), {told(count)}; percent of the uplink used over the "
         "horizon.",
         findings=(
-            Finding("largest difference of two policies at any load", _spread(paper), at_most(ALIKE), unit="points",
-                    over=f"worst of {len(LOADS)} loads, means of {count} seeds", when="the paper's uplink"),
-            Finding("largest distance from all data of all tasks, sent once",
-                    max(abs(one - other) for one, other in zip(used, offered, strict=True)), at_most(0.01), unit="points",
-                    over=f"Uniform, worst of {len(LOADS)} loads", about="ours"),
-            Finding("growth of use from 50 to 60 tasks over that from 10 to 20, Uniform", growth, between(0.9, 1.1),
-                    over=f"means of {count} seeds", about="ours"),
-            Finding("largest difference of two policies on a crowded uplink", _spread(heavy), at_least(ALIKE), unit="points",
-                    over=f"worst of {len(LOADS)} loads, means of {count} seeds", about="ours"),
+            Finding(
+                "largest difference of two policies at any load",
+                _spread(paper),
+                at_most(ALIKE),
+                unit="points",
+                over=f"worst of {len(LOADS)} loads, means of {count} seeds",
+                when="the paper's uplink",
+            ),
+            Finding(
+                "largest distance from all data of all tasks, sent once",
+                max(abs(one - other) for one, other in zip(used, offered, strict=True)),
+                at_most(0.01),
+                unit="points",
+                over=f"Uniform, worst of {len(LOADS)} loads",
+                about="ours",
+            ),
+            Finding(
+                "growth of use from 50 to 60 tasks over that from 10 to 20, Uniform",
+                growth,
+                between(0.9, 1.1),
+                over=f"means of {count} seeds",
+                about="ours",
+            ),
+            Finding(
+                "largest difference of two policies on a crowded uplink",
+                _spread(heavy),
+                at_least(ALIKE),
+                unit="points",
+                over=f"worst of {len(LOADS)} loads, means of {count} seeds",
+                about="ours",
+            ),
         ),
         figures=(
-            Figure("Network utilisation", x="tasks", y="percent of the uplink",
-                   series=(*curves(paper, "network", PUBLISHED), Curve("all data", LOADS, offered, dashed=True)),
-                   caption="All five lie on the line of all data that arrive; it grows with the load and does not "
-                   "level off."),
-            Figure("Network utilisation, network-heavy", x="tasks", y="percent of the uplink",
-                   series=curves(heavy, "network", PUBLISHED),
-                   caption="Where the uplink is the bottleneck, tasks fail before they are sent and policies part."),
+            Figure(
+                "Network utilisation",
+                x="tasks",
+                y="percent of the uplink",
+                series=(*curves(paper, "network", PUBLISHED), Curve("all data", LOADS, offered, dashed=True)),
+                caption="All five lie on the line of all data that arrive; it grows with the load and does not "
+                "level off.",
+            ),
+            Figure(
+                "Network utilisation, network-heavy",
+                x="tasks",
+                y="percent of the uplink",
+                series=curves(heavy, "network", PUBLISHED),
+                caption="Where the uplink is the bottleneck, tasks fail before they are sent and policies part.",
+            ),
         ),
-        notes=("The utilisation says nothing about a policy as long as the uplink has room: it is a property of the "
-               "tasks.",),
-    )  # fmt: skip
+        notes=(
+            "The utilisation says nothing about a policy as long as the uplink has room: it is a property of the "
+            "tasks.",
+        ),
+    )
 
 
 def _spread(found: Sweep) -> float:

@@ -27,24 +27,62 @@ def measure(scale: Scale) -> Measured:
         f"Then 60 tasks of the paper preset, {told(count)}: Uniform, UARA+LARA as published, with the right "
         "denominator, and the twins of both that know every task's true work.",
         findings=(
-            Finding("most that one of five computing tasks gets while twenty send", float(starved.max()), at_most(EACH),
-                    unit="samples per step", when="the example of 5 and 20 tasks"),
-            _wins("compute idle while work waits, published minus corrected", found, PUBLISHED, CORRECTED, "idle_while_work",
-                  over, "idling at 60 tasks"),
-            _wins("points that the right denominator wins", found, CORRECTED, PUBLISHED, "success", over,
-                  "points lost by it at 60 tasks"),
+            Finding(
+                "most that one of five computing tasks gets while twenty send",
+                float(starved.max()),
+                at_most(EACH),
+                unit="samples per step",
+                when="the example of 5 and 20 tasks",
+            ),
+            _wins(
+                "compute idle while work waits, published minus corrected",
+                found,
+                PUBLISHED,
+                CORRECTED,
+                "idle_while_work",
+                over,
+                "idling at 60 tasks",
+            ),
+            _wins(
+                "points that the right denominator wins",
+                found,
+                CORRECTED,
+                PUBLISHED,
+                "success",
+                over,
+                "points lost by it at 60 tasks",
+            ),
             _explained(found, over),
-            Finding("compute of the five together with the right denominator", float(mended.sum()), at_least(WHOLE),
-                    unit="samples per step", about="ours"),
-            lead("points that true work with the wrong denominator wins over the right one without",
-                 pair(found, KNOWING, CORRECTED), AHEAD, unit="points", over=over, about="ours"),
-            lead("points below Uniform that stay with the right denominator and true work",
-                 pair(found, "Uniform", BOTH), AHEAD, unit="points", over=over, about="ours"),
+            Finding(
+                "compute of the five together with the right denominator",
+                float(mended.sum()),
+                at_least(WHOLE),
+                unit="samples per step",
+                about="ours",
+            ),
+            lead(
+                "points that true work with the wrong denominator wins over the right one without",
+                pair(found, KNOWING, CORRECTED),
+                AHEAD,
+                unit="points",
+                over=over,
+                about="ours",
+            ),
+            lead(
+                "points below Uniform that stay with the right denominator and true work",
+                pair(found, "Uniform", BOTH),
+                AHEAD,
+                unit="points",
+                over=over,
+                about="ours",
+            ),
         ),
         figures=(_figure(found),),
-        notes=("What is left with the right denominator and true work is lost by asking just in time: everybody is "
-               "paced to arrive at the deadline, nobody is given up, and who was capped once never catches up.",),
-    )  # fmt: skip
+        notes=(
+            "What is left with the right denominator and true work is lost by asking just in time: everybody is "
+            "paced to arrive at the deadline, nobody is given up, and who was capped once never catches up.",
+        ),
+    )
 
 
 def starving(name: str) -> Floats:
@@ -65,8 +103,15 @@ def _explained(found: Sweep, over: str) -> Finding:
     base = found.measured[PUBLISHED, 60]["success"]
     won, lost = (found.measured[name, 60]["success"] - base for name in (CORRECTED, "Uniform"))
     ratio, error = ratio_and_error(won, lost)
-    return Finding("part of the points lost to Uniform that the right denominator wins back", 100.0 * ratio, at_least(MOST),
-                   unit="%", error=100.0 * (error or 0.0), over=over, when="most of the loss against Uniform")  # fmt: skip
+    return Finding(
+        "part of the points lost to Uniform that the right denominator wins back",
+        100.0 * ratio,
+        at_least(MOST),
+        unit="%",
+        error=100.0 * (error or 0.0),
+        over=over,
+        when="most of the loss against Uniform",
+    )
 
 
 def _figure(found: Sweep) -> Figure:

@@ -28,27 +28,53 @@ def measure(scale: Scale) -> Measured:
             _wins_back(found, CORRECTED, over, "corrected normalisation"),
             _wins_back(found, FLOOR, over, "minimum share"),
             _wins_back(found, OURS, over, "a hybrid that falls back (ours)"),
-            lead("points that falling back wins Hybrid", pair(wild, OURS, NEVER, load=10), AHEAD, unit="points",
-                 over=f"10 tasks with recorded curves, paired, mean of {len(wild.seeds)} seeds", about="ours"),
+            lead(
+                "points that falling back wins Hybrid",
+                pair(wild, OURS, NEVER, load=10),
+                AHEAD,
+                unit="points",
+                over=f"10 tasks with recorded curves, paired, mean of {len(wild.seeds)} seeds",
+                about="ours",
+            ),
             *(_gains(found, name, over) for name in (CORRECTED, FLOOR)),
-            lead("success of Hybrid minus that of Uniform with the right denominator", pair(found, OURS, HONEST),
-                 AHEAD, unit="points", over=over, about="ours"),
+            lead(
+                "success of Hybrid minus that of Uniform with the right denominator",
+                pair(found, OURS, HONEST),
+                AHEAD,
+                unit="points",
+                over=over,
+                about="ours",
+            ),
         ),
         figures=(_bars(found), _floors(found, floors)),
-        notes=("The paper names these remedies as future work and gives no numbers. Winning back means: not below "
-               "Uniform, which carries the same wrong denominator; Uniform with the right one is the honest "
-               "baseline.",),
-    )  # fmt: skip
+        notes=(
+            "The paper names these remedies as future work and gives no numbers. Winning back means: not below "
+            "Uniform, which carries the same wrong denominator; Uniform with the right one is the honest "
+            "baseline.",
+        ),
+    )
 
 
 def _wins_back(found: Sweep, name: str, over: str, when: str) -> Finding:
-    return lead("success minus that of Uniform as published", pair(found, name, "Uniform"), at_least(0.0), unit="points",
-                over=over, when=when)  # fmt: skip
+    return lead(
+        "success minus that of Uniform as published",
+        pair(found, name, "Uniform"),
+        at_least(0.0),
+        unit="points",
+        over=over,
+        when=when,
+    )
 
 
 def _gains(found: Sweep, name: str, over: str) -> Finding:
-    return lead(f"points that {name} wins over UARA+LARA", pair(found, name, "UARA+LARA"), AHEAD, unit="points",
-                over=over, about="ours")  # fmt: skip
+    return lead(
+        f"points that {name} wins over UARA+LARA",
+        pair(found, name, "UARA+LARA"),
+        AHEAD,
+        unit="points",
+        over=over,
+        about="ours",
+    )
 
 
 def _bars(found: Sweep) -> Figure:
@@ -69,12 +95,16 @@ def _floors(found: Sweep, floors: Sweep) -> Figure:
         x="minimum, part of an equal share",
         y="percent of tasks",
         series=(
-            Curve("UARA+LARA, corrected, with a minimum", FLOORS, [row["success"] for row in rows],
-                  error=[row["success_se"] for row in rows]),
+            Curve(
+                "UARA+LARA, corrected, with a minimum",
+                FLOORS,
+                [row["success"] for row in rows],
+                error=[row["success_se"] for row in rows],
+            ),
         ),
         marks=tuple(Mark("y", mean_of(found, name, "success"), name) for name in ("Uniform", HONEST)),
         caption="With a minimum of one equal share it is Uniform with the right denominator and other transfers.",
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

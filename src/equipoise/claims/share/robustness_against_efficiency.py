@@ -44,26 +44,59 @@ def measure(scale: Scale) -> Measured:
         f"{told(count)}; robustness is success, efficiency success per energy (pooled law). At 60 tasks also Hybrid "
         f"at several paces and UARA+LARA at several minimum shares, and at 10 tasks {len(light.seeds)} seeds.",
         findings=(
-            _points("UARA+LARA below the most successful published policy, the least sure of six loads", loss, AHEAD, over,
-                    when="it loses tasks"),
-            _points("lead of UARA+LARA in efficiency over the other published policies", gain, AHEAD, over,
-                    when="it is the most efficient"),
-            lead("energy of the most successful published policy above that of UARA+LARA, the least sure load", pays, AHEAD,
-                 unit="energy", over=over, when="robust ones pay with energy"),
-            _points("lead of Hybrid in success over the best published policy, 20 tasks and more", finishes, AHEAD,
-                    over, about="ours"),
+            _points(
+                "UARA+LARA below the most successful published policy, the least sure of six loads",
+                loss,
+                AHEAD,
+                over,
+                when="it loses tasks",
+            ),
+            _points(
+                "lead of UARA+LARA in efficiency over the other published policies",
+                gain,
+                AHEAD,
+                over,
+                when="it is the most efficient",
+            ),
+            lead(
+                "energy of the most successful published policy above that of UARA+LARA, the least sure load",
+                pays,
+                AHEAD,
+                unit="energy",
+                over=over,
+                when="robust ones pay with energy",
+            ),
+            _points(
+                "lead of Hybrid in success over the best published policy, 20 tasks and more",
+                finishes,
+                AHEAD,
+                over,
+                about="ours",
+            ),
             _points("lead of Hybrid in efficiency over the best published policy", saves, AHEAD, over, about="ours"),
-            _points("lead of Hybrid in success over the best published policy, 10 tasks", _leads(light, "success", LOADS[0]),
-                    at_least(NEARLY), f"paired, mean of {len(light.seeds)} seeds", about="ours"),
-            _points("efficiency of LARA minus that of UARA, which also finishes more, 60 tasks",
-                    pair(found, "LARA", "UARA", "efficiency"), BEHIND, over, about="ours"),
+            _points(
+                "lead of Hybrid in success over the best published policy, 10 tasks",
+                _leads(light, "success", LOADS[0]),
+                at_least(NEARLY),
+                f"paired, mean of {len(light.seeds)} seeds",
+                about="ours",
+            ),
+            _points(
+                "efficiency of LARA minus that of UARA, which also finishes more, 60 tasks",
+                pair(found, "LARA", "UARA", "efficiency"),
+                BEHIND,
+                over,
+                about="ours",
+            ),
         ),
         figures=(
-            _frontier(found, 60, _path(paced, "Hybrid, margin 0 to 10"), _path(floored, "UARA+LARA, minimum share 0 to 1")),
+            _frontier(
+                found, 60, _path(paced, "Hybrid, margin 0 to 10"), _path(floored, "UARA+LARA, minimum share 0 to 1")
+            ),
             _frontier(found, 20),
         ),
         notes=("A trade-off is one of policies, not of the site, if another policy leads in both.",),
-    )  # fmt: skip
+    )
 
 
 def _leader(found: Sweep, what: str, load: int) -> str:
@@ -77,9 +110,15 @@ def _leads(found: Sweep, what: str, load: int) -> Paired:
 
 def _points(quantity: str, gap: Paired, bound: Bound, over: str, **more: str) -> Finding:
     efficiency = gap.measure == "efficiency"
-    return lead(quantity, gap, bound, scale=PER_1000 if efficiency else 1.0,
-                unit="% per 1000 energy" if efficiency else "points",
-                over=f"{gap.one} over {gap.other}, {gap.load} tasks, {over}", **more)  # fmt: skip
+    return lead(
+        quantity,
+        gap,
+        bound,
+        scale=PER_1000 if efficiency else 1.0,
+        unit="% per 1000 energy" if efficiency else "points",
+        over=f"{gap.one} over {gap.other}, {gap.load} tasks, {over}",
+        **more,
+    )
 
 
 def _dots(found: Sweep, load: int) -> tuple[Curve, ...]:

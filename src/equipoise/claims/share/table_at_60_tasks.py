@@ -27,8 +27,14 @@ def measure(scale: Scale) -> Measured:
             *(_order(found, column) for column in COLUMNS),
             _most_efficient(found),
             _least_energy(found),
-            Finding.mean("single runs that show all five successes in the paper's order", 100.0 * _in_order(found),
-                         at_most(RARE), unit="% of runs", over=f"{count} runs", about="ours"),
+            Finding.mean(
+                "single runs that show all five successes in the paper's order",
+                100.0 * _in_order(found),
+                at_most(RARE),
+                unit="% of runs",
+                over=f"{count} runs",
+                about="ours",
+            ),
         ),
         figures=tuple(_figure(found, column) for column in COLUMNS),
         notes=(
@@ -36,7 +42,7 @@ def measure(scale: Scale) -> Measured:
             "agreement in size is no surprise; whether its orders survive many seeds is what is tested.",
             "Every success in the paper's table is a whole number of 60 tasks: it is one run.",
         ),
-    )  # fmt: skip
+    )
 
 
 def _runs(found: Sweep, name: str, column: str) -> Floats:
@@ -53,9 +59,14 @@ def _column(found: Sweep, column: str) -> Finding:
         for runs in [_runs(found, name, column)]
     }
     worst = max(far, key=lambda name: far[name])
-    return Finding(f"largest distance of a published {column} from the mean here", float(far[worst]), at_most(WITHIN),
-                   unit="sd of a single run", over=f"worst of five policies: {worst}",
-                   when=f"{column} column")  # fmt: skip
+    return Finding(
+        f"largest distance of a published {column} from the mean here",
+        float(far[worst]),
+        at_most(WITHIN),
+        unit="sd of a single run",
+        over=f"worst of five policies: {worst}",
+        when=f"{column} column",
+    )
 
 
 def _order(found: Sweep, column: str) -> Finding:
@@ -76,16 +87,27 @@ def _order(found: Sweep, column: str) -> Finding:
 
 def _most_efficient(found: Sweep) -> Finding:
     gap = least_sure(pair(found, "UARA+LARA", name, "efficiency") for name in TABLE if name != "UARA+LARA")
-    return lead("lead of UARA+LARA in efficiency over the next best", gap, AHEAD, scale=PER_1000, unit="% per 1000 energy",
-                over=f"over {gap.other}, paired, mean of {len(found.seeds)} seeds",
-                when="UARA+LARA most efficient")  # fmt: skip
+    return lead(
+        "lead of UARA+LARA in efficiency over the next best",
+        gap,
+        AHEAD,
+        scale=PER_1000,
+        unit="% per 1000 energy",
+        over=f"over {gap.other}, paired, mean of {len(found.seeds)} seeds",
+        when="UARA+LARA most efficient",
+    )
 
 
 def _least_energy(found: Sweep) -> Finding:
     gap = least_sure(pair(found, name, "UARA+LARA", "energy") for name in TABLE if name != "UARA+LARA")
-    return lead("energy of the next above that of UARA+LARA", gap, AHEAD, unit="energy",
-                over=f"{gap.one}, paired, mean of {len(found.seeds)} seeds",
-                when="UARA+LARA needs least energy")  # fmt: skip
+    return lead(
+        "energy of the next above that of UARA+LARA",
+        gap,
+        AHEAD,
+        unit="energy",
+        over=f"{gap.one}, paired, mean of {len(found.seeds)} seeds",
+        when="UARA+LARA needs least energy",
+    )
 
 
 def _in_order(found: Sweep) -> Floats:

@@ -34,19 +34,31 @@ def measure(scale: Scale) -> Measured:
         findings=(
             *(_saved(sweep, law, (LOAD,), over) for law, sweep in found.items()),
             *(_saved(sweep, law, LIGHTER, over) for law, sweep in found.items()),
-            lead("success of UARA minus that of Uniform, 60 tasks", pair(found["pooled"], UARA, UNIFORM), BEHIND,
-                 unit="points", over=over, about="ours"),
+            lead(
+                "success of UARA minus that of Uniform, 60 tasks",
+                pair(found["pooled"], UARA, UNIFORM),
+                BEHIND,
+                unit="points",
+                over=over,
+                about="ours",
+            ),
         ),
         figures=(
-            Figure("Energy that UARA saves against Uniform", x="tasks", y="percent of Uniform's energy",
-                   series=tuple(_curve(sweep, law) for law, sweep in found.items()),
-                   caption="Below zero it costs energy: a task that keeps its server makes that one run fast while "
-                   "others idle."),
+            Figure(
+                "Energy that UARA saves against Uniform",
+                x="tasks",
+                y="percent of Uniform's energy",
+                series=tuple(_curve(sweep, law) for law, sweep in found.items()),
+                caption="Below zero it costs energy: a task that keeps its server makes that one run fast while "
+                "others idle.",
+            ),
         ),
-        notes=(f"In the paper's own table, one run, UARA takes {TABLE[UARA].energy - TABLE[UNIFORM].energy:g} more than "
-               "Uniform. At 10 tasks the two do the same and are not judged.",
-               "UARA gives the same shares as Uniform; it saves by sending later, which also loses a few tasks.",),
-    )  # fmt: skip
+        notes=(
+            f"In the paper's own table, one run, UARA takes {TABLE[UARA].energy - TABLE[UNIFORM].energy:g} more than "
+            "Uniform. At 10 tasks the two do the same and are not judged.",
+            "UARA gives the same shares as Uniform; it saves by sending later, which also loses a few tasks.",
+        ),
+    )
 
 
 def _saved(found: Sweep, law: str, loads: tuple[int, ...], over: str) -> Finding:

@@ -82,13 +82,31 @@ def measure(scale: Scale) -> Measured:
         for name, rounds in zip(medians, (at_bound, best, ours), strict=True):
             medians[name].append(float(np.median(rounds)))
         findings += [
-            Finding("rounds to 1e-6", beyond, at_most(MOST), over=over, about="ours",
-                    when=f"{label} at {NOT_A_BOUNDARY:g} times the bound: no boundary"),
-            Finding("rounds at the bound over rounds at the best alpha past it", _least(at_bound, best), at_least(SLOW),
-                    over=f"least of {seeds} instances", when=label, about="ours"),
-            Finding("rounds at the bound over rounds of our rule", _least(at_bound, ours), at_least(SLOW),
-                    over=f"least of {seeds} instances", when=label, about="ours"),
-        ]  # fmt: skip
+            Finding(
+                "rounds to 1e-6",
+                beyond,
+                at_most(MOST),
+                over=over,
+                about="ours",
+                when=f"{label} at {NOT_A_BOUNDARY:g} times the bound: no boundary",
+            ),
+            Finding(
+                "rounds at the bound over rounds at the best alpha past it",
+                _least(at_bound, best),
+                at_least(SLOW),
+                over=f"least of {seeds} instances",
+                when=label,
+                about="ours",
+            ),
+            Finding(
+                "rounds at the bound over rounds of our rule",
+                _least(at_bound, ours),
+                at_least(SLOW),
+                over=f"least of {seeds} instances",
+                when=label,
+                about="ours",
+            ),
+        ]
     return Measured(
         protocol=f"{NODES} centres, {seeds} instances of each kind; gradient tracking along edges on the ideal "
         f"channel with Metropolis weights, at most {MOST:,} rounds to a relative gap of 1e-6; alpha at "

@@ -33,24 +33,52 @@ def measure(scale: Scale) -> Measured:
         f"{TARGET:g}; alpha at {len(ALPHAS)} values from {ALPHAS[0]:g} to {ALPHAS[-1]:g} times |lambda_2|/L.",
         findings=(
             Finding(
-                "runs that diverge", sum(row["diverged"] for row in below), at_most(0), over=every,
+                "runs that diverge",
+                sum(row["diverged"] for row in below),
+                at_most(0),
+                over=every,
                 when="alpha up to |lambda_2|/L",
             ),
             Finding(
-                "smaller alphas that are no slower", slower, at_most(0),
+                "smaller alphas that are no slower",
+                slower,
+                at_most(0),
                 over=f"of {len(steps)} neighbours of which one arrives, medians",
                 when="0.01 to 1 times |lambda_2|/L",
             ),
             Finding(
-                "rounds to 1e-6 at the bound", rounds[1.0], at_most(ALPHA_ROUNDS), over=f"median of {seeds} instances",
+                "rounds to 1e-6 at the bound",
+                rounds[1.0],
+                at_most(ALPHA_ROUNDS),
+                over=f"median of {seeds} instances",
                 when="alpha = |lambda_2|/L",
             ),
-            Finding("smallest alpha that diverges", first, at_least(1.5), "times |lambda_2|/L", about="ours",
-                    over=f"of {seeds} instances", when="past the bound: it is no boundary"),
-            Finding("runs past twice the limit of the rounds which do not diverge", sum(row["survivors"] for row in rows),
-                    at_most(0), about="ours", over=f"of {seeds} instances", when="past (2 - step lambda_max)^2 / (step L)"),
-            Finding("fastest alpha", best, at_least(1.5), "times |lambda_2|/L", about="ours",
-                    over=f"median of {seeds} instances", when="fastest past the bound"),
+            Finding(
+                "smallest alpha that diverges",
+                first,
+                at_least(1.5),
+                "times |lambda_2|/L",
+                about="ours",
+                over=f"of {seeds} instances",
+                when="past the bound: it is no boundary",
+            ),
+            Finding(
+                "runs past twice the limit of the rounds which do not diverge",
+                sum(row["survivors"] for row in rows),
+                at_most(0),
+                about="ours",
+                over=f"of {seeds} instances",
+                when="past (2 - step lambda_max)^2 / (step L)",
+            ),
+            Finding(
+                "fastest alpha",
+                best,
+                at_least(1.5),
+                "times |lambda_2|/L",
+                about="ours",
+                over=f"median of {seeds} instances",
+                when="fastest past the bound",
+            ),
         ),
         figures=(
             Figure(
@@ -73,7 +101,7 @@ def measure(scale: Scale) -> Measured:
                 caption=f"Slow: not there after {ALPHA_ROUNDS:,} rounds.",
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

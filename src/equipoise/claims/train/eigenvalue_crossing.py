@@ -76,21 +76,41 @@ def measure(scale: Scale) -> Measured:
         f"{ROUNDS:,} rounds of step {STEP:g} at {1 - BESIDE:g} and {1 + BESIDE:g} of the predicted crossing, "
         "ideal channel.",
         findings=(
-            Finding("largest real part", below, at_most(-1e-9), over=over, when="continuous time, alpha up to |lambda_2|/L"),
             Finding(
-                "largest real part", beyond, at_most(-1e-9), over=over, about="ours",
+                "largest real part", below, at_most(-1e-9), over=over, when="continuous time, alpha up to |lambda_2|/L"
+            ),
+            Finding(
+                "largest real part",
+                beyond,
+                at_most(-1e-9),
+                over=over,
+                about="ours",
                 when=f"continuous time, alpha up to {FAR:g} times it",
             ),
             Finding(
-                "alpha at which they cross", max(bent_down), at_most(FAR), "times |lambda_2|/L", over=over, about="ours",
+                "alpha at which they cross",
+                max(bent_down),
+                at_most(FAR),
+                "times |lambda_2|/L",
+                over=over,
+                about="ours",
                 when="continuous time, one loss bent downwards",
             ),
             Finding(
-                "alpha at which they cross", min(c / b for c, (*_, b) in zip(crossings, cases, strict=True)), at_least(1.0),
-                "times |lambda_2|/L", over=f"least of {seeds} instances", about="ours", when="rounds",
+                "alpha at which they cross",
+                min(c / b for c, (*_, b) in zip(crossings, cases, strict=True)),
+                at_least(1.0),
+                "times |lambda_2|/L",
+                over=f"least of {seeds} instances",
+                about="ours",
+                when="rounds",
             ),
             Finding(
-                "runs that do not do as predicted", wrong, at_most(0), over=f"of {2 * seeds} runs", about="ours",
+                "runs that do not do as predicted",
+                wrong,
+                at_most(0),
+                over=f"of {2 * seeds} runs",
+                about="ours",
                 when="1% below and above the crossing of the rounds",
             ),
         ),
@@ -104,12 +124,16 @@ def measure(scale: Scale) -> Measured:
                     Curve("continuous time", parts, _abscissae(loop, parts * bound)),
                     Curve("rounds", parts, [loop.radius(float(part * bound), STEP) - 1.0 for part in parts]),
                 ),
-                marks=(Mark("x", 1.0, "the paper's bound"), Mark("x", crossings[0] / bound, "crossing"), Mark("y", 0.0, "")),
+                marks=(
+                    Mark("x", 1.0, "the paper's bound"),
+                    Mark("x", crossings[0] / bound, "crossing"),
+                    Mark("y", 0.0, ""),
+                ),
                 caption="In continuous time convex losses are stable for every alpha; rounds cross, well past the "
                 "bound.",
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

@@ -43,9 +43,12 @@ def measure(scale: Scale) -> Measured:
     def finding(price: float, who: str, rivals: tuple[str, ...], equal: str, when: str) -> Finding:
         return Finding.share(
             f"instances whose cost gap is more than {CLAIMED:g}% smaller{'' if who == PAPER else ', ours'}",
-            better(played[price], who, rivals, equal), at_least(MOST), over=over, when=when,
+            better(played[price], who, rivals, equal),
+            at_least(MOST),
+            over=over,
+            when=when,
             about="paper" if who == PAPER else "ours",
-        )  # fmt: skip
+        )
 
     by_price = {code: [better(found, code, (UNIFORM,)) for found in played.values()] for code in CODES}
     return Measured(
@@ -69,11 +72,7 @@ def measure(scale: Scale) -> Measured:
                 x="optimal price",
                 y="% of instances",
                 series=[
-                    Curve(
-                        NAMES[code],
-                        prices,
-                        [100.0 * float(sample.mean()) for sample in samples],
-                    )
+                    Curve(NAMES[code], prices, [100.0 * float(sample.mean()) for sample in samples])
                     for code, samples in by_price.items()
                 ],
                 caption="Node-wise log codes are fine near 0, where their cells are fine, and coarse far from it.",

@@ -37,11 +37,15 @@ def measure(scale: Scale) -> Measured:
     over, everywhere = f"worst of {count:,} values", f"worst of {count:,} values at each of {len(RHOS)} rho"
     findings = [
         Finding(
-            "q(v)/v outside the sector by", _outside(drawn[rho], 1.0 - reach, 1.0 + reach), at_most(ROUNDING), over=over,
+            "q(v)/v outside the sector by",
+            _outside(drawn[rho], 1.0 - reach, 1.0 + reach),
+            at_most(ROUNDING),
+            over=over,
             when=f"{words} at rho = {rho:g}",
         )
-        for rho in JUDGED for words, reach in (("1 ± rho/2", rho / 2), ("1 ± rho^2/4", rho**2 / 4))
-    ]  # fmt: skip
+        for rho in JUDGED
+        for words, reach in (("1 ± rho/2", rho / 2), ("1 ± rho^2/4", rho**2 / 4))
+    ]
     sectors = {rho: (math.exp(-rho / 2), math.exp(rho / 2)) for rho in RHOS}
     outside = max(_outside(drawn[rho], *sectors[rho]) for rho in RHOS)
     reached = min(float(np.ptp(drawn[rho])) / (sectors[rho][1] - sectors[rho][0]) for rho in RHOS)

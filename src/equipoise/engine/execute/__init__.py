@@ -15,9 +15,19 @@ if TYPE_CHECKING:
     from equipoise.engine.execute.work import KINDS, Work, partial_fit_work, torch_work
 
 __all__ = [
-    "KINDS", "Comparison", "Executed", "Fault", "Pair", "Plan", "Scene", "Work", "certify", "compare",
-    "partial_fit_work", "torch_work",
-]  # fmt: skip
+    "KINDS",
+    "Comparison",
+    "Executed",
+    "Fault",
+    "Pair",
+    "Plan",
+    "Scene",
+    "Work",
+    "certify",
+    "compare",
+    "partial_fit_work",
+    "torch_work",
+]
 
 PLACES = {
     "audit": ("certify",),

@@ -23,26 +23,55 @@ def certify(result: Comparison) -> Certificate:
     found = [_decisions(pair) for pair in pairs]
     steps = "over every step of every executed run"
     checks = [
-        Check.at_most("capacity", max(a.capacity for a in found), LIMIT,
-                      f"samples per step given above the site's compute or one task's cap, at worst, {steps}"),
-        Check.at_most("bandwidth", max(a.bandwidth for a in found), LIMIT,
-                      f"samples per step sent above the uplink, at worst, {steps}"),
-        Check.at_most("states", sum(a.misplaced for a in found), 0,
-                      "task-steps served before arrival, before all data and the delay, after the end or the deadline"),
-        Check.at_most("outcomes", sum(map(_outcomes, pairs)), 0,
-                      "tasks whose reported end is not what their own errors, target and deadline say"),
-        Check.at_most("energy", max(map(_energy, pairs)), LIMIT,
-                      "reported energy over that of the measured CPU by the site's law, minus 1, at worst"),
+        Check.at_most(
+            "capacity",
+            max(a.capacity for a in found),
+            LIMIT,
+            f"samples per step given above the site's compute or one task's cap, at worst, {steps}",
+        ),
+        Check.at_most(
+            "bandwidth",
+            max(a.bandwidth for a in found),
+            LIMIT,
+            f"samples per step sent above the uplink, at worst, {steps}",
+        ),
+        Check.at_most(
+            "states",
+            sum(a.misplaced for a in found),
+            0,
+            "task-steps served before arrival, before all data and the delay, after the end or the deadline",
+        ),
+        Check.at_most(
+            "outcomes",
+            sum(map(_outcomes, pairs)),
+            0,
+            "tasks whose reported end is not what their own errors, target and deadline say",
+        ),
+        Check.at_most(
+            "energy",
+            max(map(_energy, pairs)),
+            LIMIT,
+            "reported energy over that of the measured CPU by the site's law, minus 1, at worst",
+        ),
         _shares(result),
         Check.at_most("processes", sum(pair.left for pair in pairs), 0, "task processes left after their run"),
-        Check.at_most("tasks", sum(len(pair.executed.faults) for pair in pairs), 0,
-                      "tasks whose process raised, hung, died or ended before its target: the page tells which and why"),
-    ]  # fmt: skip
+        Check.at_most(
+            "tasks",
+            sum(len(pair.executed.faults) for pair in pairs),
+            0,
+            "tasks whose process raised, hung, died or ended before its target: the page tells which and why",
+        ),
+    ]
     if any(".py:" not in work.kind for pair in pairs for work in pair.plan.works):
-        checks.insert(4, Check.at_most(
-            "curves", sum(map(_strayed, pairs)), 0,
-            "errors that are not those of the same training recorded alone, by which its twin was simulated",
-        ))  # fmt: skip
+        checks.insert(
+            4,
+            Check.at_most(
+                "curves",
+                sum(map(_strayed, pairs)),
+                0,
+                "errors that are not those of the same training recorded alone, by which its twin was simulated",
+            ),
+        )
     return Certificate(tuple(checks))
 
 

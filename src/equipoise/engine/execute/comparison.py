@@ -240,10 +240,16 @@ def speed_now(crew: Crew, cpu: CpuLimiter, plan: Plan, share: float) -> float:
 
 
 def compare(
-    policies: Sequence[Policy], scene: Scene | None = None, *, kinds: Sequence[str] = USUAL, tasks: int = 24,
-    seeds: Sequence[int] = (0,), limit: str = "auto", units: dict[str, float] | None = None,
+    policies: Sequence[Policy],
+    scene: Scene | None = None,
+    *,
+    kinds: Sequence[str] = USUAL,
+    tasks: int = 24,
+    seeds: Sequence[int] = (0,),
+    limit: str = "auto",
+    units: dict[str, float] | None = None,
     progress: Progress | None = None,
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     """Simulate and execute every policy on the tasks of every seed: real training, held to its share of CPU.
 
     `kinds`: "sgd", "mlp", "nb", "torch", or FILE.py:function, a function of a seed that yields an error after each unit
@@ -261,9 +267,16 @@ def compare(
         for number, seed in enumerate(seeds, 1):
             which = f"seed {seed} ({number} of {len(seeds)}), " if len(seeds) > 1 else ""
             plan = make_plan(
-                crew, cpu, scene, kinds, tasks, seed, units=units, past=past,
+                crew,
+                cpu,
+                scene,
+                kinds,
+                tasks,
+                seed,
+                units=units,
+                past=past,
                 progress=lambda done, total, which=which: say(f"{which}recording tasks", done, total),  # type: ignore[misc]
-            )  # fmt: skip
+            )
             costs = plan.units
             for policy in policies:
                 name = name_of(policy)
@@ -272,9 +285,12 @@ def compare(
                 pace = speed_now(crew, cpu, plan, usual_share(first, scene))
                 simulated = play(policy, paced(plan.batch, pace), scene.site, plan.prior, trace=True)
                 executed = execute(
-                    policy, plan, crew, cpu,
+                    policy,
+                    plan,
+                    crew,
+                    cpu,
                     lambda done, total, name=name, which=which: say(f"{which}{name}", done, total),  # type: ignore[misc]
-                )  # fmt: skip
+                )
                 again = play(policy, at_speed(plan, executed), scene.site, plan.prior, trace=True)
                 pairs.append(Pair(name, plan, simulated, again, executed, pace, crew.left()))
         return Comparison(scene, cpu.name, cpu.says, costs, tuple(pairs))

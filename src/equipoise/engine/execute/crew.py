@@ -194,9 +194,14 @@ def hired(slots: int, kinds: Sequence[str], python: str = sys.executable) -> Ite
     complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed by dismiss
     try:
         server = subprocess.Popen(
-            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=complaints, stderr=complaints,
-            pass_fds=(its_in, its_out, board.handle), env=os.environ | ALONE, start_new_session=True,
-        )  # fmt: skip
+            [str(word) for word in words],
+            stdin=subprocess.DEVNULL,
+            stdout=complaints,
+            stderr=complaints,
+            pass_fds=(its_in, its_out, board.handle),
+            env=os.environ | ALONE,
+            start_new_session=True,
+        )
     except OSError as error:
         for end in (mine_in, its_out, its_in, mine_out, board.handle):
             os.close(end)

@@ -131,15 +131,34 @@ def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> 
         if progress is not None:
             progress(step + 1, batch.horizon)
     run = Run(
-        name_of(policy), site, batch, now.state, now.task["done_at"].astype(np.int64), now.curve["samples"].copy(),
-        view.observations.copy(), np.array([energy]), now.sums["sent"].copy(), np.array([idle]),
-        now.sums["unplaced"].copy(), now.sums["moves"].copy(), kept,
-    )  # fmt: skip
+        name_of(policy),
+        site,
+        batch,
+        now.state,
+        now.task["done_at"].astype(np.int64),
+        now.curve["samples"].copy(),
+        view.observations.copy(),
+        np.array([energy]),
+        now.sums["sent"].copy(),
+        np.array([idle]),
+        now.sums["unplaced"].copy(),
+        now.sums["moves"].copy(),
+        kept,
+    )
     return Executed(
-        run, hall.finished, hall.units, hall.errors(), hall.asked, hall.got,
-        np.maximum(hall.got - hall.allowed, 0.0), hall.inside_for, took, tuple(hall.faults), np.array(clock.late),
+        run,
+        hall.finished,
+        hall.units,
+        hall.errors(),
+        hall.asked,
+        hall.got,
+        np.maximum(hall.got - hall.allowed, 0.0),
+        hall.inside_for,
+        took,
+        tuple(hall.faults),
+        np.array(clock.late),
         clock.stretched,
-    )  # fmt: skip
+    )
 
 
 def step_cost(did: Floats, rule: engine.Rules) -> float:

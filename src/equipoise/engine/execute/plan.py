@@ -119,9 +119,17 @@ class Plan:
 
 
 def make_plan(
-    crew: Crew, cpu: CpuLimiter, scene: Scene, kinds: Sequence[str], tasks: int, seed: int, *,
-    units: dict[str, float] | None = None, past: Sequence[Trained] | None = None, progress: Progress | None = None,
-) -> Plan:  # fmt: skip
+    crew: Crew,
+    cpu: CpuLimiter,
+    scene: Scene,
+    kinds: Sequence[str],
+    tasks: int,
+    seed: int,
+    *,
+    units: dict[str, float] | None = None,
+    past: Sequence[Trained] | None = None,
+    progress: Progress | None = None,
+) -> Plan:
     """Draw the tasks of a seed and record them. `units` (CPU of a unit by kind) repeats the targets of an earlier plan."""
     rng = np.random.default_rng([seed, tasks])
     past = record_past(crew, cpu, scene, kinds) if past is None else past

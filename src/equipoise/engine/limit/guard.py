@@ -47,9 +47,14 @@ class Guard:
         try:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", CALL, str(self.owner), self.prefix, SOURCE],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
-                start_new_session=True, close_fds=True, cwd="/",
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                start_new_session=True,
+                close_fds=True,
+                cwd="/",
+            )
         except OSError as error:
             raise Failure(f"cannot start the guardian of CPU limits with {sys.executable}: {error}") from None
         self.process = process

@@ -79,9 +79,7 @@ class Threads:
 
     def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
         assert self._pool is not None
-        asked = {
-            self._pool.submit(getattr(self.workers[s], method), *given): s for s, given in arguments.items()
-        }  # fmt: skip
+        asked = {self._pool.submit(getattr(self.workers[s], method), *given): s for s, given in arguments.items()}
         self.sound, answers = False, {}
         for future in as_completed(asked):
             if future.exception() is not None or getattr(future.result(), "diverged", None):

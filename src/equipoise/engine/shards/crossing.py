@@ -54,9 +54,16 @@ def crossing_of(region: Region, round: Round) -> Crossing:
         to = {peer: np.flatnonzero(reader[leaves] == peer) for peer in region.peers}
         heard = {peer: np.flatnonzero(comes & (writer == peer)) for peer in region.peers}
         return Crossing(
-            slots[inner], senders[inner], slots[leaves], senders[leaves], to,
-            {peer: slots[k] for peer, k in heard.items()}, {peer: senders[k] for peer, k in heard.items()}, edges, own,
-        )  # fmt: skip
+            slots[inner],
+            senders[inner],
+            slots[leaves],
+            senders[leaves],
+            to,
+            {peer: slots[k] for peer, k in heard.items()},
+            {peer: senders[k] for peer, k in heard.items()},
+            edges,
+            own,
+        )
     needed = {peer: np.zeros(len(region), dtype=np.bool_) for peer in region.peers}
     for peer, crossing in edges.items():
         ends = np.concatenate([tails[crossing], heads[crossing]])
@@ -93,9 +100,7 @@ def talk(
     count = len(crossing.out_slots)
     spoken = np.zeros(most_bits(channel, count) // 8 + 8, dtype=np.uint8)
     begins, ends = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    speak(
-        wire, values, crossing.out_slots, crossing.out_senders, repeats, number, flags, spoken, begins, ends
-    )  # fmt: skip
+    speak(wire, values, crossing.out_slots, crossing.out_senders, repeats, number, flags, spoken, begins, ends)
     packets: Packets = {}
     for peer, chosen in crossing.to.items():
         room = int((ends[chosen] - begins[chosen]).sum()) + extra_bits * len(chosen)

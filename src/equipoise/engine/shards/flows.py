@@ -38,10 +38,27 @@ def flow_round(cpu: Allocation, round: Round, crossing: Crossing, number: int) -
         strange = ~crossing.own[round.topology.tails]
         _uncount(cpu.channel.heard, round.tail_slot[strange], round.head_slot[strange], edge_coder, cpu.channel.tally)
     largest = wish(
-        cpu.channel.heard, round.tail_slot, round.head_slot, round.pair, weights, cpu.step, method.momentum, number,
-        grid.unit, edge_coder is not None, edge_coder or cpu.channel.coder, cpu.flow, cpu.difference, cpu.age, cpu.seen,
-        cpu.shares, bounded, 2.0**61 / max(1, round.topology.all_edges), cpu.channel.tally, wanted,
-    )  # fmt: skip
+        cpu.channel.heard,
+        round.tail_slot,
+        round.head_slot,
+        round.pair,
+        weights,
+        cpu.step,
+        method.momentum,
+        number,
+        grid.unit,
+        edge_coder is not None,
+        edge_coder or cpu.channel.coder,
+        cpu.flow,
+        cpu.difference,
+        cpu.age,
+        cpu.seen,
+        cpu.shares,
+        bounded,
+        2.0**61 / max(1, round.topology.all_edges),
+        cpu.channel.tally,
+        wanted,
+    )
     tails, heads = round.topology.tails, round.topology.heads
     if not bounded:
         apply(wanted, wanted, tails, heads, cpu.shares)
@@ -49,7 +66,7 @@ def flow_round(cpu: Allocation, round: Round, crossing: Crossing, number: int) -
     wide = wide_boxes(market.low, market.high, ghosts)
     moved = yield from limited(
         lambda: wanted, round, crossing, cpu.shares, *wide, False, cpu.channel.bits_sent, cpu.amount_bits
-    )  # fmt: skip
+    )
     wished = apply(wanted if moved is None else moved, wanted, tails, heads, cpu.shares)
     if method.box == "price":
         gap = grid.floats(wished - cpu.shares)  # desired net inflow - actual
@@ -74,9 +91,15 @@ def mix_round(learning: Learning, round: Round, crossing: Crossing, number: int)
     edge_coder = learning.channel.edge_coder
     before = learning.trackers.copy()
     mix(
-        learning.channel.heard, near, weights, learning.step, edge_coder is not None,
-        edge_coder or learning.channel.coder, learning.channel.tally, learning.yz,
-    )  # fmt: skip
+        learning.channel.heard,
+        near,
+        weights,
+        learning.step,
+        edge_coder is not None,
+        edge_coder or learning.channel.coder,
+        learning.channel.tally,
+        learning.yz,
+    )
     learning.models[:] -= learning.step * learning.alpha * learning.method.faded(number) * before
     fine = bool(np.abs(learning.yz).max() <= learning.calm)
     with np.errstate(all="ignore"):

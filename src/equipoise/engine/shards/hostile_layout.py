@@ -11,22 +11,49 @@ SENT_IN_WINDOW = Axis("link", end="sender", at=1)
 COUNT = Axis("sum")
 
 MAIL = {
-    "latest": HEARD, "acked": SENT, "fresh": HEARD, "bad": SENT, "met": SENT,
-    "due": SENT_IN_WINDOW, "number": SENT_IN_WINDOW, "ack": SENT_IN_WINDOW, "counts": COUNT,
-}  # fmt: skip
+    "latest": HEARD,
+    "acked": SENT,
+    "fresh": HEARD,
+    "bad": SENT,
+    "met": SENT,
+    "due": SENT_IN_WINDOW,
+    "number": SENT_IN_WINDOW,
+    "ack": SENT_IN_WINDOW,
+    "counts": COUNT,
+}
 POST = {
-    "post.held": HEARD, "post.said": SENT_IN_WINDOW, "post.unit": SENT_IN_WINDOW, "post.bits_sent": SENT,
+    "post.held": HEARD,
+    "post.said": SENT_IN_WINDOW,
+    "post.unit": SENT_IN_WINDOW,
+    "post.bits_sent": SENT,
     "post.tally": COUNT,
-}  # fmt: skip
+}
 LEDGER = {
-    "shares": NODE, "escrow": NODE, "collecting": NODE, "excess": NODE, "opening": NODE, "weights": Axis("node", at=1),
-    "sent": SENT, "got": HEARD, "seen": SENT, "worth": HEARD, "sent_in": SENT_IN_WINDOW, "got_in": SENT_IN_WINDOW,
-    "worth_in": SENT_IN_WINDOW, "amount_bits": SENT,
-}  # fmt: skip
+    "shares": NODE,
+    "escrow": NODE,
+    "collecting": NODE,
+    "excess": NODE,
+    "opening": NODE,
+    "weights": Axis("node", at=1),
+    "sent": SENT,
+    "got": HEARD,
+    "seen": SENT,
+    "worth": HEARD,
+    "sent_in": SENT_IN_WINDOW,
+    "got_in": SENT_IN_WINDOW,
+    "worth_in": SENT_IN_WINDOW,
+    "amount_bits": SENT,
+}
 PUSH_PULL = {
-    "yz": NODE, "gradient": NODE, "speed": NODE, "last": NODE, "age": NODE,
-    "given": SENT, "taken": HEARD, "header_bits": SENT,
-}  # fmt: skip
+    "yz": NODE,
+    "gradient": NODE,
+    "speed": NODE,
+    "last": NODE,
+    "age": NODE,
+    "given": SENT,
+    "taken": HEARD,
+    "header_bits": SENT,
+}
 MEMBERS = {"alive": NODE, "known": NODE, "side": NODE, "waiting": REPLICATED, "arriving": REPLICATED, "cut": REPLICATED}
 SAMPLER = {"samples": COUNT, "last": REPLICATED, "batch": NODE, "spread": NODE}
 COUPLING = {"sum": NODE, "weight": NODE, "peak": NODE, "sigma": NODE, "cpu_seconds": REPLICATED}
@@ -34,8 +61,13 @@ COUPLING = {"sum": NODE, "weight": NODE, "peak": NODE, "sigma": NODE, "cpu_secon
 HOSTILE_LAYOUT: dict[str, Axis] = {
     f"{part}/{name}": axis
     for part, axes in {
-        "mail": MAIL, "cpu_mail": MAIL, "cpu": LEDGER | POST, "model": PUSH_PULL | POST, "members": MEMBERS,
-        "sampler": SAMPLER, "coupling": COUPLING,
+        "mail": MAIL,
+        "cpu_mail": MAIL,
+        "cpu": LEDGER | POST,
+        "model": PUSH_PULL | POST,
+        "members": MEMBERS,
+        "sampler": SAMPLER,
+        "coupling": COUPLING,
     }.items()
     for name, axis in axes.items()
-}  # fmt: skip
+}

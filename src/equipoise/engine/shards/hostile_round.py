@@ -55,10 +55,7 @@ class Lane:
         leaves = np.flatnonzero(arrives & (source == region.shard) & (target != region.shard))
         comes = np.flatnonzero(arrives & (source != region.shard) & (target == region.shard))
         there, here = target[leaves], source[comes]
-        return (
-            {peer: leaves[there == peer] for peer in peers},
-            {peer: comes[here == peer] for peer in peers},
-        )
+        return ({peer: leaves[there == peer] for peer in peers}, {peer: comes[here == peer] for peer in peers})
 
 
 def hostile_round(state: HostileShard, region: Region, number: int) -> Generator[Packets, Packets, str | None]:
@@ -133,10 +130,25 @@ def _packed(parts: list[tuple[Lane, Ints]], number: int) -> bytes:
         for half in lane.halves:
             post, (own, each) = half.post, _said(half)
             cursor = write_packets(
-                chosen, senders, link, number, mail.acked, mail.number, mail.ack, own, each, post.coder, post.innovation,
-                post.bits, post.said, post.unit, _extra(half, number, senders[chosen], link[chosen]), _widths(half),
-                buffer, cursor,
-            )  # fmt: skip
+                chosen,
+                senders,
+                link,
+                number,
+                mail.acked,
+                mail.number,
+                mail.ack,
+                own,
+                each,
+                post.coder,
+                post.innovation,
+                post.bits,
+                post.said,
+                post.unit,
+                _extra(half, number, senders[chosen], link[chosen]),
+                _widths(half),
+                buffer,
+                cursor,
+            )
     return buffer[: -(-cursor // 8)].tobytes()
 
 
@@ -151,9 +163,21 @@ def _unpack(parts: list[tuple[Lane, Ints]], number: int, packet: bytes, peer: in
             least = cursor + len(chosen) * (SEQUENCE_BITS + int(widths.sum()) + min(post.bits, FLOAT_BITS) * post.width)
             if least <= 8 * len(buffer):
                 cursor = read_packets(
-                    chosen, link, number, lane.mail.ack, post.of_nodes, post.coder, post.innovation, post.bits, post.said,
-                    post.unit, extra, widths, buffer, cursor,
-                )  # fmt: skip
+                    chosen,
+                    link,
+                    number,
+                    lane.mail.ack,
+                    post.of_nodes,
+                    post.coder,
+                    post.innovation,
+                    post.bits,
+                    post.said,
+                    post.unit,
+                    extra,
+                    widths,
+                    buffer,
+                    cursor,
+                )
             if cursor == OUT_OF_STEP or max(least, cursor) > 8 * len(buffer):
                 raise Failure(f"round {number}: shard {peer} sent {len(packet)} bytes that are not of this round")
             _keep(half, number, senders[chosen], link[chosen], extra)

@@ -114,10 +114,7 @@ class HostileShard(HostileState):
         x = market.grid.floats(ledger.shares[boxed])
         outside = np.maximum(market.lo[boxed] - x, x - market.hi[boxed])
         debt = -int(ledger.escrow[self.region.own].min())
-        return (
-            (exact_sum(ledger.shares[there]), flying, self.mail.packets),
-            (float(outside.max(initial=0.0)), debt),
-        )
+        return ((exact_sum(ledger.shares[there]), flying, self.mail.packets), (float(outside.max(initial=0.0)), debt))
 
     def look(self) -> Memory:
         """What a row of history needs: everything, for trackers in flight are sums over all links."""

@@ -71,9 +71,14 @@ def places(region: Region, local: Pairs, whole: Pairs, per_link: bool) -> Places
     links = 2 * whole.find(low * region.n + high) + (from_ > to)
     own = region.own
     return Places(
-        region.nodes, own, links, {"sender": own[senders], "receiver": own[receivers]}, links[::2] >> 1,
-        own[senders[::2]], per_link,
-    )  # fmt: skip
+        region.nodes,
+        own,
+        links,
+        {"sender": own[senders], "receiver": own[receivers]},
+        links[::2] >> 1,
+        own[senders[::2]],
+        per_link,
+    )
 
 
 def local_pairs(region: Region, whole: Pairs) -> Pairs:

@@ -191,9 +191,14 @@ class Nursery:
         environment = os.environ | dict.fromkeys(ALONE, "1")
         try:
             self.process = subprocess.Popen(
-                command, pass_fds=[there.fileno()], env=environment, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=self.complaints, start_new_session=True,
-            )  # fmt: skip
+                command,
+                pass_fds=[there.fileno()],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self.complaints,
+                start_new_session=True,
+            )
         except OSError as error:
             raise Failure(f"workers cannot be started: {' '.join(command[:3])}: {error.strerror}") from None
         finally:

@@ -34,10 +34,16 @@ def local_market(market: Market, region: Region) -> Market:
     """The CPU half of a region. Boxes and curvatures of neighbours are known (they tell them); their costs are not."""
     at = region.nodes
     return replace(
-        market, cost=local_cost(market.cost, region), budget=exact_sum(market.start()[at]), lo=market.lo[at],
-        hi=market.hi[at], low=market.low[at], high=market.high[at], curvature=market.curvature[at],
+        market,
+        cost=local_cost(market.cost, region),
+        budget=exact_sum(market.start()[at]),
+        lo=market.lo[at],
+        hi=market.hi[at],
+        low=market.low[at],
+        high=market.high[at],
+        curvature=market.curvature[at],
         stiffness=market.stiffness[at],
-    )  # fmt: skip
+    )
 
 
 def local_cost(cost: Cost, region: Region) -> Cost:

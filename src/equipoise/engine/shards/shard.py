@@ -251,9 +251,7 @@ def _idle() -> Generator[Packets, Packets, bool]:
     yield {}
 
 
-def side_by_side(
-    halves: list[Generator[Packets, Packets, bool]],
-) -> Generator[Packets, Packets, list[bool]]:
+def side_by_side(halves: list[Generator[Packets, Packets, bool]]) -> Generator[Packets, Packets, list[bool]]:
     """Both halves phase by phase, their messages in one packet each: the length of the first's, and both."""
     results: list[bool] = [True] * len(halves)
     waiting: list[Packets | None] = [_begin(half, results, k) for k, half in enumerate(halves)]

@@ -61,20 +61,49 @@ class TradingPart:
             return _learn(senders, floor.per_link, trading.inertia, packet, cursor, self.codes, trading.weight)
 
         yield from talk(
-            trading.channel, trading.prices, crossing, trading.plain, number, flags,
-            extra_bits=1 + ELASTICITY_BITS, add=add, read=read,
-        )  # fmt: skip
+            trading.channel,
+            trading.prices,
+            crossing,
+            trading.plain,
+            number,
+            flags,
+            extra_bits=1 + ELASTICITY_BITS,
+            add=add,
+            read=read,
+        )
         self.codes[speakers] = new
         clear(
-            floor.tails, floor.heads, floor.tail_slot, floor.head_slot, floor.per_link, floor.weight, floor.trust,
-            floor.prices, floor.said.heard, floor.desk, floor.cleared,
-        )  # fmt: skip
+            floor.tails,
+            floor.heads,
+            floor.tail_slot,
+            floor.head_slot,
+            floor.per_link,
+            floor.weight,
+            floor.trust,
+            floor.prices,
+            floor.said.heard,
+            floor.desk,
+            floor.cleared,
+        )
         yield from talk(trading.markets, floor.cleared, crossing, floor.repeats, number)
         largest = plan(
-            floor.tails, floor.heads, floor.tail_slot, floor.head_slot, floor.per_link, floor.boxed, floor.unit,
-            floor.shares, floor.said.heard, floor.answered.heard, floor.cleared, floor.backlog, floor.desk, floor.wish,
-            floor.excess, floor.level,
-        )  # fmt: skip
+            floor.tails,
+            floor.heads,
+            floor.tail_slot,
+            floor.head_slot,
+            floor.per_link,
+            floor.boxed,
+            floor.unit,
+            floor.shares,
+            floor.said.heard,
+            floor.answered.heard,
+            floor.cleared,
+            floor.backlog,
+            floor.desk,
+            floor.wish,
+            floor.excess,
+            floor.level,
+        )
         fine = bool(largest < BIGGEST_FLOW or (floor.boxed and largest < np.inf))
         kept = [array[ghosts].copy() for array in (trading.weight, trading.stretch, trading.settled)]
         trading.answer[ghosts] = np.clip(0.0, floor.curve.lo[ghosts], floor.curve.hi[ghosts])
@@ -89,9 +118,15 @@ class TradingPart:
             floor.desk[ghosts, LEAVES : ENTERS + 1] = 0.0  # what ghosts give and take in all is not known here
             free = fits(floor.desk, *self.wide, floor.shares)
             moved = yield from limited(
-                lambda: in_units(floor.wish, floor.most), round, crossing, trading.shares, *self.wide, bool(free),
-                trading.channel.bits_sent, trading.amount_bits,
-            )  # fmt: skip
+                lambda: in_units(floor.wish, floor.most),
+                round,
+                crossing,
+                trading.shares,
+                *self.wide,
+                bool(free),
+                trading.channel.bits_sent,
+                trading.amount_bits,
+            )
             if moved is None:
                 move_freely(
                     floor.tails, floor.heads, floor.wish, floor.most, not floor.per_link, floor.shares, floor.backlog

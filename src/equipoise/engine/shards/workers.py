@@ -41,12 +41,7 @@ class Workers:
     """
 
     def __init__(
-        self,
-        count: int | None = None,
-        *,
-        on: str = "processes",
-        address: str | None = None,
-        hold: Hold | None = None,
+        self, count: int | None = None, *, on: str = "processes", address: str | None = None, hold: Hold | None = None
     ) -> None:
         if count is not None and (not isinstance(count, int) or count < 1):
             raise InputError(f"workers must be a whole number of at least 1, not {count!r}")
@@ -80,9 +75,7 @@ class Workers:
     ) -> ShardedHostileState:
         """The same on the workers that are left of a run without faults."""
         self._before, self._lost = self.wire_bytes, self.losses
-        self.state = ShardedHostileState(
-            self._crew(), self._many(network), problem, network, method, faults, **options
-        )  # fmt: skip
+        self.state = ShardedHostileState(self._crew(), self._many(network), problem, network, method, faults, **options)
         self._hold(self.state)
         return self.state
 

@@ -45,9 +45,16 @@ class Planner:
     """State of the slots now..now+window-1. Prices: base[t, r] exp(growth_r used / capacity), base by the slot's row."""
 
     def __init__(
-        self, cluster: Cluster, window: int, growth: Floats, base: Floats, *, patience: int = PATIENCE,
-        method: str = "hull", units: int = UNITS,
-    ) -> None:  # fmt: skip
+        self,
+        cluster: Cluster,
+        window: int,
+        growth: Floats,
+        base: Floats,
+        *,
+        patience: int = PATIENCE,
+        method: str = "hull",
+        units: int = UNITS,
+    ) -> None:
         if method not in METHODS:
             raise unknown_name("method", str(method), METHODS)
         self.cluster, self.window, self.patience = cluster, window, patience
@@ -70,9 +77,16 @@ class Planner:
         self.now = now
 
     def plan(
-        self, shape: Shape, value: Floats, work: float, start: int, end: int, *, floor: float = 0.0,
+        self,
+        shape: Shape,
+        value: Floats,
+        work: float,
+        start: int,
+        end: int,
+        *,
+        floor: float = 0.0,
         before: Int32s = NO_CELLS,
-    ) -> tuple[bool, Plan | None]:  # fmt: skip
+    ) -> tuple[bool, Plan | None]:
         """Whether the work can be covered in slots start..end-1, and the best schedule that pays more than `floor`.
 
         value[k] is the worth of finishing in slot start + k; `before` the job's cells in slot start - 1.
@@ -102,9 +116,20 @@ class Planner:
             )
         else:
             covered, _, cost, last = hull_fill(
-                self.book, shape, keep, work, start, end, value, floor, self.patience,
-                self._options, self._hull, self._pool, self._choice,
-            )  # fmt: skip
+                self.book,
+                shape,
+                keep,
+                work,
+                start,
+                end,
+                value,
+                floor,
+                self.patience,
+                self._options,
+                self._hull,
+                self._pool,
+                self._choice,
+            )
         return covered, cost, last
 
     def _seat(self, shape: Shape, work: float, start: int, last: int, before: Int32s) -> tuple[Int32s, float]:

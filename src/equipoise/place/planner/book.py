@@ -54,14 +54,27 @@ def new_book(cluster: Cluster, window: int, growth: Floats, base: Floats) -> Boo
     groups = machines + types + 1
     by_machine, by_group = (window, machines), (window, groups)
     book = Book(
-        cluster.capacity, cluster.type_of, np.asarray(growth, float), np.array(base, float),
-        np.zeros(by_machine, np.int32), np.zeros(by_machine, np.int32), np.zeros(by_machine, np.int32),
-        np.zeros(by_group, np.int32), np.zeros(by_group, np.int32), np.zeros(by_group, np.int32),
-        np.zeros((*by_group, resources), np.int64), np.zeros((*by_group, resources)),
-        np.zeros(by_group, np.int32), np.zeros(by_group, np.int32), np.zeros(by_group, np.int32),
-        np.full((window, BUCKETS), NONE, np.int32), np.zeros(by_group, np.int32),
-        np.zeros(window, np.int32), np.zeros(window, np.int32), np.zeros(window, np.int32),
-    )  # fmt: skip
+        cluster.capacity,
+        cluster.type_of,
+        np.asarray(growth, float),
+        np.array(base, float),
+        np.zeros(by_machine, np.int32),
+        np.zeros(by_machine, np.int32),
+        np.zeros(by_machine, np.int32),
+        np.zeros(by_group, np.int32),
+        np.zeros(by_group, np.int32),
+        np.zeros(by_group, np.int32),
+        np.zeros((*by_group, resources), np.int64),
+        np.zeros((*by_group, resources)),
+        np.zeros(by_group, np.int32),
+        np.zeros(by_group, np.int32),
+        np.zeros(by_group, np.int32),
+        np.full((window, BUCKETS), NONE, np.int32),
+        np.zeros(by_group, np.int32),
+        np.zeros(window, np.int32),
+        np.zeros(window, np.int32),
+        np.zeros(window, np.int32),
+    )
     for row in range(window):
         clear(book, row)
     return book

@@ -46,9 +46,18 @@ def gain_of(shape: Shape, keep: float, quantum: float, kind: int, width: int) ->
 
 @kernel
 def fill_by_units(
-    book: Book, shape: Shape, keep: float, work: float, start: int, end: int, value: Floats, floor: float, units: int,
-    options: Options, choice: Choice,
-) -> tuple[bool, float, float, int]:  # fmt: skip
+    book: Book,
+    shape: Shape,
+    keep: float,
+    work: float,
+    start: int,
+    end: int,
+    value: Floats,
+    floor: float,
+    units: int,
+    options: Options,
+    choice: Choice,
+) -> tuple[bool, float, float, int]:
     """The best schedule in slots start..end-1 when finishing in slot t is worth value[t - start], which never rises.
 
     Fills `choice`; returns whether the work can be covered at all, the best payoff above `floor` (else floor), its
@@ -96,7 +105,7 @@ def fill_by_units(
 @kernel
 def _worth_a_thought(
     shape: Shape, keep: float, quantum: float, options: Options, gains: Int32s, costs: Floats, codes: Int32s
-) -> int:  # fmt: skip
+) -> int:
     """The cheapest option of each gain that none of larger gain undercuts; gains beyond the work count as all of it.
 
     Options are coded width for together, limit + 1 + width for spread. Returns how many there are.

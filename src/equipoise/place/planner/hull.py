@@ -167,9 +167,20 @@ def _least(shape: Shape, candidates: int, options: Options) -> float:
 
 @kernel
 def hull_fill(
-    book: Book, shape: Shape, keep: float, work: float, start: int, end: int, value: Floats, floor: float,
-    patience: int, options: Options, hull: Hull, pool: Pool, choice: Choice,
-) -> tuple[bool, float, float, int]:  # fmt: skip
+    book: Book,
+    shape: Shape,
+    keep: float,
+    work: float,
+    start: int,
+    end: int,
+    value: Floats,
+    floor: float,
+    patience: int,
+    options: Options,
+    hull: Hull,
+    pool: Pool,
+    choice: Choice,
+) -> tuple[bool, float, float, int]:
     """The best schedule in slots start..end-1 when finishing in slot t is worth value[t - start].
 
     Fills `choice`; returns whether the work can be covered at all, the best payoff above `floor` (else floor), its

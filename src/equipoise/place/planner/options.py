@@ -58,13 +58,25 @@ def new_options(widest: int, resources: int) -> Options:
     most = MOST + 2 * widest
     w = widest + 1
     return Options(
-        np.empty(w), np.empty(w, np.int32), np.empty(w), np.empty(w, np.int32),
-        np.empty((ORDERS, w), np.int32), np.empty((ORDERS, w), np.int32),
-        np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most), np.empty(most),
-        np.empty((most, resources), np.int64), np.empty((most, resources), np.int64),
-        np.empty(most), np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32),
-        np.empty(most, np.int32), np.empty(most, np.int32),
-    )  # fmt: skip
+        np.empty(w),
+        np.empty(w, np.int32),
+        np.empty(w),
+        np.empty(w, np.int32),
+        np.empty((ORDERS, w), np.int32),
+        np.empty((ORDERS, w), np.int32),
+        np.empty(most, np.int32),
+        np.empty(most, np.int32),
+        np.empty(most),
+        np.empty(most),
+        np.empty((most, resources), np.int64),
+        np.empty((most, resources), np.int64),
+        np.empty(most),
+        np.empty(most, np.int32),
+        np.empty(most, np.int32),
+        np.empty(most, np.int32),
+        np.empty(most, np.int32),
+        np.empty(most, np.int32),
+    )
 
 
 @kernel
@@ -316,7 +328,7 @@ def _reserved(shape: Shape, limit: int, n: int, dearer: float, order: int, out: 
 @kernel
 def _batch(
     free: Ints, c: int, worker: Ints, server: Ints, holds: int, needed: int, price: float, extra: float
-) -> tuple[float, int]:  # fmt: skip
+) -> tuple[float, int]:
     """Servers on a candidate at the least cost each: their price, and `extra` for every worker they push away."""
     best, batch = math.inf, 0
     kept = holds  # beside one server

@@ -235,9 +235,17 @@ class RoundingPlanner(Planner):
     """The planner with the paper's placement: spread options come from rounding, on a geometric grid of widths."""
 
     def __init__(
-        self, cluster: Cluster, window: int, growth: Floats, base: Floats, *, seed: int = 0, delta: float | None = None,
-        favour: str = "covering", **settings: Any,
-    ) -> None:  # fmt: skip
+        self,
+        cluster: Cluster,
+        window: int,
+        growth: Floats,
+        base: Floats,
+        *,
+        seed: int = 0,
+        delta: float | None = None,
+        favour: str = "covering",
+        **settings: Any,
+    ) -> None:
         super().__init__(cluster, window, growth, base, **settings)
         self.rounding = Rounding(cluster, seed, delta, favour)
 
@@ -246,9 +254,16 @@ class RoundingPlanner(Planner):
         return self.rounding.counts
 
     def plan(
-        self, shape: Shape, value: Floats, work: float, start: int, end: int, *, floor: float = 0.0,
+        self,
+        shape: Shape,
+        value: Floats,
+        work: float,
+        start: int,
+        end: int,
+        *,
+        floor: float = 0.0,
         before: Int32s = NO_CELLS,
-    ) -> tuple[bool, Plan | None]:  # fmt: skip
+    ) -> tuple[bool, Plan | None]:
         """As `Planner.plan`, by the same hull fill; a restart is charged to every slot."""
         if shape.widest > self._widest:
             self._room(2 * shape.widest)

@@ -27,7 +27,7 @@ from equipoise.place.policies.slotwise import (
     emptiness,
     fill,
     take,
-)  # fmt: skip
+)
 
 ADJUSTED = 0.2  # of the running jobs, at least one: how many may be resized in a slot (the original's second theta)
 UNFAIR = 0.1  # of the cluster: how far a job may grow beyond its fair share (in the spirit of its first theta)

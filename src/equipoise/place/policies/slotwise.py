@@ -364,9 +364,14 @@ class Slotwise:
         raise NotImplementedError
 
     def in_order(
-        self, order: Ints, *, widths: Ints | None = None, free: Ints | None = None, fixed: bool = False,
+        self,
+        order: Ints,
+        *,
+        widths: Ints | None = None,
+        free: Ints | None = None,
+        fixed: bool = False,
         narrower: bool = False,
-    ) -> Int32s:  # fmt: skip
+    ) -> Int32s:
         """Seats for jobs one after the other, at the widths they asked for on an empty cluster unless given."""
         widths = self.width if widths is None else widths
         free = self.capacity.copy() if free is None else free

@@ -18,9 +18,31 @@ Floats = NDArray[np.float64]
 GPUS = {1: 52975, 2: 287, 4: 1482, 8: 861, 12: 7, 16: 26, 24: 4, 32: 3}  # jobs by GPUs
 WEEKDAYS = (7331, 8812, 10152, 11862, 10873, 3186, 3429)  # jobs by day, Monday first
 HOURS = (
-    3283, 2662, 2573, 2775, 1660, 3031, 4017, 5073, 2617, 2245, 2714, 2146,
-    1825, 1623, 1528, 1560, 1111, 1056, 1745, 1495, 2264, 2244, 2019, 2379,
-)  # jobs by hour of the day  # fmt: skip
+    3283,
+    2662,
+    2573,
+    2775,
+    1660,
+    3031,
+    4017,
+    5073,
+    2617,
+    2245,
+    2714,
+    2146,
+    1825,
+    1623,
+    1528,
+    1560,
+    1111,
+    1056,
+    1745,
+    1495,
+    2264,
+    2244,
+    2019,
+    2379,
+)  # jobs by hour of the day
 # Durations: a mixture of lognormals (weight, mean and deviation of ln seconds), fitted by expectation maximisation to
 # the logarithms, for jobs of one GPU and of several; cut at the shortest and longest job seen.
 ONE = ((0.0739, 3.9451, 0.1783), (0.2436, 5.6644, 0.9532), (0.4738, 7.8613, 0.7305), (0.2087, 8.2592, 2.2074))

@@ -110,10 +110,20 @@ class Mapped:
         else:  # a sample is one worker for one slot
             batch, tau, gradient, inside, between, rate = most, 1.0, 0.0, math.inf, math.inf, float(row.width)
         return Job(
-            id=row.id, arrival=arrival, work=rate * row.duration / self.slot, batch=batch, time_per_sample=tau,
-            worker=row.worker, utility=model(row.duration, row.gpu_hours, u[:DRAWS]), gradient=gradient,
-            inside=inside, between=between, requested=row.width, most=most, tags=tags,
-        )  # fmt: skip
+            id=row.id,
+            arrival=arrival,
+            work=rate * row.duration / self.slot,
+            batch=batch,
+            time_per_sample=tau,
+            worker=row.worker,
+            utility=model(row.duration, row.gpu_hours, u[:DRAWS]),
+            gradient=gradient,
+            inside=inside,
+            between=between,
+            requested=row.width,
+            most=most,
+            tags=tags,
+        )
 
 
 def _text(where: Path) -> TextIO:

@@ -52,16 +52,21 @@ def framework(service: Service, access: Access, hub: Hub) -> FastAPI:
             ticking.cancel()
 
     app = FastAPI(
-        title="Equipoise", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        title="Equipoise",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
         description="Admission, sizing and placement of training jobs; every decision is stored before it is answered.",
-    )  # fmt: skip
+    )
     speak_plainly(app)
     for router in (
-        routes_jobs(service), routes_cluster(service), routes_stream(service, hub, access.knows),
-        
+        routes_jobs(service),
+        routes_cluster(service),
+        routes_stream(service, hub, access.knows),
         routes_access(access, service.store, service.read_quotas, lambda: service.view.cluster.resources),
         _routes_proof(service),
-    ):  # fmt: skip
+    ):
         app.include_router(router, dependencies=[Depends(known_parameters)])
     app.include_router(_pages())
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]

@@ -27,7 +27,7 @@ from equipoise.serve.api.models import (
     PricesOut,
     ScheduleOut,
     StatusOut,
-)  # fmt: skip
+)
 from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.plan.decide import Scheduler
 from equipoise.serve.plan.floor import DOWN, DRAINING, UP, Ints
@@ -52,11 +52,16 @@ def routes_cluster(service: Service) -> APIRouter:
         machines = await to_thread.run_sync(machines_out, view, None)
         return JSONResponse(
             {
-                "now": view.now, "slot_seconds": view.slot_seconds, "horizon": view.horizon, "clock": view.clock,
-                "start": iso(view.start) if view.clock == "real" else "", "resources": list(view.cluster.resources),
-                "machines": machines, "seq": view.seq,
+                "now": view.now,
+                "slot_seconds": view.slot_seconds,
+                "horizon": view.horizon,
+                "clock": view.clock,
+                "start": iso(view.start) if view.clock == "real" else "",
+                "resources": list(view.cluster.resources),
+                "machines": machines,
+                "seq": view.seq,
             }
-        )  # fmt: skip
+        )
 
     @router.post("/machines", status_code=201, response_model=MachinesOut)
     async def add(body: MachineIn, caller: Admin) -> JSONResponse:
@@ -116,11 +121,16 @@ def routes_cluster(service: Service) -> APIRouter:
             view = service.view
             share = view.utilisation(view.used(view.now, view.now))
             return {
-                "now": view.now, "seq": view.seq, "clock": view.clock, "version": __version__,
-                "jobs": service.store.counts(own_tenant(caller)), "waiting": service.waiting,
+                "now": view.now,
+                "seq": view.seq,
+                "clock": view.clock,
+                "version": __version__,
+                "jobs": service.store.counts(own_tenant(caller)),
+                "waiting": service.waiting,
                 "utilisation": {r: shares[0] for r, shares in share.items()},
-                "uptime": round(time.time() - service.began, 3), "store": service.store.kind,
-            }  # fmt: skip
+                "uptime": round(time.time() - service.began, 3),
+                "store": service.store.kind,
+            }
 
         return JSONResponse(await to_thread.run_sync(read))
 
@@ -152,12 +162,14 @@ def machines_out(view: View, names: set[str] | None) -> list[dict[str, Any]]:
     rows = zip(view.names, view.status, (view.capacity / MILLI).tolist(), (used / MILLI).tolist(), strict=True)
     return [
         {
-            "name": name, "status": status, "capacity": dict(zip(resources, capacity, strict=True)),
+            "name": name,
+            "status": status,
+            "capacity": dict(zip(resources, capacity, strict=True)),
             "used": dict(zip(resources, held, strict=True)),
         }
         for name, status, capacity, held in rows
         if names is None or name in names
-    ]  # fmt: skip
+    ]
 
 
 def prices_out(view: View, resource: str | None) -> dict[str, Any]:
@@ -170,10 +182,13 @@ def prices_out(view: View, resource: str | None) -> dict[str, Any]:
     weight = has.sum(axis=0)
     mean = (price * has).sum(axis=1) / weight.clip(min=1)
     out = {
-        "now": view.now, "slots": list(range(view.now, last + 1)), "resources": list(resources),
-        "mean": {r: mean[:, k].tolist() for k, r in enumerate(resources)}, "machines": list(view.names),
+        "now": view.now,
+        "slots": list(range(view.now, last + 1)),
+        "resources": list(resources),
+        "mean": {r: mean[:, k].tolist() for k, r in enumerate(resources)},
+        "machines": list(view.names),
         "by_machine": None,
-    }  # fmt: skip
+    }
     if resource is not None:
         out["by_machine"] = price[:, :, resources.index(resource)].T.tolist()
     return out
@@ -190,9 +205,14 @@ def schedule_out(view: View, first: int | None, last: int | None, tenant: str | 
     used = view.used(first, last, lives)
     others = [] if tenant is None else occupied(view, used - view.used(first, last, seen), first)
     return {
-        "now": view.now, "first": first, "last": last, "machines": list(view.names), "bars": told,
-        "others": others, "utilisation": view.utilisation(used),
-    }  # fmt: skip
+        "now": view.now,
+        "first": first,
+        "last": last,
+        "machines": list(view.names),
+        "bars": told,
+        "others": others,
+        "utilisation": view.utilisation(used),
+    }
 
 
 def occupied(view: View, used: Ints, first: int) -> list[dict[str, Any]]:

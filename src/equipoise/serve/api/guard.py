@@ -141,11 +141,16 @@ class Guard:
         finally:
             caller: Caller | None = state.get("caller")
             say(
-                ACCESS_LOG, logging.INFO, "request",
-                method=asked.method, path=asked.path, status=answer.status,
+                ACCESS_LOG,
+                logging.INFO,
+                "request",
+                method=asked.method,
+                path=asked.path,
+                status=answer.status,
                 ms=round((time.perf_counter() - began) * 1000, 2),
-                caller=caller.name if caller else "", request=request_id,
-            )  # fmt: skip
+                caller=caller.name if caller else "",
+                request=request_id,
+            )
 
     async def _refuse(self, asked: Asked, scope: Scope) -> Refusal | None:
         """The first reason not to let a request in. Health checks come by address, so they need no name."""

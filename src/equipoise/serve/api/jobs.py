@@ -18,15 +18,7 @@ from equipoise.serve import event as kinds
 from equipoise.serve.access import NAME, Caller
 from equipoise.serve.answers import OVER
 from equipoise.serve.api.guard import Reader, Submitter
-from equipoise.serve.api.models import (
-    EventsOut,
-    ExplainOut,
-    ForecastOut,
-    JobIn,
-    JobsOut,
-    JobWithCells,
-    ProgressIn,
-)  # fmt: skip
+from equipoise.serve.api.models import EventsOut, ExplainOut, ForecastOut, JobIn, JobsOut, JobWithCells, ProgressIn
 from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.plan import explain as explaining
 from equipoise.serve.plan.decide import NotFound, Scheduler
@@ -142,9 +134,13 @@ def routes_jobs(service: Service) -> APIRouter:
 
         def read() -> dict[str, Any]:
             rows = store.jobs(
-                tenant=whose, states=state or (), name=name, after=int(after) if after else None,
-                newest_first=order == "newest", limit=limit,
-            )  # fmt: skip
+                tenant=whose,
+                states=state or (),
+                name=name,
+                after=int(after) if after else None,
+                newest_first=order == "newest",
+                limit=limit,
+            )
             view = service.view
             told = [view.told(row.id) or row.data for row in rows]
             return {"jobs": told, "next": str(rows[-1].n) if len(rows) == limit else None}

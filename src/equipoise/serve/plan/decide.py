@@ -207,6 +207,10 @@ def price_rows(base: Mapping[str, float], ratio: float, resources: tuple[str, ..
 def opening(floor: Floor, *, slot_seconds: float, horizon: int, start: float, clock: str) -> dict[str, Any]:
     """The data of the first event."""
     return {
-        "format": FORMAT, "slot_seconds": float(slot_seconds), "horizon": horizon, "start": float(start),
-        "clock": clock, "floor": floor.plain(),
-    }  # fmt: skip
+        "format": FORMAT,
+        "slot_seconds": float(slot_seconds),
+        "horizon": horizon,
+        "start": float(start),
+        "clock": clock,
+        "floor": floor.plain(),
+    }

@@ -144,9 +144,7 @@ class Floor:
         self._refill(shut)
 
     def _on_shut(self, cells: Int32s) -> list[tuple[int, int]]:
-        return [
-            (h, t) for t, h in cells[:, (SLOT, MACHINE)].tolist() if self.status[h] != UP and t >= self.now
-        ]  # fmt: skip
+        return [(h, t) for t, h in cells[:, (SLOT, MACHINE)].tolist() if self.status[h] != UP and t >= self.now]
 
     def _refill(self, cells: list[tuple[int, int]]) -> None:
         for h, t in cells:

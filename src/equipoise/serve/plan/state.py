@@ -101,12 +101,27 @@ class Held:
 
     def plain(self) -> dict[str, Any]:
         return {
-            "n": self.n, "id": self.id, "name": self.name, "tenant": self.tenant, "job": self.body,
-            "at": self.at, "state": self.state, "reason": self.reason, "worth": self.worth, "cost": self.cost,
-            "decided": self.decided, "cells": self.cells.tolist(), "last": self.last.tolist(), "done": self.done,
-            "pace": self.pace, "reported": self.reported, "mark": self.mark, "since": self.since,
-            "seq": self.seq, "began": self.began,
-        }  # fmt: skip
+            "n": self.n,
+            "id": self.id,
+            "name": self.name,
+            "tenant": self.tenant,
+            "job": self.body,
+            "at": self.at,
+            "state": self.state,
+            "reason": self.reason,
+            "worth": self.worth,
+            "cost": self.cost,
+            "decided": self.decided,
+            "cells": self.cells.tolist(),
+            "last": self.last.tolist(),
+            "done": self.done,
+            "pace": self.pace,
+            "reported": self.reported,
+            "mark": self.mark,
+            "since": self.since,
+            "seq": self.seq,
+            "began": self.began,
+        }
 
 
 _FIELDS = attrgetter(*(field.name for field in fields(Held)))
@@ -162,9 +177,17 @@ class State:
     def _enter(self, event: Event, job: Job, shape: Shape) -> None:
         self.count += 1
         self.jobs[event.job] = Held(
-            self.count, event.job, event.data["name"], event.tenant, job, shape, event.at, event.data["job"],
-            decided=event.slot, seq=event.seq,
-        )  # fmt: skip
+            self.count,
+            event.job,
+            event.data["name"],
+            event.tenant,
+            job,
+            shape,
+            event.at,
+            event.data["job"],
+            decided=event.slot,
+            seq=event.seq,
+        )
         self.waiting[event.job] = self.jobs[event.job]
 
     def _decided(self, event: Event) -> None:
@@ -235,10 +258,17 @@ class State:
     def plain(self) -> dict[str, Any]:
         """All of it as plain JSON."""
         return {
-            "form": FORM, "seq": self.seq, "now": self.now, "count": self.count,
-            "slot_seconds": self.slot_seconds, "horizon": self.horizon, "start": self.start, "clock": self.clock,
-            "floor": self.floor.plain(), "jobs": [held.plain() for held in self.jobs.values()],
-        }  # fmt: skip
+            "form": FORM,
+            "seq": self.seq,
+            "now": self.now,
+            "count": self.count,
+            "slot_seconds": self.slot_seconds,
+            "horizon": self.horizon,
+            "start": self.start,
+            "clock": self.clock,
+            "floor": self.floor.plain(),
+            "jobs": [held.plain() for held in self.jobs.values()],
+        }
 
     def digest(self) -> str:
         """The same for equal states to the last bit, and for no others."""
@@ -258,9 +288,13 @@ class State:
             job = read.job_from(values["job"], state.cluster, state.slot_seconds)
             rest = {k: v for k, v in values.items() if k not in ("job", "cells", "last")}
             held = Held(
-                job=job, body=values["job"], shape=shape_of(job, state.cluster), cells=cells_of(values["cells"]),
-                last=cells_of(values["last"]), **rest,
-            )  # fmt: skip
+                job=job,
+                body=values["job"],
+                shape=shape_of(job, state.cluster),
+                cells=cells_of(values["cells"]),
+                last=cells_of(values["last"]),
+                **rest,
+            )
             state.jobs[held.id] = held
             if held.state != ADMITTED:
                 state.waiting[held.id] = held
@@ -297,10 +331,16 @@ class State:
 
 
 _APPLY = {
-    kinds.OPENED: State._opened, kinds.SUBMITTED: State._submitted, kinds.DECIDED: State._decided,
-    kinds.TICK: State._tick, kinds.PROGRESS: State._progress, kinds.FINISHED: State._finished,
-    kinds.CANCELLED: State._cancelled, kinds.MACHINE: State._machine, kinds.PRICES: State._prices,
-}  # fmt: skip
+    kinds.OPENED: State._opened,
+    kinds.SUBMITTED: State._submitted,
+    kinds.DECIDED: State._decided,
+    kinds.TICK: State._tick,
+    kinds.PROGRESS: State._progress,
+    kinds.FINISHED: State._finished,
+    kinds.CANCELLED: State._cancelled,
+    kinds.MACHINE: State._machine,
+    kinds.PRICES: State._prices,
+}
 
 
 def cells_of(rows: list[list[int]]) -> Int32s:

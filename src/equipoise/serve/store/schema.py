@@ -30,13 +30,7 @@ events = Table(
     Column("tenant", String, nullable=False),
     Column("data", String, nullable=False),  # JSON as text: read back to the digit on both databases
 )
-Index(
-    "events_of_job",
-    events.c.job,
-    events.c.seq,
-    sqlite_where=events.c.job != "",
-    postgresql_where=events.c.job != "",
-)
+Index("events_of_job", events.c.job, events.c.seq, sqlite_where=events.c.job != "", postgresql_where=events.c.job != "")
 
 jobs = Table(
     "jobs",
@@ -94,11 +88,6 @@ tokens = Table(
     Column("created", Double, nullable=False),
 )
 
-tenants = Table(
-    "tenants",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("quota", String, nullable=False),
-)
+tenants = Table("tenants", metadata, Column("name", String, primary_key=True), Column("quota", String, nullable=False))
 
 KEPT = (events, jobs, job_counts, answers, snapshots, tokens, tenants)  # what a copy carries: everything but ownership

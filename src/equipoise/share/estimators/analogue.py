@@ -84,8 +84,20 @@ class AnalogueFit:
 
     def estimate(self, view: View) -> Estimate:
         found = Estimate.nothing(view.state.shape)
-        _estimate(view.active, view.samples, view.target, self.paths, self.curve, self.goals, self.works, self.apart,
-                  self.last, self.widths, self.ahead, found)  # fmt: skip
+        _estimate(
+            view.active,
+            view.samples,
+            view.target,
+            self.paths,
+            self.curve,
+            self.goals,
+            self.works,
+            self.apart,
+            self.last,
+            self.widths,
+            self.ahead,
+            found,
+        )
         return found
 
     def outlook(self, view: View, estimate: Estimate) -> Floats:
@@ -122,9 +134,19 @@ def _learn(
 
 @kernel
 def _estimate(
-    active: NDArray[np.bool_], samples: Floats, target: Floats, paths: Floats, curve: NDArray[np.int64], goals: Floats,
-    works: Floats, apart: NDArray[np.float32], last: Floats, widths: Floats, ahead: Floats, found: Estimate,
-) -> None:  # fmt: skip
+    active: NDArray[np.bool_],
+    samples: Floats,
+    target: Floats,
+    paths: Floats,
+    curve: NDArray[np.int64],
+    goals: Floats,
+    works: Floats,
+    apart: NDArray[np.float32],
+    last: Floats,
+    widths: Floats,
+    ahead: Floats,
+    found: Estimate,
+) -> None:
     seeds, tasks = active.shape
     misses, votes = np.empty(len(paths)), np.empty(len(works))
     for s in range(seeds):
@@ -154,9 +176,16 @@ def _estimate(
 
 @kernel
 def _vote(
-    goal: float, first: int, curve: NDArray[np.int64], goals: Floats, apart: NDArray[np.float32], last: Floats,
-    misses: Floats, widths: Floats, votes: Floats,
-) -> None:  # fmt: skip
+    goal: float,
+    first: int,
+    curve: NDArray[np.int64],
+    goals: Floats,
+    apart: NDArray[np.float32],
+    last: Floats,
+    misses: Floats,
+    widths: Floats,
+    votes: Floats,
+) -> None:
     """votes[first:] of past tasks: exp of minus half their squared distances, errors relative to targets."""
     path, now, aim = 0.5 / widths[0] ** 2, 0.5 / widths[1] ** 2, 0.5 / widths[2] ** 2
     nearest = np.inf

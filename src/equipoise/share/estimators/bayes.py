@@ -77,9 +77,15 @@ class BayesFit:
 
 @kernel
 def _learn(
-    observed: NDArray[np.bool_], samples: Floats, error: Floats, target: Floats, mind: Floats, people: Floats,
-    prior: Floats, population: bool,
-) -> None:  # fmt: skip
+    observed: NDArray[np.bool_],
+    samples: Floats,
+    error: Floats,
+    target: Floats,
+    mind: Floats,
+    people: Floats,
+    prior: Floats,
+    population: bool,
+) -> None:
     seeds, tasks = observed.shape
     for s in range(seeds):
         anything = False

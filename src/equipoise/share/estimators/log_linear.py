@@ -56,9 +56,13 @@ class LogLinearFit:
 
 @kernel
 def _learn(
-    observed: NDArray[np.bool_], samples: Floats, error: Floats, target: Floats, moments: NDArray[np.void],
+    observed: NDArray[np.bool_],
+    samples: Floats,
+    error: Floats,
+    target: Floats,
+    moments: NDArray[np.void],
     found: Estimate,
-) -> None:  # fmt: skip
+) -> None:
     seen, size = observed.reshape(-1), 0
     who, tile = np.empty(len(seen) + 1, np.int64), np.ones(13 * WIDTH)
     for i in range(len(seen)):
@@ -70,9 +74,14 @@ def _learn(
 
 @kernel
 def _fit(
-    who: NDArray[np.int64], samples: Floats, error: Floats, target: Floats, moments: NDArray[np.void],
-    found: Estimate, t: Floats,
-) -> None:  # fmt: skip
+    who: NDArray[np.int64],
+    samples: Floats,
+    error: Floats,
+    target: Floats,
+    moments: NDArray[np.void],
+    found: Estimate,
+    t: Floats,
+) -> None:
     """Take in one error of each task, by its place in the batch: gather, compute several at a time, scatter."""
     size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
     done, seen, targets, minds = samples.reshape(-1), error.reshape(-1), target.reshape(-1), moments.reshape(-1)

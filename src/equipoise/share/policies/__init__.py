@@ -25,9 +25,27 @@ PUBLISHED = (Uniform, SDF, LARA, UARA, UARALARA)
 ALL = (*PUBLISHED, UniformCorrected, UARALARACorrected, UARALARAFloor, SPT, SRTF, EDF, SLAQ, LAS, MaxMin, Hybrid)
 
 __all__ = [
-    "ALL", "EDF", "LARA", "LAS", "PUBLISHED", "SDF", "SLAQ", "SPT", "SRTF", "UARA", "UARALARA", "Hybrid", "Learning",
-    "MaxMin", "UARALARACorrected", "UARALARAFloor", "Uniform", "UniformCorrected", "clairvoyant", "named",
-]  # fmt: skip
+    "ALL",
+    "EDF",
+    "LARA",
+    "LAS",
+    "PUBLISHED",
+    "SDF",
+    "SLAQ",
+    "SPT",
+    "SRTF",
+    "UARA",
+    "UARALARA",
+    "Hybrid",
+    "Learning",
+    "MaxMin",
+    "UARALARACorrected",
+    "UARALARAFloor",
+    "Uniform",
+    "UniformCorrected",
+    "clairvoyant",
+    "named",
+]
 
 
 def named(name: str) -> Policy:

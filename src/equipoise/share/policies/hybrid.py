@@ -73,8 +73,15 @@ class Hybrid(Learning):
 
     def start(self, scene: Scene) -> Policy:
         shape = (scene.seeds, scene.tasks)
-        rule = Rule(self.margin, self.floor, self.probe, self.ahead, self.trust, scene.site.delay,
-                    float(len(scene.site.servers)))  # fmt: skip
+        rule = Rule(
+            self.margin,
+            self.floor,
+            self.probe,
+            self.ahead,
+            self.trust,
+            scene.site.delay,
+            float(len(scene.site.servers)),
+        )
         return Planning(self.estimator.start(scene), rule, np.zeros(shape), np.ones(shape))
 
 
@@ -122,15 +129,26 @@ class Jobs(NamedTuple):
 
 @kernel
 def _decide(
-    view: View, estimate: Estimate, ahead: Floats, log_work: Floats, spread: Floats, rule: Rule, bandwidth: Floats,
+    view: View,
+    estimate: Estimate,
+    ahead: Floats,
+    log_work: Floats,
+    spread: Floats,
+    rule: Rule,
+    bandwidth: Floats,
     compute: Floats,
-) -> None:  # fmt: skip
+) -> None:
     seeds, tasks = view.state.shape
     room = 3 * tasks
     jobs = Jobs(
-        np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room, np.bool_), np.empty(room, np.int64),
-        np.empty(room, np.int64), np.empty(room),
-    )  # fmt: skip
+        np.empty(room, np.int64),
+        np.empty(room),
+        np.empty(room),
+        np.empty(room, np.bool_),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room),
+    )
     price, need, keep = np.empty(tasks), np.empty(tasks), np.empty(tasks, np.bool_)
     for s in range(seeds):
         _send(view, estimate, s, rule, jobs, bandwidth[s])
@@ -249,9 +267,17 @@ def _keep(jobs: Jobs, n: int, capacity: float, keep: Bools) -> float:
 
 @kernel
 def _serve(
-    view: View, estimate: Estimate, s: int, rule: Rule, demand: float, price: Floats, need: Floats, keep: Bools,
-    jobs: Jobs, given: Floats,
-) -> None:  # fmt: skip
+    view: View,
+    estimate: Estimate,
+    s: int,
+    rule: Rule,
+    demand: float,
+    price: Floats,
+    need: Floats,
+    keep: Bools,
+    jobs: Jobs,
+    given: Floats,
+) -> None:
     """Pace, then give: probes and floor, who cannot wait, by deadline, what is left by price."""
     cap, tasks = view.task_cap, view.state.shape[1]
     computing, needed, doubt, seen = 0, 0.0, 0.0, 0

@@ -24,6 +24,5 @@ class Uniform:
     def decide(self, view: View) -> Decision:
         part = np.minimum(view.capacity / count(view.active), view.task_cap)
         return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=to_each(view.computing, part),
+            bandwidth=equal(view.sending, view.data_left, view.bandwidth), compute=to_each(view.computing, part)
         )

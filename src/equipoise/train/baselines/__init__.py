@@ -17,8 +17,16 @@ from equipoise.train.baselines.ratio_consensus import RatioConsensus
 from equipoise.train.baselines.track import Entrant, Recorder, Track
 
 CLASSES: tuple[Any, ...] = (
-    Ours, LaplacianLog, LaplacianUniform, LaplacianExact, ADMM, DualTracking, PrimalDual, RatioConsensus, LaplacianEdge,
-)  # fmt: skip
+    Ours,
+    LaplacianLog,
+    LaplacianUniform,
+    LaplacianExact,
+    ADMM,
+    DualTracking,
+    PrimalDual,
+    RatioConsensus,
+    LaplacianEdge,
+)
 ALL: dict[str, Any] = {one.name: one for one in CLASSES}
 
 

@@ -136,9 +136,15 @@ class Recorder:
             self._write(self._latest)
         columns: dict[str, Any] = dict(zip(COLUMNS, np.array(self._rows).T, strict=True))
         return Track(
-            name=self.name, largest_violation=self.worst, largest_box_violation=self.worst_box,
-            diverged=self._diverged, start=self.start, shares=self._latest, optimum=self.optimum, **columns,
-        )  # fmt: skip
+            name=self.name,
+            largest_violation=self.worst,
+            largest_box_violation=self.worst_box,
+            diverged=self._diverged,
+            start=self.start,
+            shares=self._latest,
+            optimum=self.optimum,
+            **columns,
+        )
 
     def _write(self, x: Floats) -> None:
         gap = self._gap(x)

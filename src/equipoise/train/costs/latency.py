@@ -18,13 +18,7 @@ class Latency:
     """
 
     def __init__(
-        self,
-        work: ArrayLike,
-        speed: ArrayLike = 1.0,
-        energy: ArrayLike = 0.0,
-        *,
-        lo: ArrayLike,
-        hi: ArrayLike,
+        self, work: ArrayLike, speed: ArrayLike = 1.0, energy: ArrayLike = 0.0, *, lo: ArrayLike, hi: ArrayLike
     ) -> None:
         self.work, self.speed = per_node("work", work), per_node("speed", speed)
         self.energy = per_node("energy", energy)

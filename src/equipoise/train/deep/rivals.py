@@ -75,9 +75,15 @@ def tracking(model: TorchModel, network: Network, plan: Plan, method: Method | N
     """Ours: gradient tracking over quantised messages, by `solve`; alpha / (n (1 - cap)) is the plan's rate. A rate that
     fades takes the paper's form along edges, which alone knows `fade`."""
     run = solve(
-        Problem(model=model), network, tracking_method(model, network, plan, method), rounds=plan.rounds,
-        every=plan.rounds, seed=plan.seed, batch=plan.batch, start=model.start(plan.seed),
-    )  # fmt: skip
+        Problem(model=model),
+        network,
+        tracking_method(model, network, plan, method),
+        rounds=plan.rounds,
+        every=plan.rounds,
+        seed=plan.seed,
+        batch=plan.batch,
+        start=model.start(plan.seed),
+    )
     assert run.models is not None
     return Outcome(run.models, run.bits, run.seconds, run)
 

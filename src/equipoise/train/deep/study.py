@@ -102,7 +102,13 @@ def _row(
     else:
         scores, loss = [0.0], math.inf
     return Row(
-        way=name, rate=rate, seed=seed, worst=min(scores), mean=float(np.mean(scores)), loss=loss,
-        megabytes=outcome.bits / 8e6, seconds=outcome.seconds,
+        way=name,
+        rate=rate,
+        seed=seed,
+        worst=min(scores),
+        mean=float(np.mean(scores)),
+        loss=loss,
+        megabytes=outcome.bits / 8e6,
+        seconds=outcome.seconds,
         certified=None if outcome.run is None else outcome.run.certificate().passed,
-    )  # fmt: skip
+    )

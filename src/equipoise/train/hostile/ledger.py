@@ -115,22 +115,63 @@ class Ledger:
         order, link, senders, _ = traffic.by_link
         wishes = np.empty(len(link))
         _wish(
-            link, senders, open_[order], acting, prices, self.scale, self.post.held, self.worth, self.mail.latest,
-            self.seen, self.step, grid.unit, self.sent, wishes, self.wished,
-        )  # fmt: skip
+            link,
+            senders,
+            open_[order],
+            acting,
+            prices,
+            self.scale,
+            self.post.held,
+            self.worth,
+            self.mail.latest,
+            self.seen,
+            self.step,
+            grid.unit,
+            self.sent,
+            wishes,
+            self.wished,
+        )
         fine = _give(
-            link, senders, acting, wishes, self.wished, market.low, self.collecting, self.shares, self.escrow, self.sent,
-            self.pushed, self.part,
-        )  # fmt: skip
+            link,
+            senders,
+            acting,
+            wishes,
+            self.wished,
+            market.low,
+            self.collecting,
+            self.shares,
+            self.escrow,
+            self.sent,
+            self.pushed,
+            self.part,
+        )
         _settle_prices(
-            acting, self.wished, self.pushed, curvature, market.curvature, PATIENCE * grid.unit, market.low, market.high,
-            self.collecting, self.shares, self.escrow, self.excess,
-        )  # fmt: skip
+            acting,
+            self.wished,
+            self.pushed,
+            curvature,
+            market.curvature,
+            PATIENCE * grid.unit,
+            market.low,
+            market.high,
+            self.collecting,
+            self.shares,
+            self.escrow,
+            self.excess,
+        )
         self.prices[:, 0] = prices - curvature * grid.floats(self.pushed)  # what giving will have done to it
         _write(
-            senders, link, going[order], number, self.sent, self.got, self.scale, self.sent_in, self.got_in,
+            senders,
+            link,
+            going[order],
+            number,
+            self.sent,
+            self.got,
+            self.scale,
+            self.sent_in,
+            self.got_in,
             self.worth_in,
-        )  # fmt: skip
+        )
         used = traffic.link[going]
         self.amount_bits[used] += (2 * SUM_BITS + SCALE_BITS + SEQUENCE_BITS) * self.times[used]
         self.post.say(traffic, number, going, self.mail, self.prices, self._nothing, self.times)

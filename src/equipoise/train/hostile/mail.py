@@ -71,10 +71,28 @@ class Mail:
         if self.ids is not None:
             senders, receivers = self.ids[senders], self.ids[receivers]
         lost = _post(
-            senders, receivers, link, going, hops, rounds, number, int(self.faults.seed), bursts.enter,
-            bursts.leave, bursts.good, bursts.bad, int(self.faults.delay), self.longest, self.faults.jitter, self.bad,
-            self.met, self.due, self.number, self.ack, self.latest,
-        )  # fmt: skip
+            senders,
+            receivers,
+            link,
+            going,
+            hops,
+            rounds,
+            number,
+            int(self.faults.seed),
+            bursts.enter,
+            bursts.leave,
+            bursts.good,
+            bursts.bad,
+            int(self.faults.delay),
+            self.longest,
+            self.faults.jitter,
+            self.bad,
+            self.met,
+            self.due,
+            self.number,
+            self.ack,
+            self.latest,
+        )
         if counted is not None:
             going = going & counted[order]
             lost = int((self.due[number % self.window, link[going]] == NEVER).sum())

@@ -57,10 +57,30 @@ class Post:
         coder = self.coder
         order, link, senders, _ = traffic.by_link
         _say(
-            senders, link, going[order], times, number, mail.acked, mail.number, own, each, coder.kind, coder.spacing,
-            coder.top, coder.levels, coder.borders, coder.shift, coder.first_bin, coder.bins, self.innovation, self.bits,
-            self.said, self.unit, self.bits_sent, self.tally,
-        )  # fmt: skip
+            senders,
+            link,
+            going[order],
+            times,
+            number,
+            mail.acked,
+            mail.number,
+            own,
+            each,
+            coder.kind,
+            coder.spacing,
+            coder.top,
+            coder.levels,
+            coder.borders,
+            coder.shift,
+            coder.first_bin,
+            coder.bins,
+            self.innovation,
+            self.bits,
+            self.said,
+            self.unit,
+            self.bits_sent,
+            self.tally,
+        )
 
     def hear(self, mail: Mail) -> None:
         """Take the numbers of the newest packets. To be called after mail.post."""

@@ -45,9 +45,16 @@ class PushPull:
         self.calm = RUNAWAY * (1.0 + float(np.abs(self.yz).max()))
 
     def open(
-        self, sampler: Sampler, method: Method, mail: Mail, alpha: float, cap: float, kept: float, directed: bool,
+        self,
+        sampler: Sampler,
+        method: Method,
+        mail: Mail,
+        alpha: float,
+        cap: float,
+        kept: float,
+        directed: bool,
         start: Floats,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Everything at 0, and no books."""
         self.sampler, self.model, self.method, self.mail, self.directed = sampler, sampler.model, method, mail, directed
         self.alpha, self.cap, self.kept = alpha, cap, kept
@@ -103,9 +110,17 @@ class PushPull:
         _pull(link, receivers, counts, acting, pull, self.post.held, self.mail.latest, self.yz, self.pulled)
         _push(link, senders, counts, acting, push, self.yz, self.given, self.pushed)
         fine = _descend(
-            acting, self.alpha * self.method.faded(number), self.cap, self.calm, self.pulled, self.pushed, self.yz,
-            self.speed, self.last, self.age,
-        )  # fmt: skip
+            acting,
+            self.alpha * self.method.faded(number),
+            self.cap,
+            self.calm,
+            self.pulled,
+            self.pushed,
+            self.yz,
+            self.speed,
+            self.last,
+            self.age,
+        )
         self.post.say(traffic, number, going, self.mail, self.yz[:, :m].copy(), self.given, self.times)
         self.header_bits[traffic.link[going]] += SEQUENCE_BITS
         return bool(fine)

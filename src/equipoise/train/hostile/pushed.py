@@ -58,9 +58,16 @@ class Pushed(Ledger):
         v = self.weights[number % len(self.weights)]
         share = keeps(traffic)
         fine = _move(
-            traffic.senders, traffic.receivers, traffic.link, share, v, self.post.held, self.step,
-            self.market.grid.unit, self.shares,
-        )  # fmt: skip
+            traffic.senders,
+            traffic.receivers,
+            traffic.link,
+            share,
+            v,
+            self.post.held,
+            self.step,
+            self.market.grid.unit,
+            self.shares,
+        )
         self.weights[number % len(self.weights)] = product(traffic, share, v)
         return bool(fine)
 

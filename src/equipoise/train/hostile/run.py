@@ -37,10 +37,15 @@ class HostileRun(Run):
         checks = list(super().certificate().checks)
         if self.shares is not None:
             place = next(k for k, check in enumerate(checks) if check.name == "budget") + 1
-            checks.insert(place, Check.at_most(
-                "overdraft", max(self.worst.over, 0.0), 0.0,
-                "most by which shares alone ever exceeded the budget, in CPUs",
-            ))  # fmt: skip
+            checks.insert(
+                place,
+                Check.at_most(
+                    "overdraft",
+                    max(self.worst.over, 0.0),
+                    0.0,
+                    "most by which shares alone ever exceeded the budget, in CPUs",
+                ),
+            )
         if self.trouble:
             checks.append(Check("reach", float(len(self.trouble)), 0.0, False, "; ".join(self.trouble)))
         return Certificate(tuple(checks))
@@ -55,9 +60,11 @@ class HostileRun(Run):
         assert self.shares is not None and self.budget is not None
         off = abs(float(np.sum(self.shares)) + self.in_flight - self.budget)
         return Check.at_most(
-            "budget", max(self.worst.budget, off), 0.0,
+            "budget",
+            max(self.worst.budget, off),
+            0.0,
             f"largest |shares + in flight - budget| over {self.worst.rounds} rounds, in CPUs",
-        )  # fmt: skip
+        )
 
     def _kkt(self) -> float:
         assert self.market is not None and self.shares is not None

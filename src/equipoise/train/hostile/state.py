@@ -96,9 +96,15 @@ class HostileState:
             if self.coupling is not None and self.shares is not None:  # batches follow shares
                 batch = self.coupling.first(self.shares)
             self.learning = PushPull(
-                Sampler(problem.model, batch, seed), method, alpha, cap, chosen.kept, mail=self.mail,
-                directed=network.directed, start=first,
-            )  # fmt: skip
+                Sampler(problem.model, batch, seed),
+                method,
+                alpha,
+                cap,
+                chosen.kept,
+                mail=self.mail,
+                directed=network.directed,
+                start=first,
+            )
             if self.coupling is not None:
                 self.coupling.after(self.learning.sampler)
         self.steps = Steps(0.0 if self.allocation is None else self.allocation.step, None, alpha, alpha_limit, cap)
@@ -483,9 +489,11 @@ class HostileState:
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
         parts: dict[str, Mapping[str, AnyArray]] = {
-            "links": self.roads.pairs.memory(), "mail": self.mail.memory(), "members": self.members.memory(),
+            "links": self.roads.pairs.memory(),
+            "mail": self.mail.memory(),
+            "members": self.members.memory(),
             "timetable": self.timetable.memory(),
-        }  # fmt: skip
+        }
         if self.coupling is not None:
             parts["coupling"] = self.coupling.memory()
         if self.relay is not None:

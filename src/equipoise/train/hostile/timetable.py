@@ -110,10 +110,12 @@ class Timetable:
         deeds = ("crash", "leave", "join")
         notice = int(self.faults.notice)
         kept = [
-            e for e in self.events
-            if e.nodes[0] not in gone or e.kind not in (*deeds, "noticed")
+            e
+            for e in self.events
+            if e.nodes[0] not in gone
+            or e.kind not in (*deeds, "noticed")
             or e.round - (notice if e.kind == "noticed" else 0) < at
-        ]  # fmt: skip
+        ]
         for node in sorted(gone & set(np.flatnonzero(alive).tolist())):
             kept += [Event(at, "crash", (node,)), Event(at + notice, "noticed", (node,))]
         self._set(kept)

@@ -83,9 +83,15 @@ def lay_out(arcs: Arcs, pairs: Pairs) -> Traffic:
     link = 2 * pairs.number(keys)[place] + (senders > receivers)
     into = np.argsort(receivers * n + senders, kind="stable")
     return Traffic(
-        n, senders, receivers, link.astype(np.int64), _starts(senders, n), into, _starts(receivers[into], n),
+        n,
+        senders,
+        receivers,
+        link.astype(np.int64),
+        _starts(senders, n),
+        into,
+        _starts(receivers[into], n),
         np.bincount(senders, minlength=n).astype(np.int64),
-    )  # fmt: skip
+    )
 
 
 def _starts(sorted_nodes: Ints, n: int) -> Ints:

@@ -116,9 +116,7 @@ def averages_crossing(
         return float((1.0 + momentum) / (2.0 * top))
     shape, start = (n * size, n * size), np.random.default_rng(0).standard_normal(n * size)
     whole, metric, inverted = (LinearOperator(shape, matvec=f, dtype=np.float64) for f in (bent, spread, gather))
-    top = eigsh(
-        whole, k=1, M=metric, Minv=inverted, which="LA", v0=start, tol=tolerance, return_eigenvectors=False
-    )[0]  # fmt: skip
+    top = eigsh(whole, k=1, M=metric, Minv=inverted, which="LA", v0=start, tol=tolerance, return_eigenvectors=False)[0]
     return float((1.0 + momentum) / (2.0 * top))
 
 

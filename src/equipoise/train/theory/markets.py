@@ -36,9 +36,7 @@ def market_map(graph: Topology, elasticity: Floats, response: Floats, inertia: f
     R = D / (graph.degree + 1.0)
     K = R[:, None] * (meets @ (meets / (meets @ R)[:, None])) * R
     ahead = 1.0 / (D + response)
-    return np.block(
-        [[np.eye(n), K - np.diag(D)], [np.diag(ahead), ahead[:, None] * (2.0 * K - np.diag(D))]],
-    )
+    return np.block([[np.eye(n), K - np.diag(D)], [np.diag(ahead), ahead[:, None] * (2.0 * K - np.diag(D))]])
 
 
 def budgeted(n: int) -> Floats:

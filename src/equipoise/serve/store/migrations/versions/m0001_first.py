@@ -77,7 +77,5 @@ def upgrade() -> None:
         sa.Column("created", sa.Double, nullable=False),
     )
     op.create_table(
-        "tenants",
-        sa.Column("name", sa.String, primary_key=True),
-        sa.Column("quota", sa.String, nullable=False),
+        "tenants", sa.Column("name", sa.String, primary_key=True), sa.Column("quota", sa.String, nullable=False)
     )
