@@ -19,9 +19,9 @@ import subprocess
 import sys
 import time
 
-from equipoise.engine.limit import available, cgroup1, groups, limiter
-from equipoise.engine.limit.measure import busy_tree, measure, neighbours
-from equipoise.engine.limit.tree import cpu_seconds, facts, tree
+from equipoise.engine.cpu_limit import available, cgroup1, groups, limiter
+from equipoise.engine.cpu_limit.process_tree import cpu_seconds, facts, tree
+from equipoise.engine.doctor import busy_tree, measure, neighbours
 
 SHARES = (0.1, 0.3, 0.5, 0.8)
 ABOVE = BELOW = 0.03  # cores; what the limiter must keep to

@@ -38,7 +38,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from laborious import Laborious, seconds_a_pass
 
-from equipoise.engine.limit import Usage
+from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.shards.keeper import Hold
 from equipoise.engine.shards.partition import partition
 from equipoise.engine.shards.workers import Workers

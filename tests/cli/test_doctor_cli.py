@@ -10,9 +10,9 @@ import pytest
 
 from equipoise.cli import main
 from equipoise.engine import doctor
-from equipoise.engine.limit import KINDS, available
-from equipoise.engine.limit.kinds import Availability
-from equipoise.engine.limit.measure import Measured
+from equipoise.engine.cpu_limit import KINDS, available
+from equipoise.engine.cpu_limit.limiters import Availability
+from equipoise.engine.doctor import Measured
 
 
 def run(monkeypatch, *words):

@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "engine"))
 from laborious import Laborious, seconds_a_pass
 
-from equipoise.engine.limit import Usage
+from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.shards.keeper import LEAST, Hold
 from equipoise.engine.shards.workers import Workers
 from equipoise.errors import InputError

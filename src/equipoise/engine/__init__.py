@@ -7,17 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equipoise.engine.limit import CpuLimiter, limiter
+    from equipoise.engine.cpu_limit import CpuLimiter, limiter
     from equipoise.engine.shards.keeper import Hold
     from equipoise.engine.shards.workers import Workers
 
 __all__ = ["CpuLimiter", "Hold", "Workers", "limiter"]
 
 _HOMES = {
-    "CpuLimiter": "equipoise.engine.limit",
+    "CpuLimiter": "equipoise.engine.cpu_limit",
     "Hold": "equipoise.engine.shards.keeper",
     "Workers": "equipoise.engine.shards.workers",
-    "limiter": "equipoise.engine.limit",
+    "limiter": "equipoise.engine.cpu_limit",
 }
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.engine.cpu_limit import CpuLimiter, limiter
 from equipoise.engine.execute.crew import Crew, Start, hired
 from equipoise.engine.execute.drive import Executed, execute
 from equipoise.engine.execute.plan import CORES, Plan, Scene, make_plan, record_all, record_past
-from equipoise.engine.limit import CpuLimiter, limiter
 from equipoise.errors import InputError
 from equipoise.share.simulate import Run, play
 from equipoise.share.task import DONE

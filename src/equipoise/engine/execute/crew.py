@@ -17,10 +17,10 @@ from typing import Any
 
 import psutil
 
+from equipoise.engine.cpu_limit import CpuLimiter, Held
 from equipoise.engine.execute.board import ENDED, EXITED, NOT_A_NUMBER, OVER, RAISED, READY, Board
 from equipoise.engine.execute.server import ALONE
 from equipoise.engine.execute.work import Work, refuse_unknown
-from equipoise.engine.limit import CpuLimiter, Held
 from equipoise.errors import Failure, InputError
 
 START_LIMIT = 120.0  # seconds in which the server must have loaded everything

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.engine.cpu_limit import CpuLimiter, Held
+from equipoise.engine.cpu_limit.process_tree import facts
 from equipoise.engine.execute.board import OVER, REACHED
 from equipoise.engine.execute.crew import Crew, Start
 from equipoise.engine.execute.plan import READY_LIMIT, Plan
-from equipoise.engine.limit import CpuLimiter, Held
-from equipoise.engine.limit.tree import facts
 from equipoise.share import engine
 from equipoise.share.power import PER_NODE, cheapest_loads, step_energy
 from equipoise.share.simulate import Run, arrays_of, fresh, refuse

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.engine.cpu_limit import CpuLimiter
 from equipoise.engine.execute.board import ENDED, ENOUGH, REACHED
 from equipoise.engine.execute.crew import Crew, Start
 from equipoise.engine.execute.work import Work
-from equipoise.engine.limit import CpuLimiter
 from equipoise.errors import Failure, InputError
 from equipoise.share.curve import Curve
 from equipoise.share.recording import Name, Recording, fit_prior

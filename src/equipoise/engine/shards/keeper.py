@@ -6,8 +6,8 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from equipoise.engine.limit import CpuLimiter, Held, Usage, limiter
-from equipoise.engine.limit.tree import facts
+from equipoise.engine.cpu_limit import CpuLimiter, Held, Usage, limiter
+from equipoise.engine.cpu_limit.process_tree import facts
 from equipoise.errors import InputError
 from equipoise.train.arrays import Ints
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import cloudpickle
 
-from equipoise.engine.limit.tree import alive, facts
+from equipoise.engine.cpu_limit.process_tree import alive, facts
 from equipoise.engine.shards.keeper import LocalKeeper
 from equipoise.errors import Failure, InputError
 

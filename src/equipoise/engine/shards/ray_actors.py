@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
-from equipoise.engine.limit import Usage
+from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.ray_cluster import connect
 from equipoise.engine.shards.crossing import Packets
 from equipoise.engine.shards.keeper import LocalKeeper

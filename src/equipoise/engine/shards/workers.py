@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 from typing import Any, Self
 
-from equipoise.engine.limit import Usage
+from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.shards.crew import Crew, Threads
 from equipoise.engine.shards.front import ShardedState
 from equipoise.engine.shards.hostile_front import ShardedHostileState

@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from equipoise.engine.limit import groups
-from equipoise.engine.limit.guard import Guard
-from equipoise.engine.limit.holding import CpuLimiter, Held
-from equipoise.engine.limit.tree import alive, cpu_seconds, resume, tree
+from equipoise.engine.cpu_limit import groups
+from equipoise.engine.cpu_limit.guard import Guard
+from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held
+from equipoise.engine.cpu_limit.process_tree import alive, cpu_seconds, resume, tree
 from equipoise.errors import InputError
 
 PERIOD = 0.02  # seconds; 10 to 100 ms are equally exact (benchmarks/engine/limits.py --periods), this pauses shortly

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from equipoise.engine.limit.guard import Guard
-from equipoise.engine.limit.holding import CpuLimiter, Held
-from equipoise.engine.limit.tree import alive, resume
+from equipoise.engine.cpu_limit.guard import Guard
+from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held
+from equipoise.engine.cpu_limit.process_tree import alive, resume
 
 
 def missing() -> str:

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterable, Mapping
 
-from equipoise.engine.limit.tree import Facts, Process, cpu_seconds
+from equipoise.engine.cpu_limit.process_tree import Facts, Process, cpu_seconds
 
 STEP_SECONDS = 0.01  # how often a running tree is looked at
 MANY_CORES = 4.0  # a tree that uses more is looked at more often, for it overruns more in a step

@@ -20,9 +20,9 @@ import signal
 import sys
 import time
 
-from equipoise.engine.limit import groups
-from equipoise.engine.limit.feedback import Bucket
-from equipoise.engine.limit.tree import Facts, Process, alive, everyone, facts, newest, resume
+from equipoise.engine.cpu_limit import groups
+from equipoise.engine.cpu_limit.process_tree import Facts, Process, alive, everyone, facts, newest, resume
+from equipoise.engine.cpu_limit.token_bucket import Bucket
 
 SCAN_SECONDS = 0.02  # how often new children are looked for, when anything was born
 READ_SECONDS = 0.2  # how often those that were seen before are read again: who ended, and what their children had used

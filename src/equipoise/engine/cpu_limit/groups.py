@@ -10,7 +10,7 @@ import os
 import re
 import time
 
-from equipoise.engine.limit.tree import alive, facts
+from equipoise.engine.cpu_limit.process_tree import alive, facts
 
 NAME = re.compile(r"equipoise-(\d+)-(\d+)-.*")
 UNLIMITED = (

@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from equipoise.engine.limit import groups
-from equipoise.engine.limit.cgroup1 import quota, weight
-from equipoise.engine.limit.guard import Guard
-from equipoise.engine.limit.holding import CpuLimiter, Held
-from equipoise.engine.limit.tree import tree
+from equipoise.engine.cpu_limit import groups
+from equipoise.engine.cpu_limit.cgroup1 import quota, weight
+from equipoise.engine.cpu_limit.guard import Guard
+from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held
+from equipoise.engine.cpu_limit.process_tree import tree
 from equipoise.errors import InputError
 
 

@@ -14,11 +14,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from equipoise.engine.limit import groups
-from equipoise.engine.limit.cgroup2 import Quota2, own, words
-from equipoise.engine.limit.guard import Guard
-from equipoise.engine.limit.holding import CpuLimiter, Held
-from equipoise.engine.limit.tree import tree
+from equipoise.engine.cpu_limit import groups
+from equipoise.engine.cpu_limit.cgroup2 import Quota2, own, words
+from equipoise.engine.cpu_limit.guard import Guard
+from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held
+from equipoise.engine.cpu_limit.process_tree import tree
 from equipoise.errors import Failure, InputError
 
 ANSWER_SECONDS = 10.0

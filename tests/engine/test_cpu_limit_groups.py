@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.engine import doctor
-from equipoise.engine.limit import cgroup1, cgroup2, groups, scope
+from equipoise.engine.cpu_limit import cgroup1, cgroup2, groups, scope
 from equipoise.errors import InputError
 
 FILES = ("cgroup.procs", "cgroup.subtree_control", "cgroup.freeze", "cgroup.type")

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from equipoise.engine.limit import groups
+from equipoise.engine.cpu_limit import groups
 from equipoise.errors import Failure
 
 SOURCE = str(Path(__file__).parents[3])  # the folder that has the package: -I and -S leave it off the path
-CALL = "import sys; sys.path.insert(0, sys.argv[3]); from equipoise.engine.limit.guardian import main; "
+CALL = "import sys; sys.path.insert(0, sys.argv[3]); from equipoise.engine.cpu_limit.guardian import main; "
 CALL += "main(int(sys.argv[1]), sys.argv[2])"
 TRIES = 3
 NUMBERS = itertools.count(1)

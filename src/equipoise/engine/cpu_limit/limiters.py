@@ -1,4 +1,7 @@
-"""The interface: a limiter holds processes to shares of the CPU; what it holds can be changed, measured and let go."""
+"""The interface of limiters, and the choice among their kinds.
+
+A limiter holds processes to shares of the CPU; what it holds can be changed, measured and let go.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,29 @@ import itertools
 import math
 import numbers
 import os
+import subprocess
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from importlib import import_module
 from types import TracebackType
 from typing import ClassVar
 
-from equipoise.engine.limit import tree
-from equipoise.errors import InputError
+from equipoise.engine.cpu_limit.process_tree import ancestors, cpu_seconds, facts, tree
+from equipoise.errors import Failure, InputError, unknown_name
 
 CORES = os.cpu_count() or 1
+KINDS = {
+    "systemd": ("scope", "ScopeLimiter", "a scope of systemd with cpu.max"),
+    "cgroup2": ("cgroup2", "Cgroup2Limiter", "a quota of cgroup v2"),
+    "cgroup1": ("cgroup1", "Cgroup1Limiter", "a quota of cgroup v1"),
+    "stop": ("stop", "StopLimiter", "stopping and continuing, watched every 10 ms"),
+    "none": ("limiters", "Unlimited", "nothing is held, only measured"),
+}  # best first: name, (module, class, what it does)
+QUOTAS = ("systemd", "cgroup2", "cgroup1")
+REFUSALS = (InputError, Failure, OSError, subprocess.SubprocessError)
 
 
 @dataclass(frozen=True)
@@ -138,7 +153,7 @@ class CpuLimiter(ABC):
         if not isinstance(pid, numbers.Integral) or isinstance(pid, bool) or pid <= 0:
             raise InputError(f"hold(pid={pid!r}): expected the id of a process, a whole number above 0")
         pid = int(pid)
-        now = tree.facts(pid)
+        now = facts(pid)
         if now is None or now.state in "ZX":
             raise InputError(f"hold(pid={pid}): no such process is running; it may have ended already")
         mine = os.getpid()
@@ -146,7 +161,7 @@ class CpuLimiter(ABC):
             raise InputError(
                 "hold(pid=1): process 1 runs the whole machine and is never held; hold a process you started"
             )
-        if pid == mine or pid in tree.ancestors(mine):
+        if pid == mine or pid in ancestors(mine):
             who = "this very process" if pid == mine else "a process above this one"
             raise InputError(
                 f"hold(pid={pid}): that is {who}, and would hold its own limiter; start a child and hold that"
@@ -202,3 +217,110 @@ def checked_share(share: float, least: float | None = None) -> float:
         why = f"this machine has {CORES} cores" if value > CORES else "a share is above 0"
         raise InputError(f"a share of {value:g} cores cannot be held: {why}; {fix}")
     return value
+
+
+def missing() -> str:
+    """The kind "none" lacks nothing anywhere; other kinds say in their own file what they lack here."""
+    return ""
+
+
+class Watched(Held):
+    """Not held at all; children that ended are not counted unless their parent collected them."""
+
+    def __init__(self, limiter: CpuLimiter, pid: int, start: int, share: float) -> None:
+        super().__init__(limiter, pid, start, share)
+        self._before = self._now()
+        self._most = 0.0
+
+    def _now(self) -> float:
+        root = facts(self.pid)
+        if root is None or root.start != self.start:
+            return 0.0
+        total = 0.0
+        for pid in tree(self.pid):
+            now = facts(pid)
+            total += (cpu_seconds(pid) or 0.0) + (now.children_seconds if now else 0.0)
+        return total
+
+    def _cpu_seconds(self) -> float:
+        self._most = max(self._most, self._now() - self._before)
+        return self._most
+
+    def _apply(self, share: float) -> None:
+        """Nothing to do: the share is only written down."""
+
+    def _let_go(self) -> None:
+        """Nothing to undo."""
+
+
+class Unlimited(CpuLimiter):
+    """Holds nothing: for machines where nothing may be held, and for comparing."""
+
+    name = "none"
+
+    def _hold(self, pid: int, start: int, share: float) -> Held:
+        return Watched(self, pid, start, share)
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether one kind works here; `missing` says what it lacks, empty when it works."""
+
+    kind: str
+    means: str
+    missing: str
+
+    @property
+    def works(self) -> bool:
+        return not self.missing
+
+
+def available() -> list[Availability]:
+    """Every kind, best first."""
+    return [
+        Availability(kind, means, import_module(f"equipoise.engine.cpu_limit.{module}").missing())
+        for kind, (module, _, means) in KINDS.items()
+    ]
+
+
+def _made(one: Availability, passed: list[str], surely: bool) -> CpuLimiter:
+    module, name, means = KINDS[one.kind]
+    made: CpuLimiter = getattr(import_module(f"equipoise.engine.cpu_limit.{module}"), name)()
+    if surely:
+        _try_out(made)
+    better = f"; not {', not '.join(passed)}" if passed else ""
+    made.says = f"{one.kind}: {means}{better}"
+    return made
+
+
+def _try_out(made: CpuLimiter) -> None:
+    """Hold a process that sleeps: the kernel may refuse what its files allow."""
+    asleep = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        made.hold(asleep.pid, 0.5).release()
+    except REFUSALS:
+        made.close()
+        raise
+    finally:
+        asleep.kill()
+        asleep.communicate()
+
+
+def limiter(kind: str = "auto") -> CpuLimiter:
+    """The limiter of this kind, or the best that works here; use it as a context."""
+    if kind != "auto" and kind not in KINDS:
+        raise unknown_name("kind of CPU limiter", kind, ["auto", *KINDS])
+    passed: list[str] = []
+    for one in available():
+        if kind not in ("auto", one.kind):
+            continue
+        if one.works:
+            try:
+                return _made(one, passed, surely=kind == "auto" and one.kind in QUOTAS)
+            except REFUSALS as error:
+                if kind != "auto":
+                    raise
+                passed.append(f"{one.kind} ({error})")
+                continue
+        passed.append(f"{one.kind} ({one.missing})")
+    raise InputError(f"limiter {kind} cannot be used here: {'; '.join(passed)}; use the kind auto")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.engine.limit import available, cgroup1, groups, limiter
-from equipoise.engine.limit.measure import busy_tree
-from equipoise.engine.limit.tree import alive, facts
+from equipoise.engine.cpu_limit import available, cgroup1, groups, limiter
+from equipoise.engine.cpu_limit.process_tree import alive, facts
+from equipoise.engine.doctor import busy_tree
 
 ROOT = Path(__file__).parents[2]
 HOLDING = [one.kind for one in available() if one.works and one.kind != "none"]
 OWNER = """
 import subprocess, sys, time
-from equipoise.engine.limit import limiter
+from equipoise.engine.cpu_limit import limiter
 cpu = limiter(sys.argv[1])
 process = subprocess.Popen([sys.executable, "-S", "-c", "while 1: pass"], start_new_session=True)
 held = cpu.hold(process.pid, 0.05)
@@ -123,7 +123,9 @@ def test_the_guardian_has_no_file_of_its_owner_and_outlives_ctrl_c():
 
 def test_the_guardian_loads_nothing_heavy():
     """It starts in milliseconds because it imports neither numpy nor the rest of the package."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import equipoise.engine.limit.guardian; print(*sys.modules)"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import equipoise.engine.cpu_limit.guardian; print(*sys.modules)"
+    )
     told = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(ROOT / "src")], capture_output=True, text=True, check=True
     )
@@ -131,11 +133,11 @@ def test_the_guardian_loads_nothing_heavy():
     assert not loaded & {"numpy", "psutil", "subprocess", "pathlib", "dataclasses"}
     assert {name for name in loaded if name.startswith("equipoise.")} == {
         "equipoise.engine",
-        "equipoise.engine.limit",
-        "equipoise.engine.limit.guardian",
-        "equipoise.engine.limit.groups",
-        "equipoise.engine.limit.feedback",
-        "equipoise.engine.limit.tree",
+        "equipoise.engine.cpu_limit",
+        "equipoise.engine.cpu_limit.guardian",
+        "equipoise.engine.cpu_limit.groups",
+        "equipoise.engine.cpu_limit.token_bucket",
+        "equipoise.engine.cpu_limit.process_tree",
     }
 
 
@@ -185,7 +187,7 @@ def test_without_rights_stopping_is_picked_and_says_why():
     """As nobody: no group may be made, so signals are used, on its own processes only."""
     code = """
 import subprocess, sys
-from equipoise.engine.limit import limiter
+from equipoise.engine.cpu_limit import limiter
 from equipoise.errors import InputError
 with limiter() as cpu:
     print(cpu.name, "|", cpu.says)
