@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from equipoise._moved import old_names
 from equipoise.data.breast_cancer import breast_cancer
 from equipoise.data.dataset import Dataset
 from equipoise.data.digits import digits
@@ -73,3 +75,7 @@ def load(
         if option not in usable and option != "seed":
             raise InputError(f"data set {name!r} has no use for {SPELLING[option]} ({given[option]}); leave it out")
     return loader.read(**{option: value for option, value in given.items() if option in usable})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)  # names of 0.1.0

@@ -6,6 +6,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from equipoise._moved import old_names
+
 if TYPE_CHECKING:
     from equipoise.engine.cpu_limit import CpuLimiter, limiter
     from equipoise.engine.shards.keeper import Hold
@@ -24,4 +26,4 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return old_names(__name__)(name)

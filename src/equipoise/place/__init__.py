@@ -1,5 +1,8 @@
 """place: jobs arrive at a cluster; admit them or not, size them, put them on machines and in slots."""
 
+from typing import TYPE_CHECKING
+
+from equipoise._moved import old_names
 from equipoise.place import policies, prices, traces
 from equipoise.place.bound import Bound, bound
 from equipoise.place.cluster import Cluster, Machine
@@ -33,3 +36,6 @@ __all__ = [
     "traces",
     "verify",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)  # names of 0.1.0

@@ -1,5 +1,8 @@
 """share: tasks with learning curves and deadlines crowd one site; a policy decides, every step, who gets what."""
 
+from typing import TYPE_CHECKING
+
+from equipoise._moved import old_names
 from equipoise.share import estimators, policies
 from equipoise.share.check import check_policy
 from equipoise.share.curve import Curve
@@ -45,3 +48,6 @@ __all__ = [
     "simulate",
     "sweep",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)  # names of 0.1.0

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from equipoise._moved import old_names
 from equipoise.errors import InputError
 from equipoise.train import baselines
 from equipoise.train.comparison import compare
@@ -47,7 +48,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name != "TorchModel":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return old_names(__name__)(name)
     from equipoise.train.models.torch_model import TorchModel  # torch is loaded when it is asked for
 
     return TorchModel

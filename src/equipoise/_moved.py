@@ -1,0 +1,83 @@
+"""Public names of version 0.1.0 that have a new name: the old one imports until 0.3, with a DeprecationWarning.
+
+A new row in `MOVED` is all it takes. Nothing here runs unless a name is asked for that is nowhere else.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# Old dotted name -> new dotted name. A name is a module, or a class, function or constant of a module.
+# A row for a module covers its names and submodules; a row for one of these comes before it.
+MOVED: dict[str, str] = {}
+
+
+def old_names(module: str) -> Callable[[str], object]:
+    """The `__getattr__` of a public module: what it does not have, it may have had in 0.1.0."""
+
+    def attribute_of(attribute: str) -> object:
+        old = f"{module}.{attribute}"
+        if old in MOVED:
+            return _warn_and_find(old, MOVED[old])
+        if (new := new_name(module)) is not None:  # the whole module has a new name, and its import said so
+            return getattr(import_module(new), attribute)
+        raise AttributeError(f"module {module!r} has no attribute {attribute!r}")
+
+    return attribute_of
+
+
+def new_name(old: str) -> str | None:
+    """The new name of `old`, by its own row or by that of a module above it; None if it has none."""
+    above, below = old, ""
+    while above not in MOVED:
+        above, _, last = above.rpartition(".")
+        below = f".{last}{below}"
+        if not above:
+            return None
+    return MOVED[above] + below
+
+
+def find(name: str) -> object:
+    """The module, class, function or constant of this dotted name."""
+    parent, _, last = name.rpartition(".")
+    module = import_module(parent) if parent else None
+    return getattr(module, last) if hasattr(module, last) else import_module(name)
+
+
+def _warn_and_find(old: str, new: str) -> object:
+    through = sys._getframe(2).f_code.co_name == "__getattr__"  # a package that has one of its own, which asked here
+    warnings.warn(f"{old} is {new} since 0.2; the old name goes in 0.3", DeprecationWarning, stacklevel=3 + through)
+    return find(new)
+
+
+class OldModules:
+    """Finds the modules of 0.1.0 that are gone. It stands last: Python asks it only when nobody else knows a module."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """A stand-in if the table knows the module `name`, or names in it."""
+        if name.startswith("equipoise.") and (new_name(name) or any(old.startswith(name + ".") for old in MOVED)):
+            return ModuleSpec(name, OldModules, is_package=True)  # type: ignore[arg-type]
+        return None
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        """A package without files: it passes on what is asked of it, and its submodules are looked for here only."""
+        module = ModuleType(spec.name, "An old name; it goes in 0.3.")
+        module.__path__ = []
+        module.__dict__["__getattr__"] = old_names(spec.name)
+        if (new := new_name(spec.name)) is not None:
+            _warn_and_find(spec.name, new)
+        return module
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """Nothing is left to run."""
+
+
+sys.meta_path.append(OldModules)
