@@ -35,7 +35,6 @@ WITHOUT_FORMULA = {
     "train.baselines.ours",
     "train.baselines.played",
     "train.baselines.track",
-    "train.theory.survey",
     "share.policies.learning",
     "place.prices.trial",
     "place.planner.shape",

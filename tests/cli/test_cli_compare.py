@@ -162,8 +162,17 @@ def test_node_wise_codes_have_a_residual_in_the_analysis(compare):
 
 
 def test_every_setting_that_a_study_sets_itself_is_refused():
-    """The claim's table has its own prices, boxes and rounds."""
-    for name, value in (("price", 3.0), ("boxes", True), ("rounds", 50), ("entrants", "ADMM"), ("rho", 0.5)):
-        config = read_config(CompareConfig, None, {"study": "claim", name: value})
+    """The study of alpha has its own model: no prices, boxes and rounds."""
+    for name, value in (("price", 3.0), ("boxes", True), ("rounds", 50), ("entrants", "ADMM")):
+        config = read_config(CompareConfig, None, {"study": "alpha", name: value})
         with pytest.raises(InputError, match=f"--{name} has no effect"):
             refuse_idle_settings(config)
+
+
+def test_the_study_of_the_claim_is_the_claim(compare, monkeypatch):
+    """`--study claim` of 0.1.0 hands over to `equipoise reproduce fifty-percent-better`."""
+    called = []
+    monkeypatch.setattr("equipoise.cli.reproduce.app", lambda arguments, **_: called.append(arguments))
+    code, _, err = compare("--study", "claim", "--json")
+    assert code == 0 and "equipoise reproduce fifty-percent-better" in err
+    assert called == [["fifty-percent-better", "--out", "runs", "--json"]]

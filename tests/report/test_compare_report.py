@@ -13,8 +13,7 @@ from pages import COLOURS, NEEDS_A_BROWSER, visit
 
 from equipoise.report.train_compare import compare_page
 from equipoise.train import baselines, compare
-from equipoise.train.claim import claim_table
-from equipoise.train.comparison import Comparison
+from equipoise.train.comparison import MethodComparison
 from equipoise.train.comparison_checks import certify, worst_of
 from equipoise.train.instances import Instances
 from equipoise.train.studies import alpha_certificate, alpha_study, rho_study
@@ -33,13 +32,13 @@ def document(found: Any, certificate: Any, **result: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def found() -> Comparison:
+def found() -> MethodComparison:
     players = [baselines.Ours(), baselines.LaplacianLog(), baselines.ADMM(), Hostile(), baselines.LaplacianEdge()]
     return compare(Instances(nodes=8), entrants=players, seeds=3, rounds=60)
 
 
 @pytest.fixture(scope="module")
-def html(found: Comparison) -> str:
+def html(found: MethodComparison) -> str:
     return compare_page(found, document(found, certify(found, 1e-6)))
 
 
@@ -53,7 +52,7 @@ def lines(option: dict[str, Any]) -> dict[str, list[Any]]:
     return {entry["name"]: entry["data"] for entry in option["series"]}
 
 
-def test_the_lines_are_the_medians_of_the_tracks(found: Comparison, html: str) -> None:
+def test_the_lines_are_the_medians_of_the_tracks(found: MethodComparison, html: str) -> None:
     """Distance against rounds, recomputed from the tracks; below 1e-12 the line lies on the floor."""
     drawn = lines(embedded(html, "chart-data")["distance-rounds"])["ADMM on the dual"]
     for number, value in drawn:
@@ -62,7 +61,7 @@ def test_the_lines_are_the_medians_of_the_tracks(found: Comparison, html: str) -
     assert [point[0] for point in drawn] == list(range(61))
 
 
-def test_the_picture_draws_distance_against_bits(found: Comparison, html: str) -> None:
+def test_the_picture_draws_distance_against_bits(found: MethodComparison, html: str) -> None:
     """On two logarithmic axes, from the first message to the last; never rising above what the bits paid for."""
     option = embedded(html, "chart-data")["distance-bits"]
     assert (option["xAxis"]["type"], option["yAxis"]["type"]) == ("log", "log")
@@ -90,7 +89,7 @@ def test_who_never_breaks_the_budget_is_named_and_not_drawn(html: str) -> None:
     assert "Exactly 0 in every round, so without a line: ours (innovation), paper (node-wise log), edge-wise" in html
 
 
-def test_the_table_holds_the_summary(found: Comparison, html: str) -> None:
+def test_the_table_holds_the_summary(found: MethodComparison, html: str) -> None:
     """Rounds, bits and messages to each target, and the worst violations."""
     (row,) = [row for row in found.summary if row["entrant"] == "ADMM"]
     for column in ("round", "bits", "messages"):
@@ -110,7 +109,7 @@ def test_a_tool_of_analysis_is_nobodys_best_rival() -> None:
     )
 
 
-def test_the_title_is_the_finding(found: Comparison, html: str) -> None:
+def test_the_title_is_the_finding(found: MethodComparison, html: str) -> None:
     assert "<title>5 methods on 3 instances: Ours reaches 1e-06 with the fewest bits" in html
 
 
@@ -125,28 +124,19 @@ def pages(tmp_path_factory: pytest.TempPathFactory, html: str) -> dict[str, Path
     """A page of every kind."""
     folder = tmp_path_factory.mktemp("compare")
     rho, alpha = rho_study(Instances(nodes=8), rounds=40, seeds=2), alpha_study(Instances(nodes=8), seeds=1)
-    claim = claim_table(Instances(nodes=6, p=0.6), seeds=2, levels=(0.0, 18.0))
     texts = {
         "comparison": html,
         "rho": compare_page(rho, document(rho, worst_of(rho.comparisons, 1e-6), rows=rho.rows)),
         "alpha": compare_page(alpha, document(alpha, alpha_certificate(alpha), notes=list(alpha.notes))),
-        "claim": compare_page(claim, document(claim, worst_of(list(claim.comparisons.values()), 1e-6))),
     }
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in texts}
 
 
-def test_the_claims_page_gives_a_verdict_for_every_row(pages: dict[str, Path]) -> None:
-    """Six protocols, two prices, with and without boxes, two candidates: 48 verdicts."""
-    text = pages["claim"].read_text()
-    assert len(re.findall(r", price [^<]*</th>.*>(?:true|\d/6[^<]*)</td></tr>", text)) == 48
-
-
 @NEEDS_A_BROWSER
 @pytest.mark.parametrize(
-    ("name", "scheme"),
-    [("comparison", "light"), ("comparison", "dark"), ("rho", "light"), ("alpha", "dark"), ("claim", "light")],
+    ("name", "scheme"), [("comparison", "light"), ("comparison", "dark"), ("rho", "light"), ("alpha", "dark")]
 )
 def test_every_chart_is_drawn_without_a_complaint(browser: Any, pages: dict[str, Path], name: str, scheme: str) -> None:
     """All kinds of page: no errors, nothing fetched, nothing blank."""

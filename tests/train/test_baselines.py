@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,6 @@ import pytest
 from equipoise.train import InputError, Latency, LeastSquares, Network, Problem, Quadratic, baselines, solve
 from equipoise.train.baselines import Recorder, ratio_consensus
 from equipoise.train.instances import Instances
-from equipoise.train.tuning import tune
 
 FEASIBLE = ("Ours", "LaplacianLog", "LaplacianUniform", "LaplacianExact", "LaplacianEdge")
 DUAL = ("ADMM", "DualTracking", "PrimalDual")
@@ -245,6 +246,7 @@ def test_tuning_prefers_the_point_that_is_nearest_and_drops_the_divergent():
     class Three(baselines.DualTracking):
         grid = {"step": (50.0, 0.02, 0.4)}  # noqa: RUF012
 
+    tune = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/train/tune.py"))["tune"]
     found = tune(Three, [Instances(nodes=8)], seeds=[900], rounds=200)
     assert [trial.parameters["step"] for trial in found] == [0.4, 0.02, 50.0]
     assert found[-1].score == math.inf

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from equipoise.claims.train._lyapunov import cpu_decrease
 from equipoise.train import (
     Bursts,
     Coupled,
@@ -26,7 +27,6 @@ from equipoise.train import (
 from equipoise.train.audit import Auditor, kkt_violation
 from equipoise.train.theory.averages import averages_radius
 from equipoise.train.theory.closed_loop import ClosedLoop
-from equipoise.train.theory.lyapunov import cpu_decrease
 from equipoise.train.theory.markets import mode_radius
 from equipoise.train.truth import optimal_shares
 

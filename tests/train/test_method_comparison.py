@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from equipoise.claims.train.fifty_percent_better import EARLY, LATE, claim_table, improvement
 from equipoise.train import InputError, Network, Problem, Quadratic, baselines, compare
 from equipoise.train.baselines import Recorder
-from equipoise.train.claim import EARLY, LATE, claim_table, improvement
 from equipoise.train.comparison import better_share, geometric_mean, median_interval
 from equipoise.train.comparison_checks import certify, worst_of
 from equipoise.train.instances import Instances

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equipoise.claims.train._lyapunov import averages_distance, averages_energy
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Softmax, solve
 from equipoise.train.average import Averaging
 from equipoise.train.links import Links
@@ -28,7 +29,6 @@ from equipoise.train.theory.averages import (
     slowest_delta,
 )
 from equipoise.train.theory.closed_loop import MARGIN, first_unstable, hessians
-from equipoise.train.theory.lyapunov import averages_distance, averages_energy
 from equipoise.train.theory.predict import DENSE_STATE
 from equipoise.train.truth import optimal_model
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
+from equipoise.claims.train._continuous import flow_in_time
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, Softmax, solve
-from equipoise.train.continuous import flow_in_time
 from equipoise.train.solve import Moment
 from equipoise.train.theory import alpha_limit
 from equipoise.train.theory.closed_loop import ClosedLoop, bend_at, convex_crossing, hessians, mixing

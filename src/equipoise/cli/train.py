@@ -94,6 +94,14 @@ def analyse(
 def compare(chosen: dict[str, Any], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
     """Our method beside its rivals: at equal rounds, at equal bits, and to a target; or one knob at a time (--study)."""
     settings = read_config(CompareConfig, config, chosen)
+    if settings.study == "claim":
+        from equipoise.cli.reproduce import app as reproduce
+
+        print(
+            "--study claim is now: equipoise reproduce fifty-percent-better (with its own instances)", file=sys.stderr
+        )
+        code = reproduce(["fifty-percent-better", "--out", str(out), *["--json"] * json], standalone_mode=False)
+        raise typer.Exit(code or 0)
     from equipoise.cli.train_compare_run import run_compare
 
     with warnings.catch_warnings():

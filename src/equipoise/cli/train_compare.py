@@ -22,7 +22,10 @@ class CompareConfig(BaseModel):
 
     entrants: list[str] = setting("all", "Names with commas between, or all that can play.", "Comparison", "NAMES")
     study: str | None = setting(
-        None, f"One knob at a time instead: {', '.join(STUDIES)} (is it 50% better?).", "Comparison", "STUDY"
+        None,
+        f"One knob at a time instead: {', '.join(STUDIES)}; claim is `equipoise reproduce fifty-percent-better`.",
+        "Comparison",
+        "STUDY",
     )
     rounds: int = setting(200, "Rounds that everybody plays.", "Comparison")
     seeds: int = setting(20, "Instances; every entrant plays the same.", "Comparison", "COUNT")
@@ -128,7 +131,6 @@ def refuse_idle_settings(config: CompareConfig) -> None:
         "rho": ("rho", "entrants"),
         "density": ("p",),
         "alpha": ("entrants", "rounds", "target", "cost", "budget", "price", "boxes"),
-        "claim": ("entrants", "rounds", "cost", "budget", "price", "boxes", "rho"),
     }
     idle |= dict.fromkeys(of_study.get(study or "", ()), f"study {study} sets it itself")
     plain = CompareConfig()

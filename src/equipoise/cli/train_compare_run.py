@@ -17,8 +17,7 @@ from equipoise.cli.progress import Meter, metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.train_compare import CompareConfig, refuse_idle_settings
 from equipoise.report.charts import thinned
-from equipoise.train.claim import Claim, claim_table
-from equipoise.train.comparison import Comparison, compare
+from equipoise.train.comparison import MethodComparison, compare
 from equipoise.train.comparison_checks import certify, worst_of
 from equipoise.train.studies import Study, alpha_certificate, alpha_study, density_study, rho_study
 
@@ -60,14 +59,12 @@ def _run(config: CompareConfig, settings: dict[str, Any], folder: Path, *, quiet
     return certificate.passed
 
 
-Found = Comparison | Study | Claim
+Found = MethodComparison | Study
 
 
 def _play(config: CompareConfig, meter: Meter) -> tuple[Found, list[str]]:
     kind = config.kind()
     common: dict[str, Any] = {"seeds": config.seeds, "first_seed": config.first_seed, "progress": meter.show}
-    if config.study == "claim":
-        return claim_table(kind, **common), []
     if config.study == "alpha":
         return alpha_study(kind, rho=config.rho, **common), []
     if config.study == "rho":
@@ -79,26 +76,20 @@ def _play(config: CompareConfig, meter: Meter) -> tuple[Found, list[str]]:
 
 
 def _certify(found: Found, target: float) -> Certificate:
-    if isinstance(found, Comparison):
+    if isinstance(found, MethodComparison):
         return certify(found, target)
-    if isinstance(found, Claim):
-        return worst_of(list(found.comparisons.values()), target)
     return worst_of(found.comparisons, target) if found.comparisons else alpha_certificate(found)
 
 
 def _result(found: Found) -> dict[str, Any]:
     """What result.json holds: no times, so that a repeated run is the same to the bit."""
-    if isinstance(found, Comparison):
+    if isinstance(found, MethodComparison):
         return found.as_dict()
-    if isinstance(found, Claim):
-        return {"cells": found.cells, "verdicts": found.verdicts, "codes": found.codes}
     return {"study": found.name, "rows": found.rows, "notes": list(found.notes)}
 
 
 def _history(found: Found) -> list[Row]:
     """Every recorded round, thinned; of studies the rows."""
-    if isinstance(found, Claim):
-        return found.cells
     if isinstance(found, Study):
         return found.rows
     rows = []
@@ -125,11 +116,8 @@ def _print(config: CompareConfig, found: Found, left_out: list[str], certificate
     console = Console()
     seeds = "1 instance" if config.seeds == 1 else f"{config.seeds} instances"
     console.print(f"[bold]{config.nodes} centres, {config.network}, {seeds}[/]", highlight=False)
-    if isinstance(found, Comparison):
+    if isinstance(found, MethodComparison):
         for table in tables.comparison_tables(found):
-            console.print(table)
-    elif isinstance(found, Claim):
-        for table in (*tables.claim_tables(found), tables.uniform_table(found)):
             console.print(table)
     else:
         console.print(tables.study_table(found))

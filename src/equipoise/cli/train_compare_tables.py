@@ -8,8 +8,7 @@ from rich import box
 from rich.table import Table
 
 from equipoise.report.words import NOTHING, number
-from equipoise.train.claim import CANDIDATES, CODES, EARLY, LATE, PROTOCOLS, Claim, verdict_words
-from equipoise.train.comparison import OURS, Comparison, nearer
+from equipoise.train.comparison import OURS, MethodComparison, nearer
 from equipoise.train.studies import Study
 
 HEADS = {
@@ -26,7 +25,7 @@ def _table(title: str, heads: list[str]) -> Table:
     return table
 
 
-def comparison_tables(result: Comparison) -> list[Table]:
+def comparison_tables(result: MethodComparison) -> list[Table]:
     """Two of them, so that 80 columns suffice: what it takes, and what it breaks and how it compares."""
     ours, far = result.reference, result.targets[-1]
     last = {(row["protocol"], row["entrant"]): row for row in result.rows if row["checkpoint"] == result.telling}
@@ -62,44 +61,6 @@ def study_table(study: Study) -> Table:
             )
         )
     return table
-
-
-def claim_tables(claim: Claim) -> list[Table]:
-    """Per candidate: a row per protocol, a column per price; true, or over how many rivals."""
-    tables = []
-    levels = list(dict.fromkeys(row["price"] for row in claim.verdicts))
-    for candidate in CANDIDATES:
-        heads = ["protocol", "boxes", *(f"price {level:g}" for level in levels)]
-        table = _table(f"{candidate}: more than 50% nearer (or cheaper) than every rival?", heads)
-        for protocol in PROTOCOLS:
-            for boxes in (False, True):
-                found = {
-                    v["price"]: v
-                    for v in claim.verdicts
-                    if (v["protocol"], v["boxes"], v["candidate"]) == (protocol, boxes, candidate)
-                }
-                cells = [_verdict(found[level]) for level in levels]
-                table.add_row(protocol, "yes" if boxes else "no", *cells)
-        tables.append(table)
-    return tables
-
-
-def uniform_table(claim: Claim) -> Table:
-    """How often each log code is nearer than the uniform one of the same bits."""
-    levels = list(dict.fromkeys(row["price"] for row in claim.codes))
-    heads = ["code", "after rounds", "boxes", *(f"price {level:g}" for level in levels)]
-    table = _table("nearer than uniform codes of the same bits, % of instances", heads)
-    for code in CODES:
-        for number_of in (EARLY, LATE):
-            for boxes in (False, True):
-                wanted = (code, number_of, boxes)
-                cells = [row["better"] for row in claim.codes if (row["code"], row["rounds"], row["boxes"]) == wanted]
-                table.add_row(code, str(number_of), "yes" if boxes else "no", *(f"{100 * cell:.0f}" for cell in cells))
-    return table
-
-
-def _verdict(found: dict[str, Any]) -> str:
-    return "[green]true[/]" if found["true"] else verdict_words(found)
 
 
 def _short(value: float | None) -> str:

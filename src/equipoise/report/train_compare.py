@@ -1,4 +1,4 @@
-"""The page of a comparison of methods, of a trade-off study, or of the claim: the finding, the pictures, the tables."""
+"""The page of a comparison of methods, or of a trade-off study: the finding, the pictures, the tables."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 
 from equipoise.report.page import embedded, render, verdict
 from equipoise.report.share_charts import Look, looks
-from equipoise.report.train_compare_charts import charts_of, claim_charts, study_charts
+from equipoise.report.train_compare_charts import charts_of, study_charts
 from equipoise.report.words import NOTHING, count, number, scaled
-from equipoise.train import baselines
 from equipoise.train.baselines.track import Entrant
-from equipoise.train.claim import CANDIDATES, CLAIMED, PROTOCOLS, RIVALS, Claim, verdict_words
-from equipoise.train.comparison import Comparison, nearer
+from equipoise.train.comparison import MethodComparison, nearer
 from equipoise.train.studies import Study
 
-WORST_SHOWN = -999.0  # percent; what is worse is shown as this
 STUDY_COLUMNS = {
     "rho": ("rho", "bits_a_number", "round", "bits", "distance"),
     "density": ("p", "degree", "round", "bits", "messages"),
@@ -33,16 +30,13 @@ COLUMN_WORDS = {
 Table = dict[str, Any]
 
 
-def compare_page(found: Comparison | Study | Claim, document: dict[str, Any]) -> str:
+def compare_page(found: MethodComparison | Study, document: dict[str, Any]) -> str:
     """The whole page as text; `document` is what stands in result.json."""
     bands: dict[str, Any] = {}
-    if isinstance(found, Comparison):
+    if isinstance(found, MethodComparison):
         styles = _styles(found.entrants)
         charts, bands = charts_of(found, styles)
         tables, numbers = _comparison_tables(found, styles), _key_numbers(found, styles)
-    elif isinstance(found, Claim):
-        styles = _styles([baselines.named(name) for name in (*CANDIDATES, "LaplacianEdge")])
-        charts, tables, numbers = claim_charts(found, styles), _claim_tables(found), _claim_numbers(found)
     else:
         styles = _styles(found.comparisons[0].entrants if found.comparisons else [])
         charts, tables, numbers = study_charts(found, styles), [_study_table(found, styles)], []
@@ -60,14 +54,9 @@ def compare_page(found: Comparison | Study | Claim, document: dict[str, Any]) ->
     )
 
 
-def title(found: Comparison | Study | Claim, document: dict[str, Any]) -> str:
+def title(found: MethodComparison | Study, document: dict[str, Any]) -> str:
     """9 methods on 20 instances: ...: certificate passed."""
     outcome = f"certificate {verdict(document['certificate'])}"
-    if isinstance(found, Claim):
-        true = sum(row["true"] for row in found.verdicts if row["candidate"] == CANDIDATES[0])
-        rows = len(found.verdicts) // len(CANDIDATES)
-        said = f"The paper's code is more than 50% better than every rival in {true} of {rows} settings"
-        return f"{said}, ours in {sum(r['true'] for r in found.verdicts if r['candidate'] == CANDIDATES[1])}: {outcome}"
     if isinstance(found, Study):
         knob = {"rho": "How coarse a code", "density": "How dense a network", "alpha": "How large a step"}[found.name]
         return f"{knob}: {outcome}"
@@ -91,13 +80,13 @@ def label_of(entrant: Entrant) -> str:
     return str(getattr(entrant, "label", None) or entrant.name)
 
 
-def _real(found: Comparison) -> list[str]:
+def _real(found: MethodComparison) -> list[str]:
     """Names of the entrants that are more than a tool of analysis; all, if there is none."""
     real = [entrant.name for entrant in found.entrants if not getattr(entrant, "analysis", False)]
     return real or found.names
 
 
-def _key_numbers(found: Comparison, styles: dict[str, Look]) -> list[dict[str, str]]:
+def _key_numbers(found: MethodComparison, styles: dict[str, Look]) -> list[dict[str, str]]:
     ours, target = found.reference, found.targets[-1]
     rows = {row["entrant"]: row for row in found.summary}
     numbers = []
@@ -120,11 +109,11 @@ def _key_numbers(found: Comparison, styles: dict[str, Look]) -> list[dict[str, s
     return numbers
 
 
-def _comparison_tables(found: Comparison, styles: dict[str, Look]) -> list[Table]:
+def _comparison_tables(found: MethodComparison, styles: dict[str, Look]) -> list[Table]:
     return [_summary_table(found, styles), *(_protocol_table(found, styles, p) for p in ("rounds", "bits"))]
 
 
-def _summary_table(found: Comparison, styles: dict[str, Look]) -> Table:
+def _summary_table(found: MethodComparison, styles: dict[str, Look]) -> Table:
     heads = [f"{word} to {target:g}" for target in found.targets for word in ("rounds", "bits", "messages")]
     heads += ["budget broken by, CPUs", "box broken by, CPUs", "diverged"]
     body = []
@@ -141,7 +130,7 @@ def _summary_table(found: Comparison, styles: dict[str, Look]) -> Table:
     return {"key": "summary", "title": "What it takes, and what it breaks", "heads": heads, "rows": body, "note": note}
 
 
-def _protocol_table(found: Comparison, styles: dict[str, Look], protocol: str) -> Table:
+def _protocol_table(found: MethodComparison, styles: dict[str, Look], protocol: str) -> Table:
     ours = styles[found.reference].name
     after = "rounds" if protocol == "rounds" else "rounds' bits"
     heads = [f"{number_of} {after}" for number_of in found.checkpoints] + [f"{ours} nearer at {found.telling}"]
@@ -191,95 +180,3 @@ def _study_table(study: Study, styles: dict[str, Look]) -> Table:
     )
     heads = [COLUMN_WORDS.get(column, column) for column in columns]
     return {"key": "study", "title": "The numbers", "heads": heads, "rows": body, "note": note}
-
-
-def _claim_numbers(claim: Claim) -> list[dict[str, str]]:
-    numbers = []
-    labels = {name: label_of(baselines.named(name)) for name in CANDIDATES}
-    for candidate in CANDIDATES:
-        for word in ("rounds", "bits"):
-            rows = [v for v in claim.verdicts if v["candidate"] == candidate and v["protocol"] in _about(word)]
-            value = f"{sum(v['true'] for v in rows)} of {len(rows)}"
-            note = f"settings at equal {word}, or by {word} to a target, in which it is > 50% better than every rival"
-            numbers.append({"name": f"{labels[candidate]}, {word}", "value": value, "note": note})
-    return numbers
-
-
-def _about(word: str) -> list[str]:
-    return [p for p in PROTOCOLS if p.startswith("bits") == (word == "bits")]
-
-
-def _claim_tables(claim: Claim) -> list[Table]:
-    """The verdicts first; then, per candidate and kind of box, a row per protocol and price and a column per rival."""
-    tables = [*(_verdict_table(claim, candidate) for candidate in CANDIDATES), _code_table(claim)]
-    for candidate in CANDIDATES:
-        rivals = [*RIVALS, next(name for name in CANDIDATES if name != candidate)]
-        heads = [label_of(baselines.named(name)) for name in rivals] + ["> 50% better than existing?"]
-        for boxes in (False, True):
-            body = []
-            for row in claim.verdicts:
-                if (row["candidate"], row["boxes"]) != (candidate, boxes):
-                    continue
-                place = (row["protocol"], row["price"], boxes, candidate)
-                cells = [_claim_cell(claim.cell(*place, rival)) for rival in rivals]
-                said = verdict_words(row)
-                body.append(
-                    {"look": None, "name": f"{row['protocol']}, price {row['price']:g}", "cells": [*cells, said]}
-                )
-            name, where = label_of(baselines.named(candidate)), "with boxes" if boxes else "without boxes"
-            note = (
-                "Median improvement over each rival in %, and in how many % of the instances it is better. The verdict "
-            )
-            note += (
-                f"asks for more than {CLAIMED:.0f}% over all six existing methods; the last rival is not one of them. "
-                "Never: it does not get to the target in most instances, and the rival does."
-            )
-            tables.append(
-                {"key": f"{candidate}-{boxes}", "title": f"{name}, {where}", "heads": heads, "rows": body, "note": note}
-            )
-    return tables
-
-
-def _verdict_table(claim: Claim, candidate: str) -> Table:
-    levels = list(dict.fromkeys(row["price"] for row in claim.verdicts))
-    found = {
-        (row["protocol"], row["boxes"], row["price"]): row for row in claim.verdicts if row["candidate"] == candidate
-    }
-    body = []
-    for protocol, boxes in dict.fromkeys(key[:2] for key in found):
-        rows = [found[protocol, boxes, level] for level in levels]
-        cells = [verdict_words(row) for row in rows]
-        body.append({"look": None, "name": f"{protocol}, {'boxes' if boxes else 'no boxes'}", "cells": cells})
-    return {
-        "key": f"verdict-{candidate}",
-        "title": f"{label_of(baselines.named(candidate))}: more than 50% better than existing CPU scheduling?",
-        "heads": [f"price {level:g}" for level in levels],
-        "rows": body,
-        "note": "true: the median improvement is above 50% over all six existing methods; else over how many of them, "
-        "and with how many it ties because both have arrived (1e-9).",
-    }
-
-
-def _code_table(claim: Claim) -> Table:
-    levels = list(dict.fromkeys(row["price"] for row in claim.codes))
-    found = {(row["code"], row["rounds"], row["boxes"], row["price"]): row["better"] for row in claim.codes}
-    body = []
-    for code, rounds, boxes in dict.fromkeys(key[:3] for key in found):
-        name = f"{label_of(baselines.named(code))}, {rounds} rounds, {'boxes' if boxes else 'no boxes'}"
-        cells = [f"{100 * found[code, rounds, boxes, level]:.0f}" for level in levels]
-        body.append({"look": None, "name": name, "cells": cells})
-    return {
-        "key": "codes",
-        "title": "Nearer than uniform codes of the same bits, % of instances",
-        "heads": [f"price {level:g}" for level in levels],
-        "rows": body,
-        "note": "By optimal price: node-wise log codes do well only around 0, where cells shrink with the differences.",
-    }
-
-
-def _claim_cell(cell: dict[str, Any]) -> str:
-    gain = cell["improvement"]
-    if cell["neither"] > 0.5:
-        return "neither"
-    shown = "never" if gain is None else "< −999" if gain < WORST_SHOWN else f"{gain:.0f}".replace("-", "−")
-    return f"{shown} ({100 * cell['better']:.0f})"

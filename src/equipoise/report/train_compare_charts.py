@@ -22,8 +22,7 @@ from equipoise.report.charts import (
     y_axis,
 )
 from equipoise.report.share_charts import Look
-from equipoise.train.claim import CODES, Claim
-from equipoise.train.comparison import Comparison
+from equipoise.train.comparison import MethodComparison
 from equipoise.train.studies import ALPHA_ROUNDS, Study
 
 PLACES = 140  # along the axis of bits
@@ -33,7 +32,7 @@ SAID = {"distance": "relative distance", "relative_gap": "relative gap"}
 Bands = dict[str, dict[str, list[list[float]]]]  # chart, entrant: the outline of a band
 
 
-def charts_of(result: Comparison, looks: dict[str, Look]) -> tuple[list[Chart], Bands]:
+def charts_of(result: MethodComparison, looks: dict[str, Look]) -> tuple[list[Chart], Bands]:
     """THE picture first: distance against bits."""
     bands: Bands = {}
     wanted = (("distance", "bits"), ("distance", "rounds"), ("relative_gap", "bits"), ("relative_gap", "rounds"))
@@ -41,7 +40,7 @@ def charts_of(result: Comparison, looks: dict[str, Look]) -> tuple[list[Chart], 
     return [first, second, _violations(result, looks, bands), third, fourth], bands
 
 
-def _progress(result: Comparison, looks: dict[str, Look], measure: str, axis: str, bands: Bands) -> Chart:
+def _progress(result: MethodComparison, looks: dict[str, Look], measure: str, axis: str, bands: Bands) -> Chart:
     key = f"{measure}-{axis}"
     series, outlines = [], {}
     for name, look in looks.items():
@@ -93,7 +92,7 @@ def _progress(result: Comparison, looks: dict[str, Look], measure: str, axis: st
     )
 
 
-def _places(result: Comparison, name: str, axis: str) -> Floats:
+def _places(result: MethodComparison, name: str, axis: str) -> Floats:
     """Rounds as they were recorded; bits in even steps of their logarithm, from the first message to the last."""
     tracks = result.tracks[name]
     if axis == "rounds":
@@ -104,7 +103,7 @@ def _places(result: Comparison, name: str, axis: str) -> Floats:
     return np.geomspace(max(first, 1.0), max(last, first, 1.0), PLACES)
 
 
-def _violations(result: Comparison, looks: dict[str, Look], bands: Bands) -> Chart:
+def _violations(result: MethodComparison, looks: dict[str, Look], bands: Bands) -> Chart:
     """|sum x - b| over the rounds; those that never break it have no line, and are named."""
     series, outlines, exact = [], {}, []
     for name, look in looks.items():
@@ -237,41 +236,6 @@ def _dots(name: str, rows: Sequence[dict[str, Any]], colour: str, symbol: str) -
     data = [[row["part"], 2 * ALPHA_ROUNDS] for row in rows]
     look = {"symbol": symbol, "symbolSize": 11, "itemStyle": {"color": colour}}
     return {"type": "scatter", "name": name, "data": data, **look}
-
-
-def claim_charts(claim: Claim, looks: dict[str, Look]) -> list[Chart]:
-    """How often each log code is nearer than uniform codes of the same bits, against the price."""
-    levels = list(dict.fromkeys(row["price"] for row in claim.codes))
-    late = max(row["rounds"] for row in claim.codes)
-    charts = []
-    for boxes in (False, True):
-        series = []
-        for code in CODES:
-            rows = [r for r in claim.codes if (r["code"], r["rounds"], r["boxes"]) == (code, late, boxes)]
-            points = [[levels.index(row["price"]), 100 * row["better"]] for row in rows]
-            series.append(
-                _line(looks[code], points, bold=code == "Ours") | {"showSymbol": True, **looks[code].symbol(9)}
-            )
-        where = "with boxes" if boxes else "without boxes"
-        names = [f"{level:g}" for level in levels]
-        charts.append(
-            Chart(
-                f"codes-{'boxes' if boxes else 'free'}",
-                f"Nearer than uniform codes, {where}",
-                f"Lines: in how many instances each log code is nearer than a uniform one, by optimal price, {where}",
-                f"After {late} rounds, with the same bits a number."
-                + (" Laplacian methods keep boxes by a penalty only: a residual of its own." if boxes else ""),
-                frame(
-                    grid=grid(),
-                    legend={"show": False},
-                    tooltip=tooltip("axis", valueFormatter="@short"),
-                    xAxis=x_axis("optimal price", "category", pointer="price {value}", data=names),
-                    yAxis=y_axis("% of instances", min=0, max=100),
-                    series=series,
-                ),
-            )
-        )
-    return charts
 
 
 def _line(look: Look, points: Sequence[Any], *, bold: bool) -> Option:

@@ -45,7 +45,7 @@ def compare(
     targets: Sequence[float] = TARGETS,
     every: int = 1,
     progress: Progress | None = None,
-) -> Comparison:
+) -> MethodComparison:
     """Every entrant plays every instance.
 
     problem    a Problem (then `network` too: one instance), or a function from a seed to (problem, network)
@@ -66,7 +66,7 @@ def compare(
             tracks[player.name].append(_played(player, player.play(one, net, rounds, every)))
             if progress is not None:
                 progress(k * len(players) + j + 1, len(drawn) * len(players))
-    return Comparison(tuple(players), tuple(numbers_of), rounds, tuple(targets), tuple(drawn), tracks)
+    return MethodComparison(tuple(players), tuple(numbers_of), rounds, tuple(targets), tuple(drawn), tracks)
 
 
 def _instances(problem: Source, network: Network | None, seeds: int, first: int) -> tuple[list[Instance], list[int]]:
@@ -129,7 +129,7 @@ def refusal(entrant: Any, problem: Problem, network: Network) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Savable):
+class MethodComparison(Savable):
     """All tracks, and the tables made from them. `reference` is ours if it takes part, else the first entrant."""
 
     entrants: tuple[Entrant, ...]

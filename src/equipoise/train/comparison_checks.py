@@ -10,13 +10,13 @@ import numpy as np
 
 from equipoise.certificate import Certificate, Check
 from equipoise.train.audit import kkt_violation
-from equipoise.train.comparison import OURS, Comparison
+from equipoise.train.comparison import OURS, MethodComparison
 from equipoise.train.costs.cost import curvature
 
 OPTIMUM_LIMIT = 1e-9  # of the spread of prices at the start
 
 
-def certify(result: Comparison, target: float) -> Certificate:
+def certify(result: MethodComparison, target: float) -> Certificate:
     """Recomputed from instances and tracks. What is said of ours is checked only where ours takes part."""
     checks = [_same(result), _optimum(result), _ledger(result)]
     if OURS in result.tracks:
@@ -24,7 +24,7 @@ def certify(result: Comparison, target: float) -> Certificate:
     return Certificate(tuple(checks))
 
 
-def worst_of(comparisons: Sequence[Comparison], target: float) -> Certificate:
+def worst_of(comparisons: Sequence[MethodComparison], target: float) -> Certificate:
     """Every check once, with the worst value of several comparisons."""
     found = [certify(one, target) for one in comparisons]
     worst = [max((each[check.name] for each in found), key=_badness) for check in found[0]]
@@ -35,7 +35,7 @@ def _badness(check: Check) -> tuple[bool, float]:
     return check.passed is not True, math.inf if check.value is None else check.value
 
 
-def _same(result: Comparison) -> Check:
+def _same(result: MethodComparison) -> Check:
     apart = 0.0
     for tracks in zip(*result.tracks.values(), strict=True):
         for track in tracks[1:]:
@@ -45,7 +45,7 @@ def _same(result: Comparison) -> Check:
     return Check.at_most("same instances", apart, 0.0, meaning)
 
 
-def _optimum(result: Comparison) -> Check:
+def _optimum(result: MethodComparison) -> Check:
     worst = 0.0
     for (problem, network), track in zip(result.instances, result.tracks[result.reference], strict=True):
         market = problem.market(network.n)
@@ -58,7 +58,7 @@ def _optimum(result: Comparison) -> Check:
     return Check.at_most("optimum", worst, OPTIMUM_LIMIT, meaning)
 
 
-def _ledger(result: Comparison) -> Check:
+def _ledger(result: MethodComparison) -> Check:
     wrong = 0
     for tracks in result.tracks.values():
         for t in tracks:
@@ -67,7 +67,7 @@ def _ledger(result: Comparison) -> Check:
     return Check.at_most("ledger", wrong, 0.0, meaning)
 
 
-def _promises(result: Comparison, target: float) -> list[Check]:
+def _promises(result: MethodComparison, target: float) -> list[Check]:
     budget = box = gap = 0.0
     for (problem, network), track in zip(result.instances, result.tracks[OURS], strict=True):
         market = problem.market(network.n)

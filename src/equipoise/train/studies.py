@@ -14,7 +14,7 @@ from equipoise.certificate import Certificate, Check
 from equipoise.errors import InputError
 from equipoise.train import baselines
 from equipoise.train.baselines.track import Entrant
-from equipoise.train.comparison import Comparison, Progress, compare, finite
+from equipoise.train.comparison import MethodComparison, Progress, compare, finite
 from equipoise.train.instances import Instances
 from equipoise.train.method import Method
 from equipoise.train.models import LeastSquares
@@ -42,7 +42,7 @@ class Study:
 
     name: str
     rows: list[dict[str, Any]]
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[MethodComparison, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -51,7 +51,7 @@ def rho_study(
 ) -> Study:
     """Coarser codes are shorter but say less: rounds and bits to 1e-6, ours beside the paper's code."""
     rows: list[dict[str, Any]] = []
-    found: list[Comparison] = []
+    found: list[MethodComparison] = []
     for k, rho in enumerate(RHOS):
         players: list[Entrant] = [baselines.Ours(rho=rho), baselines.LaplacianLog(rho=rho)]
         told = _part(progress, k, len(RHOS))
@@ -76,7 +76,7 @@ def density_study(
     if kind.network != "erdos_renyi":
         raise InputError(f"study density changes the edge probability of erdos_renyi; network is {kind.network}")
     rows: list[dict[str, Any]] = []
-    found: list[Comparison] = []
+    found: list[MethodComparison] = []
     for k, p in enumerate(DENSITIES):
         drawn = replace(kind, p=p, switching=0 if p == 1 else kind.switching)
         told = _part(progress, k, len(DENSITIES))
@@ -87,7 +87,7 @@ def density_study(
     return Study("density", rows, tuple(found))
 
 
-def needs(result: Comparison) -> list[dict[str, Any]]:
+def needs(result: MethodComparison) -> list[dict[str, Any]]:
     """Rounds, bits and messages to the target of each entrant, medians over seeds; None where most never arrive."""
     rows = []
     for name in result.names:

@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
 from equipoise.train import LeastSquares, LogQuantizer, Method, Network, Problem, UniformQuantizer, compare, solve
-from equipoise.train.comparison import Comparison
+from equipoise.train.comparison import MethodComparison
 from equipoise.train.instances import Instances
 
 NODES = 20
@@ -24,7 +24,7 @@ CODES = {
 SIZE, ROWS = 4, 12  # of the least squares
 
 
-def settled(found: Comparison, name: str) -> list[float]:
+def settled(found: MethodComparison, name: str) -> list[float]:
     """The relative gap that is left, per instance: the median over the last quarter of the rounds."""
     return [float(np.median(track.relative_gap[-found.rounds // 4 :])) for track in found.tracks[name]]
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims.train._lyapunov import CHANNELS, LASTING, LyapunovTrace, energy, trace, traces, weighted
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem
 from equipoise.train.steps import choose_steps, known_smoothness
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
-from equipoise.train.theory.lyapunov import LyapunovTrace, energy, trace, weighted
-from equipoise.train.theory.survey import CHANNELS, LASTING, traces
 
 ALWAYS = 1.0  # in every round
 IDEAL, INNOVATION, NODE, OURS = "ideal", "innovation, rho 0.125", "node", "ours, rho 0.125"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_most
+from equipoise.claims.train._continuous import flow_in_time
 from equipoise.claims.train._watched import off_budget, watched
 from equipoise.train import LogQuantizer, Method, Network, Problem, Quadratic, SmoothSVM
 from equipoise.train.arrays import Floats
-from equipoise.train.continuous import flow_in_time
 from equipoise.train.truth import optimal_model
 
 NODES, BUDGET, SAMPLES = 20, 500.0, 15  # centres, CPUs, samples a centre

@@ -1,6 +1,6 @@
 """What theory says before a run: bounds, eigenvalues, predictions. Functions of numbers, so that tests drive both sides.
 
-Here are the pieces that choosing steps needs. `averages`, `closed_loop`, `lyapunov`, `predict` and `analysis` look at
+Here are the pieces that choosing steps needs. `averages`, `closed_loop`, `predict` and `analysis` look at
 whole problems and are imported by name (docs/train-theory.md).
 """
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from equipoise.claims.train._continuous import flow_in_time
 from equipoise.errors import InputError
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, Quadratic, SmoothSVM, solve
-from equipoise.train.continuous import flow_in_time
 
 
 def small_problem(seed=0):

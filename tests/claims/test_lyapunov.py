@@ -8,14 +8,24 @@ import warnings
 import numpy as np
 import pytest
 
+from equipoise.claims.train._continuous import flow_in_time
+from equipoise.claims.train._lyapunov import (
+    CHANNELS,
+    LyapunovTrace,
+    cpu_decrease,
+    energy,
+    energy_in_time,
+    norm,
+    summary,
+    trace,
+    traces,
+    weighted,
+)
 from equipoise.errors import InputError
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Softmax
-from equipoise.train.continuous import flow_in_time
 from equipoise.train.steps import choose_steps
 from equipoise.train.theory import step_limit
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
-from equipoise.train.theory.lyapunov import LyapunovTrace, cpu_decrease, energy, energy_in_time, norm, trace, weighted
-from equipoise.train.theory.survey import CHANNELS, summary, traces
 from equipoise.train.truth import optimal_model
 
 IDEAL = Method(quantizer=Exact(), momentum=False)
