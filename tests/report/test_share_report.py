@@ -16,10 +16,10 @@ from equipoise.report.share import share_page
 from equipoise.report.share_charts import CONTRAST, ORACLE, SHAPES, _contrast, looks
 from equipoise.share import Curve, Decision, Run, Task, View, Workload, equal, policies, simulate
 from equipoise.share.audit import certify
-from equipoise.share.published import TABLE
 from equipoise.share.sweep import Sweep, sweep
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 from equipoise.share.view import name_of
+from equipoise.share.workload import PUBLISHED_TABLE
 
 COLUMNS = ("success", "energy", "efficiency", "network", "idle_while_work", "latency")
 PLAYERS = (policies.Uniform(), policies.UARALARA(), policies.UniformCorrected(), policies.SRTF())
@@ -152,7 +152,7 @@ def test_the_paper_stands_beside_its_own_load_only() -> None:
     """At 60 tasks of its preset; not at other loads, nor beside tasks of another kind."""
     players = [policies.Uniform(), policies.SRTF()]
     there = Comparison(players, loads=[60], seeds=1, preset="paper")
-    told = TABLE["Uniform"]
+    told = PUBLISHED_TABLE["Uniform"]
     assert cells(there.html)["Uniform"][-1] == f"{told.success:.1f} · {told.energy:,.0f}"
     assert cells(there.html)["SRTF"][-1] == "–"
     there.document["config"]["preset"] = "network-heavy"

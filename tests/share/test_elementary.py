@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.compiled import kernel
-from equipoise.share.elementary import exp, ln, sin
+from equipoise.share._arithmetic import exp, ln, sin
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))

@@ -14,10 +14,10 @@ from scipy.optimize import curve_fit
 from equipoise.errors import InputError
 from equipoise.share import Prior, Site, View, Workload, simulate
 from equipoise.share.estimators import Analogue, Bayes, Estimate, Familiar, LogLinear, PowerOffset, TrueWork
+from equipoise.share.estimators._base import PARTS, outlook
 from equipoise.share.estimators.analogue import DOUBT, FIRST, GOAL, LEFT_LEAST, NOW, PATH, STEP, TARGETS
 from equipoise.share.estimators.bayes import NOISE, work_of
-from equipoise.share.estimators.estimator import PARTS, outlook
-from equipoise.share.policies.learning import clairvoyant
+from equipoise.share.policies._learning import clairvoyant
 from equipoise.share.policies.srtf import SRTF
 from equipoise.share.recording import Name, Recording
 from equipoise.share.task import COMPUTING, SENDING

@@ -9,7 +9,7 @@ from equipoise.errors import InputError
 from equipoise.share import Site, Workload, policies, simulate
 from equipoise.share.ladder import RUNGS, competitors, ladder, pays
 from equipoise.share.sweep import sweep
-from equipoise.share.telling import telling_task
+from equipoise.share.trace import telling_task
 from equipoise.share.view import name_of
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.share import Workload, policies, simulate
-from equipoise.share.lcdb import read_lcdb
+from equipoise.share.record import read_lcdb
 
 HEAD = "openmlid,learner,size_train,size_test,outer_seed,inner_seed,traintime,score_train,score_valid,score_test\n"
 

@@ -7,12 +7,11 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from equipoise.share import Curve, Server, Site, policies, share_out, simulate
+from equipoise.share._arithmetic import keys_of, mean_beyond, normal
 from equipoise.share.comparison import ratio_and_error
 from equipoise.share.estimators import bayes
-from equipoise.share.noise import keys_of, normal
-from equipoise.share.normal import mean_beyond
 from equipoise.share.policies.hybrid import _price
-from equipoise.share.power import LINEAR, PER_NODE, POOLED, cheapest_loads, step_energy
+from equipoise.share.site import LINEAR, PER_NODE, POOLED, cheapest_loads, step_energy
 
 
 @pytest.fixture

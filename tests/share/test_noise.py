@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from equipoise.compiled import kernel
-from equipoise.share.noise import keys_of, normal
+from equipoise.share._arithmetic import keys_of, normal
 
 
 @kernel

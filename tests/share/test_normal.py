@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from equipoise.share.normal import below, draw_beyond, mean_beyond, quantile
+from equipoise.share._arithmetic import below, draw_beyond, mean_beyond, quantile
 
 log_works = st.floats(0.0, 9.0)
 spreads = st.floats(0.02, 1.5)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import LinearConstraint, minimize
 
 from equipoise.share import Site, Workload, policies, simulate
-from equipoise.share.power import cheapest_loads
+from equipoise.share.site import cheapest_loads
 
 NODES, SPEED, UPLINK, HORIZON = 5, 30.0, 100.0, 83
 CAPACITY = NODES * SPEED

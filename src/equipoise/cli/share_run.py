@@ -22,11 +22,11 @@ from equipoise.cli.share_config import Comparison, Job, ShareConfig, build, read
 from equipoise.errors import InputError
 from equipoise.share.audit import certify
 from equipoise.share.ladder import Ladder, ladder
-from equipoise.share.published import LOAD
 from equipoise.share.simulate import Run, simulate
 from equipoise.share.sweep import Sweep, sweep
-from equipoise.share.telling import telling_task
+from equipoise.share.trace import telling_task
 from equipoise.share.view import name_of
+from equipoise.share.workload import PUBLISHED_LOAD
 
 BASELINE = "UniformCorrected"  # the honest robust baseline, where it takes part
 Result = TypeVar("Result")
@@ -213,7 +213,7 @@ def _print(job: Job, config: ShareConfig, result: Sweep, content: dict[str, Any]
         for table in share_tables.success_tables(result, console.width):
             console.print(table)
     console.print(share_tables.full_table(result, largest))
-    if config.preset == "paper" and config.tasks is None and LOAD in result.loads:
+    if config.preset == "paper" and config.tasks is None and PUBLISHED_LOAD in result.loads:
         console.print(share_tables.published_table(result))
     if len(result.names) > 1:
         console.print(share_tables.paired_table(content["result"]["paired"], _baseline(result), largest))

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equipoise.cli.run_folder import to_json
-from equipoise.share.score import CAP, SURE, score
+from equipoise.share.estimator_scores import CAP, SURE, score
 from equipoise.share.workload import Workload
 
 NOTE = (

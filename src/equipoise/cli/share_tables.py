@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from equipoise.share.ladder import Ladder, pays
-from equipoise.share.published import LOAD, TABLE
 from equipoise.share.sweep import Sweep
+from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE
 
 NAME_WIDTH = 18  # of the names of policies
 CELL_WIDTH = 11  # of a mean with its standard error, and the space beside it
@@ -110,8 +110,8 @@ def published_table(result: Sweep) -> Group:
     """The paper's own numbers beside ours, for the policies that are in both."""
     table = _table(("policy", "success %\npaper", "\nours", "energy\npaper", "\nours", "efficiency\npaper", "\nours"))
     for row in result.rows:
-        if row["load"] == LOAD and row["policy"] in TABLE:
-            paper = TABLE[row["policy"]]
+        if row["load"] == PUBLISHED_LOAD and row["policy"] in PUBLISHED_TABLE:
+            paper = PUBLISHED_TABLE[row["policy"]]
             table.add_row(
                 row["policy"],
                 f"{paper.success:.1f}",
@@ -121,8 +121,8 @@ def published_table(result: Sweep) -> Group:
                 f"{paper.efficiency:.4f}",
                 with_error(row["efficiency"], row["efficiency_se"], 4),
             )
-    note = f"the paper's numbers are one run of {LOAD} tasks; ours are means over {_seeds(len(result.seeds))}"
-    return _titled(f"the paper's table at {LOAD} tasks, and ours", table, note)
+    note = f"the paper's numbers are one run of {PUBLISHED_LOAD} tasks; ours are means over {_seeds(len(result.seeds))}"
+    return _titled(f"the paper's table at {PUBLISHED_LOAD} tasks, and ours", table, note)
 
 
 def paired_table(paired: list[dict[str, Any]], baseline: str, load: int) -> Group:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equipoise._moved import old_names
-from equipoise.data.breast_cancer import breast_cancer
+from equipoise.data.bundled import breast_cancer, digits
+from equipoise.data.csv_file import csv
 from equipoise.data.dataset import Dataset
-from equipoise.data.digits import digits
 from equipoise.data.mnist import mnist
 from equipoise.data.shards import shards
 from equipoise.data.split import SPLITS, split
-from equipoise.data.table import csv
 from equipoise.errors import InputError, unknown_name
 
 __all__ = [

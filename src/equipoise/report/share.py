@@ -9,11 +9,11 @@ from equipoise.report.page import embedded, render, verdict
 from equipoise.report.share_charts import ORACLE, Look, bound_by_load, looks, panels
 from equipoise.report.share_life import Lives, life_charts
 from equipoise.report.words import NOTHING, count, number, percent
-from equipoise.share.published import LOAD, TABLE
 from equipoise.share.simulate import Run
 from equipoise.share.sweep import Sweep
-from equipoise.share.telling import STARVER, telling_task
+from equipoise.share.trace import STARVER, telling_task
 from equipoise.share.view import Policy
+from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE
 
 BASELINE = "UniformCorrected"
 Row = dict[str, Any]
@@ -120,8 +120,8 @@ def _percent(value: float | None) -> str:
 def _tables(result: Sweep, styles: Sequence[Look], document: dict[str, Any]) -> list[dict[str, Any]]:
     """The largest load; before it the load of the published table where the run repeats it."""
     config = document["config"]
-    repeats = config.get("preset") == "paper" and not config.get("tasks") and LOAD in result.loads
-    published = LOAD if repeats and any(name in TABLE for name in result.names) else None
+    repeats = config.get("preset") == "paper" and not config.get("tasks") and PUBLISHED_LOAD in result.loads
+    published = PUBLISHED_LOAD if repeats and any(name in PUBLISHED_TABLE for name in result.names) else None
     loads = dict.fromkeys(([published] if published else []) + [max(result.loads)])
     return [_table(result, styles, document, load, beside=load == published) for load in loads]
 
@@ -154,7 +154,7 @@ def _table(
             gap = gaps.get(look.name)
             cells.append(NOTHING if gap is None else _with_error(gap[0], gap[1], 1, sign="+"))
         if beside:
-            told = TABLE.get(look.name)
+            told = PUBLISHED_TABLE.get(look.name)
             cells.append(NOTHING if told is None else f"{told.success:.1f} · {told.energy:,.0f}")
         body.append({"look": look, "cells": cells})
     notes = [

@@ -16,7 +16,7 @@ from equipoise.report.share_charts import Look
 from equipoise.report.words import count, number
 from equipoise.share.simulate import Run
 from equipoise.share.task import COMPUTING, DELAYED, DONE, SENDING
-from equipoise.share.telling import STARVER
+from equipoise.share.trace import STARVER
 
 MOST_TASKS = 300  # that can be chosen from
 MOST_STEPS = 200_000  # task-steps embedded; a page stays small whatever the horizon

@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 from equipoise._moved import old_names
 from equipoise.share import estimators, policies
 from equipoise.share.check import check_policy
-from equipoise.share.curve import Curve
-from equipoise.share.lcdb import read_lcdb
+from equipoise.share.divide import count, equal, first, greedy, share_out
 from equipoise.share.oracle import Bound, oracle
-from equipoise.share.record import record
+from equipoise.share.record import read_lcdb, record
 from equipoise.share.recording import Recording
 from equipoise.share.simulate import PolicyError, Run, simulate
 from equipoise.share.site import Server, Site
-from equipoise.share.split import count, equal, first, greedy, share_out
 from equipoise.share.sweep import Sweep, sweep
-from equipoise.share.task import Task
+from equipoise.share.task import Curve, Task
 from equipoise.share.view import Decision, Policy, Prior, Scene, View
 from equipoise.share.workload import Workload
 

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from equipoise.compiled import kernel
 from equipoise.errors import InputError
 from equipoise.highs import run, solver_of
-from equipoise.share.engine import DUST, SLACK
 from equipoise.share.site import Site
+from equipoise.share.step import DUST, SLACK
 from equipoise.share.workload import Batch, Workload
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.share.curve import Curve, table_error, table_work
+from equipoise.share.task import Curve, table_error, table_work
 from equipoise.share.view import Prior
 from equipoise.share.workload import Workload
 

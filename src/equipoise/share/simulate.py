@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.frames import Row
 from equipoise.saved import Savable, Saved
-from equipoise.share import engine
-from equipoise.share.engine import COMPUTE, Fault
+from equipoise.share import step as site_step
 from equipoise.share.site import Site
+from equipoise.share.step import COMPUTE, Fault
 from equipoise.share.task import DONE, STATES
 from equipoise.share.trace import Trace
 from equipoise.share.view import Decision, Policy, Prior, Scene, Truth, is_blind, name_of
@@ -135,19 +135,19 @@ def simulate(
 def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool = False) -> Run:
     """The main loop (docs/share.md, 1)."""
     decider = fresh(policy, batch, site, prior)
-    now, rule = engine.start(batch), engine.rules(site)
-    view = engine.empty_view(batch.shape, rule)
+    now, rule = site_step.start(batch), site_step.rules(site)
+    view = site_step.empty_view(batch.shape, rule)
     kept = Trace.empty(batch, len(site.servers)) if trace else None
     own = trace or not rule.fluid  # decisions are copied: the servers may lower them, or they are kept
     watched = trace or not is_blind(policy)
     for step in range(batch.horizon):
-        engine.open_step(step, now, view)
+        site_step.open_step(step, now, view)
         decision = decider.decide(view._replace(step=step))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own)
         if kept is not None:
             kept.before(step, now.state)
         ran = NOT_KEPT if kept is None else kept.ran[step]
-        fault = engine.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran)
+        fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran)
         refuse(fault, policy, step, batch, now.state, rule)
         if kept is not None:
             kept.after(step, bandwidth, compute, now, view)
@@ -235,20 +235,22 @@ def _floats(value: Any, own: bool) -> Floats | None:
     return np.array(array, float, order="C") if own else np.require(array, float, ["C", "W"])
 
 
-def refuse(fault: Fault, policy: Policy, step: int, batch: Batch, state: NDArray[np.int8], rule: engine.Rules) -> None:
+def refuse(
+    fault: Fault, policy: Policy, step: int, batch: Batch, state: NDArray[np.int8], rule: site_step.Rules
+) -> None:
     """One line: policy, step, seed, task, and what is wrong."""
-    if fault.code == engine.FINE:
+    if fault.code == site_step.FINE:
         return
     resource = "compute" if fault.resource == COMPUTE else "bandwidth"
     stage = STATES[int(state[fault.seed, fault.task])]
     whole = rule.capacity if fault.resource == COMPUTE else rule.bandwidth
     what = {
-        engine.NOT_A_NUMBER: f"{resource} is {fault.amount}",
-        engine.NEGATIVE: f"{resource} is {fault.amount:g}, which is negative",
-        engine.WRONG_STATE: f"{resource} is {fault.amount:g} for a task that is {stage}",
-        engine.TASK_OVER: f"compute is {fault.amount:g}; one task may get {rule.task_cap:g}",
-        engine.SITE_OVER: f"{resource} adds up to {fault.amount:g} with this task; the site has {whole:g}",
-        engine.NO_SUCH_SERVER: f"server is {fault.amount:g}; the site has 0 to {len(rule.speeds) - 1}",
+        site_step.NOT_A_NUMBER: f"{resource} is {fault.amount}",
+        site_step.NEGATIVE: f"{resource} is {fault.amount:g}, which is negative",
+        site_step.WRONG_STATE: f"{resource} is {fault.amount:g} for a task that is {stage}",
+        site_step.TASK_OVER: f"compute is {fault.amount:g}; one task may get {rule.task_cap:g}",
+        site_step.SITE_OVER: f"{resource} adds up to {fault.amount:g} with this task; the site has {whole:g}",
+        site_step.NO_SUCH_SERVER: f"server is {fault.amount:g}; the site has 0 to {len(rule.speeds) - 1}",
     }[fault.code]
     where = f"step {step}, seed {batch.seeds[fault.seed]}, task {fault.task}"
     raise PolicyError(f"{name_of(policy)}, {where}: {what}")

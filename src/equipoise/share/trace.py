@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.frames import Row
-from equipoise.share.engine import Now
-from equipoise.share.task import STATES
+from equipoise.share.step import Now
+from equipoise.share.task import COMPUTING, DONE, STATES
 from equipoise.share.view import View
 from equipoise.share.workload import Batch
+
+if TYPE_CHECKING:
+    from equipoise.share.simulate import Run
 
 Floats = NDArray[np.float64]
 
@@ -59,3 +64,31 @@ class Trace:
                     state = STATES[int(states[first])]
                     found.append({"seed": seed, "task": task, "state": state, "first": first, "last": after - 1})
         return found
+
+
+STARVER = "UARA+LARA"  # the published policy whose starvation is to be seen
+
+
+def telling_task(lives: Mapping[str, Run]) -> int:
+    """The task that UARA+LARA starves most while another policy finishes it; without one, where outcomes split most.
+
+    `lives` has a traced run of one seed per policy. Starving is compute that stood idle while the task was ready for it.
+    """
+    runs = list(lives.values())
+    done = np.array([run.state[0] == DONE for run in runs])
+    starved = np.array([idle_beside(run) for run in runs]) * ~done
+    if STARVER in lives:
+        row = list(lives).index(STARVER)
+        score = np.where(done.any(axis=0), starved[row], 0.0)
+        if score.max() > 0.0:
+            return int(score.argmax())
+    split = np.minimum(done.sum(axis=0), (~done).sum(axis=0)).astype(float)
+    return int((split + starved.sum(axis=0) / (1.0 + starved.sum())).argmax())
+
+
+def idle_beside(run: Run) -> NDArray[np.float64]:
+    """Samples that the site did not compute while each task of the first seed was ready to compute."""
+    if run.trace is None:
+        raise ValueError("telling_task needs traced runs: simulate(..., trace=True)")
+    idle = run.site.capacity - run.trace.compute[:, 0].sum(axis=1)
+    return np.asarray(np.where(run.trace.state[:, 0] == COMPUTING, idle[:, None], 0.0).sum(axis=0))

@@ -6,16 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.errors import InputError, refuse_words
-from equipoise.share.curve import power_work, table_work
 from equipoise.share.site import Site
-from equipoise.share.task import Task
+from equipoise.share.task import Task, power_work, table_work
 from equipoise.share.view import Prior
 
 if TYPE_CHECKING:
@@ -143,14 +142,14 @@ class Workload:
     @classmethod
     def from_frame(cls, frame: Any, **changes: Any) -> Workload:
         """The tasks of a pandas frame, a row each: arrival, deadline, data, target; if wanted a, b, floor, delay, sigma."""
-        from equipoise.share.task_frame import tasks_from
+        from equipoise.share.task import tasks_from
 
         return cls.of(tasks_from(frame), **changes)
 
     def to_frame(self, load: int = 60, seeds: int | Iterable[int] = 1, site: Site | None = None) -> Any:
         """A pandas frame with a row a task: those given by hand, or drawn at this load with these seeds."""
         from equipoise.frames import frame_of
-        from equipoise.share.task_frame import drawn_rows, rows_from
+        from equipoise.share.task import drawn_rows, rows_from
 
         if self.curves is not None:
             raise InputError("Workload.to_frame: recorded curves are not columns; Recording.save keeps them")
@@ -311,3 +310,27 @@ def _refuse_range(name: str, bounds: Range) -> None:
         raise InputError(f"Workload: {name} goes up to {high:g}; expected at most {SPAN_MOST:g}")
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
         raise InputError(f"Workload: {name} is {low!r} to {high!r}; expected 0 <= low <= high")
+
+
+# The published table (Hasan and Peña, "Robustness–Efficiency Trade-offs in Learning-Aware Distributed Scheduling",
+# comparison at 60 tasks). It is one run: every success is a whole number of tasks out of 60.
+PUBLISHED_LOAD = 60
+
+
+class Published(NamedTuple):
+    success: float  # percent of 60 tasks
+    energy: float
+
+    @property
+    def efficiency(self) -> float:
+        """Percent per unit of energy, as the table divides."""
+        return self.success / self.energy
+
+
+PUBLISHED_TABLE = {
+    "Uniform": Published(50.0, 1852.0),
+    "SDF": Published(48.3, 3080.0),
+    "LARA": Published(30.0, 2485.0),
+    "UARA": Published(46.7, 1940.0),
+    "UARA+LARA": Published(33.3, 1101.0),
+}

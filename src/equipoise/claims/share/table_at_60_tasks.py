@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_most
 from equipoise.claims.share._published import AHEAD, PER_1000, SOURCE, Floats, lead, least_sure, pair, played, told
 from equipoise.share import Sweep
-from equipoise.share.published import LOAD, TABLE
+from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE
 
 WITHIN = 2.0  # standard deviations of a single run; the paper's numbers are one run
 RARE = 5.0  # percent of runs; an order seen less often is not what a run shows
@@ -18,9 +18,9 @@ COLUMNS = {"success": ("points", 1.0), "energy": ("energy", 1.0), "efficiency": 
 
 def measure(scale: Scale) -> Measured:
     count = scale.pick(quick=3000, full=20_000)
-    found = played(tuple(TABLE), count, loads=(LOAD,))
+    found = played(tuple(PUBLISHED_TABLE), count, loads=(PUBLISHED_LOAD,))
     return Measured(
-        protocol=f"The five published policies on the paper preset at {LOAD} tasks, the same tasks for all, "
+        protocol=f"The five published policies on the paper preset at {PUBLISHED_LOAD} tasks, the same tasks for all, "
         f"{told(count)}; energy by the pooled law. A published number is held against the spread of our single runs.",
         findings=(
             *(_column(found, column) for column in COLUMNS),
@@ -47,7 +47,7 @@ def measure(scale: Scale) -> Measured:
 
 def _runs(found: Sweep, name: str, column: str) -> Floats:
     """A value a run."""
-    cell = found.measured[name, LOAD]
+    cell = found.measured[name, PUBLISHED_LOAD]
     return cell["success"] / cell["energy"] if column == "efficiency" else cell[column]
 
 
@@ -55,7 +55,7 @@ def _column(found: Sweep, column: str) -> Finding:
     """How far the published numbers lie from ours, as single runs scatter."""
     far = {
         name: abs(getattr(row, column) - runs.mean()) / runs.std(ddof=1)
-        for name, row in TABLE.items()
+        for name, row in PUBLISHED_TABLE.items()
         for runs in [_runs(found, name, column)]
     }
     worst = max(far, key=lambda name: far[name])
@@ -71,7 +71,7 @@ def _column(found: Sweep, column: str) -> Finding:
 
 def _order(found: Sweep, column: str) -> Finding:
     """Is each policy of the paper's order ahead of the next one, in the mean?"""
-    order = sorted(TABLE, key=lambda name: -getattr(TABLE[name], column))
+    order = sorted(PUBLISHED_TABLE, key=lambda name: -getattr(PUBLISHED_TABLE[name], column))
     gap = least_sure(pair(found, one, other, column) for one, other in pairwise(order))
     unit, factor = COLUMNS[column]
     return lead(
@@ -86,7 +86,7 @@ def _order(found: Sweep, column: str) -> Finding:
 
 
 def _most_efficient(found: Sweep) -> Finding:
-    gap = least_sure(pair(found, "UARA+LARA", name, "efficiency") for name in TABLE if name != "UARA+LARA")
+    gap = least_sure(pair(found, "UARA+LARA", name, "efficiency") for name in PUBLISHED_TABLE if name != "UARA+LARA")
     return lead(
         "lead of UARA+LARA in efficiency over the next best",
         gap,
@@ -99,7 +99,7 @@ def _most_efficient(found: Sweep) -> Finding:
 
 
 def _least_energy(found: Sweep) -> Finding:
-    gap = least_sure(pair(found, name, "UARA+LARA", "energy") for name in TABLE if name != "UARA+LARA")
+    gap = least_sure(pair(found, name, "UARA+LARA", "energy") for name in PUBLISHED_TABLE if name != "UARA+LARA")
     return lead(
         "energy of the next above that of UARA+LARA",
         gap,
@@ -112,21 +112,21 @@ def _least_energy(found: Sweep) -> Finding:
 
 def _in_order(found: Sweep) -> Floats:
     """1 for a run whose five successes stand strictly in the paper's order, else 0."""
-    order = sorted(TABLE, key=lambda name: -TABLE[name].success)
-    runs = np.stack([found.measured[name, LOAD]["successes"] for name in order])
+    order = sorted(PUBLISHED_TABLE, key=lambda name: -PUBLISHED_TABLE[name].success)
+    runs = np.stack([found.measured[name, PUBLISHED_LOAD]["successes"] for name in order])
     return np.asarray((np.diff(runs, axis=0) < 0).all(axis=0), dtype=float)
 
 
 def _figure(found: Sweep, column: str) -> Figure:
     unit, scale = COLUMNS[column]
-    runs = [scale * _runs(found, name, column) for name in TABLE]
+    runs = [scale * _runs(found, name, column) for name in PUBLISHED_TABLE]
     return Figure(
-        f"{column.capitalize()} at {LOAD} tasks",
+        f"{column.capitalize()} at {PUBLISHED_LOAD} tasks",
         x="policy",
         y="percent of tasks" if column == "success" else unit,
-        groups=tuple(TABLE),
+        groups=tuple(PUBLISHED_TABLE),
         series=(
-            Bars("the paper's run", [scale * getattr(row, column) for row in TABLE.values()]),
+            Bars("the paper's run", [scale * getattr(row, column) for row in PUBLISHED_TABLE.values()]),
             Bars(
                 "here, mean of all runs",
                 [float(run.mean()) for run in runs],

@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.certificate import Certificate, Check
 from equipoise.engine.execute.comparison import Comparison, Pair
 from equipoise.engine.execute.drive import step_cost
-from equipoise.share import engine
+from equipoise.share import step as site_step
 from equipoise.share.audit import LIMIT, Audit, audit
 from equipoise.share.task import DONE
 
@@ -113,7 +113,7 @@ def _strayed(pair: Pair) -> int:
 
 
 def _energy(pair: Pair) -> float:
-    rule = engine.rules(pair.plan.scene.site)
+    rule = site_step.rules(pair.plan.scene.site)
     again = sum(step_cost(took.copy(), rule) for took in pair.executed.took)
     return abs(float(pair.executed.run.energy[0]) / again - 1.0) if again > 0 else 0.0
 

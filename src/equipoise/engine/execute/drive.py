@@ -18,9 +18,9 @@ from equipoise.engine.cpu_limit.process_tree import facts
 from equipoise.engine.execute.board import OVER, REACHED
 from equipoise.engine.execute.crew import Crew, Start
 from equipoise.engine.execute.plan import READY_LIMIT, Plan
-from equipoise.share import engine
-from equipoise.share.power import PER_NODE, cheapest_loads, step_energy
+from equipoise.share import step as site_step
 from equipoise.share.simulate import Run, arrays_of, fresh, refuse
+from equipoise.share.site import PER_NODE, cheapest_loads, step_energy
 from equipoise.share.task import COMPUTING, DONE, FAILED, SENDING
 from equipoise.share.trace import Trace
 from equipoise.share.view import Policy, View, name_of
@@ -108,19 +108,19 @@ def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> 
     scene, batch, site = plan.scene, plan.batch, plan.scene.site
     decider = fresh(policy, batch, site, plan.prior)
     endless = replace(batch, work=np.full(batch.shape, np.inf))  # tasks end when their processes say so
-    now, rule = engine.start(endless), engine.rules(site)
-    view, kept = engine.empty_view(batch.shape, rule), Trace.empty(batch, len(site.servers))
+    now, rule = site_step.start(endless), site_step.rules(site)
+    view, kept = site_step.empty_view(batch.shape, rule), Trace.empty(batch, len(site.servers))
     energy, idle, took = 0.0, 0.0, np.zeros((batch.horizon, batch.shape[1]))
     clock = Clock(scene.step)
     for step in range(batch.horizon):
-        engine.open_step(step, now, view)
+        site_step.open_step(step, now, view)
         hall.tend(step, now, clock)
         view.state[:] = now.state
         decision = decider.decide(view._replace(step=step))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own=True)
         kept.before(step, now.state)
         able = bool((now.state == COMPUTING).any())
-        fault = engine.close_step(step, now, view, bandwidth, compute, server, rule, False, kept.ran[step])
+        fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, False, kept.ran[step])
         refuse(fault, policy, step, batch, now.state, rule)
         hall.give(compute[0] * scene.cores)
         hall.rest(clock, step + 1)
@@ -161,7 +161,7 @@ def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> 
     )
 
 
-def step_cost(did: Floats, rule: engine.Rules) -> float:
+def step_cost(did: Floats, rule: site_step.Rules) -> float:
     """Energy of a step, by the site's law, from the CPU that tasks really took, in samples."""
     total, load = float(min(did.sum(), rule.capacity)), np.zeros(len(rule.speeds))
     if rule.law == PER_NODE:
@@ -201,7 +201,7 @@ class _Hall:
             if held is not None:
                 held.set(0.0)
 
-    def tend(self, step: int, now: engine.Now, clock: Clock) -> None:
+    def tend(self, step: int, now: site_step.Now, clock: Clock) -> None:
         """Let in who may compute; end who failed; tell who cannot go on."""
         state = now.state[0]
         for k in range(self.n):
@@ -253,7 +253,7 @@ class _Hall:
         self.since = now
         return np.asarray(asked)
 
-    def read(self, step: int, now: engine.Now, view: View, clock: Clock) -> Floats:
+    def read(self, step: int, now: site_step.Now, view: View, clock: Clock) -> Floats:
         """What happened in the step, into the simulator's books; returns the CPU that each task took, in samples."""
         self.crew.check_alive()
         rows, time_now = self.crew.board.rows[: self.n].copy(), time.monotonic()
@@ -276,7 +276,7 @@ class _Hall:
             self._conclude(k, step, int(row["status"]), float(row["at"]), now, clock)
         return did
 
-    def _show(self, k: int, done: int, error: float, now: engine.Now, view: View) -> None:
+    def _show(self, k: int, done: int, error: float, now: site_step.Now, view: View) -> None:
         """What a policy may see of a task: its samples, and its last error if there was a new one."""
         samples = self.units[k] * self.plan.samples[k]
         now.curve["samples"][0, k] = view.samples[0, k] = samples
@@ -285,9 +285,9 @@ class _Hall:
         if done:
             view.error[0, k], view.observed[0, k] = error, True
 
-    def _conclude(self, k: int, step: int, status: int, at: float, now: engine.Now, clock: Clock) -> None:
+    def _conclude(self, k: int, step: int, status: int, at: float, now: site_step.Now, clock: Clock) -> None:
         if status == REACHED:
-            now.state[0, k], now.due[0, k], now.task["done_at"][0, k] = DONE, engine.NEVER, step + 1
+            now.state[0, k], now.due[0, k], now.task["done_at"][0, k] = DONE, site_step.NEVER, step + 1
             self.finished[k] = clock.steps(at)
             self._end(k)
             return
@@ -300,9 +300,9 @@ class _Hall:
         if why:
             self._fail(k, step, why, now)
 
-    def _fail(self, k: int, step: int, why: str, now: engine.Now) -> None:
+    def _fail(self, k: int, step: int, why: str, now: site_step.Now) -> None:
         self.faults.append(Fault(k, step, why))
-        now.state[0, k], now.due[0, k] = FAILED, engine.NEVER
+        now.state[0, k], now.due[0, k] = FAILED, site_step.NEVER
         self._end(k)
 
     def _cpu(self, k: int, shown: float) -> float:

@@ -22,10 +22,9 @@ from equipoise.engine.execute.board import ENDED, ENOUGH, REACHED
 from equipoise.engine.execute.crew import Crew, Start
 from equipoise.engine.execute.work import Work
 from equipoise.errors import Failure, InputError
-from equipoise.share.curve import Curve
 from equipoise.share.recording import Name, Recording, fit_prior
 from equipoise.share.site import Site
-from equipoise.share.task import Task
+from equipoise.share.task import Curve, Task
 from equipoise.share.view import Prior
 from equipoise.share.workload import Batch, Workload
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.errors import InputError
-from equipoise.share.estimators.estimator import PARTS, Estimate
+from equipoise.share.estimators._base import PARTS, Estimate
 from equipoise.share.view import Scene, View
 
 Floats = NDArray[np.float64]

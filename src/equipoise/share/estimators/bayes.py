@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
-from equipoise.share.estimators.estimator import Estimate
-from equipoise.share.normal import mean_beyond
+from equipoise.share._arithmetic import mean_beyond
+from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
 
 Floats = NDArray[np.float64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from equipoise.share.estimators._base import Fit
 from equipoise.share.estimators.analogue import Analogue
 from equipoise.share.estimators.bayes import Bayes
-from equipoise.share.estimators.estimator import Fit
 from equipoise.share.view import Scene
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
-from equipoise.share.estimators.estimator import Estimate
+from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.share.estimators.estimator import SURE, Estimate
+from equipoise.share.estimators._base import SURE, Estimate
 from equipoise.share.view import Scene, View
 
 

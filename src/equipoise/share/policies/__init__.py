@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from equipoise.errors import unknown_name
+from equipoise.share.policies._learning import Learning, clairvoyant
 from equipoise.share.policies.edf import EDF
 from equipoise.share.policies.hybrid import Hybrid
 from equipoise.share.policies.lara import LARA
 from equipoise.share.policies.las import LAS
-from equipoise.share.policies.learning import Learning, clairvoyant
 from equipoise.share.policies.max_min import MaxMin
 from equipoise.share.policies.sdf import SDF
 from equipoise.share.policies.slaq import SLAQ

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from equipoise.share.divide import greedy
 from equipoise.share.estimators import Estimate
-from equipoise.share.policies.learning import Learning
-from equipoise.share.split import greedy
+from equipoise.share.policies._learning import Learning
 from equipoise.share.view import Decision, View
 
 

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.errors import InputError, refuse_words
+from equipoise.share._arithmetic import quantile
+from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
-from equipoise.share.estimators.estimator import outlook
+from equipoise.share.estimators._base import outlook
 from equipoise.share.estimators.familiar import Familiar
-from equipoise.share.normal import quantile
-from equipoise.share.planning import keep_most
-from equipoise.share.policies.learning import Learning
-from equipoise.share.split import insert
+from equipoise.share.policies._learning import Learning
+from equipoise.share.policies._moore_hodgson import keep_most
 from equipoise.share.task import COMPUTING, DELAYED, PENDING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from equipoise.share.divide import equal, in_proportion
 from equipoise.share.estimators import Estimate
-from equipoise.share.policies.learning import Learning, needed
-from equipoise.share.split import equal, in_proportion
+from equipoise.share.policies._learning import Learning, needed
 from equipoise.share.view import Decision, View
 
 POWER = 0.4  # the paper's exponent

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from equipoise.share.split import equal, greedy
+from equipoise.share.divide import equal, greedy
 from equipoise.share.view import Decision, View
 
 

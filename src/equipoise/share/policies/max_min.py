@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from equipoise.share.divide import equal
 from equipoise.share.estimators import Estimate
-from equipoise.share.policies.learning import Learning
-from equipoise.share.split import equal
+from equipoise.share.policies._learning import Learning
 from equipoise.share.view import Decision, View
 
 LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is worth one more

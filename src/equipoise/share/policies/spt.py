@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from equipoise.share.divide import greedy
 from equipoise.share.estimators import Estimate
-from equipoise.share.policies.learning import Learning
-from equipoise.share.split import greedy
+from equipoise.share.policies._learning import Learning
 from equipoise.share.view import Decision, View
 
 

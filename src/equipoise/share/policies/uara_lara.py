@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.share.divide import count
 from equipoise.share.estimators import Estimate
-from equipoise.share.policies.learning import Learning, needed
+from equipoise.share.policies._learning import Learning, needed
 from equipoise.share.policies.uara import uara_bandwidth
-from equipoise.share.split import count
 from equipoise.share.view import Decision, View
 
 MARGIN = 1.4  # asked over needed

@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.errors import InputError
+from equipoise.share.divide import count
 from equipoise.share.estimators import Estimate
-from equipoise.share.policies.learning import Learning
+from equipoise.share.policies._learning import Learning
 from equipoise.share.policies.uara import uara_bandwidth
 from equipoise.share.policies.uara_lara import requests
-from equipoise.share.split import count
 from equipoise.share.view import Decision, View
 
 

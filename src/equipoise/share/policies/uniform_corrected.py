@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.share.split import count, equal, to_each
+from equipoise.share.divide import count, equal, to_each
 from equipoise.share.view import Decision, View
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
 from equipoise.errors import InputError
-from equipoise.share.elementary import exp, ln
+from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit, LogLinear, TrueWork
 from equipoise.share.site import Server, Site
 from equipoise.share.task import COMPUTING

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.share.curve import table_error
 from equipoise.share.estimators import Analogue, Bayes, Estimate, Estimator, LogLinear, PowerOffset
-from equipoise.share.estimators.estimator import PARTS, outlook
+from equipoise.share.estimators._base import PARTS, outlook
 from equipoise.share.site import Site
-from equipoise.share.task import COMPUTING, DONE
+from equipoise.share.task import COMPUTING, DONE, table_error
 from equipoise.share.view import Scene, View, name_of
 from equipoise.share.workload import Batch, Workload
 

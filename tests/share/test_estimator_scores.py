@@ -14,10 +14,20 @@ from scipy import integrate, stats
 from equipoise.cli.share_score import run_score
 from equipoise.errors import InputError
 from equipoise.share import Workload
-from equipoise.share.curve import Curve
+from equipoise.share.estimator_scores import (
+    AMOUNTS,
+    CAP,
+    Mean,
+    between,
+    log_density,
+    score,
+    steps_to,
+    table,
+    true_errors,
+)
 from equipoise.share.estimators import Analogue, Bayes, Estimate, LogLinear, PowerOffset, TrueWork
-from equipoise.share.estimators.estimator import PARTS
-from equipoise.share.score import AMOUNTS, CAP, Mean, between, log_density, score, steps_to, table, true_errors
+from equipoise.share.estimators._base import PARTS
+from equipoise.share.task import Curve
 from equipoise.share.view import Scene, View
 
 Floats = NDArray[np.float64]

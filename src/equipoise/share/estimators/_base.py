@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compiled import kernel
-from equipoise.share.normal import draw_beyond
+from equipoise.share._arithmetic import draw_beyond
 from equipoise.share.view import Scene, View
 
 Floats = NDArray[np.float64]

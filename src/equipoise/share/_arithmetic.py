@@ -1,0 +1,176 @@
+"""Functions for compiled loops: ln, exp and sine; the normal distribution; noise that depends on who and when.
+
+ln, exp and sine are plain arithmetic without branches, so that loops run several at a time. They are good to 1e-15 of
+the truth (tests/share/test_elementary.py) and use only IEEE operations: nothing depends on the C library.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.compiled import kernel
+
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # their sum is ln 2; k * HIGH is exact
+PER_LN2 = 1.4426950408889634
+ROUNDER = 6755399441055744.0  # 1.5 * 2^52: what is added to it is rounded to a whole number, in its lowest bits
+ROUNDER_BITS, ONE_BITS, HALF_ROOT_BITS = 0x4338000000000000, 0x3FF0000000000000, 0x3FE6A09E667F3BCD
+EXP_LEAST, EXP_MOST = -708.0, 709.0  # beyond, the result is no normal number
+
+
+@kernel
+def ln(x: float) -> float:
+    """The natural logarithm of a positive normal number: x = 2^k m with m around 1, and fdlibm's series for ln m."""
+    bits = np.float64(x).view(np.int64)
+    k = (bits - HALF_ROOT_BITS) >> 52
+    m = np.int64(bits - (k << 52)).view(np.float64)
+    power = np.int64(k + ROUNDER_BITS).view(np.float64) - ROUNDER
+    f = m - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    series = 1.531383769920937332e-01 + z * 1.479819860511658591e-01
+    series = 2.222219843214978396e-01 + z * (1.818357216161805012e-01 + z * series)
+    series = 3.999999999940941908e-01 + z * (2.857142874366239149e-01 + z * series)
+    series = z * (6.666666666666735130e-01 + z * series)
+    half = 0.5 * f * f
+    return float(power * LN2_HIGH - ((half - (s * (half + series) + power * LN2_LOW)) - f))
+
+
+@kernel
+def exp(x: float) -> float:
+    """e^x = 2^k e^r with |r| <= ln 2 / 2, and Taylor's series for e^r; x is held within what a number can show."""
+    x = min(max(x, EXP_LEAST), EXP_MOST)
+    rounded = x * PER_LN2 + ROUNDER
+    k = rounded - ROUNDER
+    r = (x - k * LN2_HIGH) - k * LN2_LOW
+    series = 1.0 / 479001600.0 + r * (1.0 / 6227020800.0)
+    series = 1.0 / 3628800.0 + r * (1.0 / 39916800.0 + r * series)
+    series = 1.0 / 40320.0 + r * (1.0 / 362880.0 + r * series)
+    series = 1.0 / 720.0 + r * (1.0 / 5040.0 + r * series)
+    series = 1.0 / 24.0 + r * (1.0 / 120.0 + r * series)
+    series = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * series)))
+    return float(series * np.int64((np.float64(rounded).view(np.int64) << 52) + ONE_BITS).view(np.float64))
+
+
+@kernel
+def sin(x: float) -> float:
+    """The sine between -pi/2 and pi/2, by Taylor's series."""
+    z = x * x
+    series = 1.0 / 355687428096000.0 - z * (1.0 / 121645100408832000.0)
+    series = 1.0 / 6227020800.0 - z * (1.0 / 1307674368000.0 - z * series)
+    series = 1.0 / 362880.0 - z * (1.0 / 39916800.0 - z * series)
+    series = 1.0 / 6.0 - z * (1.0 / 120.0 - z * (1.0 / 5040.0 - z * series))
+    return float(x - x * z * series)
+
+
+@kernel
+def below(z: float) -> float:
+    """P(Z <= z)."""
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+@kernel
+def quantile(p: float) -> float:
+    """z with P(Z <= z) = p, by Acklam's rational approximation and one Halley step; to 1e-12 from 1e-300 on."""
+    if p < 1e-300:
+        return -38.0
+    if p >= 1.0:
+        return 38.0
+    tail = min(p, 1.0 - p)  # the lower one, where differences are not lost to rounding
+    if tail >= 0.02425:
+        q = tail - 0.5
+        r = q * q
+        z = (
+            (
+                (
+                    (((-39.69683028665376 * r + 220.9460984245205) * r - 275.9285104469687) * r + 138.3577518672690) * r
+                    - 30.66479806614716
+                )
+                * r
+                + 2.506628277459239
+            )
+            * q
+            / (
+                (
+                    (((-54.47609879822406 * r + 161.5858368580409) * r - 155.6989798598866) * r + 66.80131188771972) * r
+                    - 13.28068155288572
+                )
+                * r
+                + 1.0
+            )
+        )
+    else:
+        q = math.sqrt(-2.0 * math.log(tail))
+        z = (
+            (
+                (((-0.007784894002430293 * q - 0.3223964580411365) * q - 2.400758277161838) * q - 2.549732539343734) * q
+                + 4.374664141464968
+            )
+            * q
+            + 2.938163982698783
+        ) / (
+            (((0.007784695709041462 * q + 0.3224671290700398) * q + 2.445134137142996) * q + 3.754408661907416) * q
+            + 1.0
+        )
+    miss = (below(z) - tail) * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
+    z -= miss / (1.0 + 0.5 * z * miss)
+    return -z if p > 0.5 else z
+
+
+@kernel
+def mean_beyond(log_work: float, spread: float, done: float) -> float:
+    """E[W - done | W > done] for ln W ~ N(log_work, spread^2): work left, given that what is done did not suffice."""
+    z = (math.log(max(done, 1e-9)) - log_work) / spread
+    tail = below(-z)
+    if tail < 1e-12:  # far beyond the belief the tail is a Pareto; 1 / (z + 2/z) is the mean excess of z
+        return done / max((z + 2.0 / z) / spread - 1.0, 0.05)
+    return math.exp(log_work + 0.5 * spread * spread) * below(spread - z) / tail - done
+
+
+@kernel
+def draw_beyond(log_work: float, spread: float, done: float, u: float) -> float:
+    """The u-quantile of W given W > done."""
+    tail = below((log_work - math.log(max(done, 1e-9))) / spread)
+    return max(math.exp(log_work - spread * quantile((1.0 - u) * tail)), done)
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_ONE_BITS = np.uint64(0x3FF0000000000000)
+
+
+@kernel
+def scramble(x: np.uint64) -> np.uint64:
+    """The finaliser of SplitMix64: every bit of x reaches every bit of the answer."""
+    x = x + _GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return np.uint64(x ^ (x >> np.uint64(31)))
+
+
+@kernel
+def keys_of(seeds: NDArray[np.int64], tasks: int) -> NDArray[np.uint64]:
+    """What (seed, task) contributes, for every task of every seed."""
+    keys = np.empty((len(seeds), tasks), np.uint64)
+    for s in range(len(seeds)):
+        seed = scramble(scramble(np.uint64(seeds[s])))
+        for i in range(tasks):
+            keys[s, i] = scramble(seed ^ np.uint64(i))
+    return keys
+
+
+@kernel
+def from_one(bits: np.uint64) -> float:
+    """Uniform in [1, 2): 52 of the bits become a fraction."""
+    return float(np.uint64((bits >> np.uint64(12)) | _ONE_BITS).view(np.float64))
+
+
+@kernel
+def normal(key: np.uint64, number: int) -> float:
+    """A standard normal draw for one observation of the task with this key (Box and Muller)."""
+    bits = scramble(key ^ np.uint64(number))
+    size = math.sqrt(-2.0 * ln(2.0 - from_one(bits)))
+    angle = abs(from_one(scramble(bits)) - 1.5)  # of a turn: cos of it is sin(pi/2 - it)
+    return size * sin(2.0 * math.pi * (0.25 - angle))
