@@ -1,14 +1,17 @@
 """Equipoise: who trains, with how much CPU, where and when - each run ends in a certificate."""
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-from equipoise._moved import old_names
+__version__ = "0.2.0.dev0"
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:  # with a __getattr__ in sight, mypy would believe every name
+    from equipoise.loaded import load as load
+else:
+    from equipoise._moved import old_names
 
+    def __getattr__(name):
+        if name != "load":
+            return old_names(__name__)(name)
+        from equipoise.loaded import load  # when asked for, so that --help does not wait for NumPy
 
-def __getattr__(name: str) -> Any:
-    if name != "load":
-        return old_names(__name__)(name)
-    return import_module("equipoise.loaded").load  # when asked for: it is above all else, and --help should not wait
+        return load

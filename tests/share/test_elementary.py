@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.share._arithmetic import exp, ln, sin
 
 

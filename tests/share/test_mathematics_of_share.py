@@ -8,10 +8,10 @@ from scipy import integrate, optimize, stats
 
 from equipoise.share import Curve, Server, Site, policies, share_out, simulate
 from equipoise.share._arithmetic import keys_of, mean_beyond, normal
-from equipoise.share.comparison import ratio_and_error
 from equipoise.share.estimators import bayes
 from equipoise.share.policies.hybrid import _price
 from equipoise.share.site import LINEAR, PER_NODE, POOLED, cheapest_loads, step_energy
+from equipoise.statistics import ratio_and_error
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.share._arithmetic import keys_of, normal
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.share import Site, Task, Workload, greedy, oracle, policies, simulate, sweep
-from equipoise.share.comparison import ratio_and_error
+from equipoise.statistics import ratio_and_error
 
 PLAYERS = [policies.Uniform(), policies.SDF(), policies.UARALARA()]
 

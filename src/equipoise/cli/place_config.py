@@ -92,7 +92,7 @@ class Scene(BaseModel):
     @field_validator("slot", "restart")
     @classmethod
     def _time(cls, value: str | None, info: ValidationInfo) -> str | None:
-        from equipoise.place.quantity import seconds
+        from equipoise.units import seconds
 
         if value is not None and seconds(value, str(info.field_name)) <= 0 and info.field_name == "slot":
             raise InputError(f"slot is {value!r}; expected a length such as 10m")

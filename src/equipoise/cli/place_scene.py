@@ -187,7 +187,7 @@ def _disturbed(config: Scene, jobs: Workload, stream: int) -> Workload:
     """Restart times, and true durations that are not the stated ones."""
     changes: list[dict[str, Any]] = [{} for _ in jobs]
     if config.restart is not None:
-        from equipoise.place.quantity import seconds
+        from equipoise.units import seconds
 
         for change in changes:
             change["restart"] = seconds(config.restart, "restart") / jobs.slot

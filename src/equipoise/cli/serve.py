@@ -151,7 +151,7 @@ def _serve(
 
 def _settings(store: Store, chosen: dict[str, Any]) -> Settings:
     """What was said, then what the store was opened with, then the defaults."""
-    from equipoise.place import quantity
+    from equipoise import units
     from equipoise.serve.settings import Settings
 
     first = next(iter(store.events(0, 1)), None)
@@ -160,7 +160,7 @@ def _settings(store: Store, chosen: dict[str, Any]) -> Settings:
         name: chosen[name] for name in ("clock", "horizon", "finish", "snapshot_every") if chosen[name] is not None
     }
     if chosen["slot"] is not None:
-        said["slot_seconds"] = quantity.seconds(chosen["slot"], "--slot")
+        said["slot_seconds"] = units.seconds(chosen["slot"], "--slot")
     return Settings(**(kept | said))
 
 

@@ -62,11 +62,11 @@ def shadow(
         raise InputError("--inside and --url are both given; keep one")
     if not file.is_file():
         raise InputError(f"{file}: no such file (from {Path.cwd()}); expected an export of jobs: {FORMATS}")
-    from equipoise.place import quantity
+    from equipoise import units
     from equipoise.serve.traced import Traced, kind_of
 
     kind = _format(file, follow) if format == "auto" else kind_of(format)
-    behind = quantity.seconds(lag, "--lag")
+    behind = units.seconds(lag, "--lag")
     if behind and not follow:
         raise InputError(f"--lag {lag} has no effect without --follow: a file that is whole is fed in order of arrival")
     with _stopped_gently(), _service(inside, slot, url, token) as client:

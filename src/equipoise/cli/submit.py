@@ -141,9 +141,9 @@ def _awaited(client: Client, done: list[Job], timeout: float | None) -> int:
 
 def _same_slot(given: object, seconds: float) -> None:
     """Worths in a file may be told in slots, which mean something else where slots are longer."""
-    from equipoise.place import quantity
+    from equipoise import units
 
-    if quantity.seconds(given, "slot") != seconds:
+    if units.seconds(given, "slot") != seconds:
         raise InputError(f"the file's slot is {given}, the service's {seconds:g} s; tell times with units, and no slot")
 
 

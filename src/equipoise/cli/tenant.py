@@ -99,14 +99,14 @@ def _amounts(given: list[str]) -> dict[str, object]:
 
 
 def _plain(row: TenantRow) -> dict[str, Any]:
-    from equipoise.place.quantity import MILLI
     from equipoise.serve.access import JOBS
+    from equipoise.units import MILLI
 
     return {"name": row.name, "quota": {key: n if key == JOBS else n / MILLI for key, n in row.quota.items()}}
 
 
 def _said(row: TenantRow) -> str:
-    from equipoise.place import quantity
+    from equipoise import units
     from equipoise.serve.access import JOBS
 
-    return ", ".join(f"{key}={n if key == JOBS else quantity.show(n)}" for key, n in row.quota.items())
+    return ", ".join(f"{key}={n if key == JOBS else units.show(n)}" for key, n in row.quota.items())

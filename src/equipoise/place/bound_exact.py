@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.highs import run, solver_of
+from equipoise.linear_program import run, solver_of
 from equipoise.place.bound_modes import Floats, Window, apart, demands, together
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from equipoise.errors import InputError
-from equipoise.highs import run, solver_of
+from equipoise.linear_program import run, solver_of
 from equipoise.place.bound_modes import Floats, Ints, Window, demands, fits
 from equipoise.place.cluster import Cluster
 

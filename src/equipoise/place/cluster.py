@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise import units
 from equipoise.errors import InputError
-from equipoise.place import quantity
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,9 +38,9 @@ class Machine:
                 f"Machine {name!r}: count is {count!r}; expected a whole number from 1 to {MOST_MACHINES:,}"
             )
         held = capacity
-        if not isinstance(capacity, quantity.Demand):
-            read = {str(r): quantity.resource(v, f"Machine {name!r}: {r}") for r, v in capacity.items()}
-            held = quantity.Demand(read)
+        if not isinstance(capacity, units.Demand):
+            read = {str(r): units.resource(v, f"Machine {name!r}: {r}") for r, v in capacity.items()}
+            held = units.Demand(read)
         if not any(held.values()):
             raise InputError(f"Machine {name!r}: every capacity is zero; expected some of at least one resource")
         object.__setattr__(self, "capacity", held)
@@ -69,7 +69,7 @@ class Cluster:
         if sum(m.count for m in machines) > MOST_MACHINES:
             raise InputError(f"Cluster: more than {MOST_MACHINES:,} machines; that is a slip")
         for name in ("inside", "between"):
-            rate = quantity.bandwidth(getattr(self, name), f"Cluster: {name}")
+            rate = units.bandwidth(getattr(self, name), f"Cluster: {name}")
             if rate <= 0:
                 raise InputError(f"Cluster: {name} is {getattr(self, name)!r}; expected a positive bandwidth")
             object.__setattr__(self, name, rate)

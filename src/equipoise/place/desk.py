@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError, unknown_name
+from equipoise.kernels import kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload
 from equipoise.place.planner.seat import MACHINE, ROUNDING, SLOT, same, works

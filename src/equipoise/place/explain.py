@@ -27,8 +27,8 @@ from equipoise.place.planner import Plan, Planner
 from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.place.planner.shape import Shape, shape_of
 from equipoise.place.policies.pdors import Session as Promising
-from equipoise.place.quantity import MILLI
 from equipoise.place.simulate import Result, Session, simulate
+from equipoise.units import MILLI
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

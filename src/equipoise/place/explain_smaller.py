@@ -15,8 +15,8 @@ from equipoise.place.job import Job, Workload
 from equipoise.place.planner.shape import shape_of
 from equipoise.place.policies.oasis import Apart
 from equipoise.place.policies.pdors import Session as Promising
-from equipoise.place.quantity import MILLI, show
 from equipoise.place.simulate import Result
+from equipoise.units import MILLI, show
 
 Ints = NDArray[np.int64]
 

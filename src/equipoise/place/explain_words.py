@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from equipoise.place.desk import ADMITTED, BEYOND_HORIZON, INFEASIBLE_ALONE, LENT, NO_CAPACITY, PRICED_OUT, REFUSED
-from equipoise.place.quantity import MILLI, show
+from equipoise.units import MILLI, show
 
 if TYPE_CHECKING:
     from equipoise.place.explain import Explanation

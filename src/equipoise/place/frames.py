@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equipoise import units
 from equipoise.errors import InputError
 from equipoise.frames import Frame, Row, frame_of, rows_of
-from equipoise.place import quantity
 from equipoise.place.cluster import Cluster
 from equipoise.place.entries import GROUPS, Values, said_of
 from equipoise.place.job import Workload
@@ -38,7 +38,7 @@ def jobs_from(frame: Frame, cluster: Cluster, slot: str | float | None) -> Workl
     """Jobs for this cluster. `slot` ("10m", or seconds) goes before the frame's own, which is an hour unless told."""
     rows = rows_of(frame, "Workload.from_frame")
     told = frame.attrs
-    length = quantity.seconds(told.get("slot", HOUR) if slot is None else slot, "slot")
+    length = units.seconds(told.get("slot", HOUR) if slot is None else slot, "slot")
     if not length > 0:
         raise InputError('slot is 0; expected a length such as "10m"')
     found = []
@@ -142,10 +142,10 @@ def allocation_rows(result: Result) -> list[Row]:
 
 def machine_rows(cluster: Cluster) -> list[Row]:
     """Every machine by name, with what it has of each resource, in units."""
-    units = cluster.capacity[cluster.type_of] / quantity.MILLI
+    held = cluster.capacity[cluster.type_of] / units.MILLI
     return [
         {"machine": name} | dict(zip(cluster.resources, row, strict=True))
-        for name, row in zip(cluster.names, units.tolist(), strict=True)
+        for name, row in zip(cluster.names, held.tolist(), strict=True)
     ]
 
 

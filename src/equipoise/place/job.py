@@ -11,10 +11,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise import units
 from equipoise.errors import InputError, refuse_words
-from equipoise.place import quantity
-from equipoise.place.quantity import Demand as Demand
 from equipoise.place.utility import Utility
+from equipoise.units import Demand as Demand
 
 Floats = NDArray[np.float64]
 MOST = 1e15
@@ -123,7 +123,7 @@ def _demand(values: Mapping[str, object], who: str) -> Demand:
         return values
     if not isinstance(values, Mapping):
         raise InputError(f'{who} is {values!r}; expected resources, as {{"gpu": 1, "cpu": 4, "memory": "16Gi"}}')
-    return Demand({str(r): quantity.resource(v, f"{who}: {r}") for r, v in values.items()})
+    return Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in values.items()})
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
-from equipoise.place.quantity import MILLI
 from equipoise.place.schedule_file import by_name
 from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
+from equipoise.units import MILLI
 
 if TYPE_CHECKING:
     from equipoise.place.simulate import Result

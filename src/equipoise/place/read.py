@@ -20,8 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from equipoise import units
 from equipoise.errors import InputError, unknown_name
-from equipoise.place import quantity
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.entries import GROUPS, Scalar, Values, at, opened, refuse_unknown, said_of, save
 from equipoise.place.job import Demand, Job, Workload
@@ -50,7 +50,7 @@ def cluster(path: str | Path) -> Cluster:
         if not isinstance(rates, dict):
             raise InputError(f"bandwidth is {rates!r}; expected {{inside: 20Gbps, between: 1Gbps}}")
         refuse_unknown("bandwidth", rates, ("inside", "between"))
-        speeds: dict[str, Any] = {name: quantity.bandwidth(rate, name) for name, rate in rates.items()}
+        speeds: dict[str, Any] = {name: units.bandwidth(rate, name) for name, rate in rates.items()}
         return Cluster(tuple(machines), **speeds)
 
 
@@ -58,7 +58,7 @@ def jobs(path: str | Path, cluster: Cluster, slot: str | float | None = None) ->
     """Jobs for this cluster. `slot` ("10m", or seconds) goes before the file's own."""
     file = opened(Path(path), "jobs", FIELDS)
     with at(file.path, file.where):
-        length = quantity.seconds(file.settings.get("slot", HOUR) if slot is None else slot, "slot")
+        length = units.seconds(file.settings.get("slot", HOUR) if slot is None else slot, "slot")
         if length == 0:
             raise InputError('slot is 0; expected a length such as "10m"')
         refuse_unknown("field in defaults", file.defaults, FIELDS)
@@ -199,7 +199,7 @@ def _number(value: Scalar, what: str, slot: float) -> int | float:
 def _slots(value: Scalar, what: str, slot: float) -> float:
     """A length of time in slots; without a unit it is seconds."""
     said = SLOTS.match(value) if isinstance(value, str) else None
-    return _number(said.group(1), what, slot) if said else quantity.seconds(value, what) / slot
+    return _number(said.group(1), what, slot) if said else units.seconds(value, what) / slot
 
 
 def _wait(value: Scalar, what: str, slot: float) -> float:
@@ -214,11 +214,11 @@ def _arrival(value: Scalar, what: str, slot: float) -> int | float:
         return _number(value, what, slot)
     if said := SLOTS.match(value):
         return _number(said.group(1), what, slot)
-    return Fraction(repr(quantity.seconds(value, what))) // Fraction(repr(slot))
+    return Fraction(repr(units.seconds(value, what))) // Fraction(repr(slot))
 
 
 def _size(value: Scalar, what: str, slot: float) -> float:
-    return quantity.size(value, what)
+    return units.size(value, what)
 
 
 def _rate(value: Scalar, what: str, slot: float) -> float:
@@ -228,7 +228,7 @@ def _rate(value: Scalar, what: str, slot: float) -> float:
             return math.inf
         if said := PER_SLOT.match(value):
             return _number(said.group(1), what, slot)
-    return quantity.bandwidth(value, what) * slot
+    return units.bandwidth(value, what) * slot
 
 
 CELLS: dict[str, Callable[[Scalar, str, float], int | float]] = {
@@ -263,14 +263,14 @@ def _cell_once(name: str, value: Scalar, slot: float) -> int | float:
 def _cell(name: str, value: object, slot: float) -> int | float:
     if not isinstance(value, Scalar):
         raise InputError(f"{name} is {value!r}; expected one value")
-    if isinstance(value, str) and len(value) > quantity.LONGEST:
+    if isinstance(value, str) and len(value) > units.LONGEST:
         raise InputError(f"{name} is {value[:20]!r}... of {len(value)} characters; expected a short value")
     return _cell_once(name, value, slot)
 
 
 @lru_cache(maxsize=1 << 16)
 def _milli(value: Scalar, what: str) -> int:
-    return quantity.resource(value, what)
+    return units.resource(value, what)
 
 
 # Back to plain values.
@@ -312,10 +312,10 @@ def _plain(held: Mapping[str, int]) -> dict[str, int | str]:
     """Milli-units as 4, "500m" or "16Gi": exact."""
     out: dict[str, int | str] = {}
     for name, milli in held.items():
-        out[name] = f"{milli}m" if milli % quantity.MILLI else milli // quantity.MILLI
+        out[name] = f"{milli}m" if milli % units.MILLI else milli // units.MILLI
         for suffix, power in (("Mi", 2), ("Gi", 3), ("Ti", 4)):
-            if milli and milli % (1024**power * quantity.MILLI) == 0:
-                out[name] = f"{milli // (1024**power * quantity.MILLI)}{suffix}"
+            if milli and milli % (1024**power * units.MILLI) == 0:
+                out[name] = f"{milli // (1024**power * units.MILLI)}{suffix}"
     return out
 
 

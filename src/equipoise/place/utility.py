@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.kernels import kernel
 
 Floats = NDArray[np.float64]
 SIGMOID, DEADLINE, LINEAR = 0, 1, 2

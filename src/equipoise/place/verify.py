@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
-from equipoise.place.quantity import MILLI
 from equipoise.place.utility import DEADLINE, SIGMOID
+from equipoise.units import MILLI
 
 if TYPE_CHECKING:
     from equipoise.place.bound import Bound

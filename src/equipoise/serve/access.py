@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from equipoise.errors import InputError, unknown_name
-from equipoise.place.quantity import MILLI, resource
+from equipoise.units import MILLI, resource
 
 ROLES = ("read", "submit", "admin")  # each may do what those before it may
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"  # of a token, a tenant: safe in a path, a log line and a shell

@@ -10,10 +10,10 @@ import numpy as np
 
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
-from equipoise.place.quantity import MILLI
 from equipoise.serve.plan.floor import DOWN, Floats, Ints, amounts_of
 from equipoise.serve.plan.state import Held, State
 from equipoise.serve.plan.tell import Wall, job_out
+from equipoise.units import MILLI
 
 
 @dataclass(frozen=True)

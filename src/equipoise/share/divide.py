@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError
+from equipoise.kernels import kernel
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -11,11 +11,11 @@ from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.share import policies as shelf
-from equipoise.share.comparison import Paired
 from equipoise.share.site import Site
 from equipoise.share.sweep import Sweep, sweep
 from equipoise.share.view import Policy, is_blind, name_of
 from equipoise.share.workload import Workload
+from equipoise.statistics import Paired
 
 SURE = 2.0  # standard errors beyond which a difference counts
 Progress = Callable[[int, int], None]

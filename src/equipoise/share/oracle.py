@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError
-from equipoise.highs import run, solver_of
+from equipoise.kernels import kernel
+from equipoise.linear_program import run, solver_of
 from equipoise.share.site import Site
 from equipoise.share.step import DUST, SLACK
 from equipoise.share.workload import Batch, Workload

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.highs import run, solver_of
+from equipoise.linear_program import run, solver_of
 from equipoise.share.oracle import Floats, Ints, Jobs
 
 MOST_TASKS = 20  # well under a second at 8, some seconds at 20, minutes beyond

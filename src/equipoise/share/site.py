@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.kernels import kernel
 
 Law = Literal["pooled", "per_node", "linear"]
 Migration = Literal["within", "between"]

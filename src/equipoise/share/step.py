@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.share._arithmetic import exp, keys_of, ln, normal
 from equipoise.share.divide import insert
 from equipoise.share.site import LAWS, PER_NODE, Site, cheapest_loads, step_energy

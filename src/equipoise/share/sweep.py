@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.parallel import THREADS, parts
 from equipoise.saved import Savable, Saved, look_of
-from equipoise.share.comparison import Paired, difference, mean_and_error, ratio_and_error
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import Run, play
 from equipoise.share.site import Site
 from equipoise.share.view import Policy, name_of
 from equipoise.share.workload import Workload, seed_numbers
+from equipoise.statistics import Paired, difference, mean_and_error, ratio_and_error
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

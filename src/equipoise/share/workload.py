@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError, refuse_words
+from equipoise.kernels import kernel
 from equipoise.share.site import Site
 from equipoise.share.task import Task, power_work, table_work
 from equipoise.share.view import Prior

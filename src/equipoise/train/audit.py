@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.costs.cost import Cost
 from equipoise.train.models.model import Model

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.compiled import float_bits, kernel
+from equipoise.kernels import float_bits, kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.links import Round
 from equipoise.train.quantize import EXACT, FLOAT_BITS, LOG, Coder, Quantizer, decode_one, encode_one, uniform_coder

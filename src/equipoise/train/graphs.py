@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError
+from equipoise.kernels import kernel
 from equipoise.train.arcs import Arcs
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.topology import Topology, canonical

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.average import RUNAWAY, track
 from equipoise.train.channel import Channel, quantise_counted

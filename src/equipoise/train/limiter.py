@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.train.arrays import Ints
 
 # Factors in 8 bits: code 255 is 1, each code below an eighth of an octave less, 0 is nothing. Even steps of 1/256 would

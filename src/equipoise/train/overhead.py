@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import lengthened
 from equipoise.train.links import Links, Round

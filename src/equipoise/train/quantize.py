@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.compiled import float_bits, kernel
 from equipoise.errors import InputError, unknown_name
+from equipoise.kernels import float_bits, kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 
 Mode = Literal["innovation", "edge", "node"]

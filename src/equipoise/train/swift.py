@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats
 from equipoise.train.audit import look_at_shares
 from equipoise.train.average import Circle, descend, track

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError
+from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats, Ints
 
 NODES_NAMED = 5  # an error lists at most this many of the nodes that are cut off

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import Channel, Wire, lengthened, send
 from equipoise.train.costs.curve import OTHER, Curve, answer, answers, curve_of, steepness, steepnesses

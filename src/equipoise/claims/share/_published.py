@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from equipoise.claims import Bound, Curve, Finding, at_least, at_most
 from equipoise.share import Site, Sweep, Workload, policies, sweep
-from equipoise.share.comparison import Paired
 from equipoise.share.view import Policy
+from equipoise.statistics import Paired
 
 Floats = NDArray[np.float64]
 

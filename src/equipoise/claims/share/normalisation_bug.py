@@ -7,7 +7,7 @@ import numpy as np
 from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_least, at_most
 from equipoise.claims.share._published import AHEAD, SOURCE, Floats, lead, mean_of, pair, played, told
 from equipoise.share import Sweep, Task, Workload, policies, simulate
-from equipoise.share.comparison import ratio_and_error
+from equipoise.statistics import ratio_and_error
 
 PUBLISHED, CORRECTED = "UARA+LARA", "UARALARACorrected"
 KNOWING, BOTH = "UARA+LARA (clairvoyant)", "UARALARACorrected (clairvoyant)"

@@ -18,7 +18,7 @@ from equipoise.claims.share._published import (
     told,
 )
 from equipoise.share import Sweep, policies
-from equipoise.share.comparison import Paired
+from equipoise.statistics import Paired
 
 FRUGAL, OURS = "UARA+LARA", "Hybrid"
 CROWDED = LOADS[1:]

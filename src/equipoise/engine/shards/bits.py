@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.compiled import bits_float, float_bits, kernel
+from equipoise.kernels import bits_float, float_bits, kernel
 from equipoise.train.arrays import AnyArray, Ints
 
 

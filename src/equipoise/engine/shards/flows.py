@@ -7,9 +7,9 @@ from collections.abc import Generator
 
 import numpy as np
 
-from equipoise.compiled import kernel
 from equipoise.engine.shards.crossing import Crossing, Packets, talk
 from equipoise.engine.shards.limiting import limited, wide_boxes
+from equipoise.kernels import kernel
 from equipoise.train.allocate import Allocation, apply, refill, wish
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.average import track

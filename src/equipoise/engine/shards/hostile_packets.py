@@ -17,8 +17,8 @@ import math
 
 import numpy as np
 
-from equipoise.compiled import float_bits, kernel
 from equipoise.engine.shards.bits import get, get_float, put, put_float
+from equipoise.kernels import float_bits, kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.hostile.mail import NEVER, SEQUENCE_BITS
 from equipoise.train.quantize import EXACT, FLOAT_BITS, LOG, Coder, encode_one

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equipoise.compiled import kernel
 from equipoise.engine.shards.crossing import Packets
 from equipoise.engine.shards.hostile_packets import OUT_OF_STEP, read_packets, write_packets
 from equipoise.engine.shards.region import Region
 from equipoise.errors import Failure
+from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.hostile.ledger import SCALE_BITS, SUM_BITS, Ledger, scale_code, scale_of
 from equipoise.train.hostile.mail import NEVER, SEQUENCE_BITS, Mail

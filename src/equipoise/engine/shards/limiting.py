@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator
 
 import numpy as np
 
-from equipoise.compiled import kernel
 from equipoise.engine.shards.bits import get, put
 from equipoise.engine.shards.crossing import Crossing, Packets, readable
+from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Ints
 from equipoise.train.grid import NO_BOUND
 from equipoise.train.limiter import AMOUNT_BITS, FACTOR_BITS, FULL, Promises, agreed, decide, promise

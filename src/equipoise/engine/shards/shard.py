@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.compiled import kernel
 from equipoise.engine.shards.averaging import average_round
 from equipoise.engine.shards.crossing import Crossing, Packets, crossing_of
 from equipoise.engine.shards.flows import flow_round, mix_round
@@ -16,6 +15,7 @@ from equipoise.engine.shards.layout import LAYOUT, Places, cut, local_pairs, pla
 from equipoise.engine.shards.region import LocalNetwork, Region
 from equipoise.engine.shards.restrict import LocalSampler, local_market
 from equipoise.engine.shards.trading import TradingPart
+from equipoise.kernels import kernel
 from equipoise.train.allocate import Allocation
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.average import Averaging

@@ -6,11 +6,11 @@ from collections.abc import Generator
 
 import numpy as np
 
-from equipoise.compiled import kernel
 from equipoise.engine.shards.bits import get, put
 from equipoise.engine.shards.crossing import Crossing, Packets, talk
 from equipoise.engine.shards.limiting import limited, wide_boxes
 from equipoise.engine.shards.region import Region
+from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.costs.curve import answer, steepness
 from equipoise.train.limiter import BIGGEST_FLOW, FLAG_BITS

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from equipoise.compiled import kernel
 from equipoise.engine.shards.bits import get, get_float, put, put_float
+from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import CLEAR, NUMBERS, SATURATED, UNDERFLOWED, ZOOM, Channel, Wire, introduce
 from equipoise.train.quantize import EXACT, FLOAT_BITS, LOG, decode_one, encode_one

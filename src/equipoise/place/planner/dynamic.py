@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.place.planner.book import Book
 from equipoise.place.planner.hull import SPREAD, TOGETHER, Choice
 from equipoise.place.planner.options import Options, slot_options

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.place.planner.book import Book
 from equipoise.place.planner.options import Options, scan, spread
 from equipoise.place.planner.shape import Shape

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.place.planner.book import BUCKETS, NONE, Book
 from equipoise.place.planner.shape import Shape, fits_together, servers_for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.place.planner.book import NONE, Book, move
 from equipoise.place.planner.hull import TOGETHER, Choice
 from equipoise.place.planner.options import Options, slot_options

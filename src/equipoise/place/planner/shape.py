@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.place.desk import Desk
 from equipoise.place.policies.slotwise import (
     JOB,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.place.desk import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Desk
 from equipoise.place.planner.seat import ROUNDING
 from equipoise.place.planner.shape import Shape, fits_together, servers_for

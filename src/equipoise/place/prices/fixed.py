@@ -13,7 +13,7 @@ from equipoise.errors import InputError, refuse_words
 from equipoise.place.desk import Desk
 from equipoise.place.job import Workload
 from equipoise.place.prices.posted import Posted
-from equipoise.place.quantity import MILLI
+from equipoise.units import MILLI
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import TextIO
 
 import numpy as np
 
+from equipoise import units
 from equipoise.errors import InputError
-from equipoise.place import quantity
 from equipoise.place.job import Demand, Job, Skipped, Workload
 from equipoise.place.traces.profile import NOMINAL_GRADIENT, PROFILES
 from equipoise.place.traces.utilities import DRAWS, UtilityModel
@@ -67,7 +67,7 @@ class Mapped:
     @classmethod
     def of(cls, slot: object, seed: int, elasticity: float, sized: bool) -> Mapped:
         """Checked settings."""
-        length = quantity.seconds(slot, "slot")
+        length = units.seconds(slot, "slot")
         if not length > 0:
             raise InputError(f'slot is {slot!r}; expected a positive time such as "10m"')
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

@@ -14,7 +14,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError
-from equipoise.place.quantity import MILLI
 from equipoise.serve.access import (
     COOKIE,
     JOBS,
@@ -31,6 +30,7 @@ from equipoise.serve.access import (
 from equipoise.serve.api.guard import Admin, Asked, Reader
 from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.store.rows import TenantRow, TokenRow
+from equipoise.units import MILLI
 
 MOST_RESOURCES = 64  # of a quota
 LEAST, MOST = 0.001, 10**15  # units: what milli-units count exactly

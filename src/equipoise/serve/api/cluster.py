@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 
 from equipoise import __version__
 from equipoise.errors import InputError, unknown_name
-from equipoise.place.quantity import MILLI
 from equipoise.serve.api.guard import Admin, Reader
 from equipoise.serve.api.jobs import own_tenant
 from equipoise.serve.api.models import (
@@ -34,6 +33,7 @@ from equipoise.serve.plan.floor import DOWN, DRAINING, UP, Ints
 from equipoise.serve.plan.tell import iso
 from equipoise.serve.service import Service
 from equipoise.serve.view import View
+from equipoise.units import MILLI
 
 Name = Annotated[str, Path(max_length=80)]
 MOST_AT_ONCE = 10_000  # slots of a virtual clock

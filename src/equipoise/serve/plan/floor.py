@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError, unknown_name
+from equipoise.kernels import kernel
 from equipoise.place import read
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.planner import Planner

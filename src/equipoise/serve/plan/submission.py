@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from equipoise import units
 from equipoise.errors import InputError, unknown_name
-from equipoise.place import quantity, read
+from equipoise.place import read
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job
 
@@ -71,7 +72,7 @@ def _short(values: Mapping[str, Any], slot: float) -> dict[str, Any]:
     workers = values.get("workers", 1)
     if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 1_000_000:
         raise InputError(f"workers is {workers!r}; expected a whole number from 1 to 1,000,000")
-    seconds = quantity.seconds(values["duration"], "duration")
+    seconds = units.seconds(values["duration"], "duration")
     if seconds == 0:
         raise InputError(f'duration is {values["duration"]!r}; expected a time such as "2h"')
     return {"work": workers * seconds / slot, "batch": workers, "time_per_sample": "1 slots", "requested": workers}
@@ -93,5 +94,5 @@ def _worth(values: Mapping[str, Any], horizon: int) -> Any:
 
 def _time(deadline: object) -> str:
     """A time with its unit; a bare number is seconds."""
-    quantity.seconds(deadline, "deadline")
+    units.seconds(deadline, "deadline")
     return f"{deadline}s" if not isinstance(deadline, str) or not deadline.strip()[-1:].isalpha() else deadline

@@ -10,11 +10,11 @@ import numpy as np
 
 from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED
 from equipoise.place.planner.seat import MACHINE, SLOT, WORKERS
-from equipoise.place.quantity import MILLI
 from equipoise.serve import event as kinds
 from equipoise.serve.event import Event
 from equipoise.serve.plan.floor import Int32s
 from equipoise.serve.plan.state import CANCELLED, FINISHED, Held, State
+from equipoise.units import MILLI
 
 MOST_NAMED = 4  # machines in a sentence
 REASONS = {

@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError
+from equipoise.kernels import kernel
 from equipoise.share.estimators._base import PARTS, Estimate
 from equipoise.share.view import Scene, View
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View

@@ -8,8 +8,8 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError
+from equipoise.kernels import kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit, LogLinear, TrueWork
 from equipoise.share.site import Server, Site

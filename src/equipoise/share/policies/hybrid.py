@@ -22,8 +22,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError, refuse_words
+from equipoise.kernels import kernel
 from equipoise.share._arithmetic import quantile
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit

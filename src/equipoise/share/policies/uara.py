@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.share.divide import count, insert, to_each
 from equipoise.share.task import COMPUTING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.compiled import bits_float, float_bits, kernel
+from equipoise.kernels import bits_float, float_bits, kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.costs.cost import second
 from equipoise.train.grid import NO_BOUND, exact_sum, spread

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Ints
 from equipoise.train.hostile.faults import Faults, finite_loss
 from equipoise.train.hostile.traffic import Traffic, widened

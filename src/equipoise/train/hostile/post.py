@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from equipoise.compiled import float_bits, kernel
+from equipoise.kernels import float_bits, kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, lengthened
 from equipoise.train.hostile.mail import Mail

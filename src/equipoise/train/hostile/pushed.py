@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.compiled import kernel
+from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.hostile.ledger import Ledger
 from equipoise.train.hostile.mail import SEQUENCE_BITS, Mail

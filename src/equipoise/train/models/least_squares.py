@@ -7,8 +7,8 @@ from copy import copy
 
 import numpy as np
 
-from equipoise.compiled import kernel
 from equipoise.errors import InputError
+from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.models.model import Model
 from equipoise.train.models.shards import Shard, read_shards, variance
