@@ -1,5 +1,6 @@
 """Equipoise: who trains, with how much CPU, where and when - each run ends in a certificate."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0.dev0"
@@ -12,6 +13,4 @@ else:
     def __getattr__(name):
         if name != "load":
             return old_names(__name__)(name)
-        from equipoise.loaded import load  # when asked for, so that --help does not wait for NumPy
-
-        return load
+        return import_module("equipoise.loaded").load  # when asked for, so that --help does not wait for NumPy
