@@ -8,7 +8,6 @@ python examples/share_compare.py --csv compared.csv
 import argparse
 
 from equipoise.share import Server, Site, policies, sweep
-from equipoise.share.audit import certify
 
 
 def main() -> None:
@@ -24,7 +23,7 @@ def main() -> None:
     print(result.table())
     for line in result.paired("Hybrid", "EDF"):
         print(line)
-    print("certificate passed:", certify(result, players).passed)
+    print("certificate passed:", result.certificate().passed)
     if asked.csv:
         result.to_csv(asked.csv)
         print("written:", asked.csv)

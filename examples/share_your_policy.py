@@ -9,7 +9,6 @@ import argparse
 import numpy as np
 
 from equipoise.share import Decision, View, check_policy, greedy, policies, sweep
-from equipoise.share.audit import certify
 
 
 class LeastSlack:
@@ -37,7 +36,7 @@ def main() -> None:
     result = sweep(players, loads=[20, 60], seeds=seeds)
     print(result.table())
     print(*result.paired("Hybrid", "LeastSlack"), sep="\n")
-    print("certificate passed:", certify(result, players).passed)
+    print("certificate passed:", result.certificate().passed)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from pages import COLOURS, NEEDS_A_BROWSER, visit
 
 from equipoise.report.share import share_page
 from equipoise.share import Run, policies, simulate
-from equipoise.share.audit import certify
 from equipoise.share.sweep import sweep
 from equipoise.share.view import name_of
 
@@ -33,7 +32,7 @@ def write(path: Path, loads: list[int]) -> Path:
     players, lives = play()
     result = sweep(players, loads=loads, seeds=4, oracle=1)
     content = {"verb": "share", "version": "0", "config": {}, "result": {"rows": result.rows}}
-    content |= {"certificate": certify(result, players).as_dict()}
+    content |= {"certificate": result.certificate().as_dict()}
     path.write_text(share_page(result, players, lives, content), encoding="utf-8")
     return path
 

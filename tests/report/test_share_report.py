@@ -15,7 +15,6 @@ from equipoise.report import share_life
 from equipoise.report.share import share_page
 from equipoise.report.share_charts import CONTRAST, ORACLE, SHAPES, _contrast, looks
 from equipoise.share import Curve, Decision, Run, Task, View, Workload, equal, policies, simulate
-from equipoise.share.audit import certify
 from equipoise.share.sweep import Sweep, sweep
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 from equipoise.share.view import name_of
@@ -61,7 +60,7 @@ class Comparison:
         self.lives: dict[str, Run] = {
             name_of(p): simulate(p, workload, load=max(self.sweep.loads), seeds=[seed], trace=True) for p in players
         }
-        certificate = certify(self.sweep, self.players).as_dict()
+        certificate = self.sweep.certificate().as_dict()
         self.document: dict[str, Any] = {"verb": "share", "version": "1.2.3", "config": config}
         self.document |= {"result": {"rows": self.sweep.rows}, "certificate": certificate}
         self.html = self.page()

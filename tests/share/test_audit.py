@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equipoise.share import Server, Site, Workload, policies, simulate, sweep
-from equipoise.share.audit import audit, certify
+from equipoise.share.audit import audit
 from equipoise.share.task import COMPUTING, DONE, FAILED
 
 
@@ -74,19 +74,19 @@ def test_a_sweep_with_false_numbers_fails_its_certificate():
     """One success too many in one seed, and success above the oracle."""
     players = [policies.SDF()]
     found = sweep(players, loads=[10], seeds=3, oracle=True)
-    assert certify(found, players).passed
+    assert found.certificate().passed
     cell = dict(found.measured["SDF", 10])
     cell["successes"] = cell["successes"] + np.array([0, 1, 0])
     forged = replace(found, measured={("SDF", 10): cell})
-    assert certify(forged, players)["outcomes"].passed is False
+    assert forged.certificate()["outcomes"].passed is False
     cell["successes"] = found.bounds[10] + 1
-    assert certify(replace(found, measured={("SDF", 10): cell}), players)["oracle"].passed is False
+    assert replace(found, measured={("SDF", 10): cell}).certificate()["oracle"].passed is False
 
 
 def test_without_the_oracle_there_is_no_such_check():
     """It does not apply, so it neither passes nor fails."""
     players = [policies.SDF()]
-    certificate = certify(sweep(players, loads=[10], seeds=2), players)
+    certificate = sweep(players, loads=[10], seeds=2).certificate()
     assert "oracle" not in certificate and certificate.passed
 
 
@@ -134,4 +134,4 @@ def test_a_single_seed_above_the_oracle_fails():
     cell = dict(found.measured["SDF", 10])
     cell["successes"] = np.minimum(cell["successes"], found.bounds[10] - 1)
     cell["successes"][7] = found.bounds[10][7] + 1
-    assert certify(replace(found, measured={("SDF", 10): cell}), players)["oracle"].passed is False
+    assert replace(found, measured={("SDF", 10): cell}).certificate()["oracle"].passed is False

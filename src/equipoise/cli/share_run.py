@@ -20,7 +20,6 @@ from equipoise.cli.progress import Meter, metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.share_config import Comparison, Job, ShareConfig, build, read_tasks
 from equipoise.errors import InputError
-from equipoise.share.audit import certify
 from equipoise.share.ladder import Ladder, ladder
 from equipoise.share.simulate import Run, simulate
 from equipoise.share.sweep import Sweep, sweep
@@ -39,7 +38,7 @@ def run_share(config: ShareConfig, out: Path, *, quiet: bool) -> bool:
     folder = run_folder(out, "share", settings)
     _warn_of_hopeless(config, job)
     result = _play(config, "comparing", quiet, lambda meter: _compare(config, job, meter))
-    certificate = certify(result, job.policies)
+    certificate = result.certificate()
     lives, timeline = _lives(config, job, result)
     content = document("share", settings, _summary(result, timeline), certificate)
     _write(folder, settings, content, result.seed_rows)
@@ -65,7 +64,7 @@ def run_ladder(config: Comparison, out: Path, *, quiet: bool) -> bool:
         quiet,
         lambda meter: ladder(players, loads=config.loads, seeds=config.seed_numbers, progress=meter.show),
     )
-    certificate = _certify_ladder(climbed, players)
+    certificate = _certify_ladder(climbed)
     content = document("share ladder", settings, {"rows": climbed.rows, "verdict": climbed.verdict}, certificate)
     _write(folder, settings, content, climbed.seed_rows)
     if quiet:
@@ -178,9 +177,9 @@ def _baseline(result: Sweep) -> str:
     return BASELINE if BASELINE in result.names else result.names[0]
 
 
-def _certify_ladder(climbed: Ladder, players: list[Any]) -> Certificate:
+def _certify_ladder(climbed: Ladder) -> Certificate:
     """Every check once, with the worst value of all rungs."""
-    rungs = [certify(climbed.sweeps[rung.name], players) for rung in climbed.rungs]
+    rungs = [climbed.sweeps[rung.name].certificate() for rung in climbed.rungs]
     worst = [max((found[check.name] for found in rungs), key=_badness) for check in rungs[0]]
     return Certificate(tuple(replace(check, meaning=f"{check.meaning} (the worst of all rungs)") for check in worst))
 

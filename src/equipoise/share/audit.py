@@ -1,17 +1,26 @@
-"""The certificate of share: recomputed from the tasks and the recorded decisions alone, without the engine's books."""
+"""The certificate of share: recomputed from the tasks and the recorded decisions alone, without the loop's own books.
+
+This file plays nothing: it imports no loop and no policy. Who asks for a certificate hands in traced runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from equipoise._moved import old_names
 from equipoise.certificate import Certificate, Check
-from equipoise.share.simulate import Run, play
-from equipoise.share.sweep import MEASURES, Sweep
 from equipoise.share.task import DONE
-from equipoise.share.view import Policy, name_of
+
+if TYPE_CHECKING:
+    from equipoise.share.simulate import Run
+
+Floats = NDArray[np.float64]
+__getattr__ = old_names(__name__)
 
 AUDITED = 5  # seeds of every policy and load that are played again and recomputed
 LIMIT = 1e-6  # samples per step, by which a sum may round
@@ -99,22 +108,34 @@ def _follow(run: Run, seed: int, task: int) -> tuple[int, int, np.ndarray[tuple[
     return wrong, end, may_compute
 
 
-def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
-    """Play the first seeds of every policy and load again, traced, and recompute what the sweep reported."""
-    seeds = result.seeds[:AUDITED].tolist()
+def recompute(
+    runs: Iterable[Run], measured: Mapping[tuple[str, int], Mapping[str, Floats]], bounds: Mapping[int, Floats]
+) -> Certificate:
+    """Recompute what was reported of every policy and load.
+
+    Parameters
+    ----------
+    runs
+        Traced runs of the first seeds, at least one of every policy and load.
+    measured
+        What was reported: (policy, load) to measure to a value per seed.
+    bounds
+        Tasks that the oracle could finish, by load, a value per seed; nan where it was not asked.
+    """
     found: list[Audit] = []
-    differing = 0
-    for load in result.loads:
-        batch = result.workload.draw(load, seeds, result.site)
-        for policy in policies:
-            run = play(policy, batch, result.site, result.workload.prior, trace=True)
-            found.append(audit(run))
-            cell = result.measured[name_of(policy), load]
-            for measure in MEASURES:
-                again = np.asarray(getattr(run, measure), dtype=float)
-                differing += int((~np.isclose(cell[measure][: len(seeds)], again, rtol=1e-9, equal_nan=True)).sum())
-    many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} of every policy and load"
-    checks = [
+    differing = seeds = 0
+    for run in runs:
+        seeds, load = run.batch.shape
+        found.append(audit(run))
+        for measure, told in measured[run.policy, load].items():
+            again = np.asarray(getattr(run, measure), dtype=float)
+            differing += int((~np.isclose(told[:seeds], again, rtol=1e-9, equal_nan=True)).sum())
+    return Certificate((*_checks(found, differing, seeds), *_against_oracle(measured, bounds)))
+
+
+def _checks(found: list[Audit], differing: int, seeds: int) -> list[Check]:
+    many = f"{seeds} seed{'s' if seeds > 1 else ''} of every policy and load"
+    return [
         Check.at_most(
             "capacity",
             max(a.capacity for a in found),
@@ -155,17 +176,18 @@ def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
             "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst",
         ),
     ]
-    bounded = [load for load in result.loads if np.isfinite(result.bounds[load]).any()]
-    if bounded:
-        above = max(
-            float(np.nanmax(result.measured[name, load]["successes"] - result.bounds[load]))
-            for load in bounded
-            for name in result.names
-        )
-        asked = sum(int(np.isfinite(result.bounds[load]).sum()) for load in bounded)
-        checks.append(
-            Check.at_most(
-                "oracle", above, 0, f"tasks finished above the oracle's bound, at worst, over {asked} instances"
-            )
-        )
-    return Certificate(tuple(checks))
+
+
+def _against_oracle(
+    measured: Mapping[tuple[str, int], Mapping[str, Floats]], bounds: Mapping[int, Floats]
+) -> list[Check]:
+    """Nobody may finish more than could be finished; no check where no bound was computed."""
+    asked = {load: bound for load, bound in bounds.items() if np.isfinite(bound).any()}
+    if not asked:
+        return []
+    above = max(
+        float(np.nanmax(cell["successes"] - asked[load])) for (_, load), cell in measured.items() if load in asked
+    )
+    instances = sum(int(np.isfinite(bound).sum()) for bound in asked.values())
+    meaning = f"tasks finished above the oracle's bound, at worst, over {instances} instances"
+    return [Check.at_most("oracle", above, 0, meaning)]

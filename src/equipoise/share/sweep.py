@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.certificate import Certificate
 from equipoise.errors import InputError
 from equipoise.parallel import THREADS, parts
 from equipoise.saved import Savable, Saved, look_of
+from equipoise.share.audit import AUDITED, recompute
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import Run, play
 from equipoise.share.site import Site
@@ -97,8 +99,6 @@ class Sweep(Savable):
 
     def saved(self, *, certify: bool = True) -> Saved:
         """Plain values: means with their errors, and every seed behind them."""
-        from equipoise.share.audit import certify as audited
-
         config = {
             "policies": list(self.names),
             "loads": list(self.loads),
@@ -109,11 +109,15 @@ class Sweep(Savable):
         return Saved(
             "share",
             {"rows": self.rows},
-            audited(self, self.policies) if certify and self.policies else None,
+            self.certificate() if certify and self.policies else None,
             config,
             {"history": self.seed_rows},
             looks={name_of(policy): look_of(policy) for policy in self.policies},
         )
+
+    def certificate(self) -> Certificate:
+        """Recomputed from traced runs of the first seeds of every policy and load, and from the oracle's bounds."""
+        return certify(self, self.policies)
 
     def paired(self, one: str, other: str, measure: str = "success") -> list[Paired]:
         """How much better `one` is than `other` on the same seeds, load by load, with its standard error.
@@ -169,6 +173,19 @@ def _plain(value: Any) -> float | int | None:
     if not np.isfinite(number):
         return None
     return int(number) if number == int(number) else number
+
+
+def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
+    """Play the first seeds of every policy and load again, traced, and have the audit recompute what was reported."""
+    return recompute(_traced(result, policies), result.measured, result.bounds)
+
+
+def _traced(result: Sweep, policies: Sequence[Policy]) -> Iterator[Run]:
+    """One traced run at a time: traces are large."""
+    for load in result.loads:
+        batch = result.workload.draw(load, result.seeds[:AUDITED].tolist(), result.site)
+        for policy in policies:
+            yield play(policy, batch, result.site, result.workload.prior, trace=True)
 
 
 def sweep(
