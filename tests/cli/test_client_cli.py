@@ -20,9 +20,10 @@ import yaml
 
 from equipoise.cli import main
 from equipoise.cli.service_options import job_table, show
-from equipoise.serve import connection
-from equipoise.serve.client import Client, Job
+from equipoise.serve import client as connection
+from equipoise.serve.client import Client
 from equipoise.serve.local import started
+from equipoise.serve.models import JobStatus
 
 CLUSTER = "machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
 SHORT = ("--worker", "gpu=1,cpu=4,memory=16Gi", "--workers", "2", "--duration", "2h", "--value", "40")
@@ -263,7 +264,7 @@ def test_a_name_cannot_steer_the_terminal():
     assert code == 0 and "[red]evil" in out
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
-        show(job_table([Job(id="j1", name="wipe\x1b[2J", why="a\rb")]))
+        show(job_table([JobStatus(id="j1", name="wipe\x1b[2J", why="a\rb")]))
     assert "wipe·[2J" in shown.getvalue() and "\x1b" not in shown.getvalue() and "\r" not in shown.getvalue()
 
 

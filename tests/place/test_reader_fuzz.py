@@ -15,7 +15,7 @@ from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine, read, traces
 from equipoise.place.schedule_file import read_schedule, verify_files
 from equipoise.place.traces import alibaba_cluster, tiresias_cluster
-from equipoise.serve.traced import Traced
+from equipoise.serve.shadow import Traced
 
 BOXES = Cluster((Machine({"gpu": 4, "cpu": 32, "memory": "128Gi"}, 2, "box"),))
 

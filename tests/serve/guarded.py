@@ -9,7 +9,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from equipoise.errors import InputError
 from equipoise.serve.access import Access, Limits, Sessions, Tokens, digest, new_token
-from equipoise.serve.api.access_routes import routes_access
+from equipoise.serve.api.accounts import routes_access
 from equipoise.serve.api.guard import Admin, Guard, Reader, Submitter
 from equipoise.serve.api.refusals import speak_plainly
 from equipoise.serve.store.rows import TenantRow, TokenRow

@@ -22,7 +22,7 @@ from equipoise.serve.api.app import app_of
 from equipoise.serve.api.stream import Hub
 from equipoise.serve.run import Server, listening
 from equipoise.serve.service import Service
-from equipoise.serve.settings import Settings
+from equipoise.serve.spec import Settings
 from equipoise.serve.store import TenantRow, TokenRow, open_store
 
 BOXES = Cluster((Machine({"gpu": 4, "cpu": 32, "memory": "128Gi"}, 2, "box"),))

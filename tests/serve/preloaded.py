@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-LOADS = ("equipoise.cli", "equipoise.serve.run", "equipoise.serve.verify_log", "alembic.command", "psycopg")
+LOADS = ("equipoise.cli", "equipoise.serve.run", "equipoise.serve.replay", "alembic.command", "psycopg")
 
 
 class Forked:

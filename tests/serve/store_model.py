@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from equipoise.serve.event import Event
+from equipoise.serve.plan.events import Event
 from equipoise.serve.store import Answer, Batch, JobRow, Snapshot, Store
 
 TENANTS, STATES = ("", "red", "blue"), ("admitted", "lent", "pending", "refused", "finished", "cancelled")

@@ -18,9 +18,9 @@ import pytest
 from live import JOB, live
 
 from equipoise.serve.certify import certify
-from equipoise.serve.event import Event
+from equipoise.serve.plan.events import Event
+from equipoise.serve.replay import verify_log
 from equipoise.serve.store import peek_store
-from equipoise.serve.verify_log import verify_log
 
 Log = list[Event]
 

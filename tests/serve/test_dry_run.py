@@ -4,7 +4,7 @@ import pytest
 from live import JOB, Live
 
 from equipoise.place import Cluster, Machine
-from equipoise.serve.settings import Settings
+from equipoise.serve.spec import Settings
 
 
 @pytest.fixture

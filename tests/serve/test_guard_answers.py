@@ -16,7 +16,7 @@ from guarded import LIMIT, SECRET, Scene, raw
 
 from equipoise.serve.access import Limits, digest
 from equipoise.serve.api.guard import POLICY
-from equipoise.serve.logs import start_logs
+from equipoise.serve.telemetry import start_logs
 
 
 @pytest.fixture

@@ -23,9 +23,8 @@ import pytest
 from postgres import Server as Postgres
 from postgres import postgres, postgres_url  # noqa: F401
 
-from equipoise.serve.restore import restored
+from equipoise.serve.replay import restored, verify_log
 from equipoise.serve.store import peek_store
-from equipoise.serve.verify_log import verify_log
 
 CLUSTER = "machines:\n- {name: box, count: 2, capacity: {gpu: 4, cpu: 32}}\n"
 VIRTUAL = ("--clock", "virtual", "--slot", "10m", "--horizon", "24")

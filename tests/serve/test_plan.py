@@ -10,7 +10,7 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening
-from equipoise.serve.plan.floor import Floor
+from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.state import State
 
 HOUR = 3600.0
@@ -23,10 +23,10 @@ class Desk:
         self, *gpus: int, clock: str = "virtual", finish: str = "assumed", horizon: int = 10, quota: Any = None
     ) -> None:
         cluster = Cluster(tuple(Machine({"gpu": g}, 1, f"m{k}") for k, g in enumerate(gpus)))
-        floor = Floor(cluster, horizon + 1, np.zeros(1), np.zeros(1))
+        machines = Machines(cluster, horizon + 1, np.zeros(1), np.zeros(1))
         self.state = State()
         self.ask = Scheduler(self.state, lambda: 0.0, lambda tenant: (quota or {}).get(tenant, {}), finish=finish)
-        self.ask.record("opened", **opening(floor, slot_seconds=HOUR, horizon=horizon, start=0.0, clock=clock))
+        self.ask.record("opened", **opening(machines, slot_seconds=HOUR, horizon=horizon, start=0.0, clock=clock))
 
     def submit(self, workers: int, hours: float, *, value: float = 10.0, tenant: str = "", **more: Any) -> str:
         """`workers` GPUs for `hours`, and never more at once."""
@@ -36,7 +36,7 @@ class Desk:
     def held(self, id: str) -> list[tuple[int, str, int]]:
         """(slot, machine, workers) of what a job still has."""
         job = self.state.jobs.get(id) or self.state.over[id]
-        return [(t, self.state.floor.names[h], w) for t, h, w, _ in job.cells.tolist()]
+        return [(t, self.state.machines.names[h], w) for t, h, w, _ in job.cells.tolist()]
 
     def what(self, id: str) -> tuple[str, str]:
         job = self.state.jobs.get(id) or self.state.over[id]

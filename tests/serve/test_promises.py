@@ -1,7 +1,7 @@
 from test_plan import Desk
 
 from equipoise.serve.certify import certify
-from equipoise.serve.event import Event
+from equipoise.serve.plan.events import Event
 
 
 def test_an_old_failure_excuses_no_later_promise():

@@ -23,9 +23,9 @@ from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine, read
 from equipoise.place.job import Job
 from equipoise.serve.certify import certify
-from equipoise.serve.event import Event
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening
-from equipoise.serve.plan.floor import Floor
+from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.state import State, digest_of
 
 SLOT = 600.0
@@ -286,20 +286,20 @@ class World:
     """A scheduler, what it recorded, and the plain reader beside it."""
 
     def __init__(self, clock: str, finish: str, priced: bool) -> None:
-        machines = (Machine({"gpu": 4, "cpu": 16, "memory": "64Gi"}, 2, "a"), Machine({"cpu": 24, "gpu": 1}, 1, "c"))
+        boxes = (Machine({"gpu": 4, "cpu": 16, "memory": "64Gi"}, 2, "a"), Machine({"cpu": 24, "gpu": 1}, 1, "c"))
         base = np.array([0.05e-3, 0.002e-3, 0.0]) if priced else np.zeros(3)
-        floor = Floor(Cluster(machines), HORIZON + 1, base, np.full(3, 2.3))
+        machines = Machines(Cluster(boxes), HORIZON + 1, base, np.full(3, 2.3))
         self.state, self.plain, self.log = State(), Plain(), list[Event]()
         self.kept: list[dict[str, Any]] = []
-        self.desk = Scheduler(
+        self.scheduler = Scheduler(
             self.state, lambda: float(len(self.log)), lambda tenant: QUOTAS.get(tenant, {}), finish=finish
         )
-        self.desk.record("opened", **opening(floor, slot_seconds=SLOT, horizon=HORIZON, start=0.0, clock=clock))
+        self.scheduler.record("opened", **opening(machines, slot_seconds=SLOT, horizon=HORIZON, start=0.0, clock=clock))
         self.clock, self.added = clock, 0
         self._read()
 
     def _read(self) -> None:
-        fresh = self.desk.taken()
+        fresh = self.scheduler.taken()
         self.log += fresh
         self.plain.take(fresh)
         self.state.over.clear()
@@ -315,29 +315,29 @@ class World:
         id = ids[numbers[0] % len(ids)] if ids and verb in ("cancel", "finish", "progress") else "j0"
         try:
             if verb == "short":
-                self.desk.submit(short_form(*numbers), TENANTS[numbers[1] % 3])
+                self.scheduler.submit(short_form(*numbers), TENANTS[numbers[1] % 3])
             elif verb == "long":
-                self.desk.submit(long_form(*numbers), TENANTS[numbers[2] % 3])
+                self.scheduler.submit(long_form(*numbers), TENANTS[numbers[2] % 3])
             elif verb == "tick":
-                self.desk.tick(self.state.now + numbers[0])
+                self.scheduler.tick(self.state.now + numbers[0])
             elif verb == "cancel":
-                self.desk.cancel(id)
+                self.scheduler.cancel(id)
             elif verb == "finish":
-                self.desk.finished(id)
+                self.scheduler.finished(id)
             elif verb == "progress":
-                work = self.desk.job(id).job.work
-                self.desk.progress(id, work * numbers[1] / 7, numbers[2] / 7 if self.clock == "real" else 0.0)
+                work = self.scheduler.job(id).job.work
+                self.scheduler.progress(id, work * numbers[1] / 7, numbers[2] / 7 if self.clock == "real" else 0.0)
             elif verb == "add":
                 self.added += 1
                 new = {"tpu": 2} if numbers[0] == 7 else {}
-                self.desk.add_machines(
+                self.scheduler.add_machines(
                     {"name": f"n{self.added}", "capacity": {"gpu": 2, "cpu": 8, **new}, "count": 1 + numbers[0] % 2}
                 )
             elif verb == "prices":
-                self.desk.set_prices({"gpu": numbers[0] / 10}, 1 + numbers[1])
+                self.scheduler.set_prices({"gpu": numbers[0] / 10}, 1 + numbers[1])
             else:
-                names = self.state.floor.names
-                self.desk.set_machine(names[numbers[0] % len(names)], verb)
+                names = self.state.machines.names
+                self.scheduler.set_machine(names[numbers[0] % len(names)], verb)
         except (Conflict, NotFound, InputError):
             pass
         self._read()

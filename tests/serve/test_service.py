@@ -9,12 +9,11 @@ from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine
 from equipoise.serve.plan.decide import Conflict
 from equipoise.serve.plan.state import digest_of
-from equipoise.serve.restore import usable_snapshot
+from equipoise.serve.replay import usable_snapshot, verify_log
 from equipoise.serve.service import Service, Unavailable, body_digest
-from equipoise.serve.settings import Settings
+from equipoise.serve.spec import Settings
 from equipoise.serve.store import Fenced, StoreLost, open_store, peek_store
-from equipoise.serve.store.writing import pack
-from equipoise.serve.verify_log import verify_log
+from equipoise.serve.store.transaction import pack
 
 CLUSTER = Cluster((Machine({"gpu": 4}, 2, "gpu"),))
 SETTINGS = Settings(slot_seconds=600.0, horizon=12, clock="virtual")

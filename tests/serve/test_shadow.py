@@ -12,9 +12,9 @@ from live import live
 
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine
-from equipoise.serve.client import Client, Told
-from equipoise.serve.shadow import Fate, Report, Shadow
-from equipoise.serve.traced import Real, Traced
+from equipoise.serve.client import Client
+from equipoise.serve.models import EventRecord
+from equipoise.serve.shadow import Fate, Real, Report, Shadow, Traced
 
 CLUSTER = Cluster((Machine({"gpu": 4, "cpu": 32, "memory": "128Gi"}, 1, "box"),))
 HEADER = "JobID|Submit|Start|End|ElapsedRaw|AllocTRES|State\n"
@@ -152,10 +152,12 @@ def test_a_job_starts_in_the_first_slot_of_the_plan_it_had_when_that_slot_came()
     """Planned for slot 9, in slot 5 moved to 7, in slot 8 (it runs) given other cells: it started in 7."""
     fate = Fate("a", 5)
     for slot, first in ((5, 9), (5, 7), (8, 8)):
-        fate.decided(Told(slot=slot, data={"state": "admitted", "cells": [[first + 1, 0, 1, 0], [first, 0, 1, 0]]}))
+        fate.decided(
+            EventRecord(slot=slot, data={"state": "admitted", "cells": [[first + 1, 0, 1, 0], [first, 0, 1, 0]]})
+        )
     assert (fate.start, fate.state) == (7, "admitted")
     fate = Fate("b", 5)
-    fate.decided(Told(slot=5, data={"state": "pending", "cells": []}))
+    fate.decided(EventRecord(slot=5, data={"state": "pending", "cells": []}))
     assert fate.start is None
 
 

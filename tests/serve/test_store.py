@@ -17,7 +17,7 @@ from sqlalchemy import event
 from store_model import Model, batches, submission
 
 from equipoise.errors import InputError
-from equipoise.serve.event import Event
+from equipoise.serve.plan.events import Event
 from equipoise.serve.store import Batch, Snapshot, StoreLost, TenantRow, TokenRow, open_store, peek_store
 
 
@@ -157,8 +157,8 @@ def test_every_commit_is_on_disk_before_it_is_acknowledged(tmp_path):
 
 def test_a_database_that_cannot_be_durable_is_refused():
     """A database in memory has no write-ahead log: the check that every writing connection passes says so."""
-    from equipoise.serve.store.address import read_address
     from equipoise.serve.store.database import _set_up_sqlite
+    from equipoise.serve.store.open import read_address
 
     with pytest.raises(InputError, match=r"cannot be written durably.*journal_mode=memory"):
         _set_up_sqlite(sqlite3.connect(":memory:"), read_address("sqlite:///a.db"), writes=True)
@@ -170,7 +170,7 @@ def test_the_migrations_lead_to_the_tables_of_the_code(tmp_path):
     from alembic.migration import MigrationContext
     from alembic.script import ScriptDirectory
 
-    from equipoise.serve.store.migrate import _config
+    from equipoise.serve.store.open import _config
     from equipoise.serve.store.schema import REVISION, VERSION_TABLE, metadata
 
     with open_store(f"sqlite:///{tmp_path}/a.db") as store, store.database.reading() as connection:

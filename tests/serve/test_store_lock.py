@@ -34,7 +34,7 @@ def test_a_second_name_of_the_file_leads_to_the_same_lock(tmp_path):
 
 def test_a_failed_opening_gives_the_lock_back(tmp_path, monkeypatch):
     """Had it kept the lock, the second try would find the store in use."""
-    from equipoise.serve.store import opening
+    from equipoise.serve.store import open as opening
 
     url = f"sqlite:///{tmp_path}/a.db"
     with monkeypatch.context() as patch:

@@ -9,7 +9,7 @@ import sqlite3
 
 from store_model import Model, submission
 
-from equipoise.serve.event import Event
+from equipoise.serve.plan.events import Event
 from equipoise.serve.store import Batch, Snapshot, open_store, peek_store
 
 BATCHES, CUTS = 300, 200

@@ -22,7 +22,7 @@ from equipoise.cli.service_options import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.serve.client import Job
+    from equipoise.serve.models import JobStatus
 
 app = verb()
 
@@ -57,7 +57,7 @@ def job(
         show("", table)
 
 
-def _sheet(job: Job) -> Any:
+def _sheet(job: JobStatus) -> Any:
     """What is known of it, a line each; what is not known is left out."""
     from rich.table import Table
     from rich.text import Text

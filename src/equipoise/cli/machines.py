@@ -23,7 +23,7 @@ from equipoise.cli.service_options import (
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
-    from equipoise.serve.client import Machine
+    from equipoise.serve.models import MachineStatus
 
 app = verb()
 Name = Annotated[str, typer.Argument(help="The name of a machine.", metavar="NAME")]
@@ -109,7 +109,7 @@ def up(name: Name, url: Url = None, token: Token = None, json: Json = False) -> 
     _change("up", name, url, token, json)
 
 
-def _table(machines: list[Machine], resources: list[str]) -> Any:
+def _table(machines: list[MachineStatus], resources: list[str]) -> Any:
     """A row for each: used of capacity."""
     table = table_of(["machine", "status", *map(safe, resources)], (0, 1))
     for machine in machines:

@@ -12,7 +12,7 @@ from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from equipoise.place.cluster import Cluster
-    from equipoise.serve.settings import Settings
+    from equipoise.serve.spec import Settings
     from equipoise.serve.store import Store
 
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -77,7 +77,7 @@ def serve(
     2: bad input.
     """
     _needs_extra()
-    from equipoise.serve.logs import hide_password, start_logs
+    from equipoise.serve.telemetry import hide_password, start_logs
 
     if log_level.lower() not in ("debug", "info", "warning", "error"):
         raise InputError(f"--log-level is {log_level!r}; expected debug, info, warning or error")
@@ -121,10 +121,10 @@ def _serve(
 
     from equipoise.place import read
     from equipoise.serve.access import Limits, access_for
-    from equipoise.serve.logs import say
     from equipoise.serve.run import listening, run, warm_up
     from equipoise.serve.service import Service
     from equipoise.serve.store import open_store
+    from equipoise.serve.telemetry import say
 
     log = logging.getLogger("equipoise.serve")
     cluster = read.cluster(machines) if machines is not None else None
@@ -152,7 +152,7 @@ def _serve(
 def _settings(store: Store, chosen: dict[str, Any]) -> Settings:
     """What was said, then what the store was opened with, then the defaults."""
     from equipoise import units
-    from equipoise.serve.settings import Settings
+    from equipoise.serve.spec import Settings
 
     first = next(iter(store.events(0, 1)), None)
     kept = {name: first.data[name] for name in ("slot_seconds", "horizon", "clock")} if first is not None else {}
@@ -177,8 +177,8 @@ def _verify(url: str, as_json: bool) -> int:
 
     from equipoise.cli.progress import metered
     from equipoise.report.terminal import certificate_table
+    from equipoise.serve.replay import verify_log
     from equipoise.serve.store import peek_store
-    from equipoise.serve.verify_log import verify_log
 
     with peek_store(url) as store:
         if store.last() == 0:
@@ -193,8 +193,8 @@ def _verify(url: str, as_json: bool) -> int:
 
 
 def _copy(source: str, target: str) -> int:
-    from equipoise.serve.logs import hide_password
     from equipoise.serve.store import copy_store
+    from equipoise.serve.telemetry import hide_password
 
     hide_password(target)
     counts = copy_store(source, target)

@@ -16,7 +16,8 @@ from equipoise.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from equipoise.serve.client import Client, Job, ServiceError
+    from equipoise.serve.client import Client, ServiceError
+    from equipoise.serve.models import JobStatus
 
 Url = Annotated[
     str | None,
@@ -135,7 +136,7 @@ def show(*what: object) -> None:
     Console(highlight=False).print(*what)
 
 
-def job_table(jobs: Sequence[Job]) -> Table:
+def job_table(jobs: Sequence[JobStatus]) -> Table:
     """A row for each job; times in slots."""
     tenants = any(job.tenant for job in jobs)
     heads = ["id", "name", "tenant", "state", "sub-\nmitted", "start", "end", "work-\ners", "worth", "why"]

@@ -16,8 +16,7 @@ from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from equipoise.serve.client import Client
-    from equipoise.serve.shadow import Report, Shadow
-    from equipoise.serve.traced import Traced
+    from equipoise.serve.shadow import Report, Shadow, Traced
 
 app = verb()
 FORMATS = "sacct, alibaba, gavel, philly, swf, tiresias"
@@ -63,7 +62,7 @@ def shadow(
     if not file.is_file():
         raise InputError(f"{file}: no such file (from {Path.cwd()}); expected an export of jobs: {FORMATS}")
     from equipoise import units
-    from equipoise.serve.traced import Traced, kind_of
+    from equipoise.serve.shadow import Traced, kind_of
 
     kind = _format(file, follow) if format == "auto" else kind_of(format)
     behind = units.seconds(lag, "--lag")

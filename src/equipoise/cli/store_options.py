@@ -27,8 +27,8 @@ StoreUrl = Annotated[
 def store_at(url: str, *, create: bool = False) -> Iterator[Store]:
     """The store without its lock; what the database complains of is one line, without its password."""
     from equipoise.serve.store import peek_store
-    from equipoise.serve.store.address import read_address
     from equipoise.serve.store.database import plain_errors
+    from equipoise.serve.store.open import read_address
 
     with peek_store(url, create=create) as store, plain_errors(read_address(url)):
         yield store

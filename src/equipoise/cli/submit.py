@@ -27,7 +27,8 @@ from equipoise.cli.service_options import (
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
-    from equipoise.serve.client import Client, Job
+    from equipoise.serve.client import Client
+    from equipoise.serve.models import JobStatus
 
 app = verb()
 SHORT = ("name", "workers", "worker", "duration", "value", "deadline")
@@ -112,11 +113,11 @@ def submit(
 
 def _sent(
     client: Client, jobs: list[dict[str, Any]], keys: list[str | None], dry_run: bool, tenant: str | None
-) -> tuple[list[Job], int]:
+) -> tuple[list[JobStatus], int]:
     """Submit one after the other. A bad one ends it; those before it stay submitted, and are shown."""
     from equipoise.serve.client import ServiceError
 
-    done: list[Job] = []
+    done: list[JobStatus] = []
     for job, key in zip(jobs, keys, strict=True):
         try:
             done.append(client.submit(job, key=key, dry_run=dry_run, tenant=tenant))
@@ -127,7 +128,7 @@ def _sent(
     return done, 0
 
 
-def _awaited(client: Client, done: list[Job], timeout: float | None) -> int:
+def _awaited(client: Client, done: list[JobStatus], timeout: float | None) -> int:
     """Put each job's end in its place."""
     until = None if timeout is None else time.monotonic() + timeout
     for n, job in enumerate(done):

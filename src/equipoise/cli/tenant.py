@@ -38,7 +38,7 @@ def put(
 ) -> None:
     """Set a tenant's quota, in place of an older one. Makes the store if there is none yet."""
     from equipoise.serve.access import check_name, check_resources, read_quota
-    from equipoise.serve.restore import resources_kept
+    from equipoise.serve.replay import resources_kept
 
     check_name("tenant", name)
     amounts = read_quota(_amounts(quota or []))

@@ -19,11 +19,11 @@ from equipoise.place.prices.fixed import Level
 from equipoise.place.prices.posted import clearing
 from equipoise.place.prices.replay import RATIOS, STEPS, gentlest
 from equipoise.place.prices.trial import Trial, trials
-from equipoise.serve import event as kinds
+from equipoise.serve.plan import events as kinds
 
 if TYPE_CHECKING:
-    from equipoise.serve.answers import Cluster as About
     from equipoise.serve.client import Client
+    from equipoise.serve.models import ClusterStatus
 
 RATIO = 10.0  # a full machine's price over an empty one's, to begin with
 LEAST = 20  # jobs from which prices can be told
@@ -41,7 +41,7 @@ class Calibrated:
     trials: int
 
 
-def machines_of(about: About) -> Cluster:
+def machines_of(about: ClusterStatus) -> Cluster:
     """The machines of a service that are not down, equal neighbours as one type."""
     there = [machine.capacity for machine in about.machines if machine.status != "down"]
     if not there:

@@ -17,8 +17,8 @@ from equipoise.place import read
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
 from equipoise.place.verify import measure
-from equipoise.serve import event as kinds
-from equipoise.serve.event import Event
+from equipoise.serve.plan import events as kinds
+from equipoise.serve.plan.events import Event
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -77,10 +77,10 @@ class Walk:
     def _one(self, event: Event) -> None:
         data = event.data
         if event.kind == kinds.OPENED:
-            floor = data["floor"]
-            self.machines = [read.machine_from(values) for values in floor["machines"]]
-            self.inside, self.between = floor["inside"], floor["between"]
-            self.slot_seconds, self.window = data["slot_seconds"], floor["window"]
+            machines = data["floor"]
+            self.machines = [read.machine_from(values) for values in machines["machines"]]
+            self.inside, self.between = machines["inside"], machines["between"]
+            self.slot_seconds, self.window = data["slot_seconds"], machines["window"]
             self.now = event.slot
         elif event.kind == kinds.SUBMITTED:
             self.jobs[event.job] = Walked(read.job_from(data["job"], self.cluster, self.slot_seconds))

@@ -15,13 +15,13 @@ from equipoise.place.cluster import Cluster, Machine
 from equipoise.serve.access import Access
 from equipoise.serve.api.app import app_of
 from equipoise.serve.api.stream import Hub
-from equipoise.serve.event import OPENED
-from equipoise.serve.logs import say
 from equipoise.serve.plan.decide import Scheduler, opening
+from equipoise.serve.plan.events import OPENED
 from equipoise.serve.plan.explain import forecast
-from equipoise.serve.plan.floor import Floor
+from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.state import State
 from equipoise.serve.service import Service
+from equipoise.serve.telemetry import say
 
 LOG = logging.getLogger("equipoise.serve")
 BACKLOG = 1024
@@ -45,9 +45,9 @@ class Server(uvicorn.Server):
 
 def warm_up() -> None:
     """Load (or compile) every kernel before anybody waits for one: a small day on two machines that are not there."""
-    floor = Floor(Cluster((Machine({"gpu": 2, "cpu": 4}, 2, "rehearsal"),)), 9, np.ones(2), np.ones(2))
+    machines = Machines(Cluster((Machine({"gpu": 2, "cpu": 4}, 2, "rehearsal"),)), 9, np.ones(2), np.ones(2))
     scheduler = Scheduler(State(), lambda: 0.0, lambda tenant: {})
-    scheduler.record(OPENED, **opening(floor, slot_seconds=60.0, horizon=8, start=0.0, clock="virtual"))
+    scheduler.record(OPENED, **opening(machines, slot_seconds=60.0, horizon=8, start=0.0, clock="virtual"))
     for restart in (None, "1s"):
         for server in (None, {"cpu": 1}):
             body = {

@@ -20,17 +20,16 @@ from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
-from equipoise.serve import event as kinds
-from equipoise.serve.event import Event
-from equipoise.serve.logs import say
-from equipoise.serve.metrics import Metrics
+from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening, price_rows
-from equipoise.serve.plan.floor import Floor
+from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.machines import Machines
+from equipoise.serve.plan.messages import job_out, wall_of
 from equipoise.serve.plan.state import Held, State
-from equipoise.serve.plan.tell import job_out, wall_of
-from equipoise.serve.restore import replayed, snapshot_of, usable_snapshot
-from equipoise.serve.settings import Settings
+from equipoise.serve.replay import replayed, snapshot_of, usable_snapshot
+from equipoise.serve.spec import Settings
 from equipoise.serve.store import Answer, Batch, Fenced, JobRow, Store, StoreLost
+from equipoise.serve.telemetry import Metrics, say
 from equipoise.serve.view import View
 
 PER_JOB = 10  # events a live job between snapshots, at least
@@ -104,9 +103,13 @@ class Service:
             raise InputError("the store is new; say which machines there are, with --cluster FILE")
         settings, resources = self.settings, cluster.resources
         base, growth = price_rows({}, 1.0, resources)
-        floor = Floor(cluster, settings.horizon + 1, base, growth)  # type: ignore[arg-type]
+        machines = Machines(cluster, settings.horizon + 1, base, growth)  # type: ignore[arg-type]
         data = opening(
-            floor, slot_seconds=settings.slot_seconds, horizon=settings.horizon, start=time.time(), clock=settings.clock
+            machines,
+            slot_seconds=settings.slot_seconds,
+            horizon=settings.horizon,
+            start=time.time(),
+            clock=settings.clock,
         )
         self.scheduler.record(kinds.OPENED, **data)
         self._publish_all()
@@ -124,7 +127,7 @@ class Service:
                 raise InputError(f"{what} is {given}; this store was opened with {kept}: use that, or another store")
         if cluster is not None:
             first = next(iter(self.store.events(0, 1)))
-            if Floor.restored(first.data["floor"], 0).cluster != cluster:
+            if Machines.restored(first.data["floor"], 0).cluster != cluster:
                 raise InputError(
                     "--cluster is not what this store was opened with; leave it out, and change machines with"
                     " `equipoise machines add|drain|down|up`"
@@ -417,5 +420,5 @@ def _row(held: Held, state: State) -> JobRow:
         held.job.arrival,
         held.finish,
         held.seq,
-        job_out(held, state.floor.names, wall_of(state)),
+        job_out(held, state.machines.names, wall_of(state)),
     )

@@ -1,23 +1,199 @@
 """A shadow of a real cluster: its jobs go to a service on a virtual clock, and the two are compared.
 
 The real cluster is only read of, in a file. Every job is submitted in the slot of its own arrival under its own id, so
-that a shadow that is stopped and started again goes on where it was.
-"""
+that a shadow that is stopped and started again goes on where it was."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
+import math
 import re
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from equipoise.errors import InputError
-from equipoise.place.job import Job as Asked
-from equipoise.serve.client import Client, Cluster, ServiceError, Told, plain
-from equipoise.serve.traced import Reading, Real
+from equipoise.errors import InputError, unknown_name
+from equipoise.place.job import Job, Workload
+from equipoise.place.traces import FORMATS, rows
+from equipoise.place.traces.alibaba import COLUMNS as POD_COLUMNS
+from equipoise.place.traces.alibaba import EXPECTED as PODS
+from equipoise.place.traces.rows import CPUS_PER_GPU, Unmappable
+from equipoise.place.traces.slurm import COLUMNS as SACCT_COLUMNS
+from equipoise.place.traces.slurm import EXPECTED as SACCT
+from equipoise.place.traces.swf import EXPECTED as SWF
+from equipoise.place.traces.swf import RUN, START, SUBMIT
+from equipoise.place.traces.utilities import LARGEST
+from equipoise.place.utility import Sigmoid
+from equipoise.serve.client import Client, ServiceError, plain
+from equipoise.serve.models import ClusterStatus, EventRecord
+
+ALIASES = {"sacct": "slurm"}
+NOTHING_YET = "no row could be made a job"  # what a reader says of a file in which nothing has ended
+SWF_WAIT = 2  # its field of seconds waited, from 0
+
+
+@dataclass(frozen=True)
+class Real:
+    """What the cluster did with a job: unix seconds, or seconds of the trace's own time."""
+
+    submit: float
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The jobs of a file, what really became of them by id, and the trace's time at its slot 0, seconds."""
+
+    jobs: Workload
+    real: dict[str, Real]
+    zero: float
+
+
+def kind_of(format: str) -> str:
+    """The reader's name of a format."""
+    kind = ALIASES.get(format, format)
+    if kind not in FORMATS:
+        raise unknown_name("format", format, (*FORMATS, *ALIASES))
+    return kind
+
+
+class Traced:
+    """`read` gives the jobs when the file has changed. With `follow` a half-written last line waits for its end."""
+
+    def __init__(
+        self, path: Path, kind: str, slot: float, *, seed: int = 0, gpus: int = 8, follow: bool = False
+    ) -> None:
+        self.kind = kind_of(kind)
+        if follow and path.suffix == ".gz":
+            raise InputError(f"{path}: a compressed file does not grow; expected the export itself, or no --follow")
+        self.path, self.slot, self.seed, self.gpus, self.follow = path, slot, seed, gpus, follow
+        self.rewritten = 0  # how often it was cut, replaced or changed before its end
+        self._stamp: tuple[int, int, int] | None = None
+        self._length, self._digest = 0, hashlib.sha256().digest()
+
+    def read(self) -> Reading | None:
+        """All its jobs; None while nothing is new, or nothing in it can be a job yet."""
+        if not self.follow:
+            return self._parsed(self.path)
+        text = self._complete()
+        if not text:
+            return None
+        with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
+            copy = Path(folder) / self.path.name
+            copy.write_bytes(text)
+            try:
+                return self._parsed(copy)
+            except InputError as error:
+                if NOTHING_YET in str(error):
+                    return None
+                raise InputError(str(error).replace(str(copy), str(self.path))) from None
+
+    def _complete(self) -> bytes | None:
+        """The complete lines, where the file has changed. One that is away for a moment is being rotated."""
+        try:
+            seen = self.path.stat()
+            stamp = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+            if stamp == self._stamp:
+                return None
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            if self._stamp is None:
+                raise InputError(f"{self.path}: no such file; expected one that grows") from None
+            return None
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be read ({error.strerror})") from None
+        self._stamp = stamp
+        if hashlib.sha256(text[: self._length]).digest() != self._digest:
+            self.rewritten += 1
+        text = text[: text.rfind(b"\n") + 1]
+        self._length, self._digest = len(text), hashlib.sha256(text).digest()
+        return text
+
+    def _parsed(self, path: Path) -> Reading:
+        reader = FORMATS[self.kind]
+        settings = {"slot": self.slot, "seed": self.seed, "sized_utility": False, "gpus_per_machine": self.gpus}
+        takes = inspect.signature(reader).parameters
+        found = reader(path, **{name: value for name, value in settings.items() if name in takes})
+        jobs = replace(found, jobs=tuple(_sized(job, self.slot) for job in found.jobs), source=str(self.path))
+        zero = datetime.fromisoformat(found.start).replace(tzinfo=UTC).timestamp() if found.start else 0.0
+        wanted = {job.id for job in jobs}
+        lines = {row.line for row in found.skipped}
+        real = {id: real for id, real in _real(path, self.kind, lines) if id in wanted}
+        return Reading(jobs, real, zero)
+
+
+def _sized(job: Job, slot: float) -> Job:
+    """Worth times sqrt(GPU-hours): as `UtilityModel`, but against one GPU-hour, so that no other job matters.
+
+    A file that grows has no median that stays, and a job sent again must be the same job.
+    """
+    if not isinstance(job.utility, Sigmoid):
+        return job
+    gpus = job.worker.get("gpu", 0) / 1000.0 or job.worker.get("cpu", 0) / 1000.0 / CPUS_PER_GPU
+    width = job.requested or 1
+    hours = job.work / job.rate(width, together=True) * slot / 3600.0
+    size = min(LARGEST, math.sqrt(max(gpus, 0.001) * width * hours))
+    return job.but(utility=replace(job.utility, value=job.utility.value * size))
+
+
+# When the cluster really started and ended each job, where the format says so.
+
+
+def _real(path: Path, kind: str, skipped: set[int]) -> Iterator[tuple[str, Real]]:
+    """(id, what really happened), with the ids that the reader gave."""
+    if kind == "slurm":
+        yield from _slurm(path, skipped)
+    elif kind == "alibaba":
+        yield from _alibaba(path, skipped)
+    elif kind == "swf":
+        yield from _swf(path, skipped)
+
+
+def _slurm(path: Path, skipped: set[int]) -> Iterator[tuple[str, Real]]:
+    names: set[str] = set()
+    for line, cells in rows.table(path, SACCT_COLUMNS, SACCT, delimiter="|"):
+        if cells is None or line in skipped or "." in cells["jobid"]:
+            continue
+        id = rows.unique(f"slurm-{cells['jobid'].strip()}", line, names)
+        try:
+            submit = rows.calendar(cells["submit"], "Submit")
+            start, end = (rows.calendar(cells.get(name, ""), name) for name in ("start", "end"))
+        except Unmappable:
+            continue
+        yield id, Real(submit, start, end)
+
+
+def _alibaba(path: Path, skipped: set[int]) -> Iterator[tuple[str, Real]]:
+    names: set[str] = set()
+    for line, cells in rows.table(path, POD_COLUMNS, PODS):
+        if cells is not None and line not in skipped:
+            id = rows.unique(cells["name"].strip() or "pod", line, names)
+            yield id, Real(*(float(cells[name]) for name in ("creation_time", "scheduled_time", "deletion_time")))
+
+
+def _swf(path: Path, skipped: set[int]) -> Iterator[tuple[str, Real]]:
+    start = 0.0
+    for line, text in enumerate(rows.opened(path, SWF), start=1):
+        said = text.strip()
+        if said.startswith(";"):
+            header = START.match(said)
+            start = float(header.group(1)) if header and int(header.group(1)) < 2**33 else start
+        elif said and line not in skipped:
+            cells = said.split()
+            try:
+                waited = rows.number(cells[SWF_WAIT], "wait", zero=True)
+            except Unmappable:  # -1: not known; or anything else
+                continue
+            submit = start + float(cells[SUBMIT])
+            yield f"swf-{line}", Real(submit, submit + waited, submit + waited + float(cells[RUN]))
+
 
 ZERO = "shadow_zero"  # the tag that tells the trace's time in slot 0, for a shadow that is started again
 BAD_JOB = (400, 413, 422)
@@ -75,7 +251,7 @@ class Fate:
     state: str = ""
     start: int | None = None
 
-    def decided(self, event: Told) -> None:
+    def decided(self, event: EventRecord) -> None:
         """A plan replaces what the one before had still to come; a job that runs has started."""
         self.state = str(event.data.get("state", self.state))
         cells = event.data.get("cells")
@@ -91,7 +267,7 @@ class Shadow:
         self.cluster = _checked(client.cluster())
         self.first = self.now = self.cluster.now
         self.zero: float | None = None
-        self.fed: dict[str, Asked] = {}
+        self.fed: dict[str, Job] = {}
         self.rejected: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.late = self.held_back = 0
@@ -127,7 +303,7 @@ class Shadow:
                 self.tell(len(self.fed) + len(self._turned_away), len(reading.jobs))
         return count
 
-    def _submit(self, slot: int, job: Asked) -> None:
+    def _submit(self, slot: int, job: Job) -> None:
         late = slot < self.now
         self.move(slot)
         values = plain(job)
@@ -225,7 +401,7 @@ class Shadow:
         return out
 
 
-def _checked(cluster: Cluster) -> Cluster:
+def _checked(cluster: ClusterStatus) -> ClusterStatus:
     if cluster.clock != "virtual":
         raise InputError(
             f"the service runs on a {cluster.clock} clock, which no shadow can move; start one with "

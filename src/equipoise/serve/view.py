@@ -10,9 +10,9 @@ import numpy as np
 
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
-from equipoise.serve.plan.floor import DOWN, Floats, Ints, amounts_of
+from equipoise.serve.plan.machines import DOWN, Floats, Ints, amounts_of
+from equipoise.serve.plan.messages import Wall, job_out
 from equipoise.serve.plan.state import Held, State
-from equipoise.serve.plan.tell import Wall, job_out
 from equipoise.units import MILLI
 
 
@@ -36,7 +36,7 @@ class View:
 
     @classmethod
     def of(cls, state: State, live: Mapping[str, Held]) -> View:
-        floor = state.floor
+        machines = state.machines
         return cls(
             state.seq,
             state.now,
@@ -45,12 +45,12 @@ class View:
             state.start,
             state.clock,
             live,
-            floor.cluster,
-            tuple(floor.names),
-            tuple(floor.status),
-            floor.capacity,
-            floor.base,
-            floor.growth,
+            machines.cluster,
+            tuple(machines.names),
+            tuple(machines.status),
+            machines.capacity,
+            machines.base,
+            machines.growth,
         )
 
     @property

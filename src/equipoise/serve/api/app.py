@@ -18,15 +18,14 @@ from starlette.types import ASGIApp
 
 from equipoise import __version__
 from equipoise.serve.access import Access, Caller
-from equipoise.serve.api.access_routes import routes_access
+from equipoise.serve.api.accounts import routes_access
 from equipoise.serve.api.cluster import routes_cluster
 from equipoise.serve.api.guard import Guard, Reader
-from equipoise.serve.api.jobs import State, own_tenant, routes_jobs
-from equipoise.serve.api.models import CertificateOut, HealthOut
-from equipoise.serve.api.quick import Quick
+from equipoise.serve.api.jobs import Quick, State, own_tenant, routes_jobs
 from equipoise.serve.api.refusals import GUARDED, known_parameters, refuse, speak_plainly
 from equipoise.serve.api.stream import Hub, routes_stream
 from equipoise.serve.certify import certify
+from equipoise.serve.models import CertificateOut, HealthOut
 from equipoise.serve.service import Service, Unavailable
 
 PAGE = files("equipoise.serve") / "page"

@@ -15,22 +15,22 @@ from equipoise import __version__
 from equipoise.errors import InputError, unknown_name
 from equipoise.serve.api.guard import Admin, Reader
 from equipoise.serve.api.jobs import own_tenant
-from equipoise.serve.api.models import (
+from equipoise.serve.api.refusals import GUARDED, answers
+from equipoise.serve.models import (
     ClockIn,
     ClockOut,
-    ClusterOut,
+    ClusterStatus,
     MachineChanged,
     MachineIn,
-    MachinesOut,
+    MachineList,
     PricesIn,
     PricesOut,
     ScheduleOut,
     StatusOut,
 )
-from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.plan.decide import Scheduler
-from equipoise.serve.plan.floor import DOWN, DRAINING, UP, Ints
-from equipoise.serve.plan.tell import iso
+from equipoise.serve.plan.machines import DOWN, DRAINING, UP, Ints
+from equipoise.serve.plan.messages import iso
 from equipoise.serve.service import Service
 from equipoise.serve.view import View
 from equipoise.units import MILLI
@@ -45,7 +45,7 @@ def routes_cluster(service: Service) -> APIRouter:
     async def asked(command: Any, **how: Any) -> dict[str, Any]:
         return (await asyncio.wrap_future(service.ask(command, **how)))[1]
 
-    @router.get("/cluster", response_model=ClusterOut)
+    @router.get("/cluster", response_model=ClusterStatus)
     async def cluster(caller: Reader) -> JSONResponse:
         """Machines, their status and what is held on them in this slot."""
         view = service.view
@@ -63,7 +63,7 @@ def routes_cluster(service: Service) -> APIRouter:
             }
         )
 
-    @router.post("/machines", status_code=201, response_model=MachinesOut)
+    @router.post("/machines", status_code=201, response_model=MachineList)
     async def add(body: MachineIn, caller: Admin) -> JSONResponse:
         """New machines; those who wait are asked again."""
         names = (await asked(lambda scheduler: {"names": scheduler.add_machines(body.model_dump())}))["names"]

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from equipoise.serve.access import COOKIE, EVERYONE, Access, Caller, neighbourhood, split_host
 from equipoise.serve.api.refusals import mistake_of_ours, one_line
-from equipoise.serve.logs import say
+from equipoise.serve.telemetry import say
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 PUBLIC = frozenset({"/", "/health", "/v1/login"})  # and /static/

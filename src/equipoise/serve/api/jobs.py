@@ -10,21 +10,22 @@ from typing import Annotated, Any, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from equipoise.errors import InputError
 from equipoise.place.planner import NO_CELLS
-from equipoise.serve import event as kinds
 from equipoise.serve.access import NAME, Caller
-from equipoise.serve.answers import OVER
 from equipoise.serve.api.guard import Reader, Submitter
-from equipoise.serve.api.models import EventsOut, ExplainOut, ForecastOut, JobIn, JobsOut, JobWithCells, ProgressIn
-from equipoise.serve.api.refusals import GUARDED, answers
+from equipoise.serve.api.refusals import GUARDED, REFUSALS, answers, refusal_of
+from equipoise.serve.models import OVER, EventPage, ExplainOut, ForecastOut, JobIn, JobPage, JobWithCells, ProgressIn
+from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan import explain as explaining
 from equipoise.serve.plan.decide import NotFound, Scheduler
+from equipoise.serve.plan.messages import cells_out, event_out, job_out, wall_of
 from equipoise.serve.plan.state import Held
-from equipoise.serve.plan.tell import cells_out, event_out, job_out, wall_of
-from equipoise.serve.restore import Twin, restored
+from equipoise.serve.replay import Twin, restored
 from equipoise.serve.service import Service, body_digest
 
 State = Literal["admitted", "lent", "pending", "refused", "finished", "cancelled"]
@@ -41,7 +42,7 @@ Key = Annotated[
 
 def with_cells(held: Held, scheduler: Scheduler) -> dict[str, Any]:
     state = scheduler.state
-    return job_out(held, state.floor.names, wall_of(state)) | {"cells": cells_out(held, state.floor.names)}
+    return job_out(held, state.machines.names, wall_of(state)) | {"cells": cells_out(held, state.machines.names)}
 
 
 async def submitted(service: Service, given: dict[str, Any], owner: str, key: str) -> tuple[int, dict[str, Any]]:
@@ -117,7 +118,7 @@ def routes_jobs(service: Service) -> APIRouter:
         status, answer = await submitted(service, given, owner, key or "")
         return JSONResponse(answer, status)
 
-    @router.get("/jobs", response_model=JobsOut)
+    @router.get("/jobs", response_model=JobPage)
     async def jobs(
         caller: Reader,
         state: Annotated[list[State] | None, Query(description="one or several")] = None,
@@ -155,7 +156,7 @@ def routes_jobs(service: Service) -> APIRouter:
         cells = cells_out(live, view.names) if live is not None else []
         return JSONResponse(told | {"cells": cells})
 
-    @router.get("/jobs/{id}/history", response_model=EventsOut, responses=answers(404))
+    @router.get("/jobs/{id}/history", response_model=EventPage, responses=answers(404))
     async def history(id: Id, caller: Reader) -> JSONResponse:
         """All that happened to a job."""
         await mine(id, caller)
@@ -221,3 +222,65 @@ def _owner(caller: Caller, tenant: str | None) -> str:
     if tenant is not None and not caller.sees(tenant):
         raise HTTPException(403, f"your token {caller.name!r} submits for the tenant {caller.tenant!r} only")
     return caller.tenant if tenant is None else tenant
+
+
+class Quick:
+    """The ASGI application between the guard and the framework."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app, self.service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        key = _key_of_plain(scope)
+        if key is None:
+            await self.app(scope, receive, send)
+            return
+        messages = [await receive()]
+        while messages[-1].get("more_body"):
+            messages.append(await receive())
+        if messages[-1]["type"] != "http.request":  # who went away in the middle asked for nothing
+            await self.app(scope, _again(messages, receive), send)
+            return
+        try:
+            job = JobIn.model_validate_json(b"".join(message.get("body", b"") for message in messages))
+        except ValidationError:
+            await self.app(scope, _again(messages, receive), send)
+            return
+        answer = await self._answer(job, scope["state"]["caller"].tenant, key)
+        await answer(scope, receive, send)
+
+    async def _answer(self, job: JobIn, owner: str, key: str) -> JSONResponse:
+        try:
+            status, body = await submitted(self.service, job.model_dump(exclude_unset=True), owner, key)
+        except tuple(REFUSALS) as refusal:
+            return refusal_of(refusal)
+        return JSONResponse(body, status)
+
+
+def _key_of_plain(scope: Scope) -> str | None:
+    """The idempotency key ("" for none) of a plain submission; None for any other request."""
+    if scope["type"] != "http" or scope["path"] != "/v1/jobs" or scope["method"] != "POST" or scope["query_string"]:
+        return None
+    caller: Caller | None = scope["state"]["caller"]
+    if caller is None or not caller.may("submit"):
+        return None
+    key, kind = b"", b""
+    for name, value in scope["headers"]:
+        if name == b"idempotency-key" and key:
+            return None
+        if name == b"idempotency-key":
+            key = value
+        elif name == b"content-type":
+            kind = value
+    decent = len(key) <= LONGEST_KEY and key.isascii() and (not key or key.decode().isprintable())
+    return key.decode() if decent and kind == b"application/json" else None
+
+
+def _again(messages: list[Message], receive: Receive) -> Receive:
+    """What was read is read again, then what comes."""
+    waiting = iter(messages)
+
+    async def read() -> Message:
+        return next(waiting, None) or await receive()
+
+    return read

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError, unknown_name
-from equipoise.serve.logs import redact
 from equipoise.serve.plan.planning import Conflict, NotFound
 from equipoise.serve.plan.submission import FIELDS
 from equipoise.serve.service import Unavailable
 from equipoise.serve.store.rows import StoreLost
+from equipoise.serve.telemetry import redact
 
 LONGEST = 500  # characters of an error
 

@@ -16,10 +16,10 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from equipoise.serve.access import Caller
 from equipoise.serve.api.guard import Reader
 from equipoise.serve.api.jobs import own_tenant
-from equipoise.serve.api.models import EventsOut
 from equipoise.serve.api.refusals import GUARDED
-from equipoise.serve.event import Event
-from equipoise.serve.plan.tell import event_out
+from equipoise.serve.models import EventPage
+from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.messages import event_out
 from equipoise.serve.service import Service
 
 MOST_CELLS = 200_000  # of the events kept in memory for streams; who is further behind reads the store
@@ -91,7 +91,7 @@ def routes_stream(service: Service, hub: Hub, knows: Callable[[Caller], bool]) -
     router = APIRouter(prefix="/v1", responses=GUARDED, tags=["events"])
     store = service.store
 
-    @router.get("/log", response_model=EventsOut)
+    @router.get("/log", response_model=EventPage)
     async def log(
         caller: Reader,
         after: Annotated[int, Query(ge=0, le=10**15)] = 0,

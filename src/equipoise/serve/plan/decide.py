@@ -16,10 +16,10 @@ from equipoise.place.desk import ADMITTED, PENDING, carry_out
 from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.seat import MACHINE, ROUNDING, SLOT, WORKERS
 from equipoise.place.planner.shape import shape_of
-from equipoise.serve import event as kinds
-from equipoise.serve.event import Event
-from equipoise.serve.plan.floor import DOWN, UP, Floor
-from equipoise.serve.plan.passing import Passing
+from equipoise.serve.plan import events as kinds
+from equipoise.serve.plan.clock import Clock
+from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.machines import DOWN, UP, Machines
 from equipoise.serve.plan.planning import (
     EARLY,
     LATE,
@@ -39,7 +39,7 @@ LEAST = 0.1  # of a slot: over less than this no pace is measured; over less tha
 __all__ = ["Conflict", "NotFound", "Scheduler", "Verdict", "opening", "price_rows"]
 
 
-class Scheduler(Passing):
+class Scheduler(Clock):
     """All that can be asked."""
 
     def submit(self, body: Mapping[str, Any], tenant: str) -> Held:
@@ -105,7 +105,7 @@ class Scheduler(Passing):
         told = {"done": at_start, "pace": pace, "reported": done, "mark": mark, "since": since}
         self.record(kinds.PROGRESS, held, **{name: float(value) for name, value in told.items()})
         if held.state == ADMITTED and not self._on_time(held):
-            plan = self.best(held, floor=-math.inf)[1]
+            plan = self.best(held, above=-math.inf)[1]
             if plan is not None:
                 self.decide(held, Verdict(ADMITTED, LATE, plan.worth, plan.cost, plan.cells))
             else:
@@ -140,7 +140,7 @@ class Scheduler(Passing):
 
     def add_machines(self, values: Mapping[str, Any]) -> list[str]:
         machine = read.machine_from(dict(values))
-        names = list(self.state.floor.grown(machine).names[self.state.cluster.size :])
+        names = list(self.state.machines.grown(machine).names[self.state.cluster.size :])
         self.record(kinds.MACHINE, status="added", machine=read.plain_machine(machine), names=names)
         self.room_again()
         return names
@@ -148,10 +148,10 @@ class Scheduler(Passing):
     def set_machine(self, name: str, status: str) -> tuple[list[str], list[tuple[str, str]]]:
         """Drain, down or up. Returns jobs that were planned anew, and those that found no room with the reason."""
         state = self.state
-        if name not in state.floor.index:
+        if name not in state.machines.index:
             raise NotFound(f"no machine {name[:80]!r}")
-        h = state.floor.index[name]
-        if state.floor.status[h] == status:
+        h = state.machines.index[name]
+        if state.machines.status[h] == status:
             return [], []
         self.record(kinds.MACHINE, status=status, name=name)
         if status == UP:
@@ -167,7 +167,7 @@ class Scheduler(Passing):
             self._fall_back(held)
             self._decided(held, PENDING, MACHINE_DOWN, 0.0, 0.0, NO_CELLS)
         for held in self.by_density(hit):
-            reason, plan = self.best(held, floor=-math.inf if held.id in promised else 0.0)
+            reason, plan = self.best(held, above=-math.inf if held.id in promised else 0.0)
             if plan is not None:
                 self.decide(held, Verdict(ADMITTED, MACHINE_DOWN, plan.worth, plan.cost, plan.cells))
                 kept.append(held.id)
@@ -204,7 +204,7 @@ def price_rows(base: Mapping[str, float], ratio: float, resources: tuple[str, ..
     return [float(base.get(r, 0.0)) / 1000.0 for r in resources], [math.log(ratio)] * len(resources)
 
 
-def opening(floor: Floor, *, slot_seconds: float, horizon: int, start: float, clock: str) -> dict[str, Any]:
+def opening(machines: Machines, *, slot_seconds: float, horizon: int, start: float, clock: str) -> dict[str, Any]:
     """The data of the first event."""
     return {
         "format": FORMAT,
@@ -212,5 +212,5 @@ def opening(floor: Floor, *, slot_seconds: float, horizon: int, start: float, cl
         "horizon": horizon,
         "start": float(start),
         "clock": clock,
-        "floor": floor.plain(),
+        "floor": machines.plain(),
     }

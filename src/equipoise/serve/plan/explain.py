@@ -14,8 +14,8 @@ from equipoise.place.job import Job
 from equipoise.place.planner.shape import shape_of
 from equipoise.place.utility import Deadline
 from equipoise.serve.plan.decide import Scheduler
+from equipoise.serve.plan.messages import REASONS
 from equipoise.serve.plan.state import Held
-from equipoise.serve.plan.tell import REASONS
 
 HOPELESS = (INFEASIBLE_ALONE, BEYOND_HORIZON)
 
@@ -23,10 +23,10 @@ HOPELESS = (INFEASIBLE_ALONE, BEYOND_HORIZON)
 def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
     """Prices met, the best schedule though it may not pay, the first start and finish with room, the least change."""
     state, job, shape = scheduler.state, held.job, held.shape
-    planner, start, end = state.floor.planner, scheduler.first, scheduler.deadline(job.arrival)
+    planner, start, end = state.machines.planner, scheduler.first, scheduler.deadline(job.arrival)
     first = next((t for t in range(start, end) if fits_one(planner, t, shape)), None)
     soonest = quickest(planner, shape, held.left / held.pace, start, end)
-    plan = scheduler.best(held, floor=-math.inf)[1]
+    plan = scheduler.best(held, above=-math.inf)[1]
     pays = plan is not None and plan.payoff > 0.0 and not scheduler.hopeless(held)
     smaller = None if pays else least_change(job, state.cluster, lambda form: _taken(scheduler, held, form))
     lacking = missing(job, state.cluster) if state.alone(held) <= 0.0 else ()
@@ -103,7 +103,7 @@ def forecast(scheduler: Scheduler, body: Mapping[str, Any], tenant: str) -> dict
     """When a job could start and end if it took all room there is, prices aside."""
     held, verdict = scheduler.imagine(body, tenant)
     start, end = scheduler.first, scheduler.deadline(held.job.arrival)
-    plan = quickest(scheduler.state.floor.planner, held.shape, held.left, start, end)
+    plan = quickest(scheduler.state.machines.planner, held.shape, held.left, start, end)
     if plan is None:
         because = REASONS.get(scheduler.hopeless(held) or "no_capacity", "")
         return {"start": None, "end": None, "text": f"It cannot be done: {because}."}

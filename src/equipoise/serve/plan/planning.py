@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from equipoise.place.cluster import Cluster
 from equipoise.place.desk import (
     ADMITTED,
     BEYOND_HORIZON,
@@ -21,16 +23,128 @@ from equipoise.place.desk import (
     carry_out,
 )
 from equipoise.place.planner import NO_CELLS, Plan
-from equipoise.place.planner.seat import ROUNDING, SLOT
+from equipoise.place.planner.seat import MACHINE, ROUNDING, SLOT
 from equipoise.place.planner.shape import Shape, servers_for
 from equipoise.place.utility import worth, worth_over
-from equipoise.serve import event as kinds
-from equipoise.serve.event import Event
-from equipoise.serve.plan import quota as quotas
-from equipoise.serve.plan.floor import Int32s
-from equipoise.serve.plan.lent import Lent
-from equipoise.serve.plan.quota import JOBS, Quota
+from equipoise.serve.plan import events as kinds
+from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.machines import Int32s, Ints, held_by
 from equipoise.serve.plan.state import Held, State
+
+JOBS = "jobs"
+Quota = Mapping[str, int]
+UNLIMITED = np.iinfo(np.int64).max // 4
+
+
+def limits(quota: Quota, cluster: Cluster) -> Ints:
+    """[r] milli-units in the cluster's order."""
+    return np.array([quota.get(r, UNLIMITED) for r in cluster.resources], np.int64)
+
+
+def limited(quota: Quota) -> bool:
+    return any(name != JOBS for name in quota)
+
+
+def use_by_slot(held: Iterable[tuple[Shape, Int32s]], first: int, count: int, resources: int) -> Ints:
+    """[slot, r] milli-units that jobs hold in slots first..first+count-1."""
+    out = np.zeros((count, resources), np.int64)
+    for shape, cells in held:
+        ahead = cells[(cells[:, SLOT] >= first) & (cells[:, SLOT] < first + count)]
+        np.add.at(out, ahead[:, SLOT] - first, held_by(shape, ahead))
+    return out
+
+
+def within(limit: Ints, used: Ints, first: int, shape: Shape, cells: Int32s) -> bool:
+    """Whether cells keep the tenant within its limit in every slot."""
+    more = use_by_slot([(shape, cells)], first, len(used), len(limit))
+    return bool((used + more <= limit).all())
+
+
+def widest(limit: Ints, used: Ints, shape: Shape) -> int:
+    """The most workers (with servers) that fit the quota in every slot, whatever the slots chosen."""
+    free = (limit - used).min(axis=0) if len(used) else limit
+    per = shape.worker + (-(-shape.server // shape.per_server) if shape.per_server else 0)
+    asked = per > 0
+    if (free[asked] < per[asked]).any():
+        return 0
+    most = int((free[asked] // per[asked]).min())
+    while most > 0 and shape.per_server:
+        need = most * shape.worker + -(-most // shape.per_server) * shape.server
+        if (need <= free).all():
+            break
+        most -= 1
+    return min(most, shape.widest)
+
+
+def free_from(limit: Ints, used: Ints, shape: Shape, first: int) -> int:
+    """The first slot from which on the quota holds a worker (with a server) in every slot."""
+    short = ((used + shape.worker + shape.server) > limit).any(axis=1)
+    return first + (int(np.flatnonzero(short)[-1]) + 1 if short.any() else 0)
+
+
+def narrowed(shape: Shape, most: int) -> Shape:
+    """The same job with at most so many workers at once."""
+    return shape._replace(together=shape.together[: most + 1], apart=shape.apart[: most + 1])
+
+
+class Backfill:
+    """Cells from the first slot on that are only lent: the job has no promise there, and gives way to one."""
+
+    def __init__(self, scheduler: Planning) -> None:
+        self.scheduler = scheduler
+
+    def ahead(self) -> list[tuple[Held, Int32s]]:
+        """Jobs without promise that have cells from the first slot on, and those cells."""
+        waiting = self.scheduler.state.waiting.values()
+        found = [(held, self.own(held)) for held in waiting if held.state == LENT and len(held.cells)]
+        return [(held, cells) for held, cells in found if len(cells)]
+
+    def own(self, held: Held) -> Int32s:
+        """What a job has from the first slot on."""
+        cells, first = held.cells, self.scheduler.first
+        if not len(cells) or held.id not in self.scheduler.state.jobs:
+            return NO_CELLS
+        return cells if cells[0, SLOT] >= first else np.asarray(cells[cells[:, SLOT] >= first])
+
+    @contextmanager
+    def aside(self, held: Held) -> Iterator[None]:
+        """The planner sees what is lent, and what the job itself has, as free."""
+        ahead = [(one.shape, cells) for one, cells in self.ahead() if one.id != held.id]
+        if len(own := self.own(held)):
+            ahead.append((held.shape, own))
+        with self.scheduler.state.machines.without(ahead):
+            yield
+
+    def in_the_way(self, held: Held, cells: Int32s) -> list[Held]:
+        """Those who must give way so that a plan fits, the least dense first on every machine."""
+        spots = {(t, h) for t, h in cells[:, (SLOT, MACHINE)].tolist()}
+        near: dict[str, tuple[Held, Int32s]] = {}
+        for one, mine in self.ahead():
+            if one.id != held.id and any((t, h) in spots for t, h in mine[:, (SLOT, MACHINE)].tolist()):
+                near[one.id] = one, mine
+        if not near:
+            return []
+        machines, own, out = self.scheduler.state.machines, self.own(held), dict[str, Held]()
+        order = [one.id for one in reversed(self.scheduler.by_density(one for one, _ in near.values()))]
+        for (t, h, _, _), need in zip(cells.tolist(), held_by(held.shape, cells), strict=True):
+            used = machines.used(t, h) - at_cell(held.shape, own, t, h)
+            for id in out:
+                used -= at_cell(near[id][0].shape, near[id][1], t, h)
+            for id in order:
+                if (used + need <= machines.capacity[h]).all():
+                    break
+                one, mine = near[id]
+                if id not in out and (amount := at_cell(one.shape, mine, t, h)).any():
+                    out[id] = one
+                    used -= amount
+        return list(out.values())
+
+
+def at_cell(shape: Shape, cells: Int32s, slot: int, machine: int) -> Ints:
+    """[r] milli-units that cells hold on one machine in one slot."""
+    here = cells[(cells[:, SLOT] == slot) & (cells[:, MACHINE] == machine)]
+    return np.asarray(held_by(shape, here).sum(axis=0))
+
 
 OVER_QUOTA, OVER_JOBS, BEYOND_QUOTA = "over_quota", "over_jobs", "beyond_quota"
 MACHINE_DOWN, LATE, OVERDUE, EXPIRED, TOO_LATE = "machine_down", "late", "overdue", "expired", "too_late"
@@ -71,7 +185,7 @@ class Planning:
     ) -> None:
         self.state, self.time, self.quota, self.finish = state, time, quota, finish
         self.fresh: list[Event] = []
-        self.lent = Lent(self)
+        self.backfill = Backfill(self)
         self._tries = 0
 
     def record(self, kind: str, held: Held | None = None, **data: Any) -> None:
@@ -97,7 +211,7 @@ class Planning:
 
     def deadline(self, job_arrival: int) -> int:
         state = self.state
-        return min(job_arrival + state.horizon + (state.clock == REAL), state.now + state.floor.window)
+        return min(job_arrival + state.horizon + (state.clock == REAL), state.now + state.machines.window)
 
     # What is best for a job.
 
@@ -109,7 +223,7 @@ class Planning:
         allowed = self.quota(held.tenant)
         if JOBS in allowed and sum(one.tenant == held.tenant for one in self.state.jobs.values()) >= allowed[JOBS]:
             return Verdict(REFUSED, OVER_JOBS)
-        if quotas.limited(allowed) and not self._quota_holds_one(held, allowed):
+        if limited(allowed) and not self._quota_holds_one(held, allowed):
             return Verdict(REFUSED, BEYOND_QUOTA)
         reason, plan = self.best(held)
         if plan is not None:
@@ -131,11 +245,11 @@ class Planning:
 
     def _quota_holds_one(self, held: Held, allowed: Quota) -> bool:
         """Whether a tenant that held nothing else could run one worker of the job."""
-        limit = quotas.limits(allowed, self.state.cluster)
-        return quotas.widest(limit, np.zeros((0, len(limit)), np.int64), held.shape) > 0
+        limit = limits(allowed, self.state.cluster)
+        return widest(limit, np.zeros((0, len(limit)), np.int64), held.shape) > 0
 
-    def best(self, held: Held, *, floor: float = 0.0) -> tuple[str, Plan | None]:
-        """The best schedule from the first slot on that pays more than `floor`, within the tenant's quota; else why none."""
+    def best(self, held: Held, *, above: float = 0.0) -> tuple[str, Plan | None]:
+        """The best schedule from the first slot on that pays more than `above`, within the tenant's quota; else why none."""
         state, shape, job = self.state, held.shape, held.job
         start, end = self.first, self.deadline(job.arrival)
         left = held.left if held.left > ROUNDING * job.work else OVERTIME * job.work
@@ -145,26 +259,23 @@ class Planning:
         value = worth_over(job.utility.kind, *job.utility.parameters, start - job.arrival, end - start)
 
         def plan(shape: Shape, start: int = start) -> tuple[bool, Plan | None]:
-            planner, worths = state.floor.planner, value[len(value) - (end - start) :]
-            with self.lent.aside(held):
-                return planner.plan(shape, worths, work, start, end, floor=floor, before=held.before(start))
+            planner, worths = state.machines.planner, value[len(value) - (end - start) :]
+            with self.backfill.aside(held):
+                return planner.plan(shape, worths, work, start, end, floor=above, before=held.before(start))
 
         allowed = self.quota(held.tenant)
-        if not quotas.limited(allowed):
+        if not limited(allowed):
             covered, found = plan(shape)
             return PRICED_OUT if covered else NO_CAPACITY, found
-        limit = quotas.limits(allowed, state.cluster)
+        limit = limits(allowed, state.cluster)
         used = self._used_by(held.tenant, start, end, but=held.id)
-        most = quotas.widest(limit, np.zeros_like(used), shape)
-        covered, found = plan(quotas.narrowed(shape, most)) if most else (False, None)
-        if found is None or quotas.within(limit, used, start, shape, found.cells):
+        most = widest(limit, np.zeros_like(used), shape)
+        covered, found = plan(narrowed(shape, most)) if most else (False, None)
+        if found is None or within(limit, used, start, shape, found.cells):
             return (OVER_QUOTA if not most else PRICED_OUT if covered else NO_CAPACITY), found
-        for begin in (
-            start,
-            quotas.free_from(limit, used, shape, start),
-        ):  # narrower all along, or when others are done
-            most = quotas.widest(limit, used[begin - start :], shape) if begin < end else 0
-            found = plan(quotas.narrowed(shape, most), begin)[1] if most else None
+        for begin in (start, free_from(limit, used, shape, start)):  # narrower all along, or when others are done
+            most = widest(limit, used[begin - start :], shape) if begin < end else 0
+            found = plan(narrowed(shape, most), begin)[1] if most else None
             if found is not None:
                 break
         return OVER_QUOTA, found
@@ -180,18 +291,18 @@ class Planning:
 
     def _used_by(self, tenant: str, start: int, end: int, *, but: str) -> Any:
         theirs = ((h.shape, h.cells) for h in self.state.jobs.values() if h.tenant == tenant and h.id != but)
-        return quotas.use_by_slot(theirs, start, end - start, len(self.state.cluster.resources))
+        return use_by_slot(theirs, start, end - start, len(self.state.cluster.resources))
 
     def idle(self, held: Held, slot: int) -> Int32s:
         """Cells of one slot at the width asked for, where idle machines and the quota hold it."""
         width = width_of(held)
         if not width:
             return NO_CELLS
-        cells = self.state.floor.planner.seat_now(held.shape, width, slot, held.before(slot))
+        cells = self.state.machines.planner.seat_now(held.shape, width, slot, held.before(slot))
         allowed = self.quota(held.tenant)
-        if len(cells) and quotas.limited(allowed):
+        if len(cells) and limited(allowed):
             used = self._used_by(held.tenant, slot, slot + 1, but=held.id)
-            if not quotas.within(quotas.limits(allowed, self.state.cluster), used, slot, held.shape, cells):
+            if not within(limits(allowed, self.state.cluster), used, slot, held.shape, cells):
                 return NO_CELLS
         return cells
 
@@ -199,7 +310,7 @@ class Planning:
         """Write a verdict down, with the cells it reserves; what runs in the slot that has begun goes on."""
         running = held.cells[held.cells[:, SLOT] < self.first] if len(held.cells) else NO_CELLS
         cells = np.concatenate((running, verdict.cells)) if len(running) else verdict.cells
-        displaced = self.lent.in_the_way(held, verdict.cells) if verdict.state == ADMITTED else []
+        displaced = self.backfill.in_the_way(held, verdict.cells) if verdict.state == ADMITTED else []
         for other in displaced:
             self._decided(other, PENDING, other.reason, 0.0, 0.0, other.cells[other.cells[:, SLOT] < self.first])
         self._decided(held, verdict.state, verdict.reason, verdict.worth, verdict.cost, cells)

@@ -1,4 +1,4 @@
-"""The state of the service: jobs that are not over, the floor they stand on, the slot it is.
+"""The state of the service: jobs that are not over, the machines, the slot it is.
 
 `apply` is the only way it changes, and an event says all that there is to change: replay plans nothing.
 """
@@ -20,9 +20,9 @@ from equipoise.place.job import Job
 from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.seat import ROUNDING, SLOT
 from equipoise.place.planner.shape import Shape, shape_of
-from equipoise.serve import event as kinds
-from equipoise.serve.event import Event
-from equipoise.serve.plan.floor import DOWN, Floor, Holding, Int32s, held_by
+from equipoise.serve.plan import events as kinds
+from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.machines import DOWN, Holding, Int32s, Machines, held_by
 
 FORMAT = 1  # of events: every version reads those of all versions before it
 FORM = 3  # of the plain state in snapshots: another form is not read, the log is replayed instead
@@ -134,7 +134,7 @@ class State:
     horizon: int
     start: float  # unix seconds of slot 0
     clock: str
-    floor: Floor
+    machines: Machines
 
     def __init__(self) -> None:
         self.seq = self.now = self.count = 0
@@ -144,7 +144,7 @@ class State:
 
     @property
     def cluster(self) -> Cluster:
-        return self.floor.cluster
+        return self.machines.cluster
 
     def holding(self) -> list[Holding]:
         return [(held.shape, held.cells) for held in self.jobs.values() if len(held.cells)]
@@ -163,7 +163,7 @@ class State:
         self.slot_seconds, self.horizon = float(data["slot_seconds"]), int(data["horizon"])
         self.start, self.clock = float(data["start"]), str(data["clock"])
         self.now = event.slot
-        self.floor = Floor.restored(data["floor"], event.slot)
+        self.machines = Machines.restored(data["floor"], event.slot)
 
     def _submitted(self, event: Event) -> None:
         job = read.job_from(event.data["job"], self.cluster, self.slot_seconds)
@@ -198,7 +198,7 @@ class State:
         if "cells" in data:
             self._give_back(held)
             held.cells = cells_of(data["cells"])
-            self.floor.take(held.shape, held.cells)
+            self.machines.take(held.shape, held.cells)
         if held.state == REFUSED:
             self._end(held)
         elif held.state == ADMITTED:
@@ -208,7 +208,7 @@ class State:
 
     def _give_back(self, held: Held) -> None:
         if len(held.cells):
-            self.floor.release(held.shape, held.cells)
+            self.machines.release(held.shape, held.cells)
             held.cells = NO_CELLS
 
     def _end(self, held: Held) -> None:
@@ -220,7 +220,7 @@ class State:
         self.now = int(event.data["slot"])
         for held in self.jobs.values():
             held.settle(self.now)
-        self.floor.advance(self.now)
+        self.machines.advance(self.now)
 
     def _progress(self, event: Event) -> None:
         held = self.jobs[event.job]
@@ -241,17 +241,17 @@ class State:
     def _machine(self, event: Event) -> None:
         data = event.data
         if data["status"] == "added":
-            self.floor.enlarge(self.floor.grown(read.machine_from(data["machine"])))
+            self.machines.enlarge(self.machines.grown(read.machine_from(data["machine"])))
             for held in self.jobs.values():
                 held.shape = shape_of(held.job, self.cluster)
                 held.fastest = held.speed = held.share = -1.0
                 held.density = (-1, 0.0, 0.0, 0.0)
-            self.floor.fill_from(self.holding())
+            self.machines.fill_from(self.holding())
         else:
-            self.floor.set(self.floor.machine(data["name"]), data["status"], self.holding())
+            self.machines.set(self.machines.machine(data["name"]), data["status"], self.holding())
 
     def _prices(self, event: Event) -> None:
-        self.floor.reprice(np.array(event.data["base"]), np.array(event.data["growth"]), self.holding())
+        self.machines.reprice(np.array(event.data["base"]), np.array(event.data["growth"]), self.holding())
 
     # Snapshots, and what must be equal after replay.
 
@@ -266,7 +266,7 @@ class State:
             "horizon": self.horizon,
             "start": self.start,
             "clock": self.clock,
-            "floor": self.floor.plain(),
+            "floor": self.machines.plain(),
             "jobs": [held.plain() for held in self.jobs.values()],
         }
 
@@ -283,7 +283,7 @@ class State:
         state.seq, state.now, state.count = plain["seq"], plain["now"], plain["count"]
         state.slot_seconds, state.horizon = plain["slot_seconds"], plain["horizon"]
         state.start, state.clock = plain["start"], plain["clock"]
-        state.floor = Floor.restored(plain["floor"], state.now)
+        state.machines = Machines.restored(plain["floor"], state.now)
         for values in plain["jobs"]:
             job = read.job_from(values["job"], state.cluster, state.slot_seconds)
             rest = {k: v for k, v in values.items() if k not in ("job", "cells", "last")}
@@ -298,28 +298,28 @@ class State:
             state.jobs[held.id] = held
             if held.state != ADMITTED:
                 state.waiting[held.id] = held
-        state.floor.fill_from(state.holding())
+        state.machines.fill_from(state.holding())
         return state
 
     def audit(self) -> str:
         """Where the book differs from what jobs hold, or a machine holds more than it has or anything while down; ""."""
-        floor, now = self.floor, self.now
-        really = np.zeros((floor.window, *floor.capacity.shape), np.int64)
+        machines, now = self.machines, self.now
+        really = np.zeros((machines.window, *machines.capacity.shape), np.int64)
         for shape, cells in self.holding():
-            if len(cells) and (cells[0, SLOT] < now or cells[-1, SLOT] >= now + floor.window):
+            if len(cells) and (cells[0, SLOT] < now or cells[-1, SLOT] >= now + machines.window):
                 return f"cells of slots {cells[0, SLOT]} to {cells[-1, SLOT]} are out of view in slot {now}"
             np.add.at(really, (cells[:, SLOT] - now, cells[:, 1]), held_by(shape, cells))
-        if (really > floor.capacity).any():
-            t, h, r = np.argwhere(really > floor.capacity)[0].tolist()
-            return f"{floor.names[h]} holds more {self.cluster.resources[r]} than it has in slot {now + t}"
-        shut = floor.shut()
+        if (really > machines.capacity).any():
+            t, h, r = np.argwhere(really > machines.capacity)[0].tolist()
+            return f"{machines.names[h]} holds more {self.cluster.resources[r]} than it has in slot {now + t}"
+        shut = machines.shut()
         for h in shut:
-            if floor.status[h] == DOWN and really[:, h].any():
-                return f"{floor.names[h]} is down and holds a job"
+            if machines.status[h] == DOWN and really[:, h].any():
+                return f"{machines.names[h]} is down and holds a job"
         expected = really.copy()
-        expected[:, shut] = floor.capacity[shut]
-        for t in range(floor.window):
-            if not np.array_equal(floor.planner.used(now + t), expected[t]):
+        expected[:, shut] = machines.capacity[shut]
+        for t in range(machines.window):
+            if not np.array_equal(machines.planner.used(now + t), expected[t]):
                 return f"the book of slot {now + t} is not what jobs hold"
         return ""
 

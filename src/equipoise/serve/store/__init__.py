@@ -22,8 +22,7 @@ from equipoise.serve.store.rows import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.serve.store.copy import backup, copy_store
-    from equipoise.serve.store.opening import open_store, peek_store
+    from equipoise.serve.store.open import backup, copy_store, open_store, peek_store
     from equipoise.serve.store.store import Store
 
 __all__ = [
@@ -45,10 +44,10 @@ __all__ = [
 
 _LOADED_WHEN_USED = {
     "Store": "store",
-    "open_store": "opening",
-    "peek_store": "opening",
-    "copy_store": "copy",
-    "backup": "copy",
+    "open_store": "open",
+    "peek_store": "open",
+    "copy_store": "open",
+    "backup": "open",
 }
 
 

@@ -6,17 +6,19 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import PoolProxiedConnection
 
 from equipoise.errors import InputError
-from equipoise.serve.store.address import Address
 from equipoise.serve.store.rows import StoreLost
 
 READERS = 16  # connections that read at once; a further reader waits for one
@@ -31,6 +33,24 @@ KEEPALIVES = {
     "keepalives_count": 3,
     "connect_timeout": 10,
 }
+
+
+@dataclass(frozen=True)
+class Address:
+    """A store's URL, read. `shown` is for people and logs: no password, no options."""
+
+    kind: str  # sqlite | postgresql
+    url: URL
+    shown: str
+    file: Path  # of SQLite; Path() for PostgreSQL
+
+    def conceal(self, message: str) -> str:
+        """`message` in one line, with the password taken out should a driver have put it there."""
+        secrets = [self.url.password, *(self.url.query.get(key) for key in ("password", "passfile"))]
+        for secret in secrets:
+            if isinstance(secret, str) and secret:
+                message = message.replace(secret, "***")
+        return " ".join(message.split())
 
 
 class Database:

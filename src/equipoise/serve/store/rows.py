@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from equipoise.errors import Failure, InputError
-from equipoise.serve.event import Event
+from equipoise.serve.plan.events import Event
 
 
 class Fenced(Exception):

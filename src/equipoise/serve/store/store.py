@@ -11,12 +11,12 @@ from typing import Any
 from sqlalchemy import Connection, Select, delete, func, insert, literal_column, select, union_all, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from equipoise.serve.event import Event
+from equipoise.serve.plan.events import Event
 from equipoise.serve.store import schema
 from equipoise.serve.store.database import LOST, Database
 from equipoise.serve.store.lock import Lock
 from equipoise.serve.store.rows import Answer, Batch, Fenced, JobRow, Snapshot, StoreLost, TenantRow, TokenRow
-from equipoise.serve.store.writing import compact, rows, statements, unpack, write
+from equipoise.serve.store.transaction import compact, rows, statements, unpack, write
 
 PAGE = 2_000  # events per read: a long log is streamed without a long transaction
 

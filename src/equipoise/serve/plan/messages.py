@@ -10,9 +10,9 @@ import numpy as np
 
 from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED
 from equipoise.place.planner.seat import MACHINE, SLOT, WORKERS
-from equipoise.serve import event as kinds
-from equipoise.serve.event import Event
-from equipoise.serve.plan.floor import Int32s
+from equipoise.serve.plan import events as kinds
+from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.machines import Int32s
 from equipoise.serve.plan.state import CANCELLED, FINISHED, Held, State
 from equipoise.units import MILLI
 

@@ -1,10 +1,13 @@
-"""What goes in and comes out of the REST interface. Quantities as in `place`: "16Gi", "4ms", "2h"."""
+"""What goes in and comes out of the REST interface, once for the service and its client.
+
+Quantities as in `place`: "16Gi", "4ms", "2h". Times in slots.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Quantity = Annotated[str, Field(max_length=100)] | Number
@@ -14,11 +17,38 @@ Words = Annotated[
 ]
 
 
-class Asked(BaseModel):
+OVER = ("finished", "refused", "cancelled")  # states in which nothing more happens to a job
+
+
+class RequestBody(BaseModel):
+    """What a client sends: an unknown field is a mistake."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class JobIn(Asked):
+def _always_whole(schema: dict[str, Any]) -> None:
+    """The service leaves no field out: the defaults are for a client that asks a service of another version."""
+    schema["required"] = list(schema["properties"])
+    for one in schema["properties"].values():
+        one.pop("default", None)
+
+
+class Answer(BaseModel):
+    """What the service answers. Fields that an older service leaves out have defaults; those of a newer one are kept."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_always_whole)
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """Fields that this version does not know."""
+        return self.model_extra or {}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as the service told them."""
+        return self.model_dump(mode="json")
+
+
+class JobIn(RequestBody):
     """A job: `workers` for `duration`, or the long form (`work` or `samples` and `epochs`, `batch`, `time_per_sample`)."""
 
     name: Annotated[str, Field(max_length=200)] | None = None
@@ -27,7 +57,7 @@ class JobIn(Asked):
     workers_per_server: int | None = None
     workers: int | None = Field(None, description="short form: so many workers at once, never more", examples=[4])
     duration: Quantity | None = Field(None, description="short form: for so long", examples=["2h"])
-    work: Number | None = Field(None, description="samples to go through")
+    work: Number | None = Field(default=None, description="samples to go through")
     samples: Number | None = None
     epochs: Number | None = None
     batch: int | None = Field(None, description="global batch: at most so many workers")
@@ -46,66 +76,80 @@ class JobIn(Asked):
     tags: Words | None = None
 
 
-class JobOut(BaseModel):
+class JobStatus(Answer):
     """A job as decided. Slots are numbers; `why` is one sentence for people."""
 
-    model_config = ConfigDict(extra="allow")
-
-    id: str
-    name: str
-    tenant: str
-    state: str
-    reason: str
-    why: str
-    submitted: int
-    at: str
-    worth: float
-    cost: float
-    start: int | None
-    end: int | None
-    starts_at: str | None = Field(None, description="the same on the wall clock, where it is real")
+    id: str = ""
+    name: str = ""
+    tenant: str = ""
+    state: str = ""
+    reason: str = ""
+    why: str = ""
+    submitted: int = 0
+    at: str = Field(default="", description="the calendar time of the submission")
+    worth: float = 0.0
+    cost: float = 0.0
+    start: int | None = Field(default=None, description="the first planned slot")
+    end: int | None = Field(default=None, description="the last planned slot")
+    starts_at: str | None = Field(default=None, description="the same on the wall clock, where it is real")
     ends_at: str | None = None
-    finish: int | None
-    work: float
-    done: float
-    pace: float
-    workers: int
-    machines: list[str]
-    worker: dict[str, float]
-    seq: int
+    finish: int | None = None
+    work: float = Field(default=0.0, description="samples")
+    done: float = Field(default=0.0, description="samples")
+    pace: float = Field(default=1.0, description="measured speed over the stated one")
+    workers: int = Field(0, description="the most at once in its plan")
+    machines: list[str] = Field(default_factory=list)
+    worker: dict[str, float] = Field(default_factory=dict, description="what one worker needs, in units")
+    seq: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Finished, refused or cancelled: nothing more happens to it."""
+        return self.state in OVER
 
 
-class JobWithCells(JobOut):
-    cells: list[tuple[int, str, int, int]] = Field(description="slot, machine, workers, servers")
+Cell = tuple[int, str, int, int]
 
 
-class JobsOut(BaseModel):
-    jobs: list[JobOut]
-    next: str | None = Field(description="the cursor of the next page; null at the end")
+class JobWithCells(JobStatus):
+    """A job and the cells that it still has. In a list of jobs, a client has None instead of cells."""
+
+    cells: Annotated[list[Cell] | None, WithJsonSchema(TypeAdapter(list[Cell]).json_schema())] = Field(
+        default=None, description="slot, machine, workers, servers"
+    )
 
 
-class ProgressIn(Asked):
+class JobPage(Answer):
+    """A page of jobs, and the cursor of the next."""
+
+    jobs: list[JobStatus] = Field(default_factory=list)
+    next: str | None = Field(default=None, description="the cursor of the next page; null at the end")
+
+
+class ProgressIn(RequestBody):
     """How far a job is: samples done, or the part of its work."""
 
     done: Number | None = Field(None, ge=0)
     fraction: Number | None = Field(None, ge=0, le=1)
 
 
-class MachineIn(Asked):
+class MachineIn(RequestBody):
     name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")
     capacity: Amounts = Field(examples=[{"gpu": 8, "cpu": 64, "memory": "512Gi"}])
     count: int = Field(1, ge=1, le=10_000)
 
 
-class MachineOut(BaseModel):
-    name: str
-    status: str
-    capacity: dict[str, float]
-    used: dict[str, float]
+class MachineStatus(Answer):
+    """A machine: up, draining or down; capacity, and what is used in this slot, in units."""
+
+    name: str = ""
+    status: str = ""
+    capacity: dict[str, float] = Field(default_factory=dict)
+    used: dict[str, float] = Field(default_factory=dict)
 
 
-class MachinesOut(BaseModel):
-    machines: list[MachineOut]
+class MachineList(BaseModel):
+    machines: list[MachineStatus]
 
 
 class Displaced(BaseModel):
@@ -114,23 +158,25 @@ class Displaced(BaseModel):
 
 
 class MachineChanged(BaseModel):
-    machine: MachineOut
+    machine: MachineStatus
     replanned: list[str]
     displaced: list[Displaced]
 
 
-class ClusterOut(BaseModel):
-    now: int
-    slot_seconds: float
-    horizon: int
-    clock: str
-    start: str
-    resources: list[str]
-    machines: list[MachineOut]
-    seq: int
+class ClusterStatus(Answer):
+    """The clock and the machines."""
+
+    now: int = 0
+    slot_seconds: float = 0.0
+    horizon: int = 0
+    clock: str = ""
+    start: str = Field(default="", description="the calendar time of slot 0, where there is one")
+    resources: list[str] = Field(default_factory=list)
+    machines: list[MachineStatus] = Field(default_factory=list)
+    seq: int = 0
 
 
-class PricesIn(Asked):
+class PricesIn(RequestBody):
     base: Annotated[dict[str, Annotated[float, Field(ge=0, le=1e12)]], Field(max_length=64)]
     ratio: float = Field(10.0, ge=1, le=1e12)
 
@@ -193,20 +239,22 @@ class CertificateOut(BaseModel):
     seq: int
 
 
-class EventOut(BaseModel):
-    seq: int
-    slot: int
-    at: str
-    kind: str
-    job: str
-    name: str = Field(description="of the job")
-    tenant: str
-    text: str
-    data: dict[str, Any]
+class EventRecord(Answer):
+    """An event of the log, with one sentence for people."""
+
+    seq: int = 0
+    slot: int = 0
+    at: str = ""
+    kind: str = ""
+    job: str = ""
+    name: str = Field(default="", description="of the job")
+    tenant: str = ""
+    text: str = ""
+    data: dict[str, Any] = Field(default_factory=dict)
 
 
-class EventsOut(BaseModel):
-    events: list[EventOut]
+class EventPage(BaseModel):
+    events: list[EventRecord]
     next: int | None = None
 
 
@@ -238,7 +286,7 @@ class StatusOut(BaseModel):
     waiting: int = Field(description="requests not yet taken up by the planner")
 
 
-class ClockIn(Asked):
+class ClockIn(RequestBody):
     advance: int | None = Field(None, ge=1, le=10_000)
     slot: int | None = Field(None, ge=0, le=10_000_000)
 

@@ -1,6 +1,7 @@
-"""Proof that a store is sound: its log is replayed from the first event and compared with all else it holds.
+"""The state that a store tells of, and the proof that a store is sound.
 
-Whatever was done to the database, the answer is a certificate: what cannot even be read is a check that failed.
+The proof replays the log from its first event and compares the result with all else that the store holds. Whatever was
+done to the database, the answer is a certificate: what cannot even be read is a check that failed.
 """
 
 from __future__ import annotations
@@ -10,18 +11,75 @@ from collections.abc import Callable
 
 from equipoise.certificate import Certificate, Check
 from equipoise.serve.certify import certify
-from equipoise.serve.event import Event
+from equipoise.serve.plan.events import Event
 from equipoise.serve.plan.state import FORM, Held, State, digest_of
-from equipoise.serve.restore import restored
-from equipoise.serve.store import JobRow, Store
+from equipoise.serve.store import JobRow, Snapshot, Store
+
+
+def restored(store: Store, upto: int | None = None) -> State:
+    """The state after event `upto` (or the last): the snapshot before it, and the events since."""
+    return replayed(store, usable_snapshot(store, upto), upto)
+
+
+def usable_snapshot(store: Store, upto: int | None = None) -> Snapshot | None:
+    """The latest in the present form; after an upgrade there may be none, and the log is replayed from its beginning."""
+    kept = store.snapshot(upto)
+    while kept is not None and kept.state.get("form") != FORM:
+        kept = store.snapshot(kept.seq - 1)
+    return kept
+
+
+def snapshot_of(state: State) -> Snapshot:
+    plain = state.plain()
+    return Snapshot(state.seq, digest_of(plain), plain)
+
+
+def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> State:
+    """The state of a snapshot (or the empty one), and the events since applied to it."""
+    state = State.restored(kept.state) if kept is not None else State()
+    for event in store.events(state.seq, upto):
+        state.apply(event)
+    state.over.clear()
+    return state
+
+
+def resources_kept(store: Store) -> set[str]:
+    """What the machines of a store have, as its last snapshot or its first event tells; nothing when it is new."""
+    kept = usable_snapshot(store)
+    first = next(iter(store.events(0, 1)), None) if kept is None else None
+    machines = (
+        kept.state["floor"] if kept is not None else first.data["floor"] if first is not None else {"machines": []}
+    )
+    return {resource for machine in machines["machines"] for resource in machine["capacity"]}
+
+
+class Twin:
+    """A second state that follows the store, to be asked what the first must not stand still for; one thread at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._state: State | None = None
+
+    def now(self) -> State:
+        """As of the last event stored."""
+        state, self._state = self._state, None  # if it fails halfway, begin anew
+        if state is None:
+            state = restored(self.store)
+        else:
+            for event in self.store.events(state.seq):
+                state.apply(event)
+            state.over.clear()
+        self._state = state
+        return state
+
 
 Progress = Callable[[int, int], None]
-Told = tuple[object, ...]  # of a job: what its row must say
+JobRecord = tuple[object, ...]  # of a job: what its row must say
 
 
 def verify_log(store: Store, progress: Progress | None = None) -> tuple[Certificate, int]:
     """Replay, snapshot by snapshot; then the rows of jobs, the restart, and the certificate of the log itself."""
-    last, told, digests = store.last(), dict[str, Told](), dict[int, str]()
+    last, told, digests = store.last(), dict[str, JobRecord](), dict[int, str]()
     wanted = {seq for seq, _ in store.snapshots()}
     state, why = State(), ""
     try:
@@ -55,18 +113,18 @@ def verify_log(store: Store, progress: Progress | None = None) -> tuple[Certific
     return Certificate(tuple(checks)), last
 
 
-def _remember(state: State, event: Event, told: dict[str, Told]) -> None:
+def _remember(state: State, event: Event, told: dict[str, JobRecord]) -> None:
     if event.job:
         told[event.job] = _of_held(state.jobs.get(event.job) or state.over[event.job])
     state.over.clear()
 
 
-def _of_held(held: Held) -> Told:
+def _of_held(held: Held) -> JobRecord:
     own = (held.id, held.tenant, held.name, held.state, held.reason, held.job.arrival, held.finish, held.seq)
     return (held.n, *own, held.worth, held.cost)
 
 
-def _of_row(row: JobRow) -> tuple[Told, Told]:
+def _of_row(row: JobRow) -> tuple[JobRecord, JobRecord]:
     """What a row says of a job, in its columns and in the answer it keeps."""
     own = (row.id, row.tenant, row.name, row.state, row.reason, row.submitted, row.finish, row.seq)
     kept = ("id", "tenant", "name", "state", "reason", "submitted", "finish", "seq")
@@ -106,7 +164,7 @@ def _restart(store: Store, state: State, last: int) -> Check:
     return Check.at_most("restart", float(differs), 0, meaning)
 
 
-def _rows(store: Store, told: dict[str, Told]) -> Check:
+def _rows(store: Store, told: dict[str, JobRecord]) -> Check:
     """Rows of jobs that are not what the log says, missing ones and ones too many included."""
     wrong, after, seen = 0, None, 0
     try:
@@ -119,7 +177,7 @@ def _rows(store: Store, told: dict[str, Told]) -> Check:
     return Check.at_most("rows", wrong, 0, f"Rows of jobs that the log contradicts; {len(told):,} jobs.")
 
 
-def _counts(store: Store, told: dict[str, Told]) -> Check:
+def _counts(store: Store, told: dict[str, JobRecord]) -> Check:
     """Counts of jobs by state, in all and by tenant."""
     tenants = {str(row[2]) for row in told.values()}
     wrong = 0

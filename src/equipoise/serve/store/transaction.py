@@ -76,7 +76,7 @@ def statements(kind: str) -> Statements:
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchRows:
     """A batch as the database takes it, made before the transaction begins: others wait for it no longer than they must."""
 
     events: list[tuple[Any, ...]]
@@ -86,11 +86,11 @@ class Rows:
     snapshots: list[tuple[Any, ...]]
 
 
-def rows(batch: Batch) -> Rows:
+def rows(batch: Batch) -> BatchRows:
     """`batch` in plain tuples; ValueError for data that is not JSON."""
     latest = {row.id: row for row in batch.jobs}
     shot = batch.snapshot
-    return Rows(
+    return BatchRows(
         events=[(e.seq, e.slot, e.at, e.kind, e.job, e.tenant, compact(e.data)) for e in batch.events],
         jobs=latest,
         job_rows=[
@@ -113,7 +113,7 @@ def unpack(packed: bytes) -> dict[str, Any]:
     return state
 
 
-def write(cursor: DBAPICursor, sql: Statements, made: Rows, epoch: int) -> None:
+def write(cursor: DBAPICursor, sql: Statements, made: BatchRows, epoch: int) -> None:
     """Write a batch inside the cursor's transaction, if the store is still ours and the events continue its log."""
     cursor.execute(sql.owner)
     found, last = cursor.fetchone()  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The floor: machines that come, drain, fail and return, over the planner's book of what is taken.
+"""Machines that come, drain, fail and return, over the planner's book of what is taken.
 
 A machine that is not up is filled to the brim in the book, so that no plan sees room on it; what jobs really hold there
 is known from their cells.
@@ -38,7 +38,7 @@ def move_all(book: Book, cells: Int32s, amounts: Ints, up: NDArray[np.bool_]) ->
             move(book, cells[k, SLOT] % book.base.shape[0], cells[k, MACHINE], amounts[k])
 
 
-class Floor:
+class Machines:
     """Machines in order of coming, their status, and the book of `window` slots from now on."""
 
     def __init__(self, cluster: Cluster, window: int, base: Floats, growth: Floats, now: int = 0) -> None:
@@ -181,7 +181,7 @@ class Floor:
         return np.array(book.used[row, book.group[row, machine]])
 
     def plain(self) -> dict[str, Any]:
-        """Plain values from which `restored` makes an equal floor, but for what jobs hold."""
+        """Plain values from which `restored` makes equal machines, but for what jobs hold."""
         cluster = self.cluster
         return {
             "machines": [read.plain_machine(m) for m in cluster.machines],
@@ -194,12 +194,12 @@ class Floor:
         }
 
     @classmethod
-    def restored(cls, plain: Mapping[str, Any], now: int) -> Floor:
+    def restored(cls, plain: Mapping[str, Any], now: int) -> Machines:
         machines = tuple(read.machine_from(values) for values in plain["machines"])
         cluster = Cluster(machines, plain["inside"], plain["between"])
-        floor = cls(cluster, plain["window"], np.array(plain["base"]), np.array(plain["growth"]), now)
-        floor.status = list(plain["status"])
-        return floor
+        made = cls(cluster, plain["window"], np.array(plain["base"]), np.array(plain["growth"]), now)
+        made.status = list(plain["status"])
+        return made
 
     def fill_from(self, held: Iterable[Holding]) -> None:
         """Write all that is held into a new book."""

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.serve import logs
+from equipoise.serve import telemetry as logs
 from equipoise.serve.access import new_token
-from equipoise.serve.logs import HIDDEN, clean, hide, hide_password, redact, say, start_logs
+from equipoise.serve.telemetry import HIDDEN, clean, hide, hide_password, redact, say, start_logs
 
 TOKEN = new_token()
 LOG = logging.getLogger("equipoise.serve.test")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from equipoise.place.desk import ADMITTED, PENDING, REFUSED
 from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.seat import SLOT
-from equipoise.serve import event as kinds
+from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.planning import (
     EXPIRED,
     LATE,
@@ -26,7 +26,7 @@ from equipoise.serve.plan.state import Held
 RETRIES = 16  # waiting jobs offered a promise whenever room comes back
 
 
-class Passing(Planning):
+class Clock(Planning):
     """The clock of a service."""
 
     def tick(self, slot: int) -> None:
@@ -62,7 +62,7 @@ class Passing(Planning):
 
     def _overdue(self, held: Held) -> None:
         late = OVERDUE if held.complete else LATE
-        reason, plan = self.best(held, floor=-math.inf)
+        reason, plan = self.best(held, above=-math.inf)
         if plan is not None:
             self.decide(held, Verdict(ADMITTED, late, plan.worth, plan.cost, plan.cells))
         else:
@@ -92,13 +92,13 @@ class Passing(Planning):
 
     def _lend(self) -> None:
         """Idle machines of this slot to those who wait, the densest first; without promise."""
-        now, floor = self.state.now, self.state.floor
-        room = floor.planner.roomiest(now)
+        now, machines = self.state.now, self.state.machines
+        room = machines.planner.roomiest(now)
         for held in self.by_density(self._waiting()):
             if (held.shape.worker > room).any() or (len(held.cells) and held.cells[0, SLOT] <= now):
                 continue
             if self._lend_to(held, now):
-                room = floor.planner.roomiest(now)
+                room = machines.planner.roomiest(now)
 
     def room_again(self) -> None:
         """Room came back: those who wait are asked again, and lent what is idle before a newcomer is."""
