@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.report.charts import Chart, hues, line, log_range, thinned
-from equipoise.report.page import embedded, in_rows
-from equipoise.report.words import count, number, percent, scaled
+from equipoise.present.echarts import Chart, hues, line, log_range, thinned
+from equipoise.present.html import embedded, in_rows
+from equipoise.present.text import count, number, percent, scaled
 
 
 @pytest.mark.parametrize(

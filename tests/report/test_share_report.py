@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from equipoise.present.values import CONTRAST, SHAPES, contrast
 from equipoise.report import share_life
 from equipoise.report.share import share_page
-from equipoise.report.share_charts import CONTRAST, ORACLE, SHAPES, _contrast, looks
+from equipoise.report.share_charts import ORACLE, looks
 from equipoise.share import Curve, Decision, Run, Task, View, Workload, equal, policies, simulate
 from equipoise.share.sweep import Sweep, sweep
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
@@ -317,7 +318,7 @@ def test_a_clairvoyant_twin_is_its_policy_in_dashes() -> None:
 def test_colours_can_be_read_on_light_and_on_dark() -> None:
     for look in looks([policy() for policy in policies.ALL]):
         for colour, paper in zip((look.light, look.dark), CONTRAST, strict=True):
-            assert _contrast(colour, paper) >= CONTRAST[paper]
+            assert contrast(colour, paper) >= CONTRAST[paper]
 
 
 def test_nothing_is_asked_of_the_network(usual: Comparison) -> None:

@@ -43,7 +43,7 @@ def doctor(
 def _print(found: Examination) -> None:
     from rich.console import Console
 
-    from equipoise.report.terminal import key_numbers
+    from equipoise.present.terminal import key_numbers
 
     here = found.machine
     quota = "" if here.quota is None else f", of which a quota allows this process {here.quota:g}"

@@ -224,7 +224,7 @@ def _outcomes(result: Any) -> Iterable[list[Any]]:
 
 
 def _print(found: Comparison, scene: Ready, gains: list[dict[str, Any]]) -> None:
-    from equipoise.report.terminal import certificate_table
+    from equipoise.present.terminal import certificate_table
 
     console = Console()
 

@@ -65,7 +65,7 @@ def _play(config: PlaceConfig, cases: list[Case], *, quiet: bool) -> Sweep:
 
 
 def _print(found: Sweep, gains: list[dict[str, Any]], baseline: str) -> None:
-    from equipoise.report.terminal import certificate_table
+    from equipoise.present.terminal import certificate_table
 
     ahead = {row["policy"]: row for row in gains}
     table = Table(title=f"{len(found.seeds)} seeds, mean ± standard error")

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equipoise.place.comparison import Comparison
-from equipoise.report.words import count, number, percent
+from equipoise.present.text import count, number, percent
 
 Row = dict[str, Any]
 LOSERS = 5  # jobs that lost most, shown for the first policy

@@ -23,8 +23,8 @@ from equipoise.place.bound import bound
 from equipoise.place.comparison import CALIBRATING, trial_rows
 from equipoise.place.desk import Desk
 from equipoise.place.read import write_cluster, write_jobs
-from equipoise.report.terminal import key_numbers
-from equipoise.report.words import count, number, percent
+from equipoise.present.terminal import key_numbers
+from equipoise.present.text import count, number, percent
 
 
 def _settings(config: Scene) -> dict[str, Any]:

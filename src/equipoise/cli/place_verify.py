@@ -17,8 +17,8 @@ from equipoise.errors import InputError
 from equipoise.place import read
 from equipoise.place.job import Workload
 from equipoise.place.schedule_file import read_schedule, verify_files
-from equipoise.report.terminal import certificate_table, key_numbers
-from equipoise.report.words import number
+from equipoise.present.terminal import certificate_table, key_numbers
+from equipoise.present.text import number
 
 
 def run_verify(

@@ -20,8 +20,8 @@ from equipoise.claims.ledger import Entry, chosen, compare, play, recorded
 from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.errors import InputError
+from equipoise.present.text import count
 from equipoise.report.claims_words import MARKS, TITLES, headline, measured, named, ruled, tally
-from equipoise.report.words import count
 
 COLOURS = {"reproduced": "green", "not reproduced": "red", "depends": "yellow", "beyond": "blue"}
 MNIST = "mnist-log-against-uniform"
@@ -115,7 +115,7 @@ def _write(folder: Path, content: dict[str, Any]) -> None:
 
 
 def _print(entries: list[Entry], certificate: Certificate, page: Path) -> None:
-    from equipoise.report.terminal import certificate_table
+    from equipoise.present.terminal import certificate_table
 
     console = Console(highlight=False)
     console.print(f"[bold]{count(len(entries), 'claim')}: {tally(entries)}[/]")

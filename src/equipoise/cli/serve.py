@@ -176,7 +176,7 @@ def _verify(url: str, as_json: bool) -> int:
     from rich.console import Console
 
     from equipoise.cli.progress import metered
-    from equipoise.report.terminal import certificate_table
+    from equipoise.present.terminal import certificate_table
     from equipoise.serve.replay import verify_log
     from equipoise.serve.store import peek_store
 

@@ -49,7 +49,7 @@ def run_execute(config: ExecuteConfig, out: Path, *, quiet: bool) -> bool:
     if quiet:
         print(to_json(content))
         return certificate.passed
-    from equipoise.report.terminal import certificate_table
+    from equipoise.present.terminal import certificate_table
 
     console = Console()
     _print(console, config, result)

@@ -25,7 +25,7 @@ def run_record(
     recording = _record(repeats, models, data, seed, quiet)
     recording.save(out)
     if not quiet:
-        from equipoise.report.terminal import key_numbers
+        from equipoise.present.terminal import key_numbers
 
         console = Console()
         console.print(key_numbers(recording_numbers(recording)))

@@ -70,7 +70,7 @@ def run_ladder(config: Comparison, out: Path, *, quiet: bool) -> bool:
     if quiet:
         print(to_json(content))
         return certificate.passed
-    from equipoise.report.terminal import certificate_table
+    from equipoise.present.terminal import certificate_table
 
     console = Console()
     console.print(share_tables.ladder_table(climbed))
@@ -84,7 +84,7 @@ def run_ladder(config: Comparison, out: Path, *, quiet: bool) -> bool:
 
 def run_check(reference: str, *, quiet: bool) -> bool:
     """Check a user's policy, or one of ours by name, and print what was found."""
-    from equipoise.report.terminal import certificate_table
+    from equipoise.present.terminal import certificate_table
     from equipoise.share import policies
 
     policy = load_policy(reference) if ".py" in reference else policies.named(reference)
@@ -203,7 +203,7 @@ def _write(
 
 
 def _print(job: Job, config: ShareConfig, result: Sweep, content: dict[str, Any], certificate: Certificate) -> None:
-    from equipoise.report.terminal import certificate_table
+    from equipoise.present.terminal import certificate_table
 
     console = Console()
     largest = max(result.loads)

@@ -16,7 +16,7 @@ from equipoise.cli import train_compare_tables as tables
 from equipoise.cli.progress import Meter, metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.train_compare import CompareConfig, refuse_idle_settings
-from equipoise.report.charts import thinned
+from equipoise.present.echarts import thinned
 from equipoise.train.comparison import MethodComparison, compare
 from equipoise.train.comparison_checks import certify, worst_of
 from equipoise.train.studies import Study, alpha_certificate, alpha_study, density_study, rho_study
@@ -111,7 +111,7 @@ def _write_history(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _print(config: CompareConfig, found: Found, left_out: list[str], certificate: Certificate) -> None:
-    from equipoise.report.terminal import certificate_table
+    from equipoise.present.terminal import certificate_table
 
     console = Console()
     seeds = "1 instance" if config.seeds == 1 else f"{config.seeds} instances"

@@ -7,7 +7,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from equipoise.report.words import NOTHING, number
+from equipoise.present.text import NOTHING, number
 from equipoise.train.comparison import OURS, MethodComparison, nearer
 from equipoise.train.studies import Study
 

@@ -50,7 +50,7 @@ def run_train(config: TrainConfig, out: Path, resume: Path | None, *, quiet: boo
     if quiet:
         print(to_json(content))
     else:
-        from equipoise.report.terminal import certificate_table, key_numbers
+        from equipoise.present.terminal import certificate_table, key_numbers
 
         console = Console()
         console.print(f"[bold]{job.title}[/]: {run.reason}")

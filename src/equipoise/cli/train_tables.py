@@ -13,7 +13,7 @@ from rich.text import Text
 from equipoise.certificate import Certificate
 from equipoise.cli.train_config import TrainConfig
 from equipoise.cli.train_engine import lines
-from equipoise.report.words import count
+from equipoise.present.text import count
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.run import Run
 

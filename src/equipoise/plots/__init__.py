@@ -12,8 +12,8 @@ import equipoise.plots.place as place
 import equipoise.plots.share as share
 import equipoise.plots.train as train
 from equipoise.errors import InputError
-from equipoise.plots.figure import PaperFigure
 from equipoise.plots.plain import Plain
+from equipoise.present.paper import PaperFigure
 
 __all__ = ["PaperFigure", "draw"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from equipoise.errors import InputError
-from equipoise.plots import figure as paper
 from equipoise.plots.plain import Plain
+from equipoise.present import paper
 
 # Neighbours in the list differ in hue and in lightness; a job has the same colour everywhere in a figure.
 JOBS = ("#4477aa", "#ee8866", "#228833", "#eedd88", "#aa3377", "#99ddff", "#bbcc33", "#775544", "#ffaabb", "#44bb99")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.plots import figure as paper
 from equipoise.plots.plain import Plain
+from equipoise.present import paper
 
 MEASURES = {  # column: title, unit
     "success": ("Tasks finished in time", "% of tasks"),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.plots import figure as paper
 from equipoise.plots.plain import Plain
+from equipoise.present import paper
 
 HEIGHT = 1.55  # inches a panel
 BARS = 40  # centres up to which every share is a bar of its own

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from equipoise.present.html import in_rows, render, verdict
+from equipoise.present.text import count
 from equipoise.report.claims_charts import charts
 from equipoise.report.claims_words import (
     KINDS,
@@ -18,8 +20,6 @@ from equipoise.report.claims_words import (
     ruled,
     tally,
 )
-from equipoise.report.page import in_rows, render, verdict
-from equipoise.report.words import count
 
 
 def claims_page(document: dict[str, Any]) -> str:

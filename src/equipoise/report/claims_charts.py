@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from equipoise.report.charts import (
+from equipoise.present.echarts import (
     HUES,
     Chart,
     Option,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from equipoise.present.text import count
 from equipoise.report.claims_words import MARKS, PAPERS, TITLES, WHOSE, Entry, headline, measured, named, ruled, tally
-from equipoise.report.words import count
 
 HEAD = """# Claims
 

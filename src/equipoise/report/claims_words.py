@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.report.words import number
+from equipoise.present.text import number
 
 Entry = dict[str, Any]  # claims.Claim.as_dict
 Finding = dict[str, Any]

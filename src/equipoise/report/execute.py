@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from equipoise.engine.execute import Comparison
+from equipoise.present.html import render, verdict
+from equipoise.present.text import NOTHING, count
 from equipoise.report.execute_charts import execute_charts
-from equipoise.report.page import render, verdict
 from equipoise.report.share_charts import Look, looks
-from equipoise.report.words import NOTHING, count
 from equipoise.share.view import Policy
 
 Row = dict[str, Any]

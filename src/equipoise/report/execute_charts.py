@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.engine.execute import Comparison, Pair
-from equipoise.report.charts import Chart, Option, frame, grid, legend, line, tooltip, x_axis, y_axis
+from equipoise.present.echarts import Chart, Option, frame, grid, legend, line, symbol, tooltip, x_axis, y_axis
 from equipoise.report.share_charts import Look
 
 
@@ -76,7 +76,7 @@ def _completions(result: Comparison, styles: Sequence[Look]) -> Chart:
                 both = pair.done[0] & pair.done[1]
                 ends = zip(pair.simulated.done_at[0, both], pair.executed.finished[both], strict=True)
                 points += [[int(a), round(float(b), 2)] for a, b in ends]
-        series.append({"type": "scatter", "name": look.name, "data": points, **look.symbol(8)})
+        series.append({"type": "scatter", "name": look.name, "data": points, **symbol(look, 8)})
     diagonal = line("as simulated", [[0, 0], [top, top]], "@soft", stroke={"type": "dashed", "width": 1.5})
     option = frame(
         grid=grid(legend=True),
@@ -106,7 +106,7 @@ def _cpu(result: Comparison, styles: Sequence[Look]) -> Chart:
             if pair.policy == look.name:
                 points += np.column_stack([pair.executed.asked, pair.executed.got]).round(3).tolist()
         top = max([top, *(value for point in points for value in point)])
-        series.append({"type": "scatter", "name": look.name, "data": points, **look.symbol(8)})
+        series.append({"type": "scatter", "name": look.name, "data": points, **symbol(look, 8)})
     diagonal = line("all of it", [[0, 0], [top, top]], "@soft", stroke={"type": "dashed", "width": 1.5})
     option = frame(
         grid=grid(legend=True),

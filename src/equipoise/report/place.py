@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from equipoise import __version__
 from equipoise.place.comparison import Comparison
+from equipoise.present.html import TEMPLATES, embedded, render, verdict
+from equipoise.present.text import NOTHING, count, number, percent
 from equipoise.report import place_charts as charts_of
-from equipoise.report.page import TEMPLATES, embedded, render, verdict
 from equipoise.report.place_gantt import Floor, posted
 from equipoise.report.place_panels import duration, floor_panels
 from equipoise.report.share_charts import Look
-from equipoise.report.words import NOTHING, count, number, percent
 from equipoise.units import show
 
 Row = dict[str, Any]

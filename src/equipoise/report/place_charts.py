@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from equipoise.place.simulate import Result
-from equipoise.report.charts import (
+from equipoise.present.echarts import (
     HUES,
     Chart,
     Floats,
@@ -25,8 +25,8 @@ from equipoise.report.charts import (
     x_axis,
     y_axis,
 )
+from equipoise.present.text import count, number
 from equipoise.report.share_charts import LOG_SPREAD, Look, looks
-from equipoise.report.words import count, number
 
 Row = dict[str, Any]
 MOST_POINTS = 250  # of a policy's curve of completion times

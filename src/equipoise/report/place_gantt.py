@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from equipoise.place.comparison import utilisation
 from equipoise.place.simulate import Result
-from equipoise.report.charts import Floats, Ints
-from equipoise.report.words import count
+from equipoise.present.echarts import Floats, Ints
+from equipoise.present.text import count
 
 MOST_MACHINES, MOST_SLOTS = 60, 200  # that can be told apart on a screen
 MOST_BARS = 60_000  # of all policies together; a page stays small whatever the run

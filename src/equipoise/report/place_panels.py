@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from equipoise.report.charts import HUES, Chart, Option, frame, grid, legend, line, tooltip, x_axis, y_axis
+from equipoise.present.echarts import HUES, Chart, Option, frame, grid, legend, line, tooltip, x_axis, y_axis
+from equipoise.present.text import number
 from equipoise.report.place_gantt import MOST_TIMES, Window
-from equipoise.report.words import number
 
 ZOOM_FROM = 60  # slots: fewer can be told apart without
 DASHES = ("solid", "solid", [7, 6], [2, 5])  # resources are often used in one proportion: the line below shows through

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from equipoise.report.page import embedded, render, verdict
+from equipoise.present.html import embedded, render, verdict
+from equipoise.present.text import NOTHING, count, number, percent
 from equipoise.report.share_charts import ORACLE, Look, bound_by_load, looks, panels
 from equipoise.report.share_life import Lives, life_charts
-from equipoise.report.words import NOTHING, count, number, percent
 from equipoise.share.simulate import Run
 from equipoise.share.sweep import Sweep
 from equipoise.share.trace import STARVER, telling_task

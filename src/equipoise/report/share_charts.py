@@ -2,134 +2,26 @@
 
 from __future__ import annotations
 
-import colorsys
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from equipoise.report.charts import Chart, Option, frame, grid, line, log_range, tooltip, x_axis, y_axis
+from equipoise.present.echarts import Chart, Option, frame, grid, line, log_range, symbol, tooltip, x_axis, y_axis
+from equipoise.present.values import Look as Look
+from equipoise.present.values import looks as looks_of
+from equipoise.saved import look_of
 from equipoise.share.sweep import Sweep
 from equipoise.share.view import Policy, name_of
 
 ORACLE = "oracle bound"
-SHAPES = {  # ECharts' symbols as paths in a box of 16; "empty" before a name draws the outline only
-    "circle": "M8 2a6 6 0 1 0 .01 0z",
-    "rect": "M2.5 2.5h11v11h-11z",
-    "triangle": "M8 2l6.5 11.5h-13z",
-    "diamond": "M8 1l6 7-6 7-6-7z",
-    "roundRect": "M5 2.5h6a2.5 2.5 0 0 1 2.5 2.5v6a2.5 2.5 0 0 1-2.5 2.5H5A2.5 2.5 0 0 1 2.5 11V5A2.5 2.5 0 0 1 5 2.5z",
-    "pin": "M8 15.5C4.5 11 3 8.6 3 6.2a5 5 0 0 1 10 0c0 2.4-1.5 4.8-5 9.3z",
-    "arrow": "M8 1.5l5.5 13L8 11l-5.5 3.5z",
-}
-SPARE_COLOURS = ("#0f766e", "#c026d3", "#4d7c0f", "#2563eb", "#b45309", "#9f1239", "#0369a1", "#6d28d9")
-LIGHT_PAPER, DARK_PAPER = "#ffffff", "#191f27"  # --paper of style.css
-CONTRAST = {LIGHT_PAPER: 3.0, DARK_PAPER: 4.5}  # at least; WCAG asks 3 of lines, on dark they look thinner
 LOG_SPREAD = 10.0  # largest over smallest value from which an axis becomes logarithmic
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a policy is drawn everywhere. A clairvoyant twin has its policy's colour and dashes."""
-
-    name: str
-    light: str
-    dark: str
-    marker: str
-    dashed: bool = False
-
-    @property
-    def colour(self) -> str:
-        """For charts.js, which knows light from dark."""
-        return f"@{self.light}|{self.dark}"
-
-    @property
-    def shape(self) -> str:
-        return SHAPES[self.plain]
-
-    @property
-    def plain(self) -> str:
-        """The marker's name without its "empty"."""
-        name = self.marker.removeprefix("empty")
-        return name[0].lower() + name[1:]
-
-    def symbol(self, size: int) -> Option:
-        """The marker in the series' own words. An outline is filled with paper: ECharts would fill it with white."""
-        fill = (
-            {"color": "@paper", "borderColor": self.colour, "borderWidth": 2} if self.hollow else {"color": self.colour}
-        )
-        found: Option = {"symbol": self.plain, "symbolSize": size, "itemStyle": {**fill, "opacity": 1}}
-        if self.plain == "pin":  # its tip would stand in the point; moved down by half, it is centred as others are
-            found |= {"symbolSize": size + 6, "symbolOffset": [0, "50%"]}
-        return found
-
-    @property
-    def hollow(self) -> bool:
-        return self.marker.startswith("empty")
 
 
 def looks(policies: Sequence[Policy]) -> list[Look]:
     """Each policy's own colour and marker; one not yet used where it has none that can be drawn."""
-    own = [(_own_colour(policy), _own_marker(policy)) for policy in policies]
-    colours = [c for c in SPARE_COLOURS if c not in {colour for colour, _ in own}]
-    markers = [m for m in _all_markers() if m not in {marker for _, marker in own}] or list(SHAPES)
-    found = []
-    for k, (policy, (colour, marker)) in enumerate(zip(policies, own, strict=True)):
-        given = colour or colours[k % len(colours)]
-        found.append(
-            Look(
-                name_of(policy),
-                _readable(given, LIGHT_PAPER),
-                _readable(given, DARK_PAPER),
-                marker or markers[k % len(markers)],
-                bool(getattr(policy, "clairvoyant", False)),
-            )
-        )
-    return found
-
-
-def _own_colour(policy: Policy) -> str | None:
-    colour = str(getattr(policy, "colour", ""))
-    return colour.lower() if re.fullmatch(r"#[0-9a-fA-F]{6}", colour) else None
-
-
-def _own_marker(policy: Policy) -> str | None:
-    marker = str(getattr(policy, "marker", ""))
-    return marker if marker in _all_markers() else None
-
-
-def _all_markers() -> list[str]:
-    return [*SHAPES, *(f"empty{name[0].upper()}{name[1:]}" for name in SHAPES)]
-
-
-def _readable(colour: str, paper: str) -> str:
-    """The colour, lighter on dark paper and never fainter than the contrast that lines need."""
-    red, green, blue = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
-    hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
-    towards = 0.0 if paper == LIGHT_PAPER else 1.0
-    if towards:
-        lightness = max(lightness, 1.0 - 0.9 * lightness)  # what was darkest stands out most
-    while True:
-        shade = _hex(colorsys.hls_to_rgb(hue, lightness, saturation))
-        if _contrast(shade, paper) >= CONTRAST[paper]:
-            return shade
-        lightness += 0.05 * (towards - lightness)
-
-
-def _hex(rgb: tuple[float, float, float]) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*(round(255 * part) for part in rgb))
-
-
-def _contrast(one: str, other: str) -> float:
-    """WCAG's ratio, 1 to 21."""
-    low, high = sorted((_luminance(one), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    parts = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    facts = [look_of(policy) for policy in policies]
+    found = looks_of(map(str, range(len(policies))), {str(k): fact for k, fact in enumerate(facts)})
+    return [replace(look, name=name_of(policy)) for look, policy in zip(found.values(), policies, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -264,7 +156,7 @@ def _drawn(look: Look, points: list[list[float | None]]) -> list[Option]:
     """A line with its markers, and whiskers of the same name, so that one click hides both."""
     stroke = {"type": "dashed" if look.dashed else "solid", "width": 2}
     drawn = line(look.name, points, look.colour, stroke=stroke, emphasis={"focus": "series"})
-    drawn |= {"showSymbol": True, **look.symbol(8)}
+    drawn |= {"showSymbol": True, **symbol(look, 8)}
     return [drawn, *_whiskers(look, [p for p in points if p[1] is not None and p[2]])]
 
 
@@ -297,7 +189,7 @@ def _by_policy(
         row = found[look.name]
         value, error = row[measure.column], row.get(f"{measure.column}_se")
         points = [] if value is None else [[value, k, error]]
-        dot = {"type": "scatter", "name": look.name, "data": points, **look.symbol(11)}
+        dot = {"type": "scatter", "name": look.name, "data": points, **symbol(look, 11)}
         series.append(dot)
         series += _whiskers(look, [[*p, 1] for p in points if p[2]])
     if bound:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from equipoise.report.charts import Chart, Option, frame, grid, legend, line, thinned, tooltip, x_axis, y_axis
+from equipoise.present.echarts import Chart, Option, frame, grid, legend, line, symbol, thinned, tooltip, x_axis, y_axis
+from equipoise.present.text import count, number
 from equipoise.report.share_charts import Look
-from equipoise.report.words import count, number
 from equipoise.share.simulate import Run
 from equipoise.share.task import COMPUTING, DELAYED, DONE, SENDING
 from equipoise.share.trace import STARVER
@@ -299,7 +299,7 @@ def _steps() -> Option:
 def _errors(styles: Sequence[Look]) -> Option:
     series = [
         line(look.name, [], look.colour, stroke={"type": "dashed" if look.dashed else "solid"})
-        | {"showSymbol": True, "connectNulls": True, **look.symbol(5)}
+        | {"showSymbol": True, "connectNulls": True, **symbol(look, 5)}
         for look in styles
     ]
     return frame(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from equipoise.present.html import render, verdict
+from equipoise.present.text import NOTHING, count, number, percent, scaled
 from equipoise.report import train_charts, train_coupling, train_deep, train_faults
-from equipoise.report.page import render, verdict
 from equipoise.report.train_network import network
-from equipoise.report.words import NOTHING, count, number, percent, scaled
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.run import Run
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.report.charts import (
+from equipoise.present.echarts import (
     Chart,
     Floats,
     Ints,
@@ -27,8 +27,8 @@ from equipoise.report.charts import (
     x_axis,
     y_axis,
 )
+from equipoise.present.text import count, number, percent
 from equipoise.report.train_faults import event_marks, present, words_on_gaps, words_on_marks
-from equipoise.report.words import count, number, percent
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.run import Run
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from equipoise.report.page import embedded, render, verdict
+from equipoise.present.html import embedded, render, verdict
+from equipoise.present.text import NOTHING, count, number, scaled
 from equipoise.report.share_charts import Look, looks
 from equipoise.report.train_compare_charts import charts_of, study_charts
-from equipoise.report.words import NOTHING, count, number, scaled
 from equipoise.train.baselines.track import Entrant
 from equipoise.train.comparison import MethodComparison, nearer
 from equipoise.train.studies import Study

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.report.charts import (
+from equipoise.present.echarts import (
     Chart,
     Floats,
     Option,
@@ -16,6 +16,7 @@ from equipoise.report.charts import (
     line,
     log_range,
     mark_at,
+    symbol,
     thinned,
     tooltip,
     x_axis,
@@ -159,7 +160,7 @@ def _knob_panel(study: Study, looks: dict[str, Look], knob: str, said: str, colu
         if all(point[1] is None for point in points):
             never.append(look.name)
         else:
-            series.append(_line(look, points, bold=name == "Ours") | {"showSymbol": True, **look.symbol(8)})
+            series.append(_line(look, points, bold=name == "Ours") | {"showSymbol": True, **symbol(look, 8)})
     seen = [point[1] for one in series for point in one["data"]]
     at = sorted({row[knob] for row in study.rows})
     what = {"round": "Rounds", "bits": "Bits", "messages": "Messages", "distance": "Distance"}[column]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from equipoise.report.charts import Chart, Option, frame, grid, tooltip, x_axis, y_axis
-from equipoise.report.words import count
+from equipoise.present.echarts import Chart, Option, frame, grid, tooltip, x_axis, y_axis
+from equipoise.present.text import count
 
 EQUAL = "These have the same speed, as much data and as much noise: there is little to gain. "
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from equipoise.report.charts import Chart, Option, frame, grid, legend, tooltip, x_axis, y_axis
-from equipoise.report.words import number, percent
+from equipoise.present.echarts import Chart, Option, frame, grid, legend, tooltip, x_axis, y_axis
+from equipoise.present.text import number, percent
 
 FEW = 60  # nodes up to which dots are large
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equipoise.report.charts import Chart, Floats, Option, frame, grid, legend, line, thinned, tooltip, x_axis, y_axis
-from equipoise.report.words import count, number, percent
+from equipoise.present.echarts import Chart, Floats, Option, frame, grid, legend, line, thinned, tooltip, x_axis, y_axis
+from equipoise.present.text import count, number, percent
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.hostile.timetable import Event
 from equipoise.train.run import Run

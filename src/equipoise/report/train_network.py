@@ -8,9 +8,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from equipoise.report.charts import Chart, Floats, Ints, Option, frame, grid, tooltip, x_axis, y_axis
+from equipoise.present.echarts import Chart, Floats, Ints, Option, frame, grid, tooltip, x_axis, y_axis
+from equipoise.present.text import count, number, percent
 from equipoise.report.train_faults import gone_since, present
-from equipoise.report.words import count, number, percent
 from equipoise.train.run import Run
 
 CIRCLE, DRAWABLE = 60, 400  # nodes up to which the network is a circle, and up to which it is drawn at all

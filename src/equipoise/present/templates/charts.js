@@ -32,6 +32,24 @@
     const dot = `display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:5px;background:${p.borderColor ?? p.color}`;
     return `<span style="${dot}"></span>${safe(p.seriesName)}: ${short(p.value[k])}${error}`;
   };
+  // The values of all series at one place, the largest first; of lying bars, those of one name.
+  const forms = { short, power, bits, percent };
+  const told = (p, k, form) => {
+    const error = p.value[2] && !p.value[3] ? ` ± ${p.value[2].toLocaleString("en", { maximumSignificantDigits: 2 })}` : "";
+    const dot = `display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:5px;background:${p.borderColor ?? p.color}`;
+    return `<span style="${dot}"></span>${safe(p.seriesName)}: ${forms[form](p.value[k])}${error}`;
+  };
+  const listedAt = ({ point, form, most, lying }) => (points) => {
+    const k = lying ? 0 : 1;
+    const there = points.filter((p) => p.seriesType !== "custom" && p.seriesName && typeof p.value[k] === "number" && (!lying || p.value[k] || points.length === 1));
+    there.sort((a, b) => b.value[k] - a.value[k]);
+    const lines = there.slice(0, most).map((p) => told(p, k, form));
+    if (there.length > most) lines.push(`and ${there.length - most} smaller`);
+    const first = points[0], at = first.axisType?.endsWith("category") ? first.name : short(first.axisValue);
+    const head = lying ? safe(first.name) : safe(point.replace("{value}", at));
+    return lines.length ? [head, ...lines].join("<br>") : lying ? [head, "none"].join("<br>") : "";
+  };
+  const one = ({ form, lying }) => (p) => (p.data.tip ? safe(p.data.tip) : told(p, lying ? 0 : 1, form));
   const listed = (unit) => (points) => {
     const there = points.filter((p) => p.seriesType === "line" && typeof p.value[1] === "number");
     const lines = there.sort((a, b) => b.value[1] - a.value[1]).map((p) => valueOf(p, 1));
@@ -65,6 +83,7 @@
   // Of a bar lying beside its policy's name; of stacked ones; of lines over hours and over slots; of a trial of prices.
   const exact = (v) => (Math.abs(v) >= 1000 ? Math.round(v).toLocaleString("en") : short(v));
   const barValue = (p) => exact(p.value);
+  const barValueAt = ({ k }) => (p) => exact(p.value[k]);
   const barTip = (p) => `${safe(p.name)}: ${exact(p.value)} ${safe(p.seriesName)}`;
   const stackAt = (points) => {
     const there = points.filter((p) => p.value).map((p) => `${p.marker}${safe(p.seriesName)}: ${short(p.value)}`);
@@ -78,8 +97,10 @@
     barTip, stackAt, withinHours, useAt, trial,
   };
 
-  // "@name" in the data is a formatter above or a colour of the style sheet, which knows light from dark; "@#…|#…" is a
-  // colour for each. Any other text stays as it is.
+  const withArguments = { listed: listedAt, one, barValue: barValueAt };
+
+  // "@name" in the data is a formatter above or a colour of the style sheet, which knows light from dark; "@name {...}" is
+  // a formatter with arguments, "@#…|#…" a colour for each. Any other text stays as it is.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const dressed = () => {
     const colours = getComputedStyle(document.documentElement);
@@ -87,9 +108,34 @@
       if (typeof v !== "string" || !v.startsWith("@")) return v;
       const pair = v.match(/^@(#[0-9a-f]{6})\|(#[0-9a-f]{6})$/);
       if (pair) return pair[dark.matches ? 2 : 1];
+      const call = v.match(/^@(\w+) (\{.*\})$/);
+      if (call && withArguments[call[1]]) return withArguments[call[1]](JSON.parse(call[2]));
       return formatters[v.slice(1)] ?? (colours.getPropertyValue("--" + v.slice(1)).trim() || v);
     });
   };
+  // A band is drawn as the outline it is: a logarithmic axis cannot stack areas.
+  const outlined = (option) => {
+    for (const series of Array.isArray(option.series) ? option.series : [])
+      if (series.outline)
+        series.renderItem = (_, api) => ({
+          type: "polygon", shape: { points: series.outline.map((point) => api.coord(point)) },
+          style: { fill: api.visual("color"), opacity: 0.13 },
+        });
+    return option;
+  };
+  // Buttons of a legend hide and show a name in every chart that has it.
+  const buttons = [...document.querySelectorAll("[data-hides]")];
+  const hide = (button) => {
+    const name = button.dataset.hides;
+    const type = button.getAttribute("aria-pressed") === "true" ? "legendSelect" : "legendUnSelect";
+    for (const [chart] of mounted)
+      if (chart.getOption().series.some((series) => series.name === name)) chart.dispatchAction({ type, name });
+  };
+  for (const button of buttons)
+    button.addEventListener("click", () => {
+      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+      hide(button);
+    });
   const mounted = [];
   const tell = () =>
     document.dispatchEvent(
@@ -98,14 +144,15 @@
   const options = dressed();
   for (const place of document.querySelectorAll("[data-chart]")) {
     const chart = echarts.init(place);
-    chart.setOption(options[place.dataset.chart]);
+    chart.setOption(outlined(options[place.dataset.chart]));
     new ResizeObserver(() => chart.resize()).observe(place);
     mounted.push([chart, place.dataset.chart]);
   }
   tell();
   dark.addEventListener("change", () => {
     const again = dressed();
-    for (const [chart, key] of mounted) chart.setOption(again[key], { notMerge: true });
+    for (const [chart, key] of mounted) chart.setOption(outlined(again[key]), { notMerge: true });
     tell();
+    buttons.forEach(hide);
   });
 })();

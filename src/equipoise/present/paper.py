@@ -1,6 +1,7 @@
-"""The style of all figures: widths of papers, 8 point text, thin lines, legends that cover nothing.
+"""Figures for papers, by matplotlib: widths of papers, 8 point text, thin lines, legends that cover nothing.
 
-The only file that imports matplotlib.
+The only file that imports matplotlib. Nothing here touches pyplot or matplotlib's settings: a figure is an object that
+can be changed, shown and saved.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from matplotlib.patches import Patch as Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from equipoise.errors import InputError
+from equipoise.present.values import Axis, Mark, Numbers, Panel, Series, Sheet
+from equipoise.present.values import Figure as FigureValue
 
 WIDTHS = {"column": 3.5, "page": 7.16}  # inches: one and both columns of IEEE's and ACM's two-column pages
 TEXT, SMALL = 8.0, 7.0  # points
@@ -34,6 +37,21 @@ MARKERS = {  # the pages' marker names in matplotlib's; "empty" before one draws
     "arrow": "P",
 }
 SPARE_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h", "*")
+NAMED = {  # colours of style.css on white paper
+    "@blue": BLUE,
+    "@teal": GREEN,
+    "@amber": ORANGE,
+    "@violet": PINK,
+    "@grey": "#7b8694",
+    "@ink": INK,
+    "@soft": RULE,
+    "@good": GREEN,
+    "@bad": RED,
+    "@warn": ORANGE,
+    "@edge": FAINT,
+}
+DASHES = {"solid": "-", "dashed": "--", "dotted": ":"}
+MARKED = 10  # markers on a line
 FEW_DECADES = 100.0  # largest over smallest value below which an axis has labels between its decades
 SAVING = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}  # text stays text; no Type 3 fonts
 
@@ -277,3 +295,221 @@ def chosen(panels: Sequence[str] | None, known: Sequence[str], default: Sequence
     if not asked:
         raise InputError(f"no panels asked for; there are {', '.join(known)}")
     return asked
+
+
+def draw_sheet(sheet: Sheet, width: str | float) -> PaperFigure:
+    """Panels beside or below each other, lettered, with one legend below all of them."""
+    panels = sheet.panels
+    if any(panel.below for panel in panels):
+        figure, axes = stacked(width, [panel.height for panel in panels])
+    else:
+        figure, axes = blank(width, len(panels), height=max(panel.height for panel in panels), across=sheet.across)
+    colours = _colours(panels)
+    for k, (panel, one) in enumerate(zip(panels, axes, strict=True)):
+        _panel(one, panel, colours)
+        if panel.below and k:
+            axes[k - 1].tick_params(labelbottom=False)
+            axes[k - 1].set_xlabel("")
+    if not any(panel.below for panel in panels):
+        letters(axes)
+    if sheet.legend:
+        legend_below(figure, _handles(panels, colours))
+    return figure
+
+
+def stacked(width: str | float, heights: Sequence[float]) -> tuple[PaperFigure, list[Any]]:
+    """Panels of these heights (inches) below each other, along one x axis."""
+    figure = _sheet(_inches(width), sum(heights))
+    grid = figure.add_gridspec(len(heights), 1, height_ratios=list(heights))
+    axes: list[Any] = []
+    for k in range(len(heights)):
+        axes.append(figure.add_subplot(grid[k], sharex=axes[0] if axes else None))
+        _calm(axes[-1])
+    return figure, axes
+
+
+def _colours(panels: Sequence[Panel]) -> dict[str, str]:
+    """The colour of every name on the sheet: its look's or its own, else one that nobody here has."""
+    found: dict[str, str] = {}
+    everything = [series for panel in panels for series in panel.figure.series]
+    for series in everything:
+        given = series.look.own if series.look else _shade(series.colour)
+        if given:
+            found[series.name] = given
+    spare = [colour for colour in SPARE if colour not in found.values()] or list(SPARE)
+    names = list(dict.fromkeys(series.name for series in everything))
+    return {name: found.get(name) or spare[k % len(spare)] for k, name in enumerate(names)}
+
+
+def _shade(colour: str) -> str:
+    """A colour of the page on white paper: of a pair the first, of a name ours."""
+    return colour[1:8] if colour.startswith("@#") else NAMED.get(colour, colour)
+
+
+def _style(series: Series, colour: str) -> dict[str, Any]:
+    """How a line of a series is drawn."""
+    style: dict[str, Any] = {"color": colour, "linewidth": 0.55 * series.width, "linestyle": DASHES[series.dash]}
+    look = series.look
+    if look is not None and look.dashed:
+        style["linestyle"] = "--"
+    marker = series.marker or (look.marker if look is not None else "")
+    if series.kind == "dots" or (marker and marker != "none" and series.kind == "line"):
+        shape, hollow = _marker(marker) or ("o", False)
+        style |= {"marker": shape, "markersize": 3.4, "markeredgecolor": colour, "markeredgewidth": 0.8}
+        style |= {"markerfacecolor": "white" if hollow else colour}
+    if series.kind == "dots":
+        style["linestyle"] = "none"
+    return style
+
+
+def _panel(axes: Any, panel: Panel, colours: Mapping[str, str]) -> None:
+    figure = panel.figure
+    if panel.spans is not None:
+        _spans(axes, panel)
+    for series in figure.series:
+        if series.kind == "bars":
+            _draw_bars(axes, figure, series, colours[series.name])
+        else:
+            _draw_line(axes, series, colours[series.name])
+    for mark in figure.marks:
+        _rule(axes, mark)
+    for place, words in enumerate(panel.texts):
+        _beside(axes, figure, place, words)
+    _limits(axes, figure)
+    name_axes(axes, figure.x.name, "" if figure.y.groups else figure.y.name, figure.title)
+    if figure.legend:
+        key_above(axes)
+
+
+def _floats(values: Numbers) -> Any:
+    return np.array([np.nan if value is None else float(value) for value in values])
+
+
+def _draw_line(axes: Any, series: Series, colour: str) -> None:
+    x, y, style = _floats(series.x), _floats(series.y), _style(series, colour)
+    if series.kind == "step":
+        axes.step(x, y, where="post", label=series.name, **style)
+    else:
+        axes.plot(x, y, label=series.name, markevery=max(1, len(x) // MARKED) if len(x) > 4 * MARKED else 1, **style)
+    if series.kind == "area":
+        axes.fill_between(x, 0, y, color=colour, alpha=0.2, linewidth=0)
+    edges = series.band
+    if series.error is not None and series.kind != "dots":
+        error = _floats(series.error)
+        edges = (y - error, y + error)
+    if edges is not None:
+        axes.fill_between(x, _floats(edges[0]), _floats(edges[1]), color=colour, alpha=0.18, linewidth=0)
+    if series.error is not None and series.kind == "dots":
+        axes.errorbar(x, y, yerr=_floats(series.error), fmt="none", ecolor=colour, elinewidth=0.8, capsize=1.8)
+
+
+def _draw_bars(axes: Any, figure: FigureValue, series: Series, colour: str) -> None:
+    """Beside each other where several series have bars at one place."""
+    lying = bool(figure.y.groups)
+    together = [one.name for one in figure.series if one.kind == "bars" and not one.stack]
+    thick = 0.66 / max(1, len(together))
+    shift = (together.index(series.name) - (len(together) - 1) / 2) * thick if series.name in together else 0.0
+    places, lengths = (_floats(series.y), _floats(series.x)) if lying else (_floats(series.x), _floats(series.y))
+    error = None if series.error is None or not np.nan_to_num(_floats(series.error)).any() else _floats(series.error)
+    shades = [_shade(shade) for shade in series.colours] or colour
+    look: dict[str, Any] = {
+        "color": shades,
+        "linewidth": 0,
+        "error_kw": {"elinewidth": 0.8, "capsize": 1.8, "ecolor": INK},
+    }
+    look |= {"label": series.name, "alpha": series.opacity}
+    if lying:
+        axes.barh(places + shift, lengths, height=thick, xerr=error, **look)
+    else:
+        axes.bar(places + shift, lengths, width=thick, yerr=error, **look)
+
+
+def _beside(axes: Any, figure: FigureValue, place: int, words: str) -> None:
+    """A text at the end of a lying bar."""
+    series = next(series for series in figure.series if series.kind == "bars")
+    error = 0.0 if series.error is None else float(np.nan_to_num(_floats(series.error)[place]))
+    most = float(np.nanmax([*_floats(series.x), *(mark.value for mark in figure.marks)])) or 1.0
+    axes.text(
+        float(_floats(series.x)[place]) + error + 0.015 * most,
+        place,
+        words,
+        va="center",
+        fontsize=SMALL,
+        color=INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+    )
+
+
+def _spans(axes: Any, panel: Panel) -> None:
+    spans = panel.spans.spans if panel.spans is not None else ()
+    axes.bar(
+        [first for first, *_ in spans],
+        [top - bottom for *_, bottom, top, _ in spans],
+        bottom=[lane + 0.5 - top for _, _, lane, _, top, _ in spans],
+        width=[last - first for first, last, *_ in spans],
+        align="edge",
+        color=[_shade(colour) for *_, colour in spans],
+        edgecolor="white",
+        linewidth=0.25 if panel.figure.y.groups else 0.0,
+        rasterized=len(spans) > 5000,  # as vectors, the file would grow large
+    )
+    axes.grid(False, axis="y")
+
+
+def _rule(axes: Any, mark: Mark) -> None:
+    look = {"color": _shade(mark.colour) or INK, "linewidth": 0.8, "linestyle": DASHES[mark.dash]}
+    (axes.axvline if mark.axis == "x" else axes.axhline)(mark.value, zorder=0, label=mark.name or None, **look)
+
+
+def _limits(axes: Any, figure: FigureValue) -> None:
+    """Scales, limits and ticks."""
+    x, y = figure.x, figure.y
+    if y.groups:
+        axes.set_yticks(range(len(y.groups)), y.groups, fontsize=TEXT)
+        axes.set_ylim(len(y.groups) - 0.4, -0.6)
+        axes.grid(False, axis="y")
+        if x.low is None and x.zero:
+            axes.set_xlim(left=0)
+    elif y.log:
+        drawn = [v for series in figure.series for v in _floats(series.y) if np.isfinite(v) and v > 0]
+        log_y(axes, drawn or [1.0])
+    elif y.low is None and y.zero and figure.series:
+        axes.set_ylim(bottom=min(0.0, *(float(np.nanmin(_floats(s.y))) for s in figure.series if len(s.y))))
+    if x.groups:
+        axes.set_xticks(range(len(x.groups)), x.groups, fontsize=TEXT)
+        axes.grid(False, axis="x")
+    elif x.log:
+        axes.set_xscale("log")
+    elif x.whole:
+        whole_x(axes)
+    if x.ticks:
+        axes.set_xticks(list(x.ticks), [f"{tick:g}" for tick in x.ticks])
+    for axis, setter in ((x, axes.set_xlim), (y, axes.set_ylim)):
+        _ends(axis, setter)
+    if y.form == "percent":
+        percent(axes)
+
+
+def _ends(axis: Axis, setter: Any) -> None:
+    if not axis.groups and (axis.low is not None or axis.high is not None):
+        setter(axis.low, axis.high)
+
+
+def _handles(panels: Sequence[Panel], colours: Mapping[str, str]) -> list[Any]:
+    """Legend entries of all names that have no legend in their own panel."""
+    found: dict[str, Any] = {}
+    for panel in panels:
+        if panel.figure.legend is not None:
+            continue
+        for series in panel.figure.series:
+            if series.name and not series.silent and series.name not in found:
+                colour = colours[series.name]
+                shape = Patch(facecolor=colour, label=series.name) if series.kind == "bars" else None
+                found[series.name] = shape or Line2D([], [], label=series.name, **_style(series, colour))
+        for mark in panel.figure.marks:
+            if mark.name:
+                colour, dash = _shade(mark.colour) or INK, DASHES[mark.dash]
+                found.setdefault(
+                    mark.name, Line2D([], [], linewidth=0.9, label=mark.name, color=colour, linestyle=dash)
+                )
+    return list(found.values()) if len(found) > 1 else []

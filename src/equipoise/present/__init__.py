@@ -1,0 +1,95 @@
+"""Results as a reader meets them: one HTML page, a figure for a paper, tables in the terminal.
+
+How to write the page of a verb. `present/<verb>.py` has `page(document) -> Page`; if the verb is to be drawn for papers
+too (`result.plot()`), also `sheet(document, **choices) -> Sheet`. Both read plain values of the document only (its
+`result`, `config`, `rows("table")`, `arrays`, `looks`); no file here imports a verb. Then add the verb to `PAGES` (and
+`SHEETS`) below. For example:
+
+    from equipoise.present.text import number
+    from equipoise.present.values import Axis, Column, Figure, KeyNumber, KeyNumbers, Page, Series, Table, looks, verdict
+
+    def page(document: Document) -> Page:
+        rows, looked = document.rows("rows"), looks([row["policy"] for row in document.rows("rows")], document.looks)
+        lines = [Series(look.name, loads, success[name], error=errors[name], look=look) for name, look in looked.items()]
+        figure = Figure("Tasks finished in time", Axis("tasks", point="{value} tasks"), Axis("% of tasks", low=0, high=100),
+                        lines, caption="Higher is better.", legend=False)
+        columns = [Column("policy", "left"), Column("success, %"), Column("idle, %", drop=2)]   # drop: leaves first at 80
+        body = [[Cell(name, look=looked[name]), number(...), number(...)] for name in looked]
+        tiles = KeyNumbers([KeyNumber("most tasks finished", "78 %", "Hybrid at 60 tasks")])
+        blocks = [tiles, Table("At 60 tasks", columns, body, note="Means over 200 seeds."), figure]
+        return Page(f"...: certificate {verdict(document.certificate)}", blocks, document.verb, document.version,
+                    document.certificate, document.config, beside={"result.json": "holds the result"})
+
+Figures that follow each other share rows, two in each. `Section`, `Fold`, `Text`, `Bullets`, `Facts`, `Legend` and
+`Chapter` arrange the rest (values.py); `Drawing` takes a raw ECharts option (`echarts.frame`, `x_axis`, ... help), and
+`Widget("timeline", data, [Controls(...), Drawing(...)])` adds the script templates/timeline.js, which reads its data
+from "#timeline-data" and the charts from the event "charts". Numbers become words in `text` only. In the terminal:
+`terminal.show(console, table, KeyNumbers(...), certificate)`; a table never cuts a number, columns drop instead.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from equipoise.errors import InputError
+from equipoise.present.values import Page
+
+if TYPE_CHECKING:
+    from equipoise.present.paper import PaperFigure
+
+__all__ = ["draw", "page", "report"]
+
+PAGES: dict[str, str] = {}  # verb of a document: the file here that has its page
+SHEETS: dict[str, str] = {}  # ... that draws it for a paper
+
+
+class AnyDocument(Protocol):
+    """What is read here of a document."""
+
+    @property
+    def verb(self) -> str: ...
+
+
+def page(document: AnyDocument) -> Page:
+    """The page of a document, by its verb."""
+    found: Page = _module(document.verb, PAGES, "page").page(document)
+    return found
+
+
+def report(document: AnyDocument) -> str:
+    """The page of a document as one HTML file that needs nothing else."""
+    from equipoise.present.html import html_of
+
+    return html_of(page(document))
+
+
+def draw(document: AnyDocument, *, width: str | float = "column", **choices: Any) -> PaperFigure:
+    """The figure of a document for a paper.
+
+    Parameters
+    ----------
+    document
+        A result in plain values, as `equipoise.load` gives it.
+    width
+        "column" (3.5 inches), "page" (7.16) or a number of inches.
+    choices
+        What to draw; docs/interop.md lists the choices of each verb.
+    """
+    from equipoise.present.paper import draw_sheet
+
+    sheet = _module(document.verb, SHEETS, "figure").sheet
+    known = sheet.__code__.co_varnames[1 : sheet.__code__.co_argcount + sheet.__code__.co_kwonlyargcount]
+    for name in choices:
+        if name not in known:
+            able = ", ".join(["width", *known])
+            raise InputError(f"plot of {document.verb!r} has no choice {name!r}; it has {able} (see docs/interop.md)")
+    return draw_sheet(sheet(document, **choices), width)
+
+
+def _module(verb: str, known: dict[str, str], what: str) -> ModuleType:
+    if verb not in known:
+        given = f"a result of {verb!r}" if verb else "a bare CSV table"
+        raise InputError(f"no {what} is known for {given}; there are {what}s for {', '.join(known)}")
+    return import_module(f"equipoise.present.{known[verb]}")

@@ -1,0 +1,440 @@
+"""Figures as ECharts options: plain data that a page embeds.
+
+A string that starts with @ names a colour of style.css (@ink is --ink) or a formatter of charts.js (@power); the page
+puts the real thing in its place when it mounts the chart, and again when the reader changes between light and dark.
+A formatter may have arguments: "@listed {...}" with JSON after it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.present.values import HUES as HUES
+from equipoise.present.values import Axis, Figure, Look, Mark, Numbers, Series
+from equipoise.present.values import hues as hues
+from equipoise.present.values import thinned as thinned
+
+Option = dict[str, Any]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+FEW = 12  # groups that are all named, points that are all marked
+MARKED = 40  # points of a policy's line up to which each has its marker
+INSIDE = 0.3  # of the axis: from here a bar has room for its value
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart of the pages that are not yet made of values."""
+
+    key: str
+    title: str
+    label: str  # for who cannot see it
+    meaning: str  # one or two plain sentences
+    option: Option | None
+    wide: bool = False  # a full row on wide screens
+    tall: bool = False
+
+
+def frame(**parts: Any) -> Option:
+    """What every chart has: no animation, calm text, a tooltip that stays inside."""
+    common: Option = {
+        "animation": False,
+        "backgroundColor": "transparent",
+        "textStyle": {"fontFamily": "system-ui, sans-serif", "color": "@ink"},
+        "tooltip": tooltip("axis"),
+    }
+    return common | parts
+
+
+def tooltip(trigger: str, **more: Any) -> Option:
+    return {
+        "trigger": trigger,
+        "confine": True,
+        "backgroundColor": "@paper",
+        "borderColor": "@rule",
+        "textStyle": {"color": "@ink", "fontSize": 12},
+        "axisPointer": {"lineStyle": {"color": "@soft"}, "label": {"backgroundColor": "@soft"}},
+        **more,
+    }
+
+
+def grid(*, legend: bool = False) -> Option:
+    """Room for axes with their labels and names, above the legend if there is one."""
+    inside = {"outerBoundsMode": "same", "outerBoundsContain": "all"}
+    return {"left": 4, "right": 16, "top": 12, "bottom": 32 if legend else 6, **inside}
+
+
+def legend(**more: Any) -> Option:
+    """One line below the chart; more entries than fit can be paged through."""
+    return {
+        "type": "scroll",
+        "bottom": 0,
+        "left": "center",
+        "icon": "roundRect",
+        "itemWidth": 16,
+        "itemHeight": 14,  # lower than its text, a paged legend cuts the text
+        "textStyle": {"color": "@ink"},
+        "pageTextStyle": {"color": "@soft"},
+        "pageIconColor": "@soft",
+        "pageIconInactiveColor": "@rule",
+        "inactiveColor": "@soft",
+        **more,
+    }
+
+
+def x_axis(name: str, kind: str = "value", *, pointer: str, **more: Any) -> Option:
+    """A horizontal axis, its name below it; `pointer` is how a tooltip calls a place on it ("round {value}")."""
+    heading = {"label": {"formatter": pointer, "precision": 0}}
+    return _axis(name, kind, nameLocation="middle", nameGap=26, axisPointer=heading, **more) | {
+        "splitLine": {"show": False}
+    }
+
+
+def y_axis(name: str, kind: str = "value", **more: Any) -> Option:
+    """A vertical axis, its name above it and read from left to right."""
+    found = _axis(name, kind, nameLocation="end", nameGap=14, **more)
+    found["nameTextStyle"] |= {"align": "left", "padding": [0, 0, 0, -24]}
+    return found
+
+
+def _axis(name: str, kind: str, **more: Any) -> Option:
+    return {
+        "type": kind,
+        "name": name,
+        "nameTextStyle": {"color": "@soft", "fontSize": 12},
+        "axisLine": {"show": True, "lineStyle": {"color": "@line"}},
+        "axisTick": {"lineStyle": {"color": "@line"}},
+        "axisLabel": {"color": "@soft", "hideOverlap": True},
+        "splitLine": {"lineStyle": {"color": "@rule"}},
+        "minorTick": {"show": False},
+        **more,
+    }
+
+
+def log_range(values: Iterable[float | None], labels: int = 7) -> Option:
+    """Whole decades around all drawn values, with at most so many of them labelled, evenly."""
+    drawn = [v for v in values if v is not None and 0 < v < math.inf]
+    low, high = (min(drawn), max(drawn)) if drawn else (0.1, 1.0)
+    bottom, top = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
+    step = max(1, math.ceil((top - bottom) / (labels - 1)))
+    bottom = top - step * max(1, math.ceil((top - bottom) / step))
+    return {"min": 10.0**bottom, "max": 10.0**top, "interval": step}
+
+
+def log_points(x: Floats, y: Floats, rows: Ints) -> list[list[float | None]]:
+    """[x, y] for a log axis: where y is not a positive finite number the line has a gap."""
+    return [[float(a), float(b) if 0 < b < math.inf else None] for a, b in zip(x[rows], y[rows], strict=True)]
+
+
+def line(name: str, points: Sequence[Any], colour: str, **more: Any) -> Option:
+    """A plain line; its points are shown too where one stands between two gaps and would have no line."""
+    there = [False, *(p[1] is not None for p in points), False]
+    lonely = any(
+        here and not (before or after) for before, here, after in zip(there, there[1:], there[2:], strict=False)
+    )
+    return {
+        "type": "line",
+        "name": name,
+        "data": points,
+        "showSymbol": lonely,
+        "symbol": "circle",
+        "symbolSize": 4,
+        "itemStyle": {"color": colour},
+        "lineStyle": {"color": colour, "width": 2, **more.pop("stroke", {})},
+        **more,
+    }
+
+
+def mark_at(axis: str, value: float, text: str, colour: str = "@ink") -> Option:
+    """A dashed line across the chart at one value, with its name on it."""
+    return {
+        "silent": True,
+        "symbol": "none",
+        "lineStyle": {"color": colour, "type": "dashed", "width": 1.5},
+        "label": {"formatter": text, "color": colour, "position": "insideStartTop", "distance": 7, "fontSize": 12},
+        "precision": 20,  # without it ECharts draws the line at the value rounded to two decimals
+        "data": [{axis: value}],
+    }
+
+
+def symbol(look: Look, size: float) -> Option:
+    """The marker in the series' own words. An outline is filled with paper: ECharts would fill it with white."""
+    fill = {"color": "@paper", "borderColor": look.colour, "borderWidth": 2} if look.hollow else {"color": look.colour}
+    found: Option = {"symbol": look.plain, "symbolSize": size, "itemStyle": {**fill, "opacity": 1}}
+    if look.plain == "pin":  # its tip would stand in the point; moved down by half, it is centred as others are
+        found |= {"symbolSize": size + 6, "symbolOffset": [0, "50%"]}
+    return found
+
+
+def option(figure: Figure) -> Option | None:
+    """The option of a figure; None where there is nothing to draw."""
+    if not figure.series:
+        return None
+    lying = bool(figure.y.groups)
+    drawn = [entry for k, series in enumerate(figure.series) for entry in _series(figure, k, series)]
+    drawn += [_rule(mark) for mark in figure.marks]
+    names = list(dict.fromkeys(s.name for s in figure.series if s.name and not s.silent))
+    many = len(names) > 1 if figure.legend is None else figure.legend
+    inherit = (
+        {"icon": "inherit", "itemWidth": 26} if any(s.kind in ("line", "step", "dots") for s in figure.series) else {}
+    )
+    return frame(
+        **_panels(figure, many),
+        legend=legend(data=names, **inherit) if many else {"show": False},
+        tooltip=_tooltip(figure, lying),
+        series=drawn,
+    )
+
+
+def _panels(figure: Figure, many: bool) -> Option:
+    """Room and axes: one panel, or one with a strip below it."""
+    across, upright = (
+        _across(figure),
+        _upright(figure, figure.y, [s for s in figure.series if not (s.right or s.strip)]),
+    )
+    room = grid(legend=many) | ({"top": 34} if any(m.name and m.axis == "x" for m in figure.marks) else {})
+    if figure.y.groups and any(series.values for series in figure.series):
+        room |= {"right": 28}
+    if figure.strip is not None:
+        sides = {"left": 52, "right": 16, "outerBoundsMode": "none"}
+        quiet = {"axisLabel": {"show": False}, "axisTick": {"show": False}, "name": ""}
+        below = _upright(figure, figure.strip, [s for s in figure.series if s.strip], labels=2)
+        return {
+            "grid": [{**sides, "top": 30, "bottom": 152}, {**sides, "height": 40, "bottom": 78}],
+            "xAxis": [across | quiet, across | {"gridIndex": 1}],
+            "yAxis": [upright, below | {"gridIndex": 1}],
+            "axisPointer": {"link": [{"xAxisIndex": "all"}]},
+        }
+    if figure.right is not None:
+        right = _upright(figure, figure.right, [s for s in figure.series if s.right]) | {"position": "right"}
+        right["nameTextStyle"] = right["nameTextStyle"] | {"align": "right", "padding": [0, -8, 0, 0]}
+        right["splitLine"] = {"show": False}
+        return {"grid": room | {"right": 8}, "xAxis": across, "yAxis": [upright, right]}
+    return {"grid": room, "xAxis": across, "yAxis": upright}
+
+
+def _across(figure: Figure) -> Option:
+    axis = figure.x
+    if axis.groups:
+        label: Option = {"color": "@soft", "hideOverlap": True}
+        if len(axis.groups) <= FEW:  # no bar without its name: long ones are broken, not left out
+            label |= {"interval": 0, "hideOverlap": False, "width": 84, "overflow": "break"}
+        return x_axis(axis.name, "category", pointer=axis.point, data=list(axis.groups), axisLabel=label)
+    values = [v for s in figure.series for v in s.x] + [m.value for m in figure.marks if m.axis == "x"]
+    pointer = "@bitsPointer" if axis.form == "bits" else "@short" if axis.point == "{value}" else axis.point
+    found = x_axis(axis.name, "log" if axis.log else "value", pointer=pointer, **_scale(axis, values, 5))
+    if axis.low is None and not axis.log:
+        lying = bool(figure.y.groups)
+        found |= {"min": 0} if lying and axis.zero else {"min": "dataMin"} if axis.whole else {"scale": True}
+    if axis.high is None and axis.whole and not axis.log:
+        found["max"] = "dataMax"
+    return found
+
+
+def _upright(figure: Figure, axis: Axis, series: Sequence[Series], labels: int = 7) -> Option:
+    if axis.groups:
+        found = y_axis(axis.name, "category", data=list(axis.groups), inverse=figure.down)
+        found["axisLabel"] |= {"width": 150, "overflow": "truncate", "interval": 0, "color": "@ink"}
+        return found | {"splitLine": {"show": False}}
+    values = [v for s in series for v in _ends(s)]
+    values += [m.value for m in figure.marks if m.axis == "y" and axis is figure.y]
+    found = y_axis(axis.name, "log" if axis.log else "value", **_scale(axis, values, labels))
+    return found if axis.log or axis.low is not None else found | {"scale": not axis.zero}
+
+
+def _ends(series: Series) -> list[float | None]:
+    """What must fit on the upright axis."""
+    edges = [] if series.band is None else [v for edge in series.band for v in edge]
+    return [None if v is None else float(v) for v in [*series.y, *edges]]
+
+
+def _scale(axis: Axis, values: Iterable[float | None], labels: int) -> Option:
+    """Limits and labels: whole decades on a logarithmic axis unless told otherwise."""
+    form = axis.form or ("power" if axis.log else "short")
+    found: Option = {"axisLabel": {"color": "@soft", "hideOverlap": True, "formatter": f"@{form}"}}
+    if axis.log:
+        found |= log_range(values, labels)
+    if axis.ticks:
+        places = list(axis.ticks)
+        found["axisLabel"] |= {"customValues": places} | ({"formatter": "@short"} if not axis.form else {})
+        found["axisTick"] = {"customValues": places, "lineStyle": {"color": "@line"}}
+    if axis.whole:
+        found["minInterval"] = 1
+    return found | {name: end for name, end in (("min", axis.low), ("max", axis.high)) if end is not None}
+
+
+def _tooltip(figure: Figure, lying: bool) -> Option:
+    said = {"point": figure.x.point, "form": figure.y.form or "short", "most": figure.most}
+    if lying:
+        said = {"form": figure.x.form or "short", "most": figure.most, "lying": True}
+    if figure.tip == "item":
+        return tooltip("item", formatter=f"@one {json.dumps(said)}")
+    more = {"axisPointer": {"type": "shadow"}} if lying else {}
+    return tooltip("axis", formatter=f"@listed {json.dumps(said)}", **more)
+
+
+def _series(figure: Figure, k: int, series: Series) -> list[Option]:
+    """What draws a series: itself, its whiskers and its band, all of one name, so that one click hides them."""
+    colour = series.look.colour if series.look else series.colour or HUES[k % len(HUES)]
+    points = _points(figure, series)
+    where: Option = {"xAxisIndex": 1, "yAxisIndex": 1} if series.strip else {"yAxisIndex": 1} if series.right else {}
+    if series.kind == "bars":
+        made = _bars(figure, series, colour, points)
+    elif series.kind == "dots":
+        look = series.look
+        size = series.size or (11 if look and figure.y.groups else 8 if look or len(points) <= 60 else 5)
+        style: Option = {"itemStyle": {"color": colour, "opacity": series.opacity}}
+        mark: Option = symbol(look, size) if look and not series.marker else {"symbolSize": size} | style
+        if series.marker:
+            mark["symbol"] = series.marker
+        made = {"type": "scatter", "name": series.name, "data": points, **mark}
+    else:
+        made = _line(series, colour, points)
+    if series.silent:
+        made |= {"silent": True, "tooltip": {"show": False}}
+    found = [made | where]
+    lying = bool(figure.y.groups)
+    if series.error is not None and not (series.kind == "bars" and len(figure.series) > 1):
+        ink = "@ink" if series.kind == "bars" else colour
+        found += _whiskers(series, ink, lying=lying)
+    if series.band is not None:
+        found.append(_band(figure, series, colour))
+    return found
+
+
+def _points(figure: Figure, series: Series) -> list[Any]:
+    """[x, y] or [x, y, error]; where a value has no place on a logarithmic axis the line has a gap."""
+    upright = figure.strip if series.strip else figure.right if series.right else figure.y
+    errors = [None] * len(series.y) if series.error is None else list(series.error)
+    found: list[Any] = []
+    for k, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
+        a, b = _finite(x, figure.x.log), _finite(y, upright is not None and upright.log)
+        if a is None:
+            continue
+        point: Any = [a, b] if series.error is None else [a, b, _finite(errors[k], False)]
+        own: Option = {"tip": series.tips[k]} if series.tips else {}
+        if series.colours:
+            own["itemStyle"] = {"color": series.colours[k]}
+        found.append({"value": point, **own} if own else point)
+    return found
+
+
+def _finite(value: float | None, log: bool) -> float | None:
+    if value is None or not math.isfinite(value) or (log and value <= 0):
+        return None
+    return float(value)
+
+
+def _line(series: Series, colour: str, points: Sequence[Any]) -> Option:
+    look, area = series.look, series.kind == "area"
+    dash: Any = {"solid": "solid", "dashed": "dashed", "dotted": [2, 4]}[series.dash]
+    stroke: Option = {
+        "width": series.width,
+        "type": "dashed" if look and look.dashed else dash,
+        "opacity": series.opacity,
+    }
+    made = line(series.name, [p["value"] if isinstance(p, dict) else p for p in points], colour, stroke=stroke)
+    made["data"] = list(points)
+    if look:
+        made["emphasis"] = {"focus": "series"}
+        if series.marker != "none" and len(points) <= MARKED and series.kind == "line":
+            made |= {"showSymbol": True, **symbol(look, series.size or 8)}
+    elif series.marker or (len(points) <= FEW and series.kind == "line" and not area):
+        made |= {"showSymbol": series.marker != "none", "symbolSize": series.size or 6}
+    if series.kind == "step":
+        made |= {"step": "end", "showSymbol": False}
+    if area:
+        made |= {"areaStyle": {"color": colour, "opacity": 0.85 if series.stack else 0.18}, "showSymbol": False}
+    if series.stack:
+        made |= {"stack": series.stack, "lineStyle": {"color": "@paper", "width": 0.75}}
+    return made
+
+
+def _bars(figure: Figure, series: Series, colour: str, points: list[Any]) -> Option:
+    lying = bool(figure.y.groups)
+    made: Option = {
+        "type": "bar",
+        "name": series.name,
+        "data": points,
+        "itemStyle": {"color": colour, "opacity": series.opacity},
+        "barMaxWidth": 26 if lying else 40,
+    }
+    if series.stack:
+        made["stack"] = series.stack
+    if series.values:
+        side, k = ("right", 0) if lying else ("top", 1)
+        made["label"] = {"show": True, "position": side, "color": "@ink", "formatter": f'@barValue {{"k": {k}}}'}
+        if lying:
+            made["data"] = _labelled(points, figure.x.high)
+    return made
+
+
+def _labelled(points: list[Any], high: float | None) -> list[Any]:
+    """A long bar has its value inside, in the colour of the paper."""
+    bare = [p["value"] if isinstance(p, dict) else p for p in points]
+    top = high or max((p[0] or 0.0 for p in bare), default=0.0)
+    inside = {"label": {"position": "insideRight", "color": "@paper"}}
+    return [
+        (point if isinstance(point, dict) else {"value": point}) | (inside if (value[0] or 0.0) > INSIDE * top else {})
+        for point, value in zip(points, bare, strict=True)
+    ]
+
+
+def _whiskers(series: Series, colour: str, *, lying: bool) -> list[Option]:
+    """A standard error either side of every value that has one."""
+    errors: Numbers = series.error if series.error is not None else ()
+    rows = [
+        (_finite(x, False), _finite(y, False), _finite(e, False))
+        for x, y, e in zip(series.x, series.y, errors, strict=True)
+    ]
+    data = [[x, y, e, *([1] if lying else [])] for x, y, e in rows if x is not None and y is not None and e]
+    if not data:
+        return []
+    made: Option = {"type": "custom", "name": series.name, "renderItem": "@whisker", "data": data, "clip": True, "z": 3}
+    if lying:
+        made["encode"] = {"x": 0, "y": 1}
+    return [made | {"itemStyle": {"color": colour}, "tooltip": {"show": False}, "silent": True}]
+
+
+def _band(figure: Figure, series: Series, colour: str) -> Option:
+    """A logarithmic axis cannot stack areas, so a band is drawn as the outline it is (charts.js, `outline`)."""
+    low, high = series.band if series.band is not None else ((), ())
+    there = [
+        (float(x), float(a), float(b))
+        for x, a, b in zip(series.x, low, high, strict=True)
+        if x is not None and _finite(a, figure.y.log) is not None and _finite(b, figure.y.log) is not None
+        if a is not None and b is not None
+    ]
+    outline = [[x, b] for x, _, b in there] + [[x, a] for x, a, _ in reversed(there)]
+    made: Option = {
+        "type": "custom",
+        "name": series.name,
+        "outline": outline,
+        "data": outline[:1],
+        "clip": True,
+        "z": 1,
+    }
+    return made | {"itemStyle": {"color": colour}, "tooltip": {"show": False}, "silent": True}
+
+
+def _rule(mark: Mark) -> Option:
+    """A series without points that carries one mark."""
+    rule = mark_at(f"{mark.axis}Axis", mark.value, mark.name, mark.colour or "@ink")
+    rule["lineStyle"] |= {"type": mark.dash, "width": mark.width}
+    rule["label"] |= {"show": bool(mark.name), "backgroundColor": "@paper", "padding": [1, 3], "borderRadius": 2}
+    if mark.axis == "x":
+        rule["label"] |= {
+            "position": "insideEndTop" if mark.end else "insideEndBottom",
+            "distance": [2, 3],
+            "fontSize": 11,
+        }
+    elif mark.end:
+        rule["label"]["position"] = "insideEndTop"
+    return {"type": "line", "name": "", "data": [], "markLine": rule, "silent": True, "tooltip": {"show": False}}

@@ -1,0 +1,224 @@
+"""A page as one HTML file that needs nothing else: style, chart library and data are inside, no network is asked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from equipoise.certificate import Certificate, Check
+from equipoise.present import values
+from equipoise.present.echarts import Chart, Option, option
+from equipoise.present.text import number
+from equipoise.present.values import Block, CertificateHere, Controls, Drawing, Figure, Fold, Page, Section, Widget
+
+HERE = Path(__file__).parent
+TEMPLATES, VENDOR = HERE / "templates", HERE / "vendor"
+
+
+def html_of(page: Page) -> str:
+    """The whole page as text."""
+    blocks = list(page.blocks)
+    if page.certificate is not None and not any(isinstance(block, CertificateHere) for block in _all(blocks)):
+        blocks = [*_leading(blocks), CertificateHere(), *blocks[len(_leading(blocks)) :]]
+    options = _options(blocks)
+    widgets = {block.name: block for block in _all(blocks) if isinstance(block, Widget)}
+    certificate = page.certificate
+    return (
+        _environment()
+        .get_template("document.html.j2")
+        .render(
+            page=page,
+            parts=list(_parts(blocks)),
+            checks=[] if certificate is None else _checks(certificate),
+            verdict="" if certificate is None else values.verdict(certificate),
+            options=embedded(options),
+            config=yaml_text(page.config) if page.config else "",
+            beside=_beside(page.beside),
+            widgets=[
+                (name, embedded(widget.data), _text(TEMPLATES / f"{name}.js")) for name, widget in widgets.items()
+            ],
+            style=_text(TEMPLATES / "style.css"),
+            script=_text(TEMPLATES / "charts.js"),
+            echarts=_echarts() if options else "",
+        )
+    )
+
+
+def _leading(blocks: Sequence[Block]) -> Sequence[Block]:
+    """Banners, which stand before the certificate."""
+    for k, block in enumerate(blocks):
+        if not (isinstance(block, values.Text) and block.banner):
+            return blocks[:k]
+    return blocks
+
+
+def _all(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Every block, those inside others too."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Fold | Section | Widget):
+            yield from _all(block.blocks)
+
+
+def _options(blocks: Iterable[Block]) -> dict[str, Option]:
+    """The option of every chart by its name in the page, which must be its own."""
+    found: dict[str, Option] = {}
+    for block in _all(blocks):
+        made = (
+            option(block) if isinstance(block, Figure) else dict(block.option) if isinstance(block, Drawing) else None
+        )
+        if made is not None and isinstance(block, Figure | Drawing):
+            if block.name in found:
+                raise ValueError(f"two charts of this page are called {block.name}: give one a key")
+            found[block.name] = made
+    return found
+
+
+def _parts(blocks: Iterable[Block]) -> Iterator[tuple[str, Any]]:
+    """What the template draws, by kind; charts that follow each other are one part, with those of widgets."""
+    charts: list[Figure | Drawing | Controls] = []
+    for block in blocks:
+        if isinstance(block, Figure | Drawing | Controls):
+            charts.append(block)
+        elif isinstance(block, Widget):
+            charts += block.blocks
+        else:
+            if charts:
+                yield "charts", values.in_rows(charts)
+                charts = []
+            inner = list(_parts(block.blocks)) if isinstance(block, Fold | Section) else []
+            yield type(block).__name__.lower(), (block, inner) if isinstance(block, Fold | Section) else block
+    if charts:
+        yield "charts", values.in_rows(charts)
+
+
+def _beside(files: Mapping[str, str]) -> Markup:
+    """result.json holds the result, history.csv every row, and config.yaml repeats the run."""
+    said = [
+        Markup("{} {}").format(escape(name) if "*" in name else Markup('<a href="{0}">{0}</a>').format(name), words)
+        for name, words in files.items()
+    ]
+    return Markup(", ").join(said[:-1]) + Markup(", and ") + said[-1] if len(said) > 1 else Markup("").join(said)
+
+
+def _checks(certificate: Certificate) -> list[dict[str, str]]:
+    """Rows of the certificate's table: failed first, then not made, then passed."""
+    outcomes = {False: ("failed", "✗ FAILED"), None: ("unmade", "○ not made"), True: ("passed", "✓ passed")}
+    order = list(outcomes)
+    return [
+        {
+            "name": check.name,
+            "value": number(check.value),
+            "limit": number(check.limit),
+            "kind": outcomes[check.passed][0],
+            "mark": outcomes[check.passed][1],
+            "meaning": check.meaning,
+        }
+        for check in sorted(certificate, key=lambda check: order.index(check.passed))
+    ]
+
+
+# Of the pages that are not yet made of values.
+
+
+def render(template: str, *, title: str, document: dict[str, Any], charts: Sequence[Chart], **context: Any) -> str:
+    """A page from a template that extends page.html.j2; `document` is what stands in result.json."""
+    options = {chart.key: chart.option for chart in charts if chart.option is not None}
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            title=title,
+            document=document,
+            checks=_checks(_certificate(document["certificate"])),
+            verdict=verdict(document["certificate"]),
+            charts=in_rows(charts),
+            options=embedded(options),
+            config=yaml_text(document["config"]),
+            style=_text(TEMPLATES / "style.css"),
+            script=_text(TEMPLATES / "charts.js"),
+            echarts=_echarts() if options else "",
+            **context,
+        )
+    )
+
+
+def verdict(certificate: dict[str, Any]) -> str:
+    """Of a certificate in plain values; `values.verdict` is the one for a Certificate."""
+    return values.verdict(_certificate(certificate))
+
+
+def _certificate(found: dict[str, Any]) -> Certificate:
+    return Certificate(tuple(Check(**check) for check in found["checks"]))
+
+
+def embedded(data: Any) -> Markup:
+    """JSON that is safe inside <script>: no tag can begin in it, and every number is finite (others become null)."""
+    text = json.dumps(finite(data), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+def finite(data: Any) -> Any:
+    """The same plain data with None for every number that JSON does not have."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return data
+
+
+def yaml_text(config: Mapping[str, object]) -> str:
+    """The configuration as it would stand in config.yaml, lists of numbers on one line."""
+    import yaml
+
+    text: str = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
+    return text
+
+
+def in_rows(charts: Sequence[Chart]) -> list[Chart]:
+    """Two narrow charts share a row; one that would stand alone becomes wide."""
+    placed: list[Chart] = []
+    alone = False  # whether the last one placed still waits for a neighbour
+    for chart in charts:
+        if chart.wide and alone:
+            placed[-1] = replace(placed[-1], wide=True)
+        placed.append(chart)
+        alone = not (chart.wide or alone)
+    if alone:
+        placed[-1] = replace(placed[-1], wide=True)
+    return placed
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _text(path: Path) -> Markup:
+    """A file of our own, to be inlined as it is."""
+    return Markup(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _echarts() -> Markup:
+    """The vendored library with the notice that must travel with it."""
+    notice = (VENDOR / "NOTICE").read_text(encoding="utf-8")
+    library = (VENDOR / "echarts.min.js").read_text(encoding="utf-8")
+    return Markup(f"/*\n{notice.strip()}\n*/\n{library}")

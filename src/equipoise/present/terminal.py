@@ -1,0 +1,132 @@
+"""Values of a page in the terminal, by rich. A table fits the width without cutting a number: columns drop instead."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
+
+from equipoise.certificate import Certificate, Check
+from equipoise.present.text import number
+from equipoise.present.values import Bullets, Cell, Cells, KeyNumbers, Table, Text
+
+GAP = 2  # between columns
+FOLDED = 16  # width that words in a column which may wrap keep at least
+COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "blue": "blue", "soft": "dim"}
+Shown = Table | KeyNumbers | Certificate | Text | Bullets
+
+
+def show(console: Console, *values: Shown) -> None:
+    """Print these values one below the other."""
+    for value in values:
+        console.print(drawn(value, console.width))
+
+
+def drawn(value: Shown, width: int) -> RenderableType:
+    """A value for a terminal of so many columns."""
+    if isinstance(value, Table):
+        return table(value, width)
+    if isinstance(value, KeyNumbers):
+        return key_numbers({item.name: ", ".join(filter(None, (item.value, item.note))) for item in value.numbers})
+    if isinstance(value, Certificate):
+        return certificate_table(value)
+    if isinstance(value, Bullets):
+        return RichText("\n".join(value.items))
+    style = "bold red" if value.banner else "dim" if value.soft else ""
+    return RichText(" ".join(filter(None, (value.strong, value.words))), style=style)
+
+
+def table(value: Table, width: int) -> Group:
+    """A title, the columns that fit, and a note. Those with the largest `drop` leave first; names are broken last."""
+    kept = _kept(value, width)
+    made = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    tight = sum(_width(value, k) for k in kept) + GAP * (len(kept) - 1) > width
+    for k in kept:
+        column = value.columns[k]
+        loose = column.wrap or (k == 0 and tight)
+        head = textwrap.fill(column.name, max(_content(value, k), _longest_word(column.name), 1))
+        made.add_column(head, justify=column.justify, no_wrap=not loose, overflow="fold")
+    for n, row in enumerate(value.rows):
+        if n in value.sections:
+            made.add_section()
+        made.add_row(*(_cell(row[k]) for k in kept if k < len(row)))
+    gone = [value.columns[k].name for k in range(len(value.columns)) if k not in kept]
+    notes = [value.note, f"a wider terminal also shows {', '.join(gone)}" if gone else ""]
+    title = [RichText(), RichText(value.title, style="bold")] if value.title else []
+    return Group(*title, made, *(RichText(note, style="dim") for note in notes if note))
+
+
+def _kept(value: Table, width: int) -> list[int]:
+    """Columns that fit beside each other."""
+    kept = list(range(len(value.columns)))
+    while sum(_width(value, k) for k in kept) + GAP * (len(kept) - 1) > width:
+        droppable = [k for k in kept if value.columns[k].drop]
+        if not droppable:
+            return kept
+        kept.remove(max(droppable, key=lambda k: (value.columns[k].drop, k)))
+    return kept
+
+
+def _width(value: Table, k: int) -> int:
+    """What a column needs: its widest field, and no word of its head broken."""
+    content = _content(value, k)
+    if value.columns[k].wrap:
+        content = min(content, FOLDED)
+    return max(content, _longest_word(value.columns[k].name))
+
+
+def _content(value: Table, k: int) -> int:
+    return max((len(line) for row in value.rows if k < len(row) for line in _lines(row, k)), default=0)
+
+
+def _lines(row: Cells, k: int) -> Sequence[str]:
+    cell = row[k]
+    return cell.splitlines() if isinstance(cell, str) else [*cell.text.splitlines(), *cell.below.splitlines()]
+
+
+def _longest_word(words: str) -> int:
+    return max(map(len, words.split()), default=0)
+
+
+def _cell(cell: str | Cell) -> str:
+    if isinstance(cell, str):
+        return escape(cell)
+    text = escape("\n".join(filter(None, (cell.text, cell.below))))
+    style = "bold green" if cell.best else "dim" if cell.faint else COLOURS.get(cell.tone, "")
+    return f"[{style}]{text}[/]" if style else text
+
+
+def certificate_table(certificate: Certificate) -> RichTable:
+    """Every check with its value, limit and meaning; failures in red and by name."""
+    colour = "bold green" if certificate.passed else "bold red"
+    title = f"certificate: {'passed' if certificate.passed else 'FAILED'}"
+    made = RichTable(title=title, title_style=colour, title_justify="left")
+    made.add_column("check", no_wrap=True)
+    for name in ("value", "limit"):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("", no_wrap=True)
+    made.add_column("meaning")
+    for check in certificate:
+        made.add_row(check.name, number(check.value, 3), number(check.limit, 3), _mark(check), check.meaning)
+    return made
+
+
+def _mark(check: Check) -> str:
+    if check.passed is None:
+        return "[yellow]not made[/]"
+    return "[green]passed[/]" if check.passed else "[bold red]FAILED[/]"
+
+
+def key_numbers(numbers: dict[str, str]) -> RichTable:
+    """Two columns: what, and how much."""
+    made = RichTable.grid(padding=(0, 2))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in numbers.items():
+        made.add_row(f"[dim]{name}[/]", value)
+    return made
