@@ -14,6 +14,7 @@ import pytest
 
 import equipoise
 from equipoise.cli import main
+from equipoise.document import Document
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, simulate
 from equipoise.place import compare as compare_places
@@ -21,7 +22,6 @@ from equipoise.place import policies as placers
 from equipoise.place.read import jobs
 from equipoise.place.sweep import Case
 from equipoise.place.sweep import sweep as sweep_places
-from equipoise.saved import Saved
 from equipoise.share import policies, sweep
 from equipoise.share import simulate as play
 from equipoise.train import Faults, Network, Problem, Quadratic, Softmax, compare, solve
@@ -68,7 +68,7 @@ def results():
 @pytest.mark.parametrize("name", RESULTS)
 def test_what_is_written_is_what_is_loaded(name, results, tmp_path):
     """As one JSON file, as a folder, and table by table as CSV: equal plain values, nothing rounded."""
-    saved = results[name].saved()
+    saved = results[name].document()
     assert saved.verb == name.partition(",")[0]
     results[name].to_json(tmp_path / "one.json")
     assert equipoise.load(tmp_path / "one.json") == saved
@@ -121,16 +121,18 @@ def test_the_certificate_is_kept(results, tmp_path):
     """Every check with its value, limit and verdict; a run of share has none and says none."""
     for name in ("train", "train compare", "share", "place", "place run"):
         results[name].to_json(tmp_path / "one.json")
-        made = results[name].saved().certificate
+        made = results[name].document().certificate
         assert equipoise.load(tmp_path / "one.json").certificate == made and len(made.checks) >= 3
     certificate = results["train"].certificate()
-    assert results["train"].saved().certificate == certificate
-    assert results["share run"].saved().certificate is None
+    assert results["train"].document().certificate == certificate
+    assert results["share run"].document().certificate is None
 
 
 def test_json_has_no_numbers_that_are_not(tmp_path):
     """Infinity and nan become null, in any depth, and come back as None."""
-    saved = Saved("train", {"gap": np.nan, "deep": [{"x": np.float64(np.inf)}]}, tables={"history": [{"gap": -np.inf}]})
+    saved = Document(
+        "train", {"gap": np.nan, "deep": [{"x": np.float64(np.inf)}]}, tables={"history": [{"gap": -np.inf}]}
+    )
     saved.to_json(tmp_path / "one.json")
     assert "NaN" not in (tmp_path / "one.json").read_text() and "Infinity" not in (tmp_path / "one.json").read_text()
     assert equipoise.load(tmp_path / "one.json").result == {"gap": None, "deep": [{"x": None}]}
@@ -191,7 +193,7 @@ def test_a_run_folder_of_the_command_line_loads(verb, tmp_path, monkeypatch):
         assert len(loaded.plot(policy="SRTF").axes) == 2
         there = Cluster.from_yaml("examples/cluster.yaml")
         live = compare_places(there, jobs("examples/jobs.yaml", there), [placers.FIFO(), placers.SRTF()], slots=8)
-        assert loaded.tables == live.saved().tables
+        assert loaded.tables == live.document().tables
         assert loaded.looks["SRTF"] == {"colour": placers.SRTF.colour}
 
 

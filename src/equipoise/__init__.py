@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 __version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:  # with a __getattr__ in sight, mypy would believe every name
-    from equipoise.loaded import load as load
+    from equipoise.result import load as load
 else:
     from equipoise._moved import old_names
 
     def __getattr__(name):
         if name != "load":
             return old_names(__name__)(name)
-        return import_module("equipoise.loaded").load  # when asked for, so that --help does not wait for NumPy
+        return import_module("equipoise.result").load  # when asked for, so that --help does not wait for NumPy

@@ -8,7 +8,19 @@ from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Bad input. The message is one line for the user; the command line prints it and exits with 2."""
+    """Bad input. The message is one line for the user; the command line prints it and exits with 2.
+
+    Parameters
+    ----------
+    message
+        The value, why it cannot work, the way out.
+    code
+        A short word for programs and tests: code never looks at the message. "input" unless stated.
+    """
+
+    def __init__(self, message: str, *, code: str = "input") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Failure(Exception):
@@ -20,7 +32,7 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
     names = sorted(known)
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return InputError(f"unknown {kind} {given!r}{hint} (known: {', '.join(names)})")
+    return InputError(f"unknown {kind} {given!r}{hint} (known: {', '.join(names)})", code="unknown")
 
 
 def refuse_words(kind: str, **values: object) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
+from equipoise.document import Row, plain
 from equipoise.errors import InputError
 
-Row = dict[str, Any]
 Frame = Any  # a pandas.DataFrame; pandas is an extra
 
 
@@ -43,19 +41,6 @@ def need_columns(frame: Frame, names: Iterable[str], what: str) -> None:
     for name in names:
         if name not in known:
             raise InputError(f"{what}: no column {name!r}; the frame has {', '.join(known) or 'none'}")
-
-
-def plain(value: Any) -> Any:
-    """Python's own values for NumPy's, all the way down; a number that is not finite is None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _empty(value: Any) -> bool:

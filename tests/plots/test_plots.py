@@ -12,9 +12,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from equipoise.document import Document
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, compare, policies, simulate
-from equipoise.saved import Saved
 from equipoise.share import policies as sharers
 from equipoise.share import simulate as play
 from equipoise.share import sweep
@@ -103,12 +103,12 @@ def _unit(axes):
 def test_what_lies_beyond_the_axis_and_what_is_not_there():
     """A gap of zero lies on the axis, what is not a number is left out; without rounds there is no figure."""
     rows = [{"round": k, "cpu_gap": gap, "bits": 9 * k} for k, gap in enumerate((4.0, 1.0, 0.0, None))]
-    (gap,) = Saved("train", {}, tables={"history": rows}).plot(panels=["gap"]).axes
+    (gap,) = Document("train", {}, tables={"history": rows}).plot(panels=["gap"]).axes
     assert lines(gap)[0][1][:3].tolist() == [1.0, 0.25, 1e-12] and np.isnan(lines(gap)[0][1][3])
     with pytest.raises(InputError, match="recorded no rounds"):
-        Saved("train", {}, tables={"history": []}).plot()
+        Document("train", {}, tables={"history": []}).plot()
     with pytest.raises(InputError, match="no figure is known for a result of 'share ladder'"):
-        Saved("share ladder", {}).plot()
+        Document("share ladder", {}).plot()
 
 
 def test_panels_can_be_chosen(results):

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise import result as results
 from equipoise.certificate import Certificate, Check
+from equipoise.document import Document, look_of
 from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.bound import Bound, bound
@@ -20,7 +22,6 @@ from equipoise.place.desk import BEYOND_HORIZON, INFEASIBLE_ALONE, Desk
 from equipoise.place.job import Job, Workload
 from equipoise.place.planner.shape import fits_together
 from equipoise.place.simulate import Policy, Result, simulate
-from equipoise.saved import Savable, Saved, look_of
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
@@ -34,7 +35,7 @@ CALIBRATING = "calibrating prices on history"
 
 
 @dataclass(frozen=True)
-class Comparison(Savable):
+class Comparison(results.Result):
     """What came of it. Results are in the order the policies were given; all of them met the same jobs."""
 
     cluster: Cluster
@@ -77,7 +78,7 @@ class Comparison(Savable):
             rows.append(row)
         return rows
 
-    def saved(self, *, certify: bool = True) -> Saved:
+    def document(self, *, certify: bool = True) -> Document:
         """Plain values: the table and the bound, and of every policy outcomes, slots and allocations."""
         from equipoise.place.frames import allocation_rows, machine_rows, outcome_rows, slot_rows
 
@@ -95,7 +96,7 @@ class Comparison(Savable):
         tables["machines"] = machine_rows(self.cluster)
         config = {"policies": list(self.labels), "slots": self.slots, "horizon": self.horizon, "seed": self.seed}
         looks = {result.policy.label: look_of(result.policy) for result in self.results}
-        return Saved("place", result, self.certificate, config, tables, looks=looks)
+        return Document("place", result, self.certificate, config, tables, looks=looks)
 
     def gains(self, baseline: str | None = None) -> list[Row]:
         """For every other policy: utility gained over the baseline, and the jobs that gained and that lost, most first.

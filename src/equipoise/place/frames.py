@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equipoise import units
+from equipoise.document import Row
 from equipoise.errors import InputError
-from equipoise.frames import Frame, Row, frame_of, rows_of
+from equipoise.frames import Frame, frame_of, rows_of
 from equipoise.place.cluster import Cluster
 from equipoise.place.entries import GROUPS, Values, said_of
 from equipoise.place.job import Workload

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise import result as results
 from equipoise.certificate import Certificate
+from equipoise.document import Document, look_of
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED, Decision, Desk
 from equipoise.place.job import Job, Workload
-from equipoise.saved import Savable, Saved, look_of
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -51,7 +52,7 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True)
-class Result(Savable):
+class Result(results.Result):
     """One policy on one workload. `schedule` rows: job index, slot, machine, workers, servers."""
 
     policy: Policy
@@ -143,7 +144,7 @@ class Result(Savable):
             "seconds_per_decision": self.seconds / max(1, len(self.jobs)),
         }
 
-    def saved(self, *, certify: bool = True) -> Saved:
+    def document(self, *, certify: bool = True) -> Document:
         """Plain values: the row, every job's outcome, every slot, and who sat where."""
         from equipoise.place.frames import allocation_rows, machine_rows, outcome_rows, slot_rows
 
@@ -160,7 +161,7 @@ class Result(Savable):
         tables["machines"] = machine_rows(self.cluster)
         config = {"policy": label, "slots": self.slots, "horizon": self.horizon, "seed": self.seed}
         certificate = self.certificate() if certify else None
-        return Saved("place run", result, certificate, config, tables, looks={label: look_of(self.policy)})
+        return Document("place run", result, certificate, config, tables, looks={label: look_of(self.policy)})
 
     def certificate(self) -> Certificate:
         """Everything recomputed from the schedule alone."""

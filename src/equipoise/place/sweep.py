@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from equipoise import result as results
 from equipoise.certificate import Certificate
+from equipoise.document import Document, look_of
 from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.cluster import Cluster
 from equipoise.place.comparison import Row, compare, merged
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Policy
-from equipoise.saved import Savable, Saved, look_of
 
 MEASURES = ("utility", "completed", "share_of_bound", "mean_completion")
 Progress = Callable[[int, int], None]  # seeds done, and in all
@@ -34,7 +35,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Sweep(Savable):
+class Sweep(results.Result):
     """`seed_rows`: a row a seed and policy, in the order given, as in `Comparison.table`."""
 
     labels: tuple[str, ...]
@@ -43,12 +44,12 @@ class Sweep(Savable):
     certificate: Certificate  # of each check the worst over all seeds, and whose
     policies: tuple[Policy, ...] = field(default=(), compare=False, repr=False)
 
-    def saved(self, *, certify: bool = True) -> Saved:
+    def document(self, *, certify: bool = True) -> Document:
         """Plain values: means with their errors, and every seed behind them."""
         looks = {policy.label: look_of(policy) for policy in self.policies}
         result = {"seeds": list(self.seeds), "rows": self.rows}
         config = {"policies": list(self.labels), "seeds": list(self.seeds)}
-        return Saved("place sweep", result, self.certificate, config, {"history": self.seed_rows}, looks=looks)
+        return Document("place sweep", result, self.certificate, config, {"history": self.seed_rows}, looks=looks)
 
     def values(self, label: str, measure: str = "utility") -> list[float | None]:
         """A value a seed."""

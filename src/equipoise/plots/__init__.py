@@ -1,4 +1,4 @@
-"""Figures for papers, made by matplotlib from plain results (`Saved`): one file a verb, one style for all.
+"""Figures for papers, made by matplotlib from plain results (`Document`): one file a verb, one style for all.
 
 Nothing here touches pyplot or matplotlib's settings: a figure is an object that can be changed, shown and saved.
 """

@@ -1,4 +1,4 @@
-"""What a drawer needs of a result: plain values and tables by name (`equipoise.saved.Saved` has them)."""
+"""What a drawer needs of a result: plain values and tables by name (`equipoise.document.Document` has them)."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from equipoise.document import look_of
 from equipoise.present.echarts import Chart, Option, frame, grid, line, log_range, symbol, tooltip, x_axis, y_axis
 from equipoise.present.values import Look as Look
 from equipoise.present.values import looks as looks_of
-from equipoise.saved import look_of
 from equipoise.share.sweep import Sweep
 from equipoise.share.view import Policy, name_of
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.document import Document, Row
 from equipoise.errors import InputError
-from equipoise.frames import Row
-from equipoise.saved import Savable, Saved
+from equipoise.result import Result
 from equipoise.share import step as site_step
 from equipoise.share.site import Site
 from equipoise.share.step import COMPUTE, Fault
@@ -34,7 +34,7 @@ class PolicyError(InputError):
 
 
 @dataclass(frozen=True)
-class Run(Savable):
+class Run(Result):
     """One policy on one load: arrays have a row a seed."""
 
     policy: str
@@ -78,7 +78,7 @@ class Run(Savable):
         """Percent of all compute that stood idle while a task was ready for it, per seed."""
         return np.asarray(100.0 * self.idle / (self.site.capacity * self.batch.horizon))
 
-    def saved(self, *, certify: bool = True) -> Saved:
+    def document(self, *, certify: bool = True) -> Document:
         """Plain values: a row a seed, and the tasks of every seed; with a trace, what each did and how full the site was.
 
         There is no certificate of a single run: `audit` recomputes a traced one, `check_policy` tries a policy.
@@ -91,7 +91,7 @@ class Run(Savable):
             | {name: float(getattr(self, name)[k]) for name in ("success", "energy", "latency", "network")}
             for k, seed in enumerate(self.batch.seeds)
         ]
-        return Saved("share run", {"policy": self.policy, "rows": rows}, None, {"site": asdict(self.site)}, tables)
+        return Document("share run", {"policy": self.policy, "rows": rows}, None, {"site": asdict(self.site)}, tables)
 
     def _tasks(self, k: int) -> list[Row]:
         """The tasks of one seed as they were drawn, and how each ended."""

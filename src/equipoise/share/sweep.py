@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate
+from equipoise.document import Document, look_of
 from equipoise.errors import InputError
 from equipoise.parallel import THREADS, parts
-from equipoise.saved import Savable, Saved, look_of
+from equipoise.result import Result
 from equipoise.share.audit import AUDITED, recompute
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import Run, play
@@ -31,7 +32,7 @@ Progress = Callable[[int, int], None]  # steps of work done, and in all
 
 
 @dataclass(frozen=True)
-class Sweep(Savable):
+class Sweep(Result):
     """What every policy did at every load with every seed."""
 
     names: tuple[str, ...]
@@ -97,7 +98,7 @@ class Sweep(Savable):
         row |= {measure: _plain(cell[measure][k]) for measure in MEASURES}
         return row | {"oracle": _plain(self.bounds[load][k])}
 
-    def saved(self, *, certify: bool = True) -> Saved:
+    def document(self, *, certify: bool = True) -> Document:
         """Plain values: means with their errors, and every seed behind them."""
         config = {
             "policies": list(self.names),
@@ -106,7 +107,7 @@ class Sweep(Savable):
             "site": asdict(self.site),
             "workload": self.workload.as_dict(),
         }
-        return Saved(
+        return Document(
             "share",
             {"rows": self.rows},
             self.certificate() if certify and self.policies else None,

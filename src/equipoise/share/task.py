@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.document import Row
 from equipoise.errors import InputError, refuse_words, unknown_name
-from equipoise.frames import Frame, Row, need_columns, rows_of
+from equipoise.frames import Frame, need_columns, rows_of
 from equipoise.kernels import kernel
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.frames import Row
+from equipoise.document import Row
 from equipoise.share.step import Now
 from equipoise.share.task import COMPUTING, DONE, STATES
 from equipoise.share.view import View

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.document import Document, look_of
 from equipoise.errors import InputError
-from equipoise.saved import Savable, Saved, look_of
+from equipoise.result import Result
 from equipoise.train import baselines
 from equipoise.train.arrays import Floats
 from equipoise.train.baselines.track import COLUMNS, Entrant, Track
@@ -129,7 +130,7 @@ def refusal(entrant: Any, problem: Problem, network: Network) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class MethodComparison(Savable):
+class MethodComparison(Result):
     """All tracks, and the tables made from them. `reference` is ours if it takes part, else the first entrant."""
 
     entrants: tuple[Entrant, ...]
@@ -262,7 +263,7 @@ class MethodComparison(Savable):
         padded = ([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines)
         return "\n".join([*("  ".join(line) for line in padded), self.why_telling])
 
-    def saved(self, *, certify: bool = True) -> Saved:
+    def document(self, *, certify: bool = True) -> Document:
         """Plain values: the tables, and every recorded round of every track."""
         from equipoise.train.comparison_checks import certify as certified
 
@@ -275,7 +276,7 @@ class MethodComparison(Savable):
             for k in range(len(track.round))
         ]
         first = self.instances[0][1]
-        return Saved(
+        return Document(
             "train compare",
             self.as_dict(),
             certified(self, min(self.targets)) if certify else None,

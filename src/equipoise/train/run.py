@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
-from equipoise.saved import Savable, Saved, write_table
+from equipoise.document import Document, write_table
+from equipoise.result import Result
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, Extremes, disagreement, kkt_violation
 from equipoise.train.channel import Tally
@@ -32,7 +33,7 @@ SHARES_IN_CSV = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run(Savable):
+class Run(Result):
     """The outcome of `solve`. Gaps are against a centralised solver, never against the run's own best; a model that is not
     convex has none, and its loss is held against the one at the start."""
 
@@ -268,14 +269,14 @@ class Run(Savable):
         ]
         return [dict(zip(names, row, strict=True)) for row in zip(*plain, strict=True)]
 
-    def saved(self, *, certify: bool = True) -> Saved:
+    def document(self, *, certify: bool = True) -> Document:
         """Plain values: the summary, the history, and as arrays shares, models, boxes and optimum."""
         arrays: dict[str, Any] = {"shares": self.shares, "models": self.models, "share_history": self.share_history}
         if self.market is not None:
             arrays |= {"lo": self.market.lo, "hi": self.market.hi}
         if self.model_optimum is not None:
             arrays["optimal_model"] = self.model_optimum.parameters
-        return Saved(
+        return Document(
             "train",
             self.summary(),
             self.certificate() if certify else None,

@@ -1,0 +1,294 @@
+"""The one format of results: plain values of one run of any verb, as `result.json` and the files beside it hold them.
+
+A verb's result makes a `Document`; `equipoise.result` writes it; `read` reads it back; `equipoise.present` draws it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise import __version__
+from equipoise.certificate import Certificate, Check
+from equipoise.errors import InputError, unknown_name
+from equipoise.registry import Registry
+from equipoise.spec import newer
+
+RESULT, ARRAYS, CONFIG, REPORT = "result.json", "arrays.npz", "config.yaml", "report.html"
+# Columns of names: a job called 17 stays a text.
+NAMES = ("policy", "job", "id", "machine", "entrant", "state", "reason")
+ALLOCATIONS = "allocations"
+
+Array = NDArray[np.generic]
+Plain = Any  # what JSON can say; a union of its types would make every reader cast what it has just looked up
+Row = dict[str, Plain]
+Look = dict[str, str]  # colour, marker, line
+
+
+def plain(value: object) -> Plain:
+    """Python's own values for NumPy's, all the way down; a number that is not finite is None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return cast(Plain, value)
+
+
+@dataclass(frozen=True, repr=False)
+class Document:
+    """One result of any verb. `result`, `config` and `tables` hold plain values; a number that is not finite is None.
+
+    Parameters
+    ----------
+    verb
+        "train", "share", "place", "train compare", ...; "" for a bare CSV file.
+    result
+        What came out, by name.
+    certificate
+        The checks of the run, where they were made.
+    config
+        The settings of the run: what its config.yaml holds.
+    tables
+        Rows by the name of their table; each becomes a CSV file.
+    version
+        The version that wrote it.
+    looks
+        Colour, marker and line of policies, placers and rivals, by name.
+    arrays
+        NumPy arrays by name; they become arrays.npz.
+    files
+        Texts of further files of the folder, by file name.
+    """
+
+    verb: str
+    result: dict[str, Plain]
+    certificate: Certificate | None = None
+    config: dict[str, Plain] = field(default_factory=dict)
+    tables: dict[str, list[Row]] = field(default_factory=dict)
+    version: str = __version__
+    looks: dict[str, Look] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict, compare=False)
+    files: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("result", "config", "tables"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
+
+    def __repr__(self) -> str:
+        passed = {None: "no certificate", True: "passed", False: "not passed"}
+        made = passed[None if self.certificate is None else self.certificate.passed]
+        return (
+            f"Document({self.verb or 'CSV'}, {self.version or 'no version'}, {made}, tables: {', '.join(self.names)})"
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """The tables there are: those of the result, then those beside it."""
+        inner = [name for name, value in self.result.items() if _is_table(value)]
+        return list(dict.fromkeys([*inner, *self.tables]))
+
+    def rows(self, table: str | None = None) -> list[Row]:
+        """One table as plain rows.
+
+        Parameters
+        ----------
+        table
+            Its name; None for the main one, which is "rows" where there is one, else "history".
+        """
+        names = self.names
+        if table is None:
+            table = next((name for name in ("rows", "history") if name in names), names[0] if names else "")
+        if table not in names:
+            raise unknown_name(f"table of a {self.verb or 'CSV'} result", table, names)
+        return self.tables[table] if table in self.tables else cast("list[Row]", self.result[table])
+
+    def columns(self, table: str | None = None) -> dict[str, list[Plain]]:
+        """One table by columns."""
+        rows = self.rows(table)
+        return {name: [row.get(name) for row in rows] for name in _heads(rows)}
+
+    def as_dict(self, *, tables: bool = True) -> dict[str, Plain]:
+        """What `result.json` holds; with every table in it unless told otherwise."""
+        certificate = None if self.certificate is None else self.certificate.as_dict()
+        found = {
+            "verb": self.verb,
+            "version": self.version,
+            "config": self.config,
+            "result": self.result,
+            "certificate": certificate,
+            "looks": self.looks,
+        }
+        return cast("dict[str, Plain]", found | ({"tables": self.tables} if tables else {}))
+
+    def text(self, *, tables: bool = False) -> str:
+        """Strict JSON: a number that is not finite would be an error, never NaN."""
+        return json.dumps(self.as_dict(tables=tables), indent=2, allow_nan=False) + "\n"
+
+
+def look_of(thing: object) -> Look:
+    """The colour, marker and line of a policy, placer or rival that states any; clairvoyant twins are dashed."""
+    stated = {name: str(getattr(thing, name)) for name in ("colour", "marker") if getattr(thing, name, None)}
+    return stated | ({"line": "dashed"} if getattr(thing, "clairvoyant", False) else {})
+
+
+# Tables as CSV.
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, object]], heads: Sequence[str] = ()) -> None:
+    """Rows as CSV: floats to the last digit, an empty cell where nothing is known; `heads` in case there are no rows."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, _heads(rows) or heads, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); name another folder", code="disk") from None
+
+
+def read_table(path: Path) -> list[Row]:
+    """A CSV with a header as plain rows: whole numbers, numbers, None for empty cells and what is not finite, text."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file)
+            heads = next(lines, [])
+            rows = [dict(zip(heads, cells, strict=True)) for cells in lines]
+    except (UnicodeDecodeError, csv.Error, ValueError) as error:
+        raise InputError(f"{path}: not a table in CSV ({error}); expected one of to_csv") from None
+    texts = {head for head in heads if head in NAMES or any(not _numeric(row[head]) for row in rows)}
+    return [{head: cell or None if head in texts else _number(cell) for head, cell in row.items()} for row in rows]
+
+
+def _heads(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(row, dict) for row in value)
+
+
+def _numeric(cell: str) -> bool:
+    try:
+        return not cell or float(cell) is not None
+    except ValueError:
+        return False
+
+
+def _number(cell: str) -> int | float | None:
+    if not cell:
+        return None
+    try:
+        return int(cell)
+    except ValueError:
+        value = float(cell)
+        return value if np.isfinite(value) else None
+
+
+# From disk.
+
+
+def read(path: str | Path) -> Document:
+    """What a run left behind, as plain values.
+
+    Parameters
+    ----------
+    path
+        A run folder (`runs/train-...`, or one of `save`), its result.json, a file of `to_json`, or a CSV table.
+    """
+    given = Path(path)
+    where = given / RESULT if given.is_dir() else given
+    if not where.is_file():
+        missing = f"the folder has no {RESULT}, so its run did not end" if given.is_dir() else "no such file or folder"
+        raise InputError(f"{path}: {missing}; expected a run folder, a result.json, or a CSV of to_csv")
+    if where.suffix == ".csv":
+        return Document("", {}, tables={where.stem: read_table(where)}, version="")
+    found = _read(where)
+    verb, result = str(found["verb"]), cast("dict[str, Plain]", found["result"])
+    beside = where.parent if where.name == RESULT else None
+    tables = cast("dict[str, list[Row]]", found.get("tables") or {})
+    certificate = cast("dict[str, Plain] | None", found.get("certificate"))
+    return Document(
+        verb,
+        result,
+        None if certificate is None else certificate_from(certificate),
+        cast("dict[str, Plain]", found.get("config") or {}),
+        tables or ({} if beside is None else _tables(beside, result)),
+        str(found.get("version", "")),
+        cast("dict[str, Look]", found["looks"]) if "looks" in found else _looks(verb),
+        {} if beside is None else _arrays(beside / ARRAYS),
+    )
+
+
+def certificate_from(values: Mapping[str, object]) -> Certificate:
+    """A certificate of `as_dict`."""
+    return Certificate(tuple(Check(**check) for check in cast("list[dict[str, str]]", values["checks"])))  # type: ignore[arg-type]
+
+
+def _read(path: Path) -> dict[str, Plain]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not JSON ({error}); expected a result.json or a file of to_json") from None
+    if not (isinstance(found, dict) and "verb" in found and isinstance(found.get("result"), dict)):
+        raise InputError(f"{path}: no verb and result in it; expected a result.json or a file of to_json")
+    version = str(found.get("version", ""))
+    if newer(version):
+        raise InputError(
+            f"{path}: written by version {version}, this is {__version__}; install {version} or later to load it",
+            code="newer",
+        )
+    return found
+
+
+def _tables(folder: Path, result: Mapping[str, Plain]) -> dict[str, list[Row]]:
+    """Every CSV of the folder by its name; allocations of several policies become one table with their labels."""
+    found: dict[str, list[Row]] = {}
+    for path in sorted(folder.glob("*.csv")):
+        if not path.stem.startswith(f"{ALLOCATIONS}-"):
+            found[path.stem] = read_table(path)
+    rows = cast("list[Row]", result.get("rows") or [])
+    for label in [str(row["policy"]) for row in rows if "policy" in row]:
+        path = folder / f"{ALLOCATIONS}-{re.sub(r'[^a-z0-9]+', '-', label.lower()).strip('-') or 'policy'}.csv"
+        if path.is_file():
+            found.setdefault(ALLOCATIONS, []).extend({"policy": label, **row} for row in read_table(path))
+    if ALLOCATIONS in found and (folder / "jobs.json").is_file() and (folder / "cluster.yaml").is_file():
+        # Only place can say what its jobs and machines were; by name, since it stands above this module.
+        found |= import_module("equipoise.place.frames").tables_beside(folder, found[ALLOCATIONS])
+    return found
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    if not path.is_file():
+        return {}
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _looks(verb: str) -> dict[str, Look]:
+    """Our own policies, placers and rivals by name, for a document of 0.1.0, which has no looks in it."""
+    folders = {
+        "share": "equipoise.share.policies",
+        "place": "equipoise.place.placers",
+        "train compare": "equipoise.train.baselines",
+    }
+    package = folders.get(verb) or folders.get(verb.partition(" ")[0])
+    if package is None:
+        return {}
+    return {
+        choice.name: {key: str(choice.facts[key]) for key in ("colour", "marker") if key in choice.facts}
+        for choice in Registry[object](package, "choice").choices()
+    }

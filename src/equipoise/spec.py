@@ -1,0 +1,164 @@
+"""What a run is, as a pydantic model: the options of the command line, the keys of config.yaml, and the Python call.
+
+A field made with `setting` has its help text and the panel of `--help` it stands in. `config.yaml` states the version that
+wrote it; a file without one is of 0.1.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from equipoise import __version__
+from equipoise.errors import InputError, unknown_name
+
+VERSION = "version"  # the key of config.yaml
+FIRST = "0.1.0"  # wrote no version
+Values = dict[str, object]
+
+
+def setting(default: object, description: str, panel: str, metavar: str | None = None, **extra: object) -> Any:
+    """A field with its help text.
+
+    Parameters
+    ----------
+    default
+        Its value when nobody sets it.
+    description
+        The help text.
+    panel
+        The heading it stands under in `--help`.
+    metavar
+        How its value is called there; the type if None.
+    extra
+        `only_in_file=True`: no option; `repeats=True`: the option may be given several times.
+    """
+    # The return type is Any because pydantic reads the default of a field of any type from it.
+    return Field(
+        default, description=description, json_schema_extra=cast(Any, {"panel": panel, "metavar": metavar, **extra})
+    )
+
+
+class Spec(BaseModel):
+    """Base of all specs. A subclass has fields made with `setting`, and `build()`, which makes the objects of a run."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=True, ser_json_inf_nan="strings")
+
+    @classmethod
+    def read(cls, file: Path | None = None, chosen: Mapping[str, object] | None = None) -> Self:
+        """Defaults, then the file, then what was chosen beside it.
+
+        Parameters
+        ----------
+        file
+            A config.yaml.
+        chosen
+            Values by field name, such as the options of a command.
+
+        Raises
+        ------
+        InputError
+            One line that names the file or the option, the value and the way out.
+        """
+        values = {} if file is None else _upgraded(cls, file)
+        return cls._made(values, {name: str(file) for name in values}, chosen or {})
+
+    @classmethod
+    def _made(cls, values: Values, source: dict[str, str], chosen: Mapping[str, object]) -> Self:
+        source = source | {name: "--" + name.replace("_", "-") for name in chosen}
+        values = values | dict(chosen)
+        for name in values:
+            if name not in cls.model_fields:
+                raise InputError(
+                    f"{source[name]}: {unknown_name('setting', str(name), cls.model_fields)}", code="unknown"
+                )
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0]) if first["loc"] else ""
+            cause = first.get("ctx", {}).get("error")
+            what = str(cause) if cause is not None else f"{first['msg'].lower()}, not {first['input']!r}"
+            given = source.get(name, "")
+            place = given if given.startswith("--") or not name else f"{given}: {name}".removeprefix(": ")
+            code = cause.code if isinstance(cause, InputError) else "input"
+            raise InputError(f"{place}: {what}".removeprefix(": "), code=code) from None
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, **changes: object) -> Self:
+        """The spec that a config.yaml states, with some of its values changed.
+
+        Parameters
+        ----------
+        path
+            The file; one of an earlier version keeps its meaning.
+        changes
+            Values that replace those of the file, by field name.
+        """
+        return cls.read(Path(path), changes)
+
+    @classmethod
+    def upgrade(cls, values: Values, version: str) -> Values:
+        """The values of a file that `version` wrote, in the keys and meanings of today."""
+        return values
+
+    def plain(self) -> dict[str, Any]:
+        """JSON values, without those that are None: what config.yaml and result.json hold."""
+        return cast("dict[str, Any]", json.loads(self.model_dump_json(exclude_none=True)))
+
+    def to_yaml(self) -> str:
+        """The text of a config.yaml; `from_yaml` reads it back."""
+        return config_text(self.plain())
+
+
+def config_text(config: Mapping[str, object]) -> str:
+    """A config.yaml: the version that writes it, then the settings."""
+    import yaml
+
+    return yaml.safe_dump({VERSION: __version__, **config}, sort_keys=False, allow_unicode=True)
+
+
+def newer(version: str) -> bool:
+    """Whether a file of this version was written by a later release than this one; releases of 0.2.x read one another."""
+    return _release(version)[:2] > _release(__version__)[:2]
+
+
+def _release(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found.group().split("."))) if found else ()
+
+
+def _upgraded(cls: type[Spec], file: Path) -> Values:
+    values = read_yaml(file)
+    version = str(values.pop(VERSION, FIRST))
+    if newer(version):
+        raise InputError(
+            f"{file}: written by version {version}, this is {__version__}; install {version} or later to repeat it",
+            code="newer",
+        )
+    return cls.upgrade(values, version)
+
+
+def read_yaml(file: Path) -> Values:
+    """Settings as `name: value` lines; each mistake in one line, with the line of the file where there is one."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise InputError(f"{file}:{line}: not valid YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError:
+        raise InputError(f"{file}: not valid YAML") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise InputError(f"{file}: expected settings as `name: value` lines, found a {type(values).__name__}")
+    return values
