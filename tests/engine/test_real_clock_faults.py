@@ -9,12 +9,12 @@ import sys
 import psutil
 import pytest
 
-from equipoise.engine.execute import Scene, certify, compare
+from equipoise.engine.real_clock import RealScene, certify, compare
 from equipoise.errors import Failure, InputError
 from equipoise.share import policies
 from equipoise.share.task import DONE
 
-SCENE = Scene(
+SCENE = RealScene(
     cpus=0.8, step=0.15, arrival=(0.0, 1.0), deadline=(24.0, 24.0), work=(5.0, 30.0), trial=0.02, patience=0.1
 )
 WORK = """
@@ -61,11 +61,11 @@ def parents(seed):
 """
 DRIVER = """
 import sys
-from equipoise.engine.execute import Scene, compare
+from equipoise.engine.real_clock import RealScene, compare
 from equipoise.share import Site, policies
 site = Site(delay=0.0, jitter=0.0)
-scene = Scene(cpus=0.8, step=0.2, site=site, arrival=(0.0, 0.0), deadline=(99.0, 99.0), data=(0.0, 0.0), work=(400.0, 400.0),
-              trial=0.02)
+scene = RealScene(cpus=0.8, step=0.2, site=site, arrival=(0.0, 0.0), deadline=(99.0, 99.0), data=(0.0, 0.0),
+                  work=(400.0, 400.0), trial=0.02)
 compare([policies.Uniform()], scene, kinds=[sys.argv[1]], tasks=4, limit=sys.argv[2],
         progress=lambda doing, done, total: print(doing, done, flush=True))
 """
@@ -135,7 +135,7 @@ def tasks_below(pid):
     found = []
     for child in psutil.Process(pid).children():
         with contextlib.suppress(psutil.NoSuchProcess):
-            if "execute.server" in " ".join(child.cmdline()):
+            if "fork_server" in " ".join(child.cmdline()):
                 found += child.children(recursive=True)
     return found
 
@@ -149,7 +149,7 @@ def test_a_task_killed_from_outside_fails_by_name(file):
             struck.append(tasks_below(os.getpid())[0].pid)
             os.kill(struck[0], signal.SIGKILL)
 
-    long = Scene(cpus=0.8, step=0.1, arrival=(0.0, 1.0), deadline=(20.0, 20.0), work=(500.0, 500.0), trial=0.02)
+    long = RealScene(cpus=0.8, step=0.1, arrival=(0.0, 1.0), deadline=(20.0, 20.0), work=(500.0, 500.0), trial=0.02)
     result = compare([policies.Uniform()], long, kinds=[f"{file}:learns"], tasks=3, progress=strike)
     (pair,) = result.pairs
     (fault,) = pair.executed.faults
@@ -197,7 +197,7 @@ def test_a_server_that_is_killed_ends_the_run_and_its_tasks(file):
             known.append(server)
             server.kill()
 
-    long = Scene(cpus=0.8, step=0.1, arrival=(0.0, 1.0), deadline=(20.0, 20.0), work=(500.0, 500.0), trial=0.02)
+    long = RealScene(cpus=0.8, step=0.1, arrival=(0.0, 1.0), deadline=(20.0, 20.0), work=(500.0, 500.0), trial=0.02)
     with pytest.raises(Failure, match=r"the server of task processes is gone \(exit -9\)"):
         compare([policies.Uniform()], long, kinds=[f"{file}:learns"], tasks=3, progress=strike)
     assert known and not gone(known)
@@ -211,12 +211,12 @@ def test_torch_modules_are_tasks_too(tmp_path):
     path.write_text(
         "import numpy as np, torch\n"
         "from equipoise.data import load\n"
-        "from equipoise.engine.execute import torch_work\n"
+        "from equipoise.engine.real_clock import torch_work\n"
         "def train(seed):\n"
         "    torch.manual_seed(seed)\n"
         "    return torch_work(torch.nn.Linear(64, 10), load('digits'), rows=32, rng=np.random.default_rng(seed))\n"
     )
-    scene = Scene(cpus=0.8, step=0.15, arrival=(0.0, 1.0), deadline=(12.0, 12.0), work=(10.0, 40.0), trial=0.05)
+    scene = RealScene(cpus=0.8, step=0.15, arrival=(0.0, 1.0), deadline=(12.0, 12.0), work=(10.0, 40.0), trial=0.05)
     result = compare([policies.SDF()], scene, kinds=["torch", f"{path}:train"], tasks=3)
     (pair,) = result.pairs
     assert not pair.executed.faults

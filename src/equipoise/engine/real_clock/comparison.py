@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.engine.cpu_limit import CpuLimiter, limiter
-from equipoise.engine.execute.crew import Crew, Start, hired
-from equipoise.engine.execute.drive import Executed, execute
-from equipoise.engine.execute.plan import CORES, Plan, Scene, make_plan, record_all, record_past
+from equipoise.engine.real_clock.execute import Executed, execute
+from equipoise.engine.real_clock.scene import CORES, RealPlan, RealScene, make_plan, record_all, record_past
+from equipoise.engine.real_clock.task_processes import Start, TaskProcesses, open_processes
 from equipoise.errors import InputError
 from equipoise.share.simulate import Run, play
 from equipoise.share.task import DONE
@@ -38,7 +38,7 @@ class Pair:
     """One policy on the tasks of one seed, in the simulator and on the clock."""
 
     policy: str
-    plan: Plan
+    plan: RealPlan
     simulated: Run  # at the speed that was measured just before the run
     at_speed: Run  # at the speed that the machine had during the run
     executed: Executed
@@ -123,10 +123,10 @@ def _number(value: Any) -> float | None:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RealComparison:
     """Every policy on every seed."""
 
-    scene: Scene
+    scene: RealScene
     limiter: str
     says: str
     units: dict[str, float]  # seconds of CPU by kind of task
@@ -197,14 +197,14 @@ def _mean(values: list[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def speed(plan: Plan, executed: Executed) -> float:
+def speed(plan: RealPlan, executed: Executed) -> float:
     """CPU that the units done were to take, over what they took: below 1 the machine was slower than recorded."""
     units = np.array([trained.unit for trained in plan.recorded])
     got = float(executed.got.sum())
     return float((executed.units * units).sum()) / got if got > 0 else math.nan
 
 
-def at_speed(plan: Plan, executed: Executed) -> Batch:
+def at_speed(plan: RealPlan, executed: Executed) -> Batch:
     """The same twins on the machine as it was during the run: so much faster, and with so much of the CPU it asked for.
 
     What then still differs from the run is the simulation's own error, not the machine's mood.
@@ -219,7 +219,7 @@ def paced(batch: Batch, pace: float) -> Batch:
     return replace(batch, work=batch.work / pace, table_samples=batch.table_samples / pace)
 
 
-def usual_share(run: Run, scene: Scene) -> float:
+def usual_share(run: Run, scene: RealScene) -> float:
     """Cores that a sample of CPU is done at, in the mean: some policies serve few tasks fast, others many slowly."""
     assert run.trace is not None
     given = run.trace.compute[:, 0, :]
@@ -227,13 +227,13 @@ def usual_share(run: Run, scene: Scene) -> float:
     return min(max(mean * scene.sample / scene.step, SHARE_LEAST * scene.cpus), scene.cpus)
 
 
-def speed_now(crew: Crew, cpu: CpuLimiter, plan: Plan, share: float) -> float:
+def speed_now(processes: TaskProcesses, cpu: CpuLimiter, plan: RealPlan, share: float) -> float:
     """How fast the machine is at this moment, by the first units of a few of the tasks themselves: CPU that they took when
     recorded, over what they take now. A shared machine changes its speed within minutes, and a process that is paused often
     takes more CPU for the same work: so they are held to the share that the policy usually gives."""
     chosen = [k for k, trained in enumerate(plan.recorded) if trained.unit > 0 and not trained.fault][:PACERS]
     starts = [Start(plan.works[k], cpu=PACED_CPU) for k in chosen]
-    now = record_all(crew, cpu, plan.scene, starts, share=share)
+    now = record_all(processes, cpu, plan.scene, starts, share=share)
     done = [(len(trained.errors), trained.unit, plan.recorded[k].unit) for k, trained in zip(chosen, now, strict=True)]
     took = sum(units * unit for units, unit, _ in done)
     return sum(units * unit for units, _, unit in done) / took if took > 0 else 1.0
@@ -241,7 +241,7 @@ def speed_now(crew: Crew, cpu: CpuLimiter, plan: Plan, share: float) -> float:
 
 def compare(
     policies: Sequence[Policy],
-    scene: Scene | None = None,
+    scene: RealScene | None = None,
     *,
     kinds: Sequence[str] = USUAL,
     tasks: int = 24,
@@ -249,25 +249,25 @@ def compare(
     limit: str = "auto",
     units: dict[str, float] | None = None,
     progress: Progress | None = None,
-) -> Comparison:
+) -> RealComparison:
     """Simulate and execute every policy on the tasks of every seed: real training, held to its share of CPU.
 
     `kinds`: "sgd", "mlp", "nb", "torch", or FILE.py:function, a function of a seed that yields an error after each unit
     of its work; tasks take turns through them.
     """
-    scene = scene or Scene()
+    scene = scene or RealScene()
     _refuse(policies, scene, kinds, tasks, seeds)
     say = progress or (lambda doing, done, total: None)
     pairs: list[Pair] = []
     say("loading", 0, 1)
-    with limiter(limit) as cpu, hired(tasks, list(dict.fromkeys(kinds))) as crew:
+    with limiter(limit) as cpu, open_processes(tasks, list(dict.fromkeys(kinds))) as processes:
         say("measuring speed", 0, 1)
-        past = record_past(crew, cpu, scene, list(dict.fromkeys(kinds)))
+        past = record_past(processes, cpu, scene, list(dict.fromkeys(kinds)))
         costs: dict[str, float] = {}
         for number, seed in enumerate(seeds, 1):
             which = f"seed {seed} ({number} of {len(seeds)}), " if len(seeds) > 1 else ""
             plan = make_plan(
-                crew,
+                processes,
                 cpu,
                 scene,
                 kinds,
@@ -282,21 +282,23 @@ def compare(
                 name = name_of(policy)
                 say(f"{which}{name}, measuring speed", 0, 1)
                 first = play(policy, plan.batch, scene.site, plan.prior, trace=True)
-                pace = speed_now(crew, cpu, plan, usual_share(first, scene))
+                pace = speed_now(processes, cpu, plan, usual_share(first, scene))
                 simulated = play(policy, paced(plan.batch, pace), scene.site, plan.prior, trace=True)
                 executed = execute(
                     policy,
                     plan,
-                    crew,
+                    processes,
                     cpu,
                     lambda done, total, name=name, which=which: say(f"{which}{name}", done, total),  # type: ignore[misc]
                 )
                 again = play(policy, at_speed(plan, executed), scene.site, plan.prior, trace=True)
-                pairs.append(Pair(name, plan, simulated, again, executed, pace, crew.left()))
-        return Comparison(scene, cpu.name, cpu.says, costs, tuple(pairs))
+                pairs.append(Pair(name, plan, simulated, again, executed, pace, processes.left()))
+        return RealComparison(scene, cpu.name, cpu.says, costs, tuple(pairs))
 
 
-def _refuse(policies: Sequence[Policy], scene: Scene, kinds: Sequence[str], tasks: int, seeds: Sequence[int]) -> None:
+def _refuse(
+    policies: Sequence[Policy], scene: RealScene, kinds: Sequence[str], tasks: int, seeds: Sequence[int]
+) -> None:
     """What cannot be run, in one line each."""
     if not policies:
         raise InputError("no policies; expected at least one")

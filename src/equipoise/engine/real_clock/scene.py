@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.engine.cpu_limit import CpuLimiter
-from equipoise.engine.execute.board import ENDED, ENOUGH, REACHED
-from equipoise.engine.execute.crew import Crew, Start
-from equipoise.engine.execute.work import Work
+from equipoise.engine.real_clock.task_processes import ENDED, ENOUGH, REACHED, Start, TaskProcesses
+from equipoise.engine.real_clock.tasks import Work
 from equipoise.errors import Failure, InputError
 from equipoise.share.recording import Name, Recording, fit_prior
 from equipoise.share.site import Site
@@ -46,7 +45,7 @@ CORES = os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
-class Scene:
+class RealScene:
     """Where and what: a site on so many CPUs, steps of so many seconds, and the ranges that tasks are drawn from.
 
     `work` is in samples of the site, drawn log-uniformly: the target is the least error within it. With a `target` it is
@@ -100,10 +99,10 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RealPlan:
     """Tasks that can be simulated and executed: the batch has one row, its works are those of the recorded curves."""
 
-    scene: Scene
+    scene: RealScene
     seed: int
     works: tuple[Work, ...]
     recorded: tuple[Trained, ...]
@@ -118,9 +117,9 @@ class Plan:
 
 
 def make_plan(
-    crew: Crew,
+    processes: TaskProcesses,
     cpu: CpuLimiter,
-    scene: Scene,
+    scene: RealScene,
     kinds: Sequence[str],
     tasks: int,
     seed: int,
@@ -128,10 +127,10 @@ def make_plan(
     units: dict[str, float] | None = None,
     past: Sequence[Trained] | None = None,
     progress: Progress | None = None,
-) -> Plan:
+) -> RealPlan:
     """Draw the tasks of a seed and record them. `units` (CPU of a unit by kind) repeats the targets of an earlier plan."""
     rng = np.random.default_rng([seed, tasks])
-    past = record_past(crew, cpu, scene, kinds) if past is None else past
+    past = record_past(processes, cpu, scene, kinds) if past is None else past
     costs = _costs(list(dict.fromkeys(kinds)), past, scene, units)
     works = tuple(Work(kinds[k % len(kinds)], seed * 100_000 + k) for k in rng.permutation(tasks).tolist())
     drawn = np.exp(rng.uniform(math.log(scene.work[0]), math.log(scene.work[1]), tasks))
@@ -143,24 +142,24 @@ def make_plan(
         Start(work, units=count) if scene.target is None else Start(work, target=scene.target, cpu=longest)
         for work, count in zip(works, counts, strict=True)
     ]
-    recorded = tuple(record_all(crew, cpu, scene, starts, progress))
+    recorded = tuple(record_all(processes, cpu, scene, starts, progress))
     samples = np.array([max(t.unit, 1e-9) / scene.sample for t in recorded])
-    return Plan(
+    return RealPlan(
         scene, seed, works, recorded, samples, _batch(scene, recorded, samples, seed, rng), _prior(past, scene), costs
     )
 
 
-def record_past(crew: Crew, cpu: CpuLimiter, scene: Scene, kinds: Sequence[str]) -> list[Trained]:
+def record_past(processes: TaskProcesses, cpu: CpuLimiter, scene: RealScene, kinds: Sequence[str]) -> list[Trained]:
     """Other tasks of each kind, trained for a second: what may be known before a run."""
     seeds = range(PAST_SEEDS, PAST_SEEDS + PAST)
     starts = [Start(Work(kind, seed), cpu=scene.trial) for seed in seeds for kind in kinds]
-    return list(record_all(crew, cpu, scene, starts))
+    return list(record_all(processes, cpu, scene, starts))
 
 
 def record_all(
-    crew: Crew,
+    processes: TaskProcesses,
     cpu: CpuLimiter,
-    scene: Scene,
+    scene: RealScene,
     starts: Sequence[Start],
     progress: Progress | None = None,
     share: float | None = None,
@@ -170,14 +169,14 @@ def record_all(
     found: dict[int, Trained] = {}
     queue = sorted(range(len(starts)), key=lambda k: starts[k].units or 0)  # the longest begins first
     running: dict[int, _Recorder] = {}
-    free = list(range(min(max(1, round(scene.cpus / share)), crew.board.slots)))
+    free = list(range(min(max(1, round(scene.cpus / share)), processes.memory.slots)))
     try:
         while queue or running:
             while queue and free:
                 slot, k = free.pop(), queue.pop()
-                running[slot] = _Recorder(crew, cpu, scene, share, slot, k, starts[k])
+                running[slot] = _Recorder(processes, cpu, scene, share, slot, k, starts[k])
             time.sleep(0.002)
-            crew.check_alive()
+            processes.check_alive()
             for slot, recorder in list(running.items()):
                 if recorder.is_over():
                     found[recorder.task] = recorder.take()
@@ -195,23 +194,30 @@ class _Recorder:
     """One task on its way."""
 
     def __init__(
-        self, crew: Crew, cpu: CpuLimiter, scene: Scene, share: float, slot: int, task: int, start: Start
+        self,
+        processes: TaskProcesses,
+        cpu: CpuLimiter,
+        scene: RealScene,
+        share: float,
+        slot: int,
+        task: int,
+        start: Start,
     ) -> None:
-        self.crew, self.slot, self.task, self.start, self.share = crew, slot, task, start, share
+        self.processes, self.slot, self.task, self.start, self.share = processes, slot, task, start, share
         self.limit = SLOWER * scene.patience / self.share
-        pid = crew.start(slot, start)
-        late = crew.wait_ready([slot], READY_LIMIT)
+        pid = processes.start(slot, start)
+        late = processes.wait_ready([slot], READY_LIMIT)
         self.fault = f"was not ready after {READY_LIMIT:g} s" if late else ""
-        self.held = crew.held(slot, pid, cpu, self.share)
-        crew.let_in(slot)
+        self.held = processes.held(slot, pid, cpu, self.share)
+        processes.let_in(slot)
         self.units, self.since = 0, time.monotonic()
 
     def is_over(self) -> bool:
         """Exited, or without a unit for too long."""
-        units, now = int(self.crew.board.rows[self.slot]["units"]), time.monotonic()
+        units, now = int(self.processes.memory.rows[self.slot]["units"]), time.monotonic()
         if units > self.units:
             self.units, self.since = units, now
-        if self.crew.exited(self.slot) or self.fault:
+        if self.processes.exited(self.slot) or self.fault:
             return True
         if now - self.since > self.limit:
             self.fault = f"hung: no unit in {self.limit:.3g} s at {self.share:.2g} CPUs, after {units} units"
@@ -219,22 +225,22 @@ class _Recorder:
 
     def take(self) -> Trained:
         self.end()
-        row = self.crew.board.rows[self.slot]
+        row = self.processes.memory.rows[self.slot]
         units = int(row["units"])
         status = int(row["status"])
         whole = status == ENDED and units > 0 and self.start.target is None  # as long as it is
         if status not in (REACHED, ENOUGH) and not whole and not self.fault:
-            self.fault = self.crew.fault(self.slot)
+            self.fault = self.processes.fault(self.slot)
         unit = float(row["cpu"]) / units if units else 0.0
-        return Trained(self.start.work, self.crew.board.seen(self.slot), unit, self.fault)
+        return Trained(self.start.work, self.processes.memory.seen(self.slot), unit, self.fault)
 
     def end(self) -> None:
-        self.crew.end(self.slot, self.held)
-        self.crew.wait_gone([self.slot])
+        self.processes.end(self.slot, self.held)
+        self.processes.wait_gone([self.slot])
 
 
 def _costs(
-    kinds: Sequence[str], past: Sequence[Trained], scene: Scene, given: dict[str, float] | None
+    kinds: Sequence[str], past: Sequence[Trained], scene: RealScene, given: dict[str, float] | None
 ) -> dict[str, float]:
     """Mean CPU of a unit by kind, to three digits. One of which no trial did a unit counts as a sample: its tasks will
     tell why."""
@@ -247,7 +253,9 @@ def _costs(
     return costs
 
 
-def _batch(scene: Scene, recorded: Sequence[Trained], samples: Floats, seed: int, rng: np.random.Generator) -> Batch:
+def _batch(
+    scene: RealScene, recorded: Sequence[Trained], samples: Floats, seed: int, rng: np.random.Generator
+) -> Batch:
     """The twins: same curves by samples of the site, arrivals, deadlines, data and delays drawn from the seed."""
     n = len(recorded)
     arrival = np.sort(np.floor(rng.uniform(*scene.arrival, n))).astype(int)
@@ -279,7 +287,7 @@ def _curve(errors: Floats, per_unit: float) -> Curve:
     return Curve.recorded(at.tolist(), seen.tolist())
 
 
-def _prior(past: Sequence[Trained], scene: Scene) -> Prior:
+def _prior(past: Sequence[Trained], scene: RealScene) -> Prior:
     """What the trials say of (ln a, b): curves of other seeds, in samples of this site."""
     curves, names = [], []
     for trained in past:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from equipoise.engine.cpu_limit import CpuLimiter, Held
 from equipoise.engine.cpu_limit.process_tree import facts
-from equipoise.engine.execute.board import OVER, REACHED
-from equipoise.engine.execute.crew import Crew, Start
-from equipoise.engine.execute.plan import READY_LIMIT, Plan
+from equipoise.engine.real_clock.scene import READY_LIMIT, RealPlan
+from equipoise.engine.real_clock.task_processes import OVER, REACHED, Start, TaskProcesses
 from equipoise.share import step as site_step
 from equipoise.share.simulate import Run, arrays_of, fresh, refuse
 from equipoise.share.site import PER_NODE, cheapest_loads, step_energy
@@ -94,17 +93,19 @@ class Clock:
         return (at - self.began) / self.step
 
 
-def execute(policy: Policy, plan: Plan, crew: Crew, cpu: CpuLimiter, progress: Progress | None = None) -> Executed:
+def execute(
+    policy: Policy, plan: RealPlan, processes: TaskProcesses, cpu: CpuLimiter, progress: Progress | None = None
+) -> Executed:
     """The main loop. Leaves no process behind."""
-    hall = _Hall(plan, crew, cpu)
+    tasks = _RunningTasks(plan, processes, cpu)
     try:
-        hall.assemble()
-        return _run(policy, plan, hall, progress)
+        tasks.assemble()
+        return _run(policy, plan, tasks, progress)
     finally:
-        hall.clear()
+        tasks.clear()
 
 
-def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> Executed:
+def _run(policy: Policy, plan: RealPlan, tasks: _RunningTasks, progress: Progress | None) -> Executed:
     scene, batch, site = plan.scene, plan.batch, plan.scene.site
     decider = fresh(policy, batch, site, plan.prior)
     endless = replace(batch, work=np.full(batch.shape, np.inf))  # tasks end when their processes say so
@@ -114,7 +115,7 @@ def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> 
     clock = Clock(scene.step)
     for step in range(batch.horizon):
         site_step.open_step(step, now, view)
-        hall.tend(step, now, clock)
+        tasks.tend(step, now, clock)
         view.state[:] = now.state
         decision = decider.decide(view._replace(step=step))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own=True)
@@ -122,9 +123,9 @@ def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> 
         able = bool((now.state == COMPUTING).any())
         fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, False, kept.ran[step])
         refuse(fault, policy, step, batch, now.state, rule)
-        hall.give(compute[0] * scene.cores)
-        hall.rest(clock, step + 1)
-        took[step] = hall.read(step, now, view, clock)
+        tasks.give(compute[0] * scene.cores)
+        tasks.rest(clock, step + 1)
+        took[step] = tasks.read(step, now, view, clock)
         energy += step_cost(took[step], rule)
         idle += max(rule.capacity - float(took[step].sum()), 0.0) if able else 0.0
         kept.after(step, bandwidth, compute, now, view)
@@ -147,15 +148,15 @@ def _run(policy: Policy, plan: Plan, hall: _Hall, progress: Progress | None) -> 
     )
     return Executed(
         run,
-        hall.finished,
-        hall.units,
-        hall.errors(),
-        hall.asked,
-        hall.got,
-        np.maximum(hall.got - hall.allowed, 0.0),
-        hall.inside_for,
+        tasks.finished,
+        tasks.units,
+        tasks.errors(),
+        tasks.asked,
+        tasks.got,
+        np.maximum(tasks.got - tasks.allowed, 0.0),
+        tasks.inside_for,
         took,
-        tuple(hall.faults),
+        tuple(tasks.faults),
         np.array(clock.late),
         clock.stretched,
     )
@@ -170,11 +171,11 @@ def step_cost(did: Floats, rule: site_step.Rules) -> float:
     return float(step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load))
 
 
-class _Hall:
+class _RunningTasks:
     """The processes of a run: who is held to what, and what each has shown so far."""
 
-    def __init__(self, plan: Plan, crew: Crew, cpu: CpuLimiter) -> None:
-        self.plan, self.crew, self.cpu, self.n = plan, crew, cpu, len(plan.works)
+    def __init__(self, plan: RealPlan, processes: TaskProcesses, cpu: CpuLimiter) -> None:
+        self.plan, self.processes, self.cpu, self.n = plan, processes, cpu, len(plan.works)
         self.held: list[Held | None] = [None] * self.n
         self.inside = np.zeros(self.n, bool)  # let in, not over
         self.shares, self.enforced, self.since = np.zeros(self.n), np.zeros(self.n), time.monotonic()
@@ -194,10 +195,10 @@ class _Hall:
         """All processes, ready and paused, before the clock starts."""
         targets = self.plan.targets
         for k, work in enumerate(self.plan.works):
-            pid = self.crew.start(k, Start(work, target=float(targets[k])))
+            pid = self.processes.start(k, Start(work, target=float(targets[k])))
             self.started.append(k)
-            self.crew.wait_ready([k], READY_LIMIT)
-            held = self.held[k] = self.crew.held(k, pid, self.cpu, FIRST_SHARE)
+            self.processes.wait_ready([k], READY_LIMIT)
+            held = self.held[k] = self.processes.held(k, pid, self.cpu, FIRST_SHARE)
             if held is not None:
                 held.set(0.0)
 
@@ -206,11 +207,11 @@ class _Hall:
         state = now.state[0]
         for k in range(self.n):
             if self.held[k] is None and SENDING <= state[k] <= COMPUTING:
-                why = self.crew.fault(k) or f"was not ready after {READY_LIMIT:g} s"
+                why = self.processes.fault(k) or f"was not ready after {READY_LIMIT:g} s"
                 self._fail(k, step, why, now)
             elif state[k] == COMPUTING and not self.inside[k]:
                 self.inside[k] = True
-                self.crew.let_in(k)
+                self.processes.let_in(k)
             elif state[k] == FAILED and self.inside[k]:
                 self._end(k)
 
@@ -255,8 +256,8 @@ class _Hall:
 
     def read(self, step: int, now: site_step.Now, view: View, clock: Clock) -> Floats:
         """What happened in the step, into the simulator's books; returns the CPU that each task took, in samples."""
-        self.crew.check_alive()
-        rows, time_now = self.crew.board.rows[: self.n].copy(), time.monotonic()
+        self.processes.check_alive()
+        rows, time_now = self.processes.memory.rows[: self.n].copy(), time.monotonic()
         over = np.isin(rows["status"], OVER) & (rows["units"] > self.units)
         asked = self._count(time_now, np.where(over, rows["at"], time_now))
         elapsed, self.read_at = time_now - self.read_at, time_now
@@ -292,7 +293,7 @@ class _Hall:
             self._end(k)
             return
         patience = self.plan.scene.patience
-        why = self.crew.fault(k)
+        why = self.processes.fault(k)
         if not why and self.quiet[k] > patience:
             why = f"hung: no unit in {patience:g} s of CPU, after {self.units[k]} units"
         if not why and self.asleep[k] > patience:
@@ -312,18 +313,18 @@ class _Hall:
 
     def errors(self) -> tuple[Floats, ...]:
         """Of every task, as far as they were read: one may do a unit more before it is ended."""
-        return tuple(self.crew.board.seen(k)[: self.units[k]] for k in range(self.n))
+        return tuple(self.processes.memory.seen(k)[: self.units[k]] for k in range(self.n))
 
     def _end(self, k: int) -> None:
         """Its process gets no more time, and is dead soon."""
         self.inside[k], self.shares[k], self.enforced[k] = False, 0.0, 0.0
-        self.crew.end(k, self.held[k])
+        self.processes.end(k, self.held[k])
 
     def clear(self) -> None:
         """Whatever happened: nothing is left held or running."""
         for k in self.started:
-            self.crew.end(k, self.held[k])
-        self.crew.wait_gone(self.started)
+            self.processes.end(k, self.held[k])
+        self.processes.wait_gone(self.started)
 
 
 def sleeps(held: Held | None) -> bool:

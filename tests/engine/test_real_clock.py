@@ -11,15 +11,16 @@ import psutil
 import pytest
 from threadpoolctl import threadpool_limits
 
-from equipoise.engine.execute import Scene, certify, compare, crew
-from equipoise.engine.execute.crew import hired
-from equipoise.engine.execute.work import KINDS, Work, preload
+from equipoise.engine import fork_server
+from equipoise.engine.real_clock import RealScene, certify, compare
+from equipoise.engine.real_clock.task_processes import open_processes
+from equipoise.engine.real_clock.tasks import KINDS, Work, preload
 from equipoise.errors import Failure, InputError
 from equipoise.share import Decision, equal, policies
 from equipoise.share.policies import Uniform
 from equipoise.share.task import COMPUTING, DONE, SENDING
 
-QUICK = Scene(
+QUICK = RealScene(
     cpus=0.8, step=0.15, arrival=(0.0, 3.0), deadline=(12.0, 14.0), work=(20.0, 100.0), trial=0.1, patience=5.0
 )
 
@@ -138,7 +139,7 @@ def test_a_certificate_tells_a_broken_run(short):
 
 def test_nothing_is_left(short):
     """No server and no task is below this process."""
-    assert not [p for p in psutil.Process().children(recursive=True) if "execute.server" in " ".join(p.cmdline())]
+    assert not [p for p in psutil.Process().children(recursive=True) if "fork_server" in " ".join(p.cmdline())]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -174,7 +175,7 @@ class Greedy:
         ({"kinds": ["/nowhere/my.py:train"]}, "cannot read /nowhere/my.py"),
         ({"seeds": [1, 1]}, "every one once"),
         ({"limit": "magic"}, "magic"),
-        ({"scene": Scene(cpus=1000.0)}, "the site has 1000 CPUs; this machine has"),
+        ({"scene": RealScene(cpus=1000.0)}, "the site has 1000 CPUs; this machine has"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_line(change, said):
@@ -187,7 +188,7 @@ def test_what_cannot_be_run_is_refused_in_a_line(change, said):
 @pytest.mark.parametrize("change", [{"cpus": 0.0}, {"step": 0.001}, {"patience": float("nan")}, {"work": (0.0, 5.0)}])
 def test_a_scene_that_cannot_be_is_refused(change):
     with pytest.raises(InputError, match=next(iter(change))):
-        Scene(**change)
+        RealScene(**change)
 
 
 def test_a_policy_that_wants_too_much_is_refused_by_name():
@@ -198,8 +199,11 @@ def test_a_policy_that_wants_too_much_is_refused_by_name():
 
 def test_a_server_that_cannot_be_started_says_what_was_tried(monkeypatch):
     """No such interpreter; and one that ends at once, with its last words."""
-    with pytest.raises(Failure, match=r"cannot start the server .*/no/python"), hired(1, ["nb"], "/no/python"):
+    with (
+        pytest.raises(Failure, match=r"task processes cannot be started: /no/python"),
+        open_processes(1, ["nb"], "/no/python"),
+    ):
         pass
-    monkeypatch.setattr(crew, "COMMAND", "raise SystemExit('no room here')")
-    with pytest.raises(Failure, match=r"is gone \(exit 1\): no room here"), hired(1, ["nb"], sys.executable):
+    monkeypatch.setattr(fork_server, "COMMAND", "raise SystemExit('no room here')")
+    with pytest.raises(Failure, match=r"is gone \(exit 1\): no room here"), open_processes(1, ["nb"], sys.executable):
         pass

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
-from equipoise.engine.execute.comparison import Comparison, Pair
-from equipoise.engine.execute.drive import step_cost
+from equipoise.engine.real_clock.comparison import Pair, RealComparison
+from equipoise.engine.real_clock.execute import step_cost
 from equipoise.share import step as site_step
 from equipoise.share.audit import LIMIT, Audit, audit
 from equipoise.share.task import DONE
@@ -17,7 +17,7 @@ ABOVE = 0.03  # of a core: how far above its share the mean of a process may be
 EDGE = 0.05  # seconds of CPU: what a process may get before its limiter, or a new share, takes hold
 
 
-def certify(result: Comparison) -> Certificate:
+def certify(result: RealComparison) -> Certificate:
     """Every check over all pairs, the worst value of each."""
     pairs = result.pairs
     found = [_decisions(pair) for pair in pairs]
@@ -118,7 +118,7 @@ def _energy(pair: Pair) -> float:
     return abs(float(pair.executed.run.energy[0]) / again - 1.0) if again > 0 else 0.0
 
 
-def _shares(result: Comparison) -> Check:
+def _shares(result: RealComparison) -> Check:
     """Nobody above its share: CPU beyond the shares it was held to, as a mean over the time it was inside, in cores."""
     if result.limiter == "none":
         return Check.not_made("shares", "with --limiter none processes are measured and not held")

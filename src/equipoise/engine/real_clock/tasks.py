@@ -28,7 +28,7 @@ Errors = Iterator[float]
 
 
 @dataclass(frozen=True)
-class Kind:
+class TaskKind:
     """A family of tasks: (model, which of its settings, data) of share's recorder, and real samples in a unit."""
 
     trained: tuple[tuple[str, int, str], ...]
@@ -37,13 +37,13 @@ class Kind:
 
 
 # Those whose errors still fall after seconds of training; naive Bayes learns fast, so it is fed slowly.
-KINDS: dict[str, Kind] = {
-    "sgd": Kind((("sgd", 2, "digits-blurred"), ("sgd", 5, "digits"), ("sgd", 8, "digits-blurred")), rows=16),
-    "mlp": Kind((("mlp", 1, "digits"), ("mlp", 3, "digits-blurred"), ("mlp", 4, "digits")), rows=16),
-    "nb": Kind(
+KINDS: dict[str, TaskKind] = {
+    "sgd": TaskKind((("sgd", 2, "digits-blurred"), ("sgd", 5, "digits"), ("sgd", 8, "digits-blurred")), rows=16),
+    "mlp": TaskKind((("mlp", 1, "digits"), ("mlp", 3, "digits-blurred"), ("mlp", 4, "digits")), rows=16),
+    "nb": TaskKind(
         (("naive-bayes-bernoulli", 0, "digits-wrong-labels"), ("naive-bayes-multinomial", 0, "digits-blurred")), rows=2
     ),
-    "torch": Kind((("torch", 0, "digits"), ("torch", 0, "digits-blurred")), rows=16, needs="torch"),
+    "torch": TaskKind((("torch", 0, "digits"), ("torch", 0, "digits-blurred")), rows=16, needs="torch"),
 }
 
 
@@ -62,7 +62,7 @@ class Work:
         return _ours(KINDS[self.kind], int(rng.integers(len(KINDS[self.kind].trained))), rng)
 
 
-def _ours(kind: Kind, which: int, rng: np.random.Generator) -> Errors:
+def _ours(kind: TaskKind, which: int, rng: np.random.Generator) -> Errors:
     """One of a kind, its data, order and weights drawn."""
     model, setting, material = kind.trained[which]
     recorder = importlib.import_module("equipoise.share.record")
