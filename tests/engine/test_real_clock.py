@@ -12,11 +12,13 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from equipoise.engine import fork_server
-from equipoise.engine.real_clock import RealScene, certify, compare
+from equipoise.engine.real_clock import RealScene, audit, certify, compare
+from equipoise.engine.real_clock.execute import step_cost
 from equipoise.engine.real_clock.task_processes import open_processes
 from equipoise.engine.real_clock.tasks import KINDS, Work, preload
 from equipoise.errors import Failure, InputError
-from equipoise.share import Decision, equal, policies
+from equipoise.share import Decision, Server, Site, equal, policies
+from equipoise.share.engine import rules
 from equipoise.share.policies import Uniform
 from equipoise.share.task import COMPUTING, DONE, SENDING
 
@@ -207,3 +209,21 @@ def test_a_server_that_cannot_be_started_says_what_was_tried(monkeypatch):
     monkeypatch.setattr(fork_server, "COMMAND", "raise SystemExit('no room here')")
     with pytest.raises(Failure, match=r"is gone \(exit 1\): no room here"), open_processes(1, ["nb"], sys.executable):
         pass
+
+
+@pytest.mark.parametrize("law", ["pooled", "per_node", "linear"])
+def test_the_audit_computes_energy_by_itself_and_alike(law):
+    """Two programs of one law: the loop's compiled one and the audit's, on steps with idle, few, fast and too many tasks."""
+    site, rng = Site(servers=(Server(30.0), Server(30.0), Server(20.0)), power=law), np.random.default_rng(1)
+    for tasks in (0, 1, 2, 3, 9):
+        for _ in range(20):
+            took = rng.choice([0.0, 1.0], tasks) * rng.uniform(0.0, 40.0, tasks)
+            assert audit._step_energy(took, site) == pytest.approx(step_cost(took.copy(), rules(site)), rel=1e-12)
+
+
+def test_a_certificate_tells_energy_that_was_not_used(short):
+    pair = short.pairs[0]
+    run = replace(pair.executed.run, energy=pair.executed.run.energy * 0.9)
+    assert not certify(replace(short, pairs=(replace(pair, executed=replace(pair.executed, run=run)),)))[
+        "energy"
+    ].passed
