@@ -18,8 +18,8 @@ from equipoise.engine.real_clock.task_processes import open_processes
 from equipoise.engine.real_clock.tasks import KINDS, Work, preload
 from equipoise.errors import Failure, InputError
 from equipoise.share import Decision, Server, Site, equal, policies
-from equipoise.share.engine import rules
 from equipoise.share.policies import Uniform
+from equipoise.share.step import rules
 from equipoise.share.task import COMPUTING, DONE, SENDING
 
 QUICK = RealScene(
