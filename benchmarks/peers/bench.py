@@ -83,9 +83,8 @@ def written(kept: Kept, folder: Path, keep: bool) -> bool:
         from picture import draw
 
         draw(rows, PICTURE if keep else folder / "bench.png", where)
-    if keep:
-        if rewrite(PAGE, whole):
-            print(f"rewrote {PAGE.relative_to(ROOT)}")
+    if keep and rewrite(PAGE, whole):
+        print(f"rewrote {PAGE.relative_to(ROOT)}")
     shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
     print(f"{len(rows)} rows in {kept['seconds']} s: {shown}")
     return all(row.same is not False for row in rows)
