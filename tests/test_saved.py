@@ -16,9 +16,8 @@ import equipoise
 from equipoise.cli import main
 from equipoise.document import Document
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Machine, simulate
+from equipoise.place import Cluster, Deadline, Job, Machine, placers, simulate
 from equipoise.place import compare as compare_places
-from equipoise.place import policies as placers
 from equipoise.place.read import jobs
 from equipoise.place.sweep import Case
 from equipoise.place.sweep import sweep as sweep_places

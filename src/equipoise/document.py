@@ -267,7 +267,7 @@ def _tables(folder: Path, result: Mapping[str, Plain]) -> dict[str, list[Row]]:
             found.setdefault(ALLOCATIONS, []).extend({"policy": label, **row} for row in read_table(path))
     if ALLOCATIONS in found and (folder / "jobs.json").is_file() and (folder / "cluster.yaml").is_file():
         # Only place can say what its jobs and machines were; by name, since it stands above this module.
-        found |= import_module("equipoise.place.frames").tables_beside(folder, found[ALLOCATIONS])
+        found |= import_module("equipoise.place.tables").tables_beside(folder, found[ALLOCATIONS])
     return found
 
 

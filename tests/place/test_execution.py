@@ -1,4 +1,4 @@
-"""The desk and the main loop: what is promised fits, what is given back is gone, and the clock tells the true finish."""
+"""The main loop: what is promised fits, what is given back is gone, and the clock tells the true finish."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Sigmoid, Workload, policies, prices, simulate
-from equipoise.place.desk import NO_CELLS, Desk
+from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Sigmoid, Workload, placers, prices, simulate
+from equipoise.place.execution import NO_CELLS, Execution
 from equipoise.place.planner import Planner
-from equipoise.place.planner.shape import shape_of
+from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.traces.synthetic import regime
 
-FREE = policies.PDORS(prices=prices.Fixed())
+FREE = placers.PDORS(prices=prices.Fixed())
 TWO = Cluster((Machine({"gpu": 2}, 2, "m"),))
 
 
@@ -37,7 +37,7 @@ def job(id: str = "a", **changes: Any) -> Job:
 
 @dataclass
 class Script:
-    """A policy that gives each job the cells it is told to, at its arrival or when stranded, and nothing else."""
+    """A policy that gives each job the cells it is told to, at its arrival or when unfinished, and nothing else."""
 
     cells: dict[int, list[tuple[int, int, int, int]]]
     again: dict[int, list[tuple[int, int, int, int]]] = field(default_factory=dict)
@@ -45,31 +45,31 @@ class Script:
     label: str = "script"
     colour: str = "#000000"
 
-    def start(self, desk: Desk, seed: int) -> Script:
-        self.desk = desk
+    def start(self, run: Execution, seed: int) -> Script:
+        self.run = run
         return self
 
     def arrive(self, job: int) -> None:
-        self.log.append(("arrive", job, self.desk.now))
-        self.desk.assign(job, np.array(self.cells.get(job, []), np.int32).reshape(-1, 4))
+        self.log.append(("arrive", job, self.run.now))
+        self.run.assign(job, np.array(self.cells.get(job, []), np.int32).reshape(-1, 4))
 
     def slot(self) -> None:
         pass
 
     def finished(self, job: int) -> None:
-        self.log.append(("finished", job, self.desk.now))
-        self.desk.assign(job, NO_CELLS)
+        self.log.append(("finished", job, self.run.now))
+        self.run.assign(job, NO_CELLS)
 
-    def stranded(self, job: int) -> None:
-        self.log.append(("stranded", job, self.desk.now))
+    def unfinished(self, job: int) -> None:
+        self.log.append(("unfinished", job, self.run.now))
         if job in self.again:
-            self.desk.assign(job, np.array(self.again.pop(job), np.int32).reshape(-1, 4))
+            self.run.assign(job, np.array(self.again.pop(job), np.int32).reshape(-1, 4))
 
 
-# The book under real jobs.
+# The occupancy under real jobs.
 
 CLUSTER, JOBS, SLOTS = regime("20x100-small", 3)
-SHAPES = [shape_of(one, CLUSTER) for one in JOBS]
+SHAPES = [arrays_of(one, CLUSTER) for one in JOBS]
 
 
 def used(planner: Planner, slots: int) -> np.ndarray:
@@ -95,7 +95,7 @@ def test_capacity_holds_after_each_of_200_arrivals() -> None:
 @settings(max_examples=15)
 @given(st.lists(st.integers(0, len(JOBS) - 1), min_size=1, max_size=12), st.randoms(use_true_random=False))
 def test_admit_then_cancel_restores_the_state_exactly(chosen: list[int], random: Any) -> None:
-    """Plans taken one on another and given back in any order: after each the whole book is what it was without it."""
+    """Plans taken one on another and given back in any order: after each the whole occupancy is what it was without it."""
     planner = Planner(CLUSTER, SLOTS, np.full(4, np.log(100.0)), np.full(4, 1e-12))
     value = np.full(SLOTS, 1.0)
     held = []
@@ -203,7 +203,7 @@ def test_a_ring_of_slots_plans_as_an_endless_row_does(seed: int) -> None:
         for k, a in enumerate(arrivals)
     ]
     cluster = Cluster((Machine({"gpu": 3}, 3, "m"), Machine({"gpu": 5}, 1, "n")))
-    policy = policies.PDORS(prices=prices.Level(3.0, 20.0), backfill=False)
+    policy = placers.PDORS(prices=prices.Level(3.0, 20.0), backfill=False)
     rolling = simulate(cluster, jobs, policy, horizon=n)
     fixed = simulate(cluster, jobs, policy, slots=rolling.end)
     assert rolling.completed > 0
@@ -237,7 +237,7 @@ def test_a_late_job_is_planned_on_and_finishes() -> None:
 def test_a_late_job_with_replanning_and_lending_finishes() -> None:
     """Stated work done and still not finished: what is left is unknown, and planning on must not need it."""
     jobs = [job(str(k), batch=2, actual=1.7, arrival=k) for k in range(6)]
-    policy = policies.PDORS(prices=prices.Level(0.01, 10.0), replan=10, backfill=True)
+    policy = placers.PDORS(prices=prices.Level(0.01, 10.0), replan=10, backfill=True)
     result = simulate(TWO, jobs, policy, slots=60)
     assert result.completed == 6
 
@@ -246,16 +246,16 @@ def test_a_late_job_with_replanning_and_lending_finishes() -> None:
 def test_a_job_with_next_to_nothing_left_is_given_one_slot(work: float) -> None:
     """What is left of a late job as far as it said: still a schedule, the cheapest slot, and inside the tables."""
     planner = Planner(TWO, 5, np.array([1.0]), np.array([1e-3]))
-    _, plan = planner.plan(shape_of(job(), TWO), np.linspace(9.0, 5.0, 5), work, 0, 5)
+    _, plan = planner.plan(arrays_of(job(), TWO), np.linspace(9.0, 5.0, 5), work, 0, 5)
     assert plan is not None
     assert plan.cells[:, [0, 2]].tolist() == [[0, 1]]
 
 
 def test_the_desk_tells_of_the_finish_and_of_cells_that_ran_out() -> None:
-    """Five samples, true; three slots given, then two more: stranded at the end of slot 2, finished after slot 6."""
+    """Five samples, true; three slots given, then two more: unfinished at the end of slot 2, finished after slot 6."""
     script = Script({0: [(t, 0, 1, 0) for t in (0, 1, 2)]}, {0: [(t, 1, 1, 0) for t in (5, 6, 7, 8)]})
     result = simulate(TWO, [job(work=5.0, batch=1)], script, slots=10)
-    assert script.log == [("arrive", 0, 0), ("stranded", 0, 3), ("finished", 0, 7)]
+    assert script.log == [("arrive", 0, 0), ("unfinished", 0, 3), ("finished", 0, 7)]
     assert result.finish.tolist() == [6]
     assert result.schedule.tolist() == [[0, t, int(t > 2), 1, 0] for t in (0, 1, 2, 5, 6)]
 
@@ -309,7 +309,7 @@ def test_one_server_elsewhere_slows_every_worker() -> None:
 def test_the_same_seed_gives_the_same_run(more: dict[str, Any]) -> None:
     """Bit for bit: schedule, finish and every decision with its worth and cost; also from a generator of jobs."""
     cluster, jobs, slots = regime("20x40", 2)
-    policy = policies.PDORS(prices=prices.Level(3.0, 10.0), **more)
+    policy = placers.PDORS(prices=prices.Level(3.0, 10.0), **more)
     runs = [simulate(cluster, source, policy, slots=slots, seed=5) for source in (jobs, jobs, iter(jobs))]
     for run in runs[1:]:
         assert np.array_equal(run.schedule, runs[0].schedule)
@@ -345,15 +345,15 @@ def test_a_flat_utility_earns_half_its_value_whenever_it_finishes() -> None:
     ],
 )
 def test_cells_that_cannot_be_carried_out_are_refused(cells: object, words: str) -> None:
-    desk = Desk(Cluster((Machine({"gpu": 1}),)), Workload((job("a"),)), 5, None)
+    run = Execution(Cluster((Machine({"gpu": 1}),)), Workload((job("a"),)), 5, None)
     with pytest.raises(InputError, match=words):
-        desk.assign(0, cells)  # type: ignore[arg-type]
+        run.assign(0, cells)  # type: ignore[arg-type]
 
 
 def test_a_state_nobody_knows_is_refused() -> None:
-    desk = Desk(Cluster((Machine({"gpu": 1}),)), Workload((job("a"),)), 5, None)
+    run = Execution(Cluster((Machine({"gpu": 1}),)), Workload((job("a"),)), 5, None)
     with pytest.raises(InputError, match="admited"):
-        desk.decide(0, "admited")
+        run.decide(0, "admited")
 
 
 @pytest.mark.parametrize("limits", [{"horizon": 10**9}, {"slots": 10**8}, {"slots": float("nan")}, {"horizon": 10**6}])

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.place.desk import Desk
-from equipoise.place.policies.slotwise import WORKERS, Int32s, Ints, Slotwise, fill
+from equipoise.place.execution import Execution
+from equipoise.place.placers._slotwise import WORKERS, Int32s, Ints, Slotwise, fill
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class DRF:
     label: str = "DRF"
     colour: ClassVar[str] = "#7c3aed"
 
-    def start(self, desk: Desk, seed: int) -> Session:
-        return Session(desk)
+    def start(self, run: Execution, seed: int) -> DRFSession:
+        return DRFSession(run)
 
 
-class Session(Slotwise):
+class DRFSession(Slotwise):
     def seats(self, queue: Ints) -> Int32s:
         """Widths by progressive filling; the wide seated first, together where they can be.
 

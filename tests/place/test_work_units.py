@@ -10,14 +10,13 @@ from loaded import loaded, plan, value_of
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Job
+from equipoise.place.job import Deadline, Job, Linear
 from equipoise.place.planner import Planner
-from equipoise.place.planner.dynamic import fill_by_units, gain_of, quantum_of
 from equipoise.place.planner.hull import SPREAD, TOGETHER, new_choice
-from equipoise.place.planner.options import new_options, slot_options
-from equipoise.place.planner.shape import Shape, shape_of
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of
+from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
+from equipoise.place.planner.work_units import fill_by_units, gain_of, quantum_of
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
-from equipoise.place.utility import Deadline, Linear
 
 approx = pytest.approx
 
@@ -46,13 +45,13 @@ def small_case(seed: int) -> tuple[Planner, Job, int]:
     return planner, job, int(rng.integers(3, 30))
 
 
-def slot_offers(planner: Planner, shape: Shape, t: int) -> list[tuple[int, int, float]]:
+def slot_offers(planner: Planner, arrays: JobArrays, t: int) -> list[tuple[int, int, float]]:
     """(kind, width, cost) of everything a slot offers, nothing included."""
-    options = new_options(64, len(planner.cluster.resources))
-    slot_options(planner.book, t, shape, options)
+    options = new_slot_costs(64, len(planner.cluster.resources))
+    slot_costs(planner.occupancy, t, arrays, options)
     offers = [(TOGETHER, 0, 0.0)]
     for kind, costs in ((TOGETHER, options.together), (SPREAD, options.spread)):
-        offers += [(kind, w, float(costs[w])) for w in range(1, shape.widest + 1) if np.isfinite(costs[w])]
+        offers += [(kind, w, float(costs[w])) for w in range(1, arrays.widest + 1) if np.isfinite(costs[w])]
     return offers
 
 
@@ -61,12 +60,12 @@ def test_the_best_payoff_is_that_of_enumeration():
     paid = 0
     for seed in range(200):
         planner, job, units = small_case(seed)
-        shape, slots = shape_of(job, planner.cluster), planner.window
+        arrays, slots = arrays_of(job, planner.cluster), planner.window
         value, keep = value_of(job, 0, slots), [1.0, 0.75][seed % 2]
-        quantum = quantum_of(shape, keep, job.work, units)
+        quantum = quantum_of(arrays, keep, job.work, units)
         needed = np.ceil(job.work / quantum - 1e-9)
-        offers = [slot_offers(planner, shape, t) for t in range(slots)]
-        gained = [[(gain_of(shape, keep, quantum, k, w), cost) for k, w, cost in slot] for slot in offers]
+        offers = [slot_offers(planner, arrays, t) for t in range(slots)]
+        gained = [[(gain_of(arrays, keep, quantum, k, w), cost) for k, w, cost in slot] for slot in offers]
         best = 0.0
         for combination in itertools.product(*gained):
             if sum(gain for gain, _ in combination) >= needed:
@@ -74,14 +73,14 @@ def test_the_best_payoff_is_that_of_enumeration():
                 best = max(best, value[last] - sum(cost for _, cost in combination))
         choice = new_choice(slots)
         _, payoff, cost, last = fill_by_units(
-            planner.book, shape, keep, job.work, 0, slots, value, 0.0, units, new_options(64, 2), choice
+            planner.occupancy, arrays, keep, job.work, 0, slots, value, 0.0, units, new_slot_costs(64, 2), choice
         )
         assert payoff == approx(best, abs=1e-9)
         if last < 0:
             continue
         paid += 1
         chosen = [(int(choice.kind[t]), int(choice.width[t])) for t in range(slots)]
-        assert sum(gain_of(shape, keep, quantum, k, w) for k, w in chosen) >= needed
+        assert sum(gain_of(arrays, keep, quantum, k, w) for k, w in chosen) >= needed
         assert max(t for t, (_, w) in enumerate(chosen) if w > 0) == last
         by_option = [{(k, w): c for k, w, c in offer} | {(SPREAD, 0): 0.0} for offer in offers]
         assert sum(by_option[t][pick] for t, pick in enumerate(chosen)) == approx(cost, abs=1e-9)
@@ -93,17 +92,17 @@ def test_the_full_width_loses_nothing_to_the_floor():
     """Its rate is a whole number of units, whatever the number asked for; and the work is at least that many."""
     cluster = synthetic_cluster(20)
     for seed, job in enumerate(synthetic(30, seed=2, slots=50)):
-        shape, units = shape_of(job, cluster), 7 + 13 * seed
-        quantum = quantum_of(shape, 1.0, job.work, units)
-        assert gain_of(shape, 1.0, quantum, SPREAD, shape.widest) * quantum == approx(shape.apart[-1], rel=1e-9)
+        arrays, units = arrays_of(job, cluster), 7 + 13 * seed
+        quantum = quantum_of(arrays, 1.0, job.work, units)
+        assert gain_of(arrays, 1.0, quantum, SPREAD, arrays.widest) * quantum == approx(arrays.apart[-1], rel=1e-9)
         assert job.work / quantum >= units - 1e-6
 
 
 def test_a_rate_that_is_nearly_nothing_does_not_make_millions_of_units():
     """Four workers apart do a ten-millionth of the work in a slot: the work is cut into the units asked for."""
     job = Job("a", 0, 40.0, 4, 1.0, {"gpu": 1}, Deadline(1.0, 9), server={}, gradient=1e6, between=1e-3)
-    shape = shape_of(job, Cluster((Machine({"gpu": 4}, 2),)))
-    assert quantum_of(shape, 1.0, job.work, 50) == approx(40.0 / 50)
+    arrays = arrays_of(job, Cluster((Machine({"gpu": 4}, 2),)))
+    assert quantum_of(arrays, 1.0, job.work, 50) == approx(40.0 / 50)
 
 
 def test_hull_fill_is_within_one_percent_of_the_finest_program():

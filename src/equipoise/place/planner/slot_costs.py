@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernels import kernel
-from equipoise.place.planner.book import BUCKETS, NONE, Book
-from equipoise.place.planner.shape import Shape, fits_together, servers_for
+from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
+from equipoise.place.planner.occupancy import BUCKETS, NONE, Occupancy
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -26,7 +26,7 @@ BEYOND_PRICE = 1e6  # or, where room is short, so much of it that only room coun
 LOOK_AHEAD = 8  # servers are put on a machine in the number that is cheapest each, at the loss of so many more workers
 
 
-class Options(NamedTuple):
+class SlotCosts(NamedTuple):
     """Costs by width (inf: not possible), and the path by which each spread width is reached.
 
     A candidate is one machine of a group: `of` is its group, `nth` which machine of that group. Width w spread in order
@@ -53,11 +53,11 @@ class Options(NamedTuple):
     by_server: Int32s
 
 
-def new_options(widest: int, resources: int) -> Options:
+def new_slot_costs(widest: int, resources: int) -> SlotCosts:
     """Room for jobs of up to `widest` workers."""
     most = MOST + 2 * widest
     w = widest + 1
-    return Options(
+    return SlotCosts(
         np.empty(w),
         np.empty(w, np.int32),
         np.empty(w),
@@ -80,18 +80,18 @@ def new_options(widest: int, resources: int) -> Options:
 
 
 @kernel
-def slot_options(book: Book, row: int, shape: Shape, out: Options) -> int:
+def slot_costs(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts) -> int:
     """Fill `out` for every width; returns how many candidate machines were looked at."""
-    n = scan(book, row, shape, out)
-    spread(shape, n, out, True)
+    n = scan(occupancy, row, arrays, out)
+    spread(arrays, n, out, True)
     return n
 
 
 @kernel
-def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
+def scan(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts) -> int:
     """Find candidate machines, the least used first, and what every width costs together; returns how many."""
-    limit = shape.together.shape[0] - 1
-    worker, server, per_server = shape.worker, shape.server, shape.per_server
+    limit = arrays.together.shape[0] - 1
+    worker, server, per_server = arrays.worker, arrays.server, arrays.per_server
     resources = worker.shape[0]
     for w in range(limit + 1):
         out.together[w] = out.spread[w] = math.inf
@@ -99,12 +99,12 @@ def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
     most_servers = servers_for(limit, per_server)
     n, held, blocks = 0, 0, 0
     for b in range(BUCKETS):
-        g = book.top[row, b]
+        g = occupancy.top[row, b]
         while g != NONE:
-            kind = book.type[row, g]
+            kind = occupancy.type[row, g]
             workers, room = limit, most_servers
             for r in range(resources):
-                out.free[n, r] = book.capacity[kind, r] - book.used[row, g, r]
+                out.free[n, r] = occupancy.capacity[kind, r] - occupancy.used[row, g, r]
                 if worker[r] > 0:
                     workers = min(workers, _quotient(out.free[n, r], worker[r]))
                 if server[r] > 0:
@@ -112,7 +112,7 @@ def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
             if workers > 0 or room > 0:
                 price_worker, price_server = 0.0, 0.0
                 for r in range(resources):
-                    price = book.base[row, r] * book.factor[row, g, r]
+                    price = occupancy.base[row, r] * occupancy.factor[row, g, r]
                     price_worker += worker[r] * price
                     price_server += server[r] * price
                 here = fits_together(out.free[n], worker, server, per_server, limit) if workers > 0 else 0
@@ -129,7 +129,7 @@ def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
                     copies += (limit + workers - 1) // workers
                 if room > 0:
                     copies += (most_servers + room - 1) // room
-                copies = min(copies, book.members[row, g], out.of.shape[0] - 1 - n)
+                copies = min(copies, occupancy.members[row, g], out.of.shape[0] - 1 - n)
                 for k in range(copies):
                     out.of[n] = g
                     out.nth[n] = k
@@ -143,27 +143,27 @@ def scan(book: Book, row: int, shape: Shape, out: Options) -> int:
                 blocks += copies * here
                 if (n >= ENOUGH and held >= 2 * limit and blocks >= limit) or n >= out.of.shape[0] - 1:
                     return n
-            g = book.later[row, g]
+            g = occupancy.later[row, g]
     return n
 
 
 @kernel
-def spread(shape: Shape, n: int, out: Options, thorough: bool) -> None:
+def spread(arrays: JobArrays, n: int, out: SlotCosts, thorough: bool) -> None:
     """The whole cost curve of spreading over machines: width by width, the cheapest of some greedy orders.
 
     Given the servers, workers are placed best by price; the orders differ in where servers go. Unless `thorough` only
     the quick orders are tried while they reach every width.
     """
-    limit = shape.together.shape[0] - 1
-    if n == 0 or (limit < 2 and shape.per_server == 0):
+    limit = arrays.together.shape[0] - 1
+    if n == 0 or (limit < 2 and arrays.per_server == 0):
         return  # one worker is never spread
     _sort(out.price_worker, n, out.by_worker)
-    if shape.per_server > 0:
+    if arrays.per_server > 0:
         _sort(out.price_server, n, out.by_server)
     reached = 0
-    for order in range(ORDERS if shape.per_server > 0 else 1):
+    for order in range(ORDERS if arrays.per_server > 0 else 1):
         if order <= SERVERS_AFTER:
-            _in_turn(shape, limit, n, order, out)
+            _in_turn(arrays, limit, n, order, out)
             continue
         if order == SERVERS_APART and not thorough and out.spread[limit] < math.inf:
             return
@@ -172,7 +172,7 @@ def spread(shape: Shape, n: int, out: Options, thorough: bool) -> None:
         part = PARTS[order - SERVERS_TIGHT - 1] if order > SERVERS_TIGHT else 1.0
         width = limit if order <= SERVERS_TIGHT else int(part * reached)
         dearer = BEYOND_PRICE if order == SERVERS_TIGHT else DEARER
-        got = _reserved(shape, width, n, dearer, order, out)
+        got = _reserved(arrays, width, n, dearer, order, out)
         if order <= SERVERS_TIGHT:
             reached = max(reached, got)
 
@@ -209,9 +209,9 @@ def _times(free: Ints, c: int, amount: Ints, most: int) -> int:
 
 
 @kernel
-def _in_turn(shape: Shape, limit: int, n: int, order: int, out: Options) -> None:
+def _in_turn(arrays: JobArrays, limit: int, n: int, order: int, out: SlotCosts) -> None:
     """Each worker on the machine that is cheapest for it; each server likewise, before the workers it serves or after."""
-    worker, server, per_server, free = shape.worker, shape.server, shape.per_server, out.work
+    worker, server, per_server, free = arrays.worker, arrays.server, arrays.per_server, out.work
     by_worker, by_server = out.by_worker, out.by_server
     price_worker, price_server, spread, chosen = out.price_worker, out.price_server, out.spread, out.order
     path_worker, path_server = out.path_worker[order], out.path_server[order]
@@ -257,12 +257,12 @@ def _in_turn(shape: Shape, limit: int, n: int, order: int, out: Options) -> None
 
 
 @kernel
-def _reserved(shape: Shape, limit: int, n: int, dearer: float, order: int, out: Options) -> int:
+def _reserved(arrays: JobArrays, limit: int, n: int, dearer: float, order: int, out: SlotCosts) -> int:
     """All servers first, where they and the workers they push away cost least; then workers by price. The width reached.
 
     A smaller width takes the cheapest of these workers and servers: a part of what fits, fits.
     """
-    worker, server, per_server, free = shape.worker, shape.server, shape.per_server, out.work
+    worker, server, per_server, free = arrays.worker, arrays.server, arrays.per_server, out.work
     by_worker, by_server = out.by_worker, out.by_server
     price_worker, price_server, spread, chosen = out.price_worker, out.price_server, out.spread, out.order
     path_worker, path_server = out.path_worker[order], out.path_server[order]

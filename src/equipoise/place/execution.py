@@ -1,6 +1,6 @@
-"""The desk: where a policy's decisions are written down and carried out, under one rate law for all of them.
+"""The execution: where a placer's decisions are written down and carried out, under one rate law for all of them.
 
-A policy assigns cells (slot, machine, workers, servers) to a job. The desk alone knows how much work a job truly is, so
+A placer assigns cells (slot, machine, workers, servers) to a job. The execution alone knows how much work a job truly is, so
 it alone says when a job finishes, or that its cells ran out before it did.
 """
 
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import kernel
 from equipoise.place.cluster import Cluster
-from equipoise.place.job import Workload
-from equipoise.place.planner.seat import MACHINE, ROUNDING, SLOT, same, works
-from equipoise.place.planner.shape import Shape, fits_together, shape_of
-from equipoise.place.utility import worth_over
+from equipoise.place.job import Workload, worth_over
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together
+from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, same, works
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -34,7 +33,7 @@ INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT = (
 )
 STATES = (PENDING, ADMITTED, LENT, REFUSED)
 MOST_SLOTS = 10_000_000
-MOST_AHEAD = 200_000_000  # slots times machines in view: several GB of book
+MOST_AHEAD = 200_000_000  # slots times machines in view: several GB
 REASONS = (INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT)
 
 
@@ -50,7 +49,7 @@ class Decision:
 
 
 @kernel
-def carry_out(cells: Int32s, first: int, shape: Shape, left: float, enough: float) -> tuple[int, float]:
+def carry_out(cells: Int32s, first: int, arrays: JobArrays, left: float, enough: float) -> tuple[int, float]:
     """Work through cells[first:]; cells[:first] are the slot before. Returns the slot of finish (-1: not), and the work
     still left, which is none when it is at most `enough`."""
     before, n = 0, first
@@ -58,11 +57,11 @@ def carry_out(cells: Int32s, first: int, shape: Shape, left: float, enough: floa
         end = n + 1
         while end < cells.shape[0] and cells[end, SLOT] == cells[n, SLOT]:
             end += 1
-        gain = works(cells, n, end, shape)
-        if shape.restart > 0.0:
+        gain = works(cells, n, end, arrays)
+        if arrays.restart > 0.0:
             stays = before < n and cells[before, SLOT] == cells[n, SLOT] - 1 and same(cells, before, n, n, end)
             if not stays:
-                gain *= max(0.0, 1.0 - shape.restart)
+                gain *= max(0.0, 1.0 - arrays.restart)
         left -= gain
         if left <= enough:
             return cells[n, SLOT], 0.0
@@ -71,25 +70,25 @@ def carry_out(cells: Int32s, first: int, shape: Shape, left: float, enough: floa
 
 
 @kernel
-def fastest(capacity: Ints, counts: Ints, shape: Shape) -> float:
+def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
-    widest = shape.together.shape[0] - 1
+    widest = arrays.together.shape[0] - 1
     best = 0.0
     for k in range(capacity.shape[0]):
-        for w in range(1, fits_together(capacity[k], shape.worker, shape.server, shape.per_server, widest) + 1):
-            best = max(best, shape.together[w])
-    apart = shape.per_server == 0
+        for w in range(1, fits_together(capacity[k], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
+            best = max(best, arrays.together[w])
+    apart = arrays.per_server == 0
     for k in range(capacity.shape[0]):
         for other in range(capacity.shape[0]):
-            if (k != other or counts[k] > 1) and np.all(capacity[k] >= shape.worker):
-                apart = apart or bool(np.all(capacity[other] >= shape.server))
+            if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
+                apart = apart or bool(np.all(capacity[other] >= arrays.server))
     if apart:
-        for w in range(1 if shape.per_server > 0 else 2, widest + 1):
-            best = max(best, shape.apart[w])
+        for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
+            best = max(best, arrays.apart[w])
     return best
 
 
-class Desk:
+class Execution:
     """Progress of every job, the archive of what was carried out, and the events that come."""
 
     def __init__(self, cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None) -> None:
@@ -112,10 +111,10 @@ class Desk:
             )
         self.now = 0
         n = len(jobs)
-        self.shapes = [shape_of(job, cluster) for job in jobs]
+        self.arrays = [arrays_of(job, cluster) for job in jobs]
         self.arrival = np.array([job.arrival for job in jobs], dtype=np.int64)
         self.work = np.array([job.work for job in jobs], dtype=float)
-        self.fastest = np.array([fastest(cluster.capacity, cluster.counts, shape) for shape in self.shapes])
+        self.fastest = np.array([fastest(cluster.capacity, cluster.counts, arrays) for arrays in self.arrays])
         self.worth_kind = np.array([job.utility.kind for job in jobs], dtype=np.int64)
         self.worth_parameters = np.array([job.utility.parameters for job in jobs], dtype=float).reshape(n, 3)
         self.done = np.zeros(n)  # samples carried out
@@ -169,7 +168,7 @@ class Desk:
         before = self.before(j)
         both = np.concatenate((before, cells)) if len(before) else cells
         left, enough = float(self._true[j] - self.done[j]), ROUNDING * float(self._true[j])
-        finish, _ = carry_out(both, len(before), self.shapes[j], left, enough)
+        finish, _ = carry_out(both, len(before), self.arrays[j], left, enough)
         slot = finish if finish >= 0 else int(cells[-1, SLOT])
         heapq.heappush(self._events, (slot, j, int(self._version[j])))
 
@@ -203,7 +202,7 @@ class Desk:
 
     def close(self) -> tuple[list[int], list[int]]:
         """The slot `now` is over: jobs that finished in it, and jobs whose cells ran out in it unfinished."""
-        finished, stranded = [], []
+        finished, unfinished = [], []
         while self._events and self._events[0][0] <= self.now:
             slot, j, version = heapq.heappop(self._events)
             if version != self._version[j]:
@@ -215,8 +214,8 @@ class Desk:
                 self.finish[j] = slot
                 finished.append(j)
             else:
-                stranded.append(j)
-        return finished, stranded
+                unfinished.append(j)
+        return finished, unfinished
 
     def _settle(self, j: int) -> None:
         """Move cells of slots before now to the archive, and count their work."""
@@ -229,7 +228,7 @@ class Desk:
         before = last if len(last) and last[0, SLOT] == past[0, SLOT] - 1 else NO_CELLS
         both = np.concatenate((before, past)) if len(before) else past
         missing = float(self._true[j] - self.done[j])
-        _, left = carry_out(both, len(before), self.shapes[j], missing, ROUNDING * float(self._true[j]))
+        _, left = carry_out(both, len(before), self.arrays[j], missing, ROUNDING * float(self._true[j]))
         self.done[j] = self._true[j] if left <= 0.0 else self.done[j] + (missing - left)
         self._archive.append((j, past))
         self._last[j] = past[past[:, SLOT] == past[-1, SLOT]]

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernels import kernel
-from equipoise.place.planner.book import Book
 from equipoise.place.planner.hull import SPREAD, TOGETHER, Choice
-from equipoise.place.planner.options import Options, slot_options
-from equipoise.place.planner.shape import Shape
+from equipoise.place.planner.job_arrays import JobArrays
+from equipoise.place.planner.occupancy import Occupancy
+from equipoise.place.planner.slot_costs import SlotCosts, slot_costs
 
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -28,26 +28,26 @@ ROUNDING = 1e-9  # of a unit
 
 
 @kernel
-def quantum_of(shape: Shape, keep: float, work: float, units: int) -> float:
+def quantum_of(arrays: JobArrays, keep: float, work: float, units: int) -> float:
     """Samples to a unit: the work is at least `units` of them, and a slot at full width a whole number."""
-    full = float(shape.apart[-1] * keep)
+    full = float(arrays.apart[-1] * keep)
     if full * MOST_UNITS < work:  # a slot does so little that aligning with it would make millions of units
         return work / units
     return full / math.ceil(units * full / work - ROUNDING)
 
 
 @kernel
-def gain_of(shape: Shape, keep: float, quantum: float, kind: int, width: int) -> int:
+def gain_of(arrays: JobArrays, keep: float, quantum: float, kind: int, width: int) -> int:
     """Whole units that an option does in a slot."""
-    rate = shape.together[width] if kind == TOGETHER else shape.apart[width]
+    rate = arrays.together[width] if kind == TOGETHER else arrays.apart[width]
     units: int = math.floor(rate * keep / quantum + ROUNDING)
     return units
 
 
 @kernel
 def fill_by_units(
-    book: Book,
-    shape: Shape,
+    occupancy: Occupancy,
+    arrays: JobArrays,
     keep: float,
     work: float,
     start: int,
@@ -55,7 +55,7 @@ def fill_by_units(
     value: Floats,
     floor: float,
     units: int,
-    options: Options,
+    options: SlotCosts,
     choice: Choice,
 ) -> tuple[bool, float, float, int]:
     """The best schedule in slots start..end-1 when finishing in slot t is worth value[t - start], which never rises.
@@ -63,8 +63,8 @@ def fill_by_units(
     Fills `choice`; returns whether the work can be covered at all, the best payoff above `floor` (else floor), its
     cost, and its last slot (-1: none), as `hull_fill` does.
     """
-    window, limit = book.base.shape[0], shape.together.shape[0] - 1
-    quantum = quantum_of(shape, keep, work, units)
+    window, limit = occupancy.base.shape[0], arrays.together.shape[0] - 1
+    quantum = quantum_of(arrays, keep, work, units)
     needed = max(1, math.ceil(work / quantum - ROUNDING))
     cost = np.full(needed + 1, math.inf)  # cost[q]: the least to have done q units or more
     cost[0] = 0.0
@@ -76,10 +76,10 @@ def fill_by_units(
         if value[t - start] <= best:
             break  # exact: costs are not negative
         row = t % window
-        if fresh < 0 or book.touched[row] > 0 or not np.all(book.base[row] == book.base[fresh]):
-            slot_options(book, row, shape, options)
-            count = _worth_a_thought(shape, keep, quantum, options, gains, costs, codes)
-            fresh = row if book.touched[row] == 0 else -1
+        if fresh < 0 or occupancy.touched[row] > 0 or not np.all(occupancy.base[row] == occupancy.base[fresh]):
+            slot_costs(occupancy, row, arrays, options)
+            count = _worth_a_thought(arrays, keep, quantum, options, gains, costs, codes)
+            fresh = row if occupancy.touched[row] == 0 else -1
         for q in range(needed, 0, -1):  # downwards: cost[q - gain] is still that of the slot before
             for k in range(count):
                 offer = cost[max(0, q - gains[k])] + costs[k]
@@ -98,24 +98,24 @@ def fill_by_units(
         if code > 0:
             kind, width = (SPREAD, code - limit - 1) if code > limit else (TOGETHER, code)
             choice.kind[t - start], choice.width[t - start] = kind, width
-            q = max(0, q - gain_of(shape, keep, quantum, kind, width))
+            q = max(0, q - gain_of(arrays, keep, quantum, kind, width))
     return covered, best, best_cost, best_last
 
 
 @kernel
 def _worth_a_thought(
-    shape: Shape, keep: float, quantum: float, options: Options, gains: Int32s, costs: Floats, codes: Int32s
+    arrays: JobArrays, keep: float, quantum: float, options: SlotCosts, gains: Int32s, costs: Floats, codes: Int32s
 ) -> int:
     """The cheapest option of each gain that none of larger gain undercuts; gains beyond the work count as all of it.
 
-    Options are coded width for together, limit + 1 + width for spread. Returns how many there are.
+    SlotCosts are coded width for together, limit + 1 + width for spread. Returns how many there are.
     """
-    limit, needed = shape.together.shape[0] - 1, costs.shape[0] - 1
+    limit, needed = arrays.together.shape[0] - 1, costs.shape[0] - 1
     costs[:] = math.inf
     for kind in (TOGETHER, SPREAD):
         for w in range(1, limit + 1):
             paid = options.together[w] if kind == TOGETHER else options.spread[w]
-            gain = min(needed, gain_of(shape, keep, quantum, kind, w))
+            gain = min(needed, gain_of(arrays, keep, quantum, kind, w))
             if paid < costs[gain]:
                 costs[gain], codes[gain] = paid, w if kind == TOGETHER else limit + 1 + w
     least = math.inf

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernels import kernel
-from equipoise.place.desk import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Desk
-from equipoise.place.planner.seat import ROUNDING
-from equipoise.place.planner.shape import Shape, fits_together, servers_for
+from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
+from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
+from equipoise.place.planner.packing import ROUNDING
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -26,7 +26,7 @@ NO_SEATS = np.empty((0, 4), np.int32)
 
 
 class Jobs(NamedTuple):
-    """All jobs of a desk, a row a job."""
+    """All jobs of a run, one row for each."""
 
     worker: Ints  # [job, r] milli-units
     server: Ints
@@ -311,10 +311,10 @@ def _pick_apart(free: Ints, jobs: Jobs, j: int, sits: Int32s) -> tuple[int, int]
     return -1, -1
 
 
-def useful(shape: Shape, capacity: Ints) -> int:
+def useful(arrays: JobArrays, capacity: Ints) -> int:
     """The width at which a job is fastest on an empty cluster: beyond, more workers only wait for each other."""
-    one = max(fits_together(row, shape.worker, shape.server, shape.per_server, shape.widest) for row in capacity)
-    rates = np.where(np.arange(shape.widest + 1) <= one, shape.together, shape.apart)
+    one = max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, arrays.widest) for row in capacity)
+    rates = np.where(np.arange(arrays.widest + 1) <= one, arrays.together, arrays.apart)
     return int(np.argmax(rates))
 
 
@@ -323,16 +323,16 @@ class Slotwise:
 
     state = LENT  # what a job is told that runs: nothing is promised
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk, cluster = desk, desk.cluster
-        shapes, count = desk.shapes, len(desk.jobs)
+    def __init__(self, run: Execution) -> None:
+        self.run, cluster = run, run.cluster
+        arrays, count = run.arrays, len(run.jobs)
         self.capacity: Ints = cluster.capacity[cluster.type_of]
         self.jobs = Jobs(
-            np.array([shape.worker for shape in shapes], dtype=np.int64).reshape(count, len(cluster.resources)),
-            np.array([shape.server for shape in shapes], dtype=np.int64).reshape(count, len(cluster.resources)),
-            np.array([shape.per_server for shape in shapes], dtype=np.int64),
-            np.array([useful(shape, cluster.capacity) for shape in shapes], dtype=np.int64),
-            np.array([shape.restart for shape in shapes], dtype=float),
+            np.array([one.worker for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
+            np.array([one.server for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
+            np.array([one.per_server for one in arrays], dtype=np.int64),
+            np.array([useful(one, cluster.capacity) for one in arrays], dtype=np.int64),
+            np.array([one.restart for one in arrays], dtype=float),
             cluster.total,
         )
         self.width = np.zeros(count, dtype=np.int64)  # at which it runs when it has the width it asked for
@@ -347,17 +347,18 @@ class Slotwise:
 
     def _size(self, j: int) -> None:
         """The width asked for, or what one machine holds, or the widest; no more than fits an empty cluster."""
-        shape, job, cluster = self.desk.shapes[j], self.desk.jobs[j], self.desk.cluster
+        arrays, job, cluster = self.run.arrays[j], self.run.jobs[j], self.run.cluster
         one = max(
-            fits_together(row, shape.worker, shape.server, shape.per_server, shape.widest) for row in cluster.capacity
+            fits_together(row, arrays.worker, arrays.server, arrays.per_server, arrays.widest)
+            for row in cluster.capacity
         )
-        asked = min(job.requested or one or shape.widest, shape.widest)
+        asked = min(job.requested or one or arrays.widest, arrays.widest)
         if asked > one:  # it does not fit one machine: what fits all of them?
             self.width[j] = asked
             asked = int(self.in_order(np.array([j]), narrower=True)[:, WORKERS].sum())
         self.width[j] = asked
         if asked:
-            self.speed[j] = shape.together[asked] if asked <= one else shape.apart[asked]
+            self.speed[j] = arrays.together[asked] if asked <= one else arrays.apart[asked]
 
     def seats(self, queue: Ints) -> Int32s:
         """Rows (job, machine, workers, servers) of this slot, job by job."""
@@ -392,14 +393,14 @@ class Slotwise:
         return self.was[self.first[j] : self.last[j]]
 
     def arrive(self, job: int) -> None:
-        why = self.desk.hopeless(job) or ("" if self.width[job] else INFEASIBLE_ALONE)
-        self.desk.decide(job, REFUSED if why else PENDING, why or WAITING)
+        why = self.run.hopeless(job) or ("" if self.width[job] else INFEASIBLE_ALONE)
+        self.run.decide(job, REFUSED if why else PENDING, why or WAITING)
         if not why:
             self._new.append(job)
 
     def slot(self) -> None:
         self.queue = np.concatenate((self.queue, np.array(self._new, dtype=np.int64)))
-        self.queue = self.queue[self.desk.finish[self.queue] < 0]
+        self.queue = self.queue[self.run.finish[self.queue] < 0]
         self._new.clear()
         rows = self.seats(self.queue) if len(self.queue) else NO_SEATS
         starts = np.flatnonzero(np.diff(rows[:, JOB], prepend=-1))
@@ -412,14 +413,14 @@ class Slotwise:
         """Let a job have its rows in this slot."""
         self.first[job], self.last[job] = start, end
         cells = self.was[start:end].copy()
-        cells[:, 0] = self.desk.now
-        self.desk.assign(job, cells)
+        cells[:, 0] = self.run.now
+        self.run.assign(job, cells)
         if job not in self._begun:
             self._begun.add(job)
-            self.desk.decide(job, self.state)
+            self.run.decide(job, self.state)
 
     def finished(self, job: int) -> None:
         """Nothing: it had nothing beyond this slot."""
 
-    def stranded(self, job: int) -> None:
+    def unfinished(self, job: int) -> None:
         """Nothing: it is seated again, or not, when the next slot is."""

@@ -13,14 +13,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equipoise.errors import InputError, refuse_words, unknown_name
-from equipoise.place.desk import ADMITTED, NO_CAPACITY, NO_CELLS, PENDING, PRICED_OUT, REFUSED, Desk, Floats, Int32s
+from equipoise.place.execution import (
+    ADMITTED,
+    NO_CAPACITY,
+    NO_CELLS,
+    PENDING,
+    PRICED_OUT,
+    REFUSED,
+    Execution,
+    Floats,
+    Int32s,
+)
+from equipoise.place.placers._replanning import lend, search
 from equipoise.place.planner import Plan, Planner
-from equipoise.place.planner.seat import SLOT
-from equipoise.place.planner.shape import Shape, fits_together, servers_for
-from equipoise.place.policies.lending import lend
-from equipoise.place.policies.replanning import search
+from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
+from equipoise.place.planner.packing import SLOT
 from equipoise.place.prices import Fixed, Prices
-from equipoise.place.prices.tide import EVERY
+from equipoise.place.prices._posted import EVERY
 
 PLACERS, METHODS = ("greedy", "rounding"), ("hull", "dynamic")
 MOST_TRIES = 1_000_000
@@ -56,33 +65,33 @@ class PDORS:
                 f"PDORS: prices is {self.prices!r}; expected prices.Replay(history), prices.Fixed(...) or the like"
             )
 
-    def start(self, desk: Desk, seed: int) -> Session:
-        return Session(self, desk, seed)
+    def start(self, run: Execution, seed: int) -> PDORSSession:
+        return PDORSSession(self, run, seed)
 
 
-class Session:
-    def __init__(self, policy: PDORS, desk: Desk, seed: int) -> None:
-        self.policy, self.desk = policy, desk
-        self.posted = policy.prices.post(desk, policy)
-        self.window = desk.horizon
+class PDORSSession:
+    def __init__(self, policy: PDORS, run: Execution, seed: int) -> None:
+        self.policy, self.run = policy, run
+        self.posted = policy.prices.post(run, policy)
+        self.window = run.horizon
         self.level, self.looked = 1.0, 0  # of prices that follow the load, and when they last did
-        if self.posted.tide is not None:
-            self.level = self.posted.tide.at(0)
+        if self.posted.load is not None:
+            self.level = self.posted.load.at(0)
         base = self.level * self.posted.rows(0, self.window)
-        self.planner = _planner(policy, desk, seed, self.posted.growth, base)
+        self.planner = _planner(policy, run, seed, self.posted.growth, base)
         self.random = np.random.default_rng([seed, 7])
         self.promised: dict[int, Plan] = {}  # unfinished, with their schedules
         self.waiting: dict[int, None] = {}  # in order of arrival
         self.width = np.array(
             [
-                min(job.requested or shape.widest, shape.widest)
-                for job, shape in zip(desk.jobs, desk.shapes, strict=True)
+                min(job.requested or arrays.widest, arrays.widest)
+                for job, arrays in zip(run.jobs, run.arrays, strict=True)
             ]
         )
-        workers = [shape.worker for shape in desk.shapes]
-        self.demand = np.array(workers, dtype=np.int64).reshape(len(workers), len(desk.cluster.resources))
-        self.speed = np.array([_speed(desk, j, int(w)) for j, w in enumerate(self.width)])
-        self.share = np.array([_share(desk, j, int(w)) for j, w in enumerate(self.width)])
+        workers = [arrays.worker for arrays in run.arrays]
+        self.demand = np.array(workers, dtype=np.int64).reshape(len(workers), len(run.cluster.resources))
+        self.speed = np.array([_speed(run, j, int(w)) for j, w in enumerate(self.width)])
+        self.share = np.array([_share(run, j, int(w)) for j, w in enumerate(self.width)])
         self.detail: dict[str, Any] = {
             "prices": self.posted.note,
             "posted": {"base": self.posted.base.tolist(), "growth": self.posted.growth.tolist()},
@@ -90,26 +99,26 @@ class Session:
 
     def _tick(self) -> None:
         """Bring the planner's ring to this slot."""
-        now, planner = self.desk.now, self.planner
+        now, planner = self.run.now, self.planner
         if planner.now < now:
             planner.advance(now)
-            if self.posted.tide is not None and now - self.looked >= EVERY:
-                self.level, self.looked = self.posted.tide.at(now), now
-                planner.book.base[:] = self.level * self.posted.rows(now, self.window)
+            if self.posted.load is not None and now - self.looked >= EVERY:
+                self.level, self.looked = self.posted.load.at(now), now
+                planner.occupancy.base[:] = self.level * self.posted.rows(now, self.window)
             if len(self.posted.base) > 1 or len(self.posted.lead) > 1:
                 rows = self.level * self.posted.rows(now, self.window)
-                planner.book.base[np.arange(now, now + self.window) % self.window] = rows
+                planner.occupancy.base[np.arange(now, now + self.window) % self.window] = rows
 
     def arrive(self, job: int) -> None:
         self._tick()
-        why = self.desk.hopeless(job)
+        why = self.run.hopeless(job)
         if why:
-            self.desk.decide(job, REFUSED, why)
+            self.run.decide(job, REFUSED, why)
             return
         why = self.offer(job)
         if why:
             waits = self.policy.backfill or self.policy.replan > 0
-            self.desk.decide(job, PENDING if waits else REFUSED, why)
+            self.run.decide(job, PENDING if waits else REFUSED, why)
             if waits:
                 self.waiting[job] = None
 
@@ -123,39 +132,39 @@ class Session:
 
     def best(self, job: int, *, floor: float = 0.0) -> tuple[bool, Plan | None]:
         """The best schedule of a job from now on that pays more than `floor`."""
-        desk = self.desk
-        start, end = desk.now, desk.deadline(job)
+        run = self.run
+        start, end = run.now, run.deadline(job)
         if end <= start:
             return False, None
-        before = desk.before(job)  # counts what was carried out: first, or more would be planned than is left
-        stated = float(desk.work[job])
-        work = self.policy.caution * stated - float(desk.done[job])
+        before = run.before(job)  # counts what was carried out: first, or more would be planned than is left
+        stated = float(run.work[job])
+        work = self.policy.caution * stated - float(run.done[job])
         if work <= 0.0:
             work = OVERTIME * stated
-        value = desk.value(job, start, end)
-        return self.planner.plan(desk.shapes[job], value, work, start, end, floor=floor, before=before)
+        value = run.value(job, start, end)
+        return self.planner.plan(run.arrays[job], value, work, start, end, floor=floor, before=before)
 
     def worth_trying(self, job: int) -> bool:
         """Whether a waiting job could still finish in time by plan."""
-        desk = self.desk
-        return bool(desk.left(job) <= (desk.deadline(job) - desk.now) * desk.fastest[job])
+        run = self.run
+        return bool(run.left(job) <= (run.deadline(job) - run.now) * run.fastest[job])
 
     def admit(self, job: int, plan: Plan) -> None:
-        self.planner.take(self.desk.shapes[job], plan.cells)
+        self.planner.take(self.run.arrays[job], plan.cells)
         self.settle(job, plan)
 
     def settle(self, job: int, plan: Plan) -> None:
         """Promise a schedule whose cells are taken."""
-        self.desk.assign(job, plan.cells)
+        self.run.assign(job, plan.cells)
         if job not in self.promised:
-            self.desk.decide(job, ADMITTED, worth=plan.worth, cost=plan.cost)
+            self.run.decide(job, ADMITTED, worth=plan.worth, cost=plan.cost)
         self.promised[job] = plan
         self.waiting.pop(job, None)
 
     def ahead(self, job: int) -> Int32s:
         """Cells of a job from this slot on."""
-        cells = self.desk.cells[job]
-        return cells[np.searchsorted(cells[:, SLOT], self.desk.now) :] if len(cells) else NO_CELLS
+        cells = self.run.cells[job]
+        return cells[np.searchsorted(cells[:, SLOT], self.run.now) :] if len(cells) else NO_CELLS
 
     def slot(self) -> None:
         self._tick()
@@ -166,12 +175,12 @@ class Session:
 
     def finished(self, job: int) -> None:
         self._tick()
-        self.planner.release(self.desk.shapes[job], self.ahead(job))
-        self.desk.assign(job, NO_CELLS)
+        self.planner.release(self.run.arrays[job], self.ahead(job))
+        self.run.assign(job, NO_CELLS)
         self.promised.pop(job, None)
         self.waiting.pop(job, None)
 
-    def stranded(self, job: int) -> None:
+    def unfinished(self, job: int) -> None:
         """A promised job that took longer than stated is planned on, whatever it costs."""
         self._tick()
         if job not in self.promised:
@@ -181,35 +190,35 @@ class Session:
             self.admit(job, plan)
         else:
             del self.promised[job]
-            self.desk.decide(job, PENDING, NO_CAPACITY)
+            self.run.decide(job, PENDING, NO_CAPACITY)
             self.waiting[job] = None
 
 
-def _planner(policy: PDORS, desk: Desk, seed: int, growth: Floats, base: Floats) -> Planner:
+def _planner(policy: PDORS, run: Execution, seed: int, growth: Floats, base: Floats) -> Planner:
     """The planner with the policy's way of placing."""
     if policy.placer == "rounding":
         from equipoise.place.planner.rounding import RoundingPlanner
 
-        return RoundingPlanner(desk.cluster, desk.horizon, growth, base, seed=seed)
-    return Planner(desk.cluster, desk.horizon, growth, base, method=policy.method)
+        return RoundingPlanner(run.cluster, run.horizon, growth, base, seed=seed)
+    return Planner(run.cluster, run.horizon, growth, base, method=policy.method)
 
 
-def _one(desk: Desk, shape: Shape) -> int:
+def _one(run: Execution, arrays: JobArrays) -> int:
     """The most workers that one empty machine holds, with their servers."""
-    rows = desk.cluster.capacity
-    return max(fits_together(row, shape.worker, shape.server, shape.per_server, shape.widest) for row in rows)
+    rows = run.cluster.capacity
+    return max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, arrays.widest) for row in rows)
 
 
-def _speed(desk: Desk, j: int, width: int) -> float:
+def _speed(run: Execution, j: int, width: int) -> float:
     """Samples per slot at a width, on one machine if it can be."""
-    shape = desk.shapes[j]
+    arrays = run.arrays[j]
     if width == 0:
         return 1e-300
-    return float(shape.together[width] if width <= _one(desk, shape) else shape.apart[width])
+    return float(arrays.together[width] if width <= _one(run, arrays) else arrays.apart[width])
 
 
-def _share(desk: Desk, j: int, width: int) -> float:
+def _share(run: Execution, j: int, width: int) -> float:
     """The dominant share of the cluster that a width holds."""
-    shape, total = desk.shapes[j], desk.cluster.total
-    need = width * shape.worker + servers_for(width, shape.per_server) * shape.server
+    arrays, total = run.arrays[j], run.cluster.total
+    need = width * arrays.worker + servers_for(width, arrays.per_server) * arrays.server
     return float(np.max(need[total > 0] / total[total > 0])) or 1.0

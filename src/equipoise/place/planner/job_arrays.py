@@ -17,7 +17,7 @@ WIDEST = 65_536  # workers at once that a plan considers; more would only length
 COUNTED = 2**60  # milli-units that a width may need in all: what 64 bits add up
 
 
-class Shape(NamedTuple):
+class JobArrays(NamedTuple):
     """What a plan needs to know of a job. `per_server` 0: an all-reduce job."""
 
     worker: Ints  # [r] milli-units
@@ -32,7 +32,7 @@ class Shape(NamedTuple):
         return len(self.together) - 1
 
 
-def shape_of(job: Job, cluster: Cluster) -> Shape:
+def arrays_of(job: Job, cluster: Cluster) -> JobArrays:
     """The job's tables on this cluster, no wider than the whole cluster holds."""
     who = f"job {job.id!r}"
     worker = cluster.demand(job.worker, who)
@@ -42,7 +42,9 @@ def shape_of(job: Job, cluster: Cluster) -> Shape:
     largest = max(1, int(worker.max(initial=0)), int(server.max(initial=0)))
     widest = min(job.widest, held, WIDEST, COUNTED // largest)
     per_server = 0 if job.server is None else min(job.workers_per_server, max(1, widest))
-    return Shape(worker, server, per_server, rates(job, widest, True), rates(job, widest, False), float(job.restart))
+    return JobArrays(
+        worker, server, per_server, rates(job, widest, True), rates(job, widest, False), float(job.restart)
+    )
 
 
 def rates(job: Job, widest: int, together: bool) -> Floats:

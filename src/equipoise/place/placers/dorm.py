@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.kernels import kernel
-from equipoise.place.desk import Desk
-from equipoise.place.policies.slotwise import (
+from equipoise.place.execution import Execution
+from equipoise.place.placers._slotwise import (
     JOB,
     NO_SEATS,
     WORKERS,
@@ -38,8 +38,8 @@ class Dorm:
     label: str = "Dorm-style"
     colour: ClassVar[str] = "#be185d"
 
-    def start(self, desk: Desk, seed: int) -> Session:
-        return Session(desk)
+    def start(self, run: Execution, seed: int) -> DormSession:
+        return DormSession(run)
 
 
 @kernel
@@ -51,9 +51,9 @@ def widest_within(jobs: Jobs, j: int, share: float) -> int:
     return w
 
 
-class Session(Slotwise):
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+class DormSession(Slotwise):
+    def __init__(self, run: Execution) -> None:
+        super().__init__(run)
         self.target = np.zeros_like(self.width)  # what a job is being resized to
 
     def seats(self, queue: Ints) -> Int32s:

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from equipoise.place.desk import Desk
-from equipoise.place.policies.pdors import PDORS, Session
+from equipoise.place.execution import Execution
+from equipoise.place.placers.pdors import PDORS, PDORSSession
 from equipoise.place.prices import Prices
 
 
@@ -32,19 +32,19 @@ class OASiS(PDORS):
     colour: ClassVar[str] = "#0891b2"
     family: ClassVar[str] = "oasis"
 
-    def start(self, desk: Desk, seed: int) -> Session:
-        return Session(self, cast(Desk, Apart(desk)), seed)
+    def start(self, run: Execution, seed: int) -> PDORSSession:
+        return PDORSSession(self, cast(Execution, Apart(run)), seed)
 
 
 class Apart:
-    """A desk on which being together gains a parameter-server job nothing; all else is the desk's own."""
+    """A run on which being together gains a parameter-server job nothing; all else is the run's own."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.shapes = [
-            shape._replace(together=np.minimum(shape.apart, shape.together)) if shape.per_server else shape
-            for shape in desk.shapes
+    def __init__(self, run: Execution) -> None:
+        self._run = run
+        self.arrays = [
+            arrays._replace(together=np.minimum(arrays.apart, arrays.together)) if arrays.per_server else arrays
+            for arrays in run.arrays
         ]
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._desk, name)
+        return getattr(self._run, name)

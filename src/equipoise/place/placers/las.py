@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.place.desk import Desk
-from equipoise.place.policies.slotwise import JOB, Int32s, Ints, Slotwise, dominant
+from equipoise.place.execution import Execution
+from equipoise.place.placers._slotwise import JOB, Int32s, Ints, Slotwise, dominant
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,14 @@ class LAS:
     label: str = "LAS"
     colour: ClassVar[str] = "#0d9488"
 
-    def start(self, desk: Desk, seed: int) -> Session:
-        return Session(desk)
+    def start(self, run: Execution, seed: int) -> LASSession:
+        return LASSession(run)
 
 
-class Session(Slotwise):
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
-        self.attained = np.zeros(len(desk.jobs))  # dominant share x slots
+class LASSession(Slotwise):
+    def __init__(self, run: Execution) -> None:
+        super().__init__(run)
+        self.attained = np.zeros(len(run.jobs))  # dominant share x slots
         self.share = np.array([dominant(self.jobs, j, int(w)) for j, w in enumerate(self.width)])
 
     def seats(self, queue: Ints) -> Int32s:

@@ -16,7 +16,7 @@ from equipoise.document import Row
 from equipoise.errors import InputError
 from equipoise.frames import Frame, frame_of, rows_of
 from equipoise.place.cluster import Cluster
-from equipoise.place.entries import GROUPS, Values, said_of
+from equipoise.place.files import GROUPS, Values, said_of
 from equipoise.place.job import Workload
 from equipoise.place.read import HOUR, job_from, machine_from, plain_job, plain_machine
 from equipoise.place.read import cluster as read_cluster

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from equipoise.place.desk import Desk
-from equipoise.place.policies.slotwise import Int32s, Ints, Slotwise
+from equipoise.place.execution import Execution
+from equipoise.place.placers._slotwise import Int32s, Ints, Slotwise
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class FIFO:
     label: str = "FIFO"
     colour: ClassVar[str] = "#6b7280"
 
-    def start(self, desk: Desk, seed: int) -> Session:
-        return Session(desk)
+    def start(self, run: Execution, seed: int) -> FIFOSession:
+        return FIFOSession(run)
 
 
-class Session(Slotwise):
+class FIFOSession(Slotwise):
     def seats(self, queue: Ints) -> Int32s:
         return self.in_order(queue, fixed=True)  # those that run are the head of the queue

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.place.desk import Desk
-from equipoise.place.policies.slotwise import Int32s, Ints, Slotwise
+from equipoise.place.execution import Execution
+from equipoise.place.placers._slotwise import Int32s, Ints, Slotwise
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class SRTF:
     label: str = "SRTF"
     colour: ClassVar[str] = "#d97706"
 
-    def start(self, desk: Desk, seed: int) -> Session:
-        return Session(desk)
+    def start(self, run: Execution, seed: int) -> SRTFSession:
+        return SRTFSession(run)
 
 
-class Session(Slotwise):
+class SRTFSession(Slotwise):
     def seats(self, queue: Ints) -> Int32s:
-        left = np.maximum(self.desk.work[queue] - self.desk.done[queue], 0.0) / self.speed[queue]
+        left = np.maximum(self.run.work[queue] - self.run.done[queue], 0.0) / self.speed[queue]
         return self.undisturbed(queue[np.argsort(left, kind="stable")])

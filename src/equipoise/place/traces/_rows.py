@@ -13,13 +13,13 @@ from statistics import median
 from typing import TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise import units
 from equipoise.errors import InputError
-from equipoise.place.job import Demand, Job, Skipped, Workload
-from equipoise.place.traces.profile import NOMINAL_GRADIENT, PROFILES
-from equipoise.place.traces.utilities import DRAWS, UtilityModel
+from equipoise.place.job import Demand, Job, Sigmoid, Skipped, Workload
 
+Floats = NDArray[np.float64]
 GPU_WORKER = Demand(gpu=1000, cpu=4000, memory=16 * 2**30 * 1000)  # 1 gpu, 4 cpu, 16 GiB (spec, section 5)
 CPUS_PER_GPU = 4.0  # how many CPUs count as a GPU where a job has none
 WIDEST = 1_000_000  # workers: more than this in one row is a slip
@@ -226,3 +226,108 @@ def calendar(text: str, what: str) -> float:
     if not YEARS[0] <= when.year < YEARS[1]:
         raise Unmappable(f"{what} is {text.strip()!r}; expected a year from {YEARS[0]} on")
     return (when - EPOCH).total_seconds()
+
+
+NOMINAL_GRADIENT = 1e8  # bytes; only gradient / bandwidth enters the rate, and only that was measured
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Seconds: per sample on one GPU, and to move one gradient one way inside a node and between nodes."""
+
+    model: str
+    per_sample: float  # tau
+    inside: float  # g / b_i
+    between: float  # g / b_e
+    local_batch: int  # samples per GPU and step
+
+
+PROFILES: tuple[Profile, ...] = (
+    Profile("bert", 0.075652, 0.058745, 0.52842, 12),
+    Profile("cifar10", 0.00068516, 0.0049174, 0.039906, 1024),
+    Profile("deepspeech2", 0.031738, 0.062183, 0.18148, 80),
+    Profile("yolov3", 0.035629, 0.025135, 0.42666, 16),
+)
+
+
+def distil(path: Path) -> Profile:
+    """A profile from one placements file.
+
+    tau: (step - sync) / batch at the largest batch one GPU was measured with. Then the synchronisation time over the
+    ring's 2 (w - 1) / w, its median over all batch sizes and placements of two GPUs or more, on one node and on several.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [
+            (r["placement"], int(r["local_bsz"]), float(r["step_time"]), float(r["sync_time"]))
+            for r in csv.DictReader(file)
+        ]
+    batch, step, sync = max((b, step, sync) for placement, b, step, sync in rows if placement == "1")
+    return Profile(
+        model=path.name.removesuffix("-placements.csv"),
+        per_sample=(step - sync) / batch,
+        inside=_exchange([(p, sync) for p, _, _, sync in rows if len(p) == 1 and p != "1"], path),
+        between=_exchange([(p, sync) for p, _, _, sync in rows if len(p) > 1], path),
+        local_batch=batch,
+    )
+
+
+def _exchange(measured: Sequence[tuple[str, float]], path: Path) -> float:
+    if not measured:
+        raise InputError(f"{path}: no placements on one node and on several; expected both")
+    widths = [sum(map(int, placement)) for placement, _ in measured]
+    return median(sync / (2.0 * (w - 1) / w) for w, (_, sync) in zip(widths, measured, strict=True))
+
+
+FLAT, GENTLE = 0.10, 0.55  # the rest, 35%, is steep (spec, section 3)
+GENTLE_RANGE = (0.01, 1.0)  # th2
+STEEP_RANGE = (4.0, 6.0)
+VALUE_RANGE = (1.0, 100.0)  # th1
+MIDDLE_RANGE = (1.0, 15.0)  # th3
+LARGEST = 30.0  # the most by which size multiplies a value
+UNIT = 600.0  # seconds: the spec's slot, for a trace
+DRAWS = 4  # uniform numbers a utility takes: value, class, steepness, middle
+
+
+def between(bounds: tuple[float, float], u: float) -> float:
+    """The point a share u of the way."""
+    return bounds[0] + (bounds[1] - bounds[0]) * u
+
+
+def steepness(which: float, u: float) -> float:
+    """th2 of the spec's mix: none for 10%, gentle for 55%, steep for 35%."""
+    if which < FLAT:
+        return 0.0
+    return between(GENTLE_RANGE if which < FLAT + GENTLE else STEEP_RANGE, u)
+
+
+@dataclass(frozen=True)
+class UtilityModel:
+    """Sigmoids for jobs of a trace, with the spec's ranges read in units of ten minutes from the job's own duration on.
+
+    th1 = U(1, 100), and when `sized` times sqrt(GPU-hours / the median job's), at most 30 times;
+    th2 = 0, U(.01, 1) or U(4, 6) a unit (10, 55, 35%); th3 = duration + U(1, 15) units.
+    A job that starts at once is worth nearly th1; the sqrt lets a long job be worth more, yet less per GPU-hour.
+    """
+
+    slot: float  # seconds
+    median: float  # GPU-hours
+    sized: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.slot > 0 or not self.median > 0:
+            raise InputError(f"UtilityModel: slot is {self.slot!r}, median {self.median!r}; expected positive numbers")
+
+    def __call__(self, seconds: float, gpu_hours: float, draws: Floats) -> Sigmoid:
+        """The utility of a job that runs so long, from DRAWS uniform numbers."""
+        value, which, steep, middle = (float(u) for u in draws)
+        size = min(LARGEST, (gpu_hours / self.median) ** 0.5) if self.sized else 1.0
+        return Sigmoid(
+            value=between(VALUE_RANGE, value) * size,
+            steepness=steepness(which, steep) * self.slot / UNIT,
+            middle=(seconds + UNIT * between(MIDDLE_RANGE, middle)) / self.slot,
+        )
+
+    def describe(self, seed: int) -> str:
+        """One line for the workload's note."""
+        size = " x sqrt(GPU-hours / median), at most 30 times" if self.sized else ", whatever the job's size"
+        return f"utilities synthesised, seed {seed}: sigmoid, U(1, 100){size}; half worth 10-150 min past the duration"
