@@ -14,7 +14,7 @@ import pytest
 
 import equipoise
 from equipoise.cli import main
-from equipoise.document import Document
+from equipoise.result import Loaded
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, placers, simulate
 from equipoise.place import compare as compare_places
@@ -129,7 +129,7 @@ def test_the_certificate_is_kept(results, tmp_path):
 
 def test_json_has_no_numbers_that_are_not(tmp_path):
     """Infinity and nan become null, in any depth, and come back as None."""
-    saved = Document(
+    saved = Loaded(
         "train", {"gap": np.nan, "deep": [{"x": np.float64(np.inf)}]}, tables={"history": [{"gap": -np.inf}]}
     )
     saved.to_json(tmp_path / "one.json")
