@@ -14,13 +14,13 @@ import pytest
 
 import equipoise
 from equipoise.cli import main
-from equipoise.result import Loaded
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, placers, simulate
 from equipoise.place import compare as compare_places
 from equipoise.place.read import jobs
 from equipoise.place.sweep import Case
 from equipoise.place.sweep import sweep as sweep_places
+from equipoise.result import Loaded
 from equipoise.share import policies, sweep
 from equipoise.share import simulate as play
 from equipoise.train import Faults, Network, Problem, Quadratic, Softmax, compare, solve
