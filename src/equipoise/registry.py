@@ -29,7 +29,7 @@ LAST = 1_000  # rank of a choice that states none
 class Choice(NamedTuple):
     """One file of a folder of choices."""
 
-    name: str  # as it is shown: the literal `label` of its class, else the file's name with "-" for "_"
+    name: str  # as it is shown: the literal `label` or `name` of its class, else the file's name with "-" for "_"
     stem: str  # of the file
     object_name: str  # the class or function in it
     help: str  # first line of its docstring
@@ -181,7 +181,7 @@ def _read(path: Path, kind: str) -> Choice:
     facts |= {node.name: True for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "matches"}
     if isinstance(found[0], ast.ClassDef):
         facts |= _literals(found[0].body)
-    label = facts.get("label")
+    label = facts.get("label", facts.get("name"))
     name = label if isinstance(label, str) else path.stem.replace("_", "-")
     text = ast.get_docstring(tree) or ast.get_docstring(found[0]) or ""
     return Choice(name, path.stem, found[0].name, text.partition("\n")[0], path, facts)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equipoise import present
 from equipoise.document import ARRAYS, CONFIG, REPORT, RESULT, Document, read, write_table
 from equipoise.errors import InputError
 from equipoise.frames import Frame, frame_of
@@ -95,7 +94,7 @@ class Result(ABC):
         folder
             Where; made if it is not there.
         report
-            Whether to write the page, for a verb that has one.
+            Whether to write the page.
 
         Returns
         -------
@@ -115,8 +114,10 @@ class Result(ABC):
             parts[ARRAYS] = lambda path: np.savez_compressed(path, **document.arrays)  # type: ignore[arg-type]
         if document.config:
             parts[CONFIG] = _text_writer(config_text(document.config))
-        if report and document.verb in present.PAGES:
-            parts[REPORT] = _text_writer(present.report(document))
+        if report:
+            from equipoise.present import report as page_of
+
+            parts[REPORT] = _text_writer(page_of(document))
         parts[RESULT] = lambda path: _write_last(path, document.text())
         try:
             for name, write in parts.items():

@@ -11,7 +11,8 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.place.bound import bound
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Utility, Workload
+from equipoise.place.job import Job, Workload
+from equipoise.place.utility import Deadline, Linear, Sigmoid, Utility
 
 approx = pytest.approx
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.place.bound import bound, duals
+from equipoise.place.bound import bound
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Deadline, Job, Linear, Utility, Workload
+from equipoise.place.duals import duals
+from equipoise.place.job import Job, Workload
+from equipoise.place.utility import Deadline, Linear, Utility
 
 approx = pytest.approx
 ONE_GPU_EACH = Cluster((Machine({"gpu": 1}, 2),))

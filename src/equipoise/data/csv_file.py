@@ -20,7 +20,7 @@ MOST_CLASSES = 20  # with task="auto", more distinct integers than this are a qu
 
 
 @dataclass(frozen=True)
-class Row:
+class Record:
     """One record and the line of the file it ends on."""
 
     line: int
@@ -28,14 +28,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class Records:
     """The rows of a file, all of one length, and what to call its columns (None without a header)."""
 
     path: Path
-    rows: Sequence[Row]
+    rows: Sequence[Record]
     names: list[str] | None
 
-    def error(self, row: Row, column: int, problem: str) -> InputError:
+    def error(self, row: Record, column: int, problem: str) -> InputError:
         """Says where: file:line, and the column by name, or by number from 1."""
         name = repr(self.names[column]) if self.names and self.names[column] else str(column + 1)
         return InputError(f"{self.path}:{row.line}: column {name}: {problem}")
@@ -59,7 +59,7 @@ def csv(
     return Dataset(table.path.stem, X_train, y[train], X_test, y[test], classes)
 
 
-def _tabulate(path: Path, label: str | None) -> tuple[Table, int]:
+def _tabulate(path: Path, label: str | None) -> tuple[Records, int]:
     """The table, its header taken off, and the position of the label column."""
     rows = _read(path)
     first = rows[0]
@@ -75,24 +75,24 @@ def _tabulate(path: Path, label: str | None) -> tuple[Table, int]:
                 f"{path}:{first.line}: no header to find label column {label!r} in;"
                 " add a line of column names, or give no label to use the last column"
             )
-        return Table(path, rows, None), width - 1
+        return Records(path, rows, None), width - 1
     if label is not None and first.cells.count(label) != 1:
         if label in first.cells:
             raise InputError(f"{path}:{first.line}: {first.cells.count(label)} columns are named {label!r}; rename one")
         raise InputError(f"{path}:{first.line}: {unknown_name('label column', label, filter(None, first.cells))}")
     if len(rows) == 1:
         raise InputError(f"{path}:{first.line}: a header and no rows; give at least one row of numbers below it")
-    return Table(path, rows[1:], first.cells), width - 1 if label is None else first.cells.index(label)
+    return Records(path, rows[1:], first.cells), width - 1 if label is None else first.cells.index(label)
 
 
-def _read(path: Path) -> list[Row]:
+def _read(path: Path) -> list[Record]:
     """All rows that are not blank, cells stripped of spaces."""
     if not path.is_file():
         raise InputError(f"no file {path}; give the path of a comma-separated table")
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = reader(file, skipinitialspace=True)
         try:
-            rows = [Row(lines.line_num, [cell.strip() for cell in cells]) for cells in lines if cells]
+            rows = [Record(lines.line_num, [cell.strip() for cell in cells]) for cells in lines if cells]
         except UnicodeDecodeError:
             raise InputError(f"{path}: not a text file in UTF-8; save the table as UTF-8 text") from None
         except MalformedRow as error:
@@ -102,7 +102,7 @@ def _read(path: Path) -> list[Row]:
     return rows
 
 
-def _is_header(rows: Sequence[Row], label: str | None) -> bool:
+def _is_header(rows: Sequence[Record], label: str | None) -> bool:
     """A first row with text in it is a header, unless the text is only a last label that comes back further down."""
     *features, last = rows[0].cells
     if label is not None and label in rows[0].cells:
@@ -122,7 +122,7 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def _features(table: Table, label_column: int) -> Floats:
+def _features(table: Records, label_column: int) -> Floats:
     columns = [column for column in range(len(table.rows[0].cells)) if column != label_column]
     X = np.empty((len(table.rows), len(columns)))
     for i, row in enumerate(table.rows):
@@ -131,7 +131,7 @@ def _features(table: Table, label_column: int) -> Floats:
     return X
 
 
-def _finite(table: Table, row: Row, column: int) -> float:
+def _finite(table: Records, row: Record, column: int) -> float:
     cell = row.cells[column]
     number = _number(cell)
     if number is None:
@@ -142,7 +142,7 @@ def _finite(table: Table, row: Row, column: int) -> float:
     return number
 
 
-def _targets(table: Table, column: int, task: str) -> tuple[Targets, int]:
+def _targets(table: Records, column: int, task: str) -> tuple[Targets, int]:
     """Class labels and their number, or regression targets and 0."""
     numbers = [_number(row.cells[column]) for row in table.rows]
     for row, number in zip(table.rows, numbers, strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.share.estimators import Analogue, Bayes, Estimate, Estimator, LogLinear, PowerOffset
+from equipoise.share.estimators import ESTIMATORS, Estimate, Estimator
 from equipoise.share.estimators._base import PARTS, outlook
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, DONE, table_error
@@ -65,9 +65,10 @@ class Mean:
 
 
 def usual(workload: Workload) -> list[Estimator]:
-    """The estimators that can work here: analogues need curves seen before."""
-    found: list[Estimator] = [LogLinear(), PowerOffset(), Bayes()]
-    return found if workload.prior.curves is None else [*found, Analogue()]
+    """The estimators that can work here: some need curves of past tasks, and one that is told the truth is no rival."""
+    lacking = {"needs_truth", "chooses"} | ({"needs_curves"} if workload.prior.curves is None else set())
+    fit = [choice for choice in ESTIMATORS.choices() if not any(choice.facts.get(need) for need in lacking)]
+    return [ESTIMATORS.make(choice.stem) for choice in fit]
 
 
 def score(

@@ -5,16 +5,21 @@ Every rung plays the same tasks: only the site between them and their compute ch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from equipoise.certificate import Certificate, Check
+from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
+from equipoise.result import Result
 from equipoise.share import policies as shelf
 from equipoise.share.site import Site
 from equipoise.share.sweep import Sweep, sweep
 from equipoise.share.view import Policy, is_blind, name_of
 from equipoise.share.workload import Workload
+from equipoise.spec import Spec
 from equipoise.statistics import Paired
 
 SURE = 2.0  # standard errors beyond which a difference counts
@@ -44,24 +49,25 @@ RUNGS = (
 
 
 @dataclass(frozen=True)
-class Ladder:
+class Ladder(Result):
     """A sweep per rung, and what is read off them."""
 
     rungs: tuple[Rung, ...]
     sweeps: dict[str, Sweep]
     learners: tuple[str, ...]  # policies that watch learning curves
     published: tuple[str, ...]  # policies of the paper
+    spec: Spec | None = field(default=None, compare=False, repr=False)
 
     @property
     def loads(self) -> tuple[int, ...]:
         return self.sweeps[self.rungs[0].name].loads
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """Rung by rung and load by load: the leader and its lead, and the best learner against the best other."""
         return [self._row(rung, load) for rung in self.rungs for load in self.loads]
 
-    def _row(self, rung: Rung, load: int) -> dict[str, Any]:
+    def _row(self, rung: Rung, load: int) -> Row:
         found = self.sweeps[rung.name]
         ranked = self._ranked(rung, load, found.names)
         cell = next(row for row in found.rows if row["policy"] == ranked[0] and row["load"] == load)
@@ -79,7 +85,7 @@ class Ladder:
             **self._gain(rung, load, self.published, "published_"),
         }
 
-    def _gain(self, rung: Rung, load: int, names: Sequence[str], prefix: str) -> dict[str, Any]:
+    def _gain(self, rung: Rung, load: int, names: Sequence[str], prefix: str) -> Row:
         """The best that watches curves, the best that does not, and what watching gains."""
         learner = self._ranked(rung, load, [name for name in names if name in self.learners])[:1]
         other = self._ranked(rung, load, [name for name in names if name not in self.learners])[:1]
@@ -100,7 +106,7 @@ class Ladder:
         return next(gap for gap in gaps if gap.load == load)
 
     @property
-    def seed_rows(self) -> Iterator[dict[str, Any]]:
+    def seed_rows(self) -> Iterator[Row]:
         """The raw numbers: one plain dict per rung, policy, load and seed."""
         for rung in self.rungs:
             for row in self.sweeps[rung.name].seed_rows:
@@ -117,6 +123,30 @@ class Ladder:
             sentences.append(_sentence("With all policies here", rows, "gain"))
         return sentences
 
+    def certificate(self) -> Certificate:
+        """Every check once, with the worst value of all rungs."""
+        rungs = [self.sweeps[rung.name].certificate() for rung in self.rungs]
+        worst = [max((found[check.name] for found in rungs), key=_badness) for check in rungs[0]]
+        meaning = "(the worst of all rungs)"
+        return Certificate(tuple(replace(check, meaning=f"{check.meaning} {meaning}") for check in worst))
+
+    def document(self, *, certify: bool = True) -> Document:
+        """Plain values: who leads on each rung at each load, the verdict, and every seed behind them."""
+        top = self.sweeps[self.rungs[-1].name]
+        given = {"policies": list(top.names), "loads": list(self.loads), "seeds": top.seeds.tolist()}
+        return Document(
+            "share ladder",
+            {"rows": self.rows, "verdict": self.verdict},
+            self.certificate() if certify else None,
+            self.settings() or given,
+            {"history": list(self.seed_rows)},
+            looks={name_of(policy): look_of(policy) for policy in top.policies},
+        )
+
+
+def _badness(check: Check) -> tuple[bool, float]:
+    return check.passed is not True, math.inf if check.value is None else check.value
+
 
 def _gap_cells(name: str, gap: Paired | None) -> dict[str, float | None]:
     if gap is None:
@@ -124,7 +154,7 @@ def _gap_cells(name: str, gap: Paired | None) -> dict[str, float | None]:
     return {name: gap.difference, f"{name}_se": gap.standard_error}
 
 
-def pays(row: dict[str, Any], gain: str = "gain") -> bool | None:
+def pays(row: Row, gain: str = "gain") -> bool | None:
     """Whether the best learner is surely ahead of the best other (True), surely behind (False), or neither (None)."""
     value, error = row[gain], row[f"{gain}_se"]
     if value is None or error is None or abs(value) <= SURE * error:
@@ -132,7 +162,7 @@ def pays(row: dict[str, Any], gain: str = "gain") -> bool | None:
     return bool(value > 0)
 
 
-def _sentence(who: str, rows: list[dict[str, Any]], gain: str) -> str:
+def _sentence(who: str, rows: list[Row], gain: str) -> str:
     """On which rungs, and at which loads, watching curves pays, and where it costs; a rung in neither list is even."""
     loads = list(dict.fromkeys(row["load"] for row in rows))
     words = []
@@ -154,8 +184,7 @@ def _at(some: list[int], loads: list[int]) -> str:
 
 def competitors() -> list[Policy]:
     """The published policies, the corrected Uniform, and ours."""
-    extra = [policy for policy in shelf.ALL if policy.__name__ in ("UniformCorrected", "Hybrid")]
-    return [policy() for policy in (*shelf.PUBLISHED, *extra)]
+    return [policy() for policy in (*shelf.PUBLISHED, shelf.UniformCorrected, shelf.Hybrid)]
 
 
 def ladder(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate
-from equipoise.document import Document, look_of
+from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
 from equipoise.parallel import THREADS, parts
 from equipoise.result import Result
@@ -19,16 +19,27 @@ from equipoise.share.audit import AUDITED, recompute
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import Run, play
 from equipoise.share.site import Site
+from equipoise.share.trace import life_rows, site_rows, telling_task
 from equipoise.share.view import Policy, name_of
 from equipoise.share.workload import Workload, seed_numbers
+from equipoise.spec import Spec
 from equipoise.statistics import Paired, difference, mean_and_error, ratio_and_error
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CELLS = 24_000  # seeds x tasks in one batch: its arrays stay in the cache
+BASELINE = "UniformCorrected"  # the robust policy that counts right
 MEASURES = ("successes", "success", "energy", "latency", "network", "idle_while_work", "unplaced", "moves")
 Progress = Callable[[int, int], None]  # steps of work done, and in all
+
+
+class Timeline(NamedTuple):
+    """Whose life a page shows; None: at the largest load, with the first seed, the task on which policies differ most."""
+
+    load: int | None = None
+    seed: int | None = None
+    task: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,13 +54,15 @@ class Sweep(Result):
     measured: dict[tuple[str, int], dict[str, Floats]]  # (policy, load) -> measure -> a value per seed
     bounds: dict[int, Floats]  # load -> tasks that the oracle could finish, nan for seeds it was not asked about
     policies: tuple[Policy, ...] = field(default=(), compare=False, repr=False)
+    timeline: Timeline = field(default=Timeline(), compare=False, repr=False)
+    spec: Spec | None = field(default=None, compare=False, repr=False)
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """One plain dict per policy and load."""
         return [self._row(name, load) for load in self.loads for name in self.names]
 
-    def _row(self, name: str, load: int) -> dict[str, Any]:
+    def _row(self, name: str, load: int) -> Row:
         cell = self.measured[name, load]
         success, success_error = mean_and_error(cell["success"])
         energy, energy_error = mean_and_error(cell["energy"])
@@ -86,35 +99,79 @@ class Sweep(Result):
         return 100.0 * best / (int(asked.sum()) * load), float(cell["successes"][asked].sum()) / best if best else None
 
     @property
-    def seed_rows(self) -> list[dict[str, Any]]:
+    def seed_rows(self) -> list[Row]:
         """One plain dict per policy, load and seed: the raw numbers behind every mean."""
         return [
             self._seed_row(name, load, k) for load in self.loads for name in self.names for k in range(len(self.seeds))
         ]
 
-    def _seed_row(self, name: str, load: int, k: int) -> dict[str, Any]:
+    def _seed_row(self, name: str, load: int, k: int) -> Row:
         cell = self.measured[name, load]
         row = {"policy": name, "load": load, "seed": int(self.seeds[k])}
         row |= {measure: _plain(cell[measure][k]) for measure in MEASURES}
         return row | {"oracle": _plain(self.bounds[load][k])}
 
+    @property
+    def baseline(self) -> str:
+        """The policy that others are compared with: the corrected Uniform where it takes part, else the first."""
+        return BASELINE if BASELINE in self.names else self.names[0]
+
+    @property
+    def differences(self) -> list[Paired]:
+        """How much better every policy is than the baseline, in success and in efficiency."""
+        return [
+            gap
+            for name in self.names
+            if name != self.baseline
+            for measure in ("success", "efficiency")
+            for gap in self.paired(name, self.baseline, measure)
+        ]
+
+    def lives(self) -> dict[str, Run]:
+        """A traced run of the timeline's seed for each policy."""
+        load = self.timeline.load or max(self.loads)
+        seed = int(self.seeds[0]) if self.timeline.seed is None else self.timeline.seed
+        batch = self.workload.draw(load, [seed], self.site)
+        return {
+            name_of(policy): play(policy, batch, self.site, self.workload.prior, trace=True) for policy in self.policies
+        }
+
     def document(self, *, certify: bool = True) -> Document:
-        """Plain values: means with their errors, and every seed behind them."""
-        config = {
+        """Plain values: means with their errors, differences from the baseline, and every seed behind them.
+
+        With the certificate come the lives of the tasks of one seed, which also have to be played again.
+        """
+        result: dict[str, object] = {
+            "rows": self.rows,
+            "baseline": self.baseline,
+            "paired": [asdict(gap) for gap in self.differences],
+        }
+        tables: dict[str, list[Row]] = {"history": self.seed_rows}
+        if certify and self.policies:
+            lives = self.lives()
+            runs = list(lives.values())
+            task = telling_task(lives) if self.timeline.task is None else self.timeline.task
+            seeds, load = runs[0].batch.seeds, runs[0].batch.shape[1]
+            result["timeline"] = {"load": load, "seed": int(seeds[0]), "task": task}
+            tables |= {"lives": life_rows(runs, task), "site": site_rows(runs)}
+        return Document(
+            "share",
+            result,
+            self.certificate() if certify and self.policies else None,
+            self.settings() or self._given(),
+            tables,
+            looks={name_of(policy): look_of(policy) for policy in self.policies},
+        )
+
+    def _given(self) -> dict[str, object]:
+        """The settings of a sweep that no spec made."""
+        return {
             "policies": list(self.names),
             "loads": list(self.loads),
             "seeds": self.seeds.tolist(),
             "site": asdict(self.site),
             "workload": self.workload.as_dict(),
         }
-        return Document(
-            "share",
-            {"rows": self.rows},
-            self.certificate() if certify and self.policies else None,
-            config,
-            {"history": self.seed_rows},
-            looks={name_of(policy): look_of(policy) for policy in self.policies},
-        )
 
     def certificate(self) -> Certificate:
         """Recomputed from traced runs of the first seeds of every policy and load, and from the oracle's bounds."""
@@ -147,7 +204,7 @@ class Sweep(Result):
         return "\n".join(line.rstrip() for line in (lines[0], "-" * len(lines[0]), *lines[1:]))
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _cells(row: Row) -> tuple[str, ...]:
     def with_error(name: str, digits: int) -> str:
         if row[name] is None:
             return "-"

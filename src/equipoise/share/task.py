@@ -152,6 +152,8 @@ class Task:
 
 NEEDED = ("arrival", "deadline", "data", "target")
 LAW, TABLE = ("a", "b", "floor"), ("samples", "errors")
+FIELDS = {"arrival": int, "deadline": int, "data": float, "target": float}  # of a task in a file
+OPTIONS = {"a": float, "b": float, "floor": float, "delay": int, "sigma": float}
 KNOWN = (*NEEDED, *LAW, "delay", "sigma", *TABLE)
 DRAWN = ("arrival", "deadline", "data", "target", "sigma", "delay", "a", "b", "floor")
 
@@ -206,3 +208,38 @@ def drawn_rows(batch: Batch) -> list[Row]:
         for k, seed in enumerate(batch.seeds)
         for j in range(batch.shape[1])
     ]
+
+
+def read_tasks(value: object) -> list[Task]:
+    """Tasks from a file's list of mappings; mistakes name the task, counted from 0 as everywhere."""
+    if not isinstance(value, list) or not value:
+        raise InputError(f"expected a list of tasks, each with {', '.join(FIELDS)}")
+    found = []
+    for k, entry in enumerate(value):
+        given = _task_numbers(k, entry)
+        curve = {name: given.pop(name) for name in ("a", "b", "floor") if name in given}
+        try:
+            found.append(Task(curve=Curve(**curve), **given))  # type: ignore[arg-type]  # whole numbers are whole there
+        except InputError as error:
+            raise InputError(f"task {k}: {str(error).partition(': ')[2]}") from None
+    return found
+
+
+def _task_numbers(k: int, entry: object) -> dict[str, float]:
+    if not isinstance(entry, dict):
+        raise InputError(f"task {k}: expected `name: value` pairs, not {entry!r}")
+    kinds: dict[str, type] = FIELDS | OPTIONS
+    for name in entry:
+        if name not in kinds:
+            raise InputError(f"task {k}: {unknown_name('field', str(name), kinds)}")
+    for name in FIELDS:
+        if name not in entry:
+            raise InputError(f"task {k}: {name} is missing")
+    given: dict[str, float] = {}
+    for name, number in entry.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise InputError(f"task {k}: {name} is {number!r}; expected a number")
+        if kinds[name] is int and number != (number if not math.isfinite(number) else int(number)):
+            raise InputError(f"task {k}: {name} is {number!r}; expected a whole number of steps")
+        given[name] = int(number) if kinds[name] is int and math.isfinite(number) else float(number)
+    return given

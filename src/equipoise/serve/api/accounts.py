@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError
@@ -29,7 +29,6 @@ from equipoise.serve.access import (
 )
 from equipoise.serve.api.guard import Admin, Asked, Reader
 from equipoise.serve.api.refusals import GUARDED, answers
-from equipoise.serve.models import RequestBody
 from equipoise.serve.store.rows import TenantRow, TokenRow
 from equipoise.units import MILLI
 
@@ -43,7 +42,7 @@ Name = Annotated[str, Path(pattern=NAME, description="1 to 64 of A-Z a-z 0-9 _ .
 Role = Literal["read", "submit", "admin"]
 
 
-class Accounts(Protocol):
+class Rows(Protocol):
     """The store, as far as access goes."""
 
     def tokens(self) -> list[TokenRow]: ...
@@ -54,7 +53,11 @@ class Accounts(Protocol):
     def remove_tenant(self, name: str) -> bool: ...
 
 
-class LoginIn(RequestBody):
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class LoginIn(Strict):
     token: str = Field(max_length=200)
 
 
@@ -73,7 +76,7 @@ class Done(BaseModel):
     removed: str
 
 
-class TokenIn(RequestBody):
+class TokenIn(Strict):
     name: str = Field(pattern=NAME)
     role: Role = "submit"
     tenant: str = Field("", pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$", description="empty: sees all tenants")
@@ -124,7 +127,7 @@ QUOTA = {
 }
 
 
-class TenantIn(RequestBody):
+class TenantIn(Strict):
     quota: Annotated[
         dict[str, Any], Field(max_length=MOST_RESOURCES), AfterValidator(check_quota), WithJsonSchema(QUOTA)
     ] = Field(default_factory=dict)
@@ -157,17 +160,22 @@ def tenant_out(row: TenantRow) -> TenantOut:
     return TenantOut(name=row.name, quota=quota)
 
 
-class AccountRoutes:
-    """The routes about login, tokens and tenants. Plain functions: they run off the event loop."""
+def routes_access(
+    access: Access,
+    store: Rows,
+    on_tenants: Callable[[], None] | None = None,
+    resources: Callable[[], Iterable[str]] = tuple,
+) -> APIRouter:
+    """The routes; `on_tenants` is called after a quota changed. Plain functions: they run off the event loop."""
+    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["access"])
 
-    def __init__(
-        self, access: Access, store: Accounts, on_tenants: Callable[[], None], resources: Callable[[], Iterable[str]]
-    ) -> None:
-        self.access, self.store, self.on_tenants, self.resources = access, store, on_tenants, resources
+    def changed() -> None:
+        if on_tenants is not None:
+            on_tenants()
 
-    def login(self, body: LoginIn, request: Request, response: Response) -> Me:
+    @router.post("/login")
+    def login(body: LoginIn, request: Request, response: Response) -> Me:
         """Start a browser's session: the cookie it sets stands for the token, for 12 hours or until it is revoked."""
-        access = self.access
         access.tokens.reload(now=True)
         caller = access.tokens.find(body.token) if TOKEN.fullmatch(body.token) else None
         if caller is None:
@@ -184,23 +192,27 @@ class AccountRoutes:
         )
         return me(caller)
 
-    def logout(self, caller: Reader, request: Request, response: Response) -> Done:
+    @router.post("/logout")
+    def logout(caller: Reader, request: Request, response: Response) -> Done:
         """End this browser's session. With a token instead of a session there is nothing to end."""
-        self.access.sessions.end(Asked(request.scope).session() or "")
+        access.sessions.end(Asked(request.scope).session() or "")
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return Done(removed=caller.name)
 
-    def who(self, caller: Reader) -> Me:
+    @router.get("/me")
+    def who(caller: Reader) -> Me:
         """Who the token says you are."""
         return me(caller)
 
-    def list_tokens(self, caller: Admin) -> TokensOut:
+    @router.get("/tokens")
+    def list_tokens(caller: Admin) -> TokensOut:
         """All tokens by name; the tokens themselves are not kept."""
-        return TokensOut(tokens=[TokenOut(**token_out(row)) for row in self.store.tokens()])
+        return TokensOut(tokens=[TokenOut(**token_out(row)) for row in store.tokens()])
 
-    def add_token(self, body: TokenIn, caller: Admin) -> NewToken:
+    @router.post("/tokens", status_code=201, responses=answers(409))
+    def add_token(body: TokenIn, caller: Admin) -> NewToken:
         """Create a token. It is in this answer and nowhere else."""
-        rows = self.store.tokens()
+        rows = store.tokens()
         if any(row.name == body.name for row in rows):
             raise HTTPException(409, taken(body.name))
         if body.role != "admin" and not any(row.role == "admin" for row in rows):
@@ -210,75 +222,48 @@ class AccountRoutes:
         token = new_token()
         row = TokenRow(body.name, digest(token), body.role, body.tenant, time.time())
         try:
-            self.store.add_token(row)
+            store.add_token(row)
         except Exception as error:
-            if any(other.name == body.name for other in self.store.tokens()):  # another server was faster
+            if any(other.name == body.name for other in store.tokens()):  # another server or command line was faster
                 raise HTTPException(409, taken(body.name)) from error
             raise
-        self.access.tokens.reload(now=True)
+        access.tokens.reload(now=True)
         return NewToken(**token_out(row), token=token)
 
-    def revoke_token(self, name: Name, caller: Admin) -> Done:
+    @router.delete("/tokens/{name}", responses=answers(404, 409))
+    def revoke_token(name: Name, caller: Admin) -> Done:
         """Revoke a token, and every session that logged in with it."""
-        rows = {row.name: row for row in self.store.tokens()}
+        rows = {row.name: row for row in store.tokens()}
         if name not in rows:
             raise HTTPException(404, f"no token {name!r}")
         if [row.name for row in rows.values() if row.role == "admin"] == [name]:
             raise HTTPException(
                 409, f"{name!r} is the last admin token; add another first, or use: equipoise token revoke"
             )
-        self.store.remove_token(name)
-        self.access.tokens.reload(now=True)
+        store.remove_token(name)
+        access.tokens.reload(now=True)
         return Done(removed=name)
 
-    def list_tenants(self, caller: Admin) -> TenantsOut:
+    @router.get("/tenants")
+    def list_tenants(caller: Admin) -> TenantsOut:
         """All tenants that have a quota."""
-        return TenantsOut(tenants=[tenant_out(row) for row in self.store.tenants()])
+        return TenantsOut(tenants=[tenant_out(row) for row in store.tenants()])
 
-    def put_tenant(self, name: Name, body: TenantIn, caller: Admin) -> TenantOut:
+    @router.put("/tenants/{name}")
+    def put_tenant(name: Name, body: TenantIn, caller: Admin) -> TenantOut:
         """Set what a tenant may use at once; jobs over it are refused, running ones stay."""
         row = TenantRow(name, read_quota(dict(body.quota)))
-        check_resources(row.quota, self.resources())
-        self.store.put_tenant(row)
-        self.on_tenants()
+        check_resources(row.quota, resources())
+        store.put_tenant(row)
+        changed()
         return tenant_out(row)
 
-    def remove_tenant(self, name: Name, caller: Admin) -> Done:
+    @router.delete("/tenants/{name}", responses=answers(404))
+    def remove_tenant(name: Name, caller: Admin) -> Done:
         """Remove a tenant's quota: it has no limit from then on."""
-        if not self.store.remove_tenant(name):
+        if not store.remove_tenant(name):
             raise HTTPException(404, f"no tenant {name!r}")
-        self.on_tenants()
+        changed()
         return Done(removed=name)
 
-
-def routes_access(
-    access: Access,
-    store: Accounts,
-    on_tenants: Callable[[], None] = lambda: None,
-    resources: Callable[[], Iterable[str]] = tuple,
-) -> APIRouter:
-    """The routes, documented.
-
-    Parameters
-    ----------
-    access
-        Tokens, sessions and limits of the service.
-    store
-        Where tokens and tenants are kept.
-    on_tenants
-        Called after a quota changed.
-    resources
-        Gives the names of the resources that machines have.
-    """
-    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["access"])
-    to = AccountRoutes(access, store, on_tenants, resources)
-    router.post("/login")(to.login)
-    router.post("/logout")(to.logout)
-    router.get("/me")(to.who)
-    router.get("/tokens")(to.list_tokens)
-    router.post("/tokens", status_code=201, responses=answers(409))(to.add_token)
-    router.delete("/tokens/{name}", responses=answers(404, 409))(to.revoke_token)
-    router.get("/tenants")(to.list_tenants)
-    router.put("/tenants/{name}")(to.put_tenant)
-    router.delete("/tenants/{name}", responses=answers(404))(to.remove_tenant)
     return router

@@ -40,6 +40,8 @@ class Analogue:
     widths: tuple[float, float, float] = (PATH, NOW, GOAL)
     label: ClassVar[str] = "analogues"
     needs_truth: ClassVar[bool] = False
+    rank: ClassVar[int] = 4
+    needs_curves: ClassVar[bool] = True  # of past tasks
 
     def start(self, scene: Scene) -> AnalogueFit:
         past = scene.prior.curves

@@ -42,6 +42,7 @@ class Bayes:
     population: bool = True
     label: ClassVar[str] = "Bayesian log-linear"
     needs_truth: ClassVar[bool] = False
+    rank: ClassVar[int] = 3
 
     def start(self, scene: Scene) -> BayesFit:
         prior = np.array([*scene.prior.mean, *scene.prior.variance, scene.prior.surprise])

@@ -15,6 +15,8 @@ from equipoise.share.view import Scene
 class Familiar:
     label: ClassVar[str] = "analogues, or Bayesian log-linear"
     needs_truth: ClassVar[bool] = False
+    rank: ClassVar[int] = 5
+    chooses: ClassVar[bool] = True  # between two others: not scored itself
 
     def start(self, scene: Scene) -> Fit:
         return Bayes().start(scene) if scene.prior.curves is None else Analogue().start(scene)

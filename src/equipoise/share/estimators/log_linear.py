@@ -33,6 +33,7 @@ class LogLinear:
 
     label: ClassVar[str] = "log-linear least squares"
     needs_truth: ClassVar[bool] = False
+    rank: ClassVar[int] = 1
 
     def start(self, scene: Scene) -> LogLinearFit:
         shape = (scene.seeds, scene.tasks)

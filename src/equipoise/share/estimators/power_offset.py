@@ -33,6 +33,7 @@ class PowerOffset:
 
     label: ClassVar[str] = "power law with offset"
     needs_truth: ClassVar[bool] = False
+    rank: ClassVar[int] = 2
 
     def start(self, scene: Scene) -> PowerOffsetFit:
         return PowerOffsetFit(np.zeros((scene.seeds, scene.tasks, SHARED + 3 * len(B_GRID))))

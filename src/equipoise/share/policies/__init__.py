@@ -1,34 +1,46 @@
-"""Policies, one file each. `named` finds one by the name it is shown by or by its class."""
+"""Policies, one file each, found by being in this folder. `named` finds one by the name it is shown by or by its class.
+
+A file states its class's `label` (or `name`, if it is a `Learning`), `colour`, `marker` and `rank` among the others;
+`published` marks those of the paper. The first line of its docstring is its help line.
+"""
 
 from __future__ import annotations
 
-from equipoise.errors import unknown_name
-from equipoise.share.policies._learning import Learning, clairvoyant
-from equipoise.share.policies.edf import EDF
-from equipoise.share.policies.hybrid import Hybrid
-from equipoise.share.policies.lara import LARA
-from equipoise.share.policies.las import LAS
-from equipoise.share.policies.max_min import MaxMin
-from equipoise.share.policies.sdf import SDF
-from equipoise.share.policies.slaq import SLAQ
-from equipoise.share.policies.spt import SPT
-from equipoise.share.policies.srtf import SRTF
-from equipoise.share.policies.uara import UARA
-from equipoise.share.policies.uara_lara import UARALARA
-from equipoise.share.policies.uara_lara_corrected import UARALARACorrected
-from equipoise.share.policies.uara_lara_floor import UARALARAFloor
-from equipoise.share.policies.uniform import Uniform
-from equipoise.share.policies.uniform_corrected import UniformCorrected
-from equipoise.share.view import Policy, name_of
+from typing import TYPE_CHECKING, cast
 
-PUBLISHED = (Uniform, SDF, LARA, UARA, UARALARA)
-ALL = (*PUBLISHED, UniformCorrected, UARALARACorrected, UARALARAFloor, SPT, SRTF, EDF, SLAQ, LAS, MaxMin, Hybrid)
+from equipoise.errors import unknown_name
+from equipoise.registry import Registry
+from equipoise.share.policies._learning import Learning, clairvoyant
+from equipoise.share.view import Policy
+
+if TYPE_CHECKING:
+    from equipoise.share.policies.edf import EDF
+    from equipoise.share.policies.hybrid import Hybrid
+    from equipoise.share.policies.lara import LARA
+    from equipoise.share.policies.las import LAS
+    from equipoise.share.policies.max_min import MaxMin
+    from equipoise.share.policies.sdf import SDF
+    from equipoise.share.policies.slaq import SLAQ
+    from equipoise.share.policies.spt import SPT
+    from equipoise.share.policies.srtf import SRTF
+    from equipoise.share.policies.uara import UARA
+    from equipoise.share.policies.uara_lara import UARALARA
+    from equipoise.share.policies.uara_lara_corrected import UARALARACorrected
+    from equipoise.share.policies.uara_lara_floor import UARALARAFloor
+    from equipoise.share.policies.uniform import Uniform
+    from equipoise.share.policies.uniform_corrected import UniformCorrected
+
+    ALL: tuple[type[Policy], ...]
+    PUBLISHED: tuple[type[Policy], ...]
+
+POLICIES: Registry[Policy] = Registry("equipoise.share.policies", "policy")
 
 __all__ = [
     "ALL",
     "EDF",
     "LARA",
     "LAS",
+    "POLICIES",
     "PUBLISHED",
     "SDF",
     "SLAQ",
@@ -48,14 +60,21 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> object:
+    """The class of a policy when it is asked for: a file that does not load harms nobody else."""
+    choices = POLICIES.choices() if name[:1].isupper() else ()
+    if name in ("ALL", "PUBLISHED"):
+        return tuple(POLICIES.load(c.stem) for c in choices if name == "ALL" or c.facts.get("published"))
+    if name in {choice.object_name for choice in choices}:
+        return POLICIES.load(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def named(name: str) -> Policy:
     """A policy by its name; "NAME:clairvoyant" for the twin that knows the true curves."""
     kind, _, twin = name.partition(":")
-    known = {name_of(policy()).lower(): policy for policy in ALL} | {p.__name__.lower(): p for p in ALL}
-    policy = known[kind.lower()]() if kind.lower() in known else None
-    if policy is not None and not twin:
-        return policy
-    if policy is not None and twin == "clairvoyant":
-        return clairvoyant(policy)  # type: ignore[type-var]  # refused if it estimates nothing
-    twins = [f"{name_of(policy())}:clairvoyant" for policy in ALL if issubclass(policy, Learning)]
-    raise unknown_name("policy", name, [*(name_of(policy()) for policy in ALL), *twins])
+    if twin in ("", "clairvoyant"):
+        policy = POLICIES.make(kind)
+        return clairvoyant(cast(Learning, policy)) if twin else policy
+    twins = [f"{choice.name}:clairvoyant" for choice in POLICIES.choices() if not choice.facts.get("blind")]
+    raise unknown_name("policy", name, [*POLICIES.names(), *twins])

@@ -32,7 +32,8 @@ class Learning:
 
     @property
     def label(self) -> str:
-        return f"{self.called or self.name or type(self).__name__}{' (clairvoyant)' if self.clairvoyant else ''}"
+        own = str(vars(type(self)).get("name") or type(self).__name__)  # what a parent is called does not count
+        return f"{self.called or own}{' (clairvoyant)' if self.clairvoyant else ''}"
 
     @property
     def clairvoyant(self) -> bool:

@@ -16,8 +16,10 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class EDF(Learning):
+    name: ClassVar[str] = "EDF"
     colour: ClassVar[str] = "#ca8a04"
     marker: ClassVar[str] = "arrow"
+    rank: ClassVar[int] = 11  # in tables and charts
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         feasible = ~(estimate.left > view.task_cap * view.time_left)  # an unknown task is given a chance

@@ -61,8 +61,10 @@ class Hybrid(Learning):
     ahead: float = 16.0
     trust: float = 0.4
 
+    name: ClassVar[str] = "Hybrid"
     colour: ClassVar[str] = "#2563eb"
     marker: ClassVar[str] = "circle"
+    rank: ClassVar[int] = 15  # in tables and charts
 
     def __post_init__(self) -> None:
         for name in ("margin", "floor", "probe", "ahead", "trust"):

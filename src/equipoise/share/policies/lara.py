@@ -18,8 +18,11 @@ POWER = 0.4  # the paper's exponent
 
 @dataclass(frozen=True)
 class LARA(Learning):
+    name: ClassVar[str] = "LARA"
     colour: ClassVar[str] = "#7c3aed"
     marker: ClassVar[str] = "triangle"
+    rank: ClassVar[int] = 3  # in tables and charts
+    published: ClassVar[bool] = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         weight = needed(view, estimate, POWER, otherwise=1.0)

@@ -17,6 +17,7 @@ class LAS:
     label: ClassVar[str] = "LAS"
     colour: ClassVar[str] = "#92400e"
     marker: ClassVar[str] = "emptyPin"
+    rank: ClassVar[int] = 13  # in tables and charts
     blind: ClassVar[bool] = True  # to errors
 
     def decide(self, view: View) -> Decision:

@@ -20,8 +20,10 @@ LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is wo
 
 @dataclass(frozen=True)
 class MaxMin(Learning):
+    name: ClassVar[str] = "MaxMin"
     colour: ClassVar[str] = "#475569"
     marker: ClassVar[str] = "emptyRoundRect"
+    rank: ClassVar[int] = 14  # in tables and charts
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         demand = np.where(estimate.known, np.clip(estimate.left, LEAST, view.task_cap), view.task_cap)

@@ -17,6 +17,8 @@ class SDF:
     label: ClassVar[str] = "SDF"
     colour: ClassVar[str] = "#d97706"
     marker: ClassVar[str] = "rect"
+    rank: ClassVar[int] = 2  # in tables and charts
+    published: ClassVar[bool] = True
     blind: ClassVar[bool] = True  # to errors
 
     def decide(self, view: View) -> Decision:

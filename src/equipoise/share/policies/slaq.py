@@ -18,8 +18,10 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class SLAQ(Learning):
+    name: ClassVar[str] = "SLAQ"
     colour: ClassVar[str] = "#0284c7"
     marker: ClassVar[str] = "roundRect"
+    rank: ClassVar[int] = 12  # in tables and charts
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         done = np.maximum(view.samples, 1.0)

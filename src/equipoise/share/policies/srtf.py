@@ -18,8 +18,10 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class SRTF(Learning):
+    name: ClassVar[str] = "SRTF"
     colour: ClassVar[str] = "#15803d"
     marker: ClassVar[str] = "emptyRect"
+    rank: ClassVar[int] = 10  # in tables and charts
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         return Decision(

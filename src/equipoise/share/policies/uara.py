@@ -56,6 +56,8 @@ class UARA:
     label: ClassVar[str] = "UARA"
     colour: ClassVar[str] = "#0e7490"
     marker: ClassVar[str] = "diamond"
+    rank: ClassVar[int] = 4  # in tables and charts
+    published: ClassVar[bool] = True
     blind: ClassVar[bool] = True  # to errors
 
     def start(self, scene: Scene) -> Policy:

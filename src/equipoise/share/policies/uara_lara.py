@@ -31,6 +31,8 @@ class UARALARA(Learning):
     name: ClassVar[str] = "UARA+LARA"
     colour: ClassVar[str] = "#be123c"
     marker: ClassVar[str] = "pin"
+    rank: ClassVar[int] = 5  # in tables and charts
+    published: ClassVar[bool] = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         cap = np.minimum(view.capacity / count(view.active), view.task_cap)

@@ -20,8 +20,10 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class UARALARACorrected(Learning):
+    name: ClassVar[str] = "UARALARACorrected"
     colour: ClassVar[str] = "#e11d48"
     marker: ClassVar[str] = "emptyDiamond"
+    rank: ClassVar[int] = 7  # in tables and charts
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         cap = np.minimum(view.capacity / count(view.computing), view.task_cap)

@@ -25,8 +25,10 @@ class UARALARAFloor(Learning):
 
     floor: float = 0.5
 
+    name: ClassVar[str] = "UARALARAFloor"
     colour: ClassVar[str] = "#fb7185"
     marker: ClassVar[str] = "emptyTriangle"
+    rank: ClassVar[int] = 8  # in tables and charts
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.floor <= 1.0:

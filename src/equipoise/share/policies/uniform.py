@@ -19,6 +19,8 @@ class Uniform:
     label: ClassVar[str] = "Uniform"
     colour: ClassVar[str] = "#6b7280"
     marker: ClassVar[str] = "circle"
+    rank: ClassVar[int] = 1  # in tables and charts
+    published: ClassVar[bool] = True
     blind: ClassVar[bool] = True  # to errors
 
     def decide(self, view: View) -> Decision:

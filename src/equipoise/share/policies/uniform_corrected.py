@@ -19,6 +19,7 @@ class UniformCorrected:
     label: ClassVar[str] = "UniformCorrected"
     colour: ClassVar[str] = "#1f2937"
     marker: ClassVar[str] = "emptyCircle"
+    rank: ClassVar[int] = 6  # in tables and charts
     blind: ClassVar[bool] = True  # to errors
 
     def decide(self, view: View) -> Decision:

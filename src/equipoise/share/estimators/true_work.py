@@ -1,0 +1,40 @@
+"""The true work of every task: no estimate at all, but what clairvoyant twins of policies are given in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.share.estimators._base import SURE, Estimate
+from equipoise.share.view import Scene, View
+
+
+@dataclass(frozen=True)
+class TrueWork:
+    label: ClassVar[str] = "true work"
+    needs_truth: ClassVar[bool] = True
+    rank: ClassVar[int] = 6
+
+    def start(self, scene: Scene) -> TrueFit:
+        if scene.truth is None:
+            raise InputError(
+                "TrueWork needs the truth, which only a run gives, and only to a policy that is clairvoyant"
+            )
+        return TrueFit(scene.truth.work)
+
+
+@dataclass
+class TrueFit:
+    work: NDArray[np.float64]
+
+    def learn(self, view: View) -> None:
+        """Nothing to learn."""
+
+    def estimate(self, view: View) -> Estimate:
+        work = np.minimum(self.work, 1e9)  # a task that can never succeed
+        left = np.maximum(work - view.samples, 0.0)
+        return Estimate(left, np.log(work), np.full(left.shape, SURE))

@@ -1,0 +1,435 @@
+"""What a run of share is: the options of `equipoise share`, the keys of its config.yaml, and the objects they become."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+
+from equipoise.errors import InputError, unknown_name
+from equipoise.registry import make_reference, whole_reference
+from equipoise.spec import Spec, setting
+
+if TYPE_CHECKING:
+    from equipoise.share.ladder import Ladder
+    from equipoise.share.site import Site
+    from equipoise.share.sweep import Progress, Sweep
+    from equipoise.share.view import Policy
+    from equipoise.share.workload import Workload
+
+PRESETS = ("paper", "network-heavy", "recorded")
+USUAL = "published,UniformCorrected,Hybrid"
+RANGES = ("arrival", "data", "deadline", "a", "b", "target")
+SERVERS_MOST = 1_000
+LOADS_MOST = 1_000
+NUMBER_MOST = 2**53  # of seeds and such
+YAML_TIME = "minutes and seconds"
+Range = tuple[float, float]
+
+
+class ServerSpec(BaseModel):
+    """A server as it stands in a file."""
+
+    model_config = ConfigDict(extra="forbid")
+    capacity: float
+    power_cap: float | None = None
+
+
+class PoliciesSpec(Spec):
+    """Which policies take part."""
+
+    policies: list[str] = setting(
+        USUAL,
+        "Names with commas between; `published`, `all`; NAME:clairvoyant for a twin that knows the true curves.",
+        "Comparison",
+        "NAMES",
+    )
+    policy_file: list[str] | None = setting(
+        None, "Your own policies beside them, commas between.", "Comparison", "FILE.py:CLASS"
+    )
+
+    @field_validator("policies", mode="before")
+    @classmethod
+    def _policies(cls, value: object) -> list[str]:
+        return _known_policies(_words(value))
+
+    @field_validator("policy_file", mode="before")
+    @classmethod
+    def _policy_file(cls, value: object) -> list[str] | None:
+        return None if value is None else [whole_reference(word) for word in _words(value)]
+
+    def players(self) -> list[Policy]:
+        """The policies themselves, no two of one name."""
+        from equipoise.share import policies
+        from equipoise.share.sweep import refuse_equal_names
+        from equipoise.share.view import name_of
+
+        found = [*map(policies.named, self.policies), *map(policy_from, self.policy_file or [])]
+        refuse_equal_names([name_of(policy) for policy in found])
+        return found
+
+
+class StudySpec(PoliciesSpec):
+    """What every study of share can be told: who takes part, how crowded, how often."""
+
+    loads: list[int] = setting("10:60:10", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "Comparison", "LOADS")
+    seeds: int = setting(200, "Seeds of each load; every policy meets the same tasks.", "Comparison", "COUNT")
+    first_seed: int = setting(0, "The first of them.", "Comparison", "SEED")
+
+    @field_validator("loads", mode="before")
+    @classmethod
+    def _loads(cls, value: object) -> list[int]:
+        return _read_loads(value)
+
+    @field_validator(
+        *("seeds", "first_seed", "oracle", "horizon", "timeline_load", "timeline_seed", "timeline_task"),
+        check_fields=False,
+    )
+    @classmethod
+    def _whole(cls, value: int | None, info: ValidationInfo) -> int | None:
+        least = 1 if info.field_name in ("seeds", "horizon", "timeline_load") else 0
+        if value is not None and value < least:
+            raise InputError(f"{info.field_name} must be {least} or more, not {value}")
+        if value is not None and value > NUMBER_MOST:
+            raise InputError(f"{info.field_name} must be less than 2^53, not {value}")
+        return value
+
+    @property
+    def seed_numbers(self) -> range:
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+
+class LadderSpec(StudySpec):
+    """Everything that determines a ladder."""
+
+    loads: list[int] = setting("10,20,40,60", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "Comparison", "LOADS")
+
+    def build(self) -> LadderScene:
+        """Its policies, ready to run."""
+        return LadderScene(self, self.players())
+
+
+@dataclass(frozen=True, eq=False)
+class LadderScene:
+    """A ladder made real."""
+
+    spec: LadderSpec
+    policies: list[Policy]
+
+    def run(self, progress: Progress | None = None) -> Ladder:
+        """Play every rung."""
+        from equipoise.share.ladder import ladder
+
+        found = ladder(self.policies, loads=self.spec.loads, seeds=self.spec.seed_numbers, progress=progress)
+        return replace(found, spec=self.spec)
+
+
+def _span(description: str) -> Any:
+    """A range that tasks are drawn from."""
+    return setting(None, description, "Workload", "LO:HI")
+
+
+class ShareSpec(StudySpec):
+    """Everything that determines a comparison; the same file repeats it bit for bit."""
+
+    oracle: int = setting(200, "Seeds of each load whose bound is computed; 0: none.", "Comparison", "COUNT")
+
+    preset: str = setting("paper", f"Where the workload starts from: {', '.join(PRESETS)}.", "Workload")
+    arrival: Range | None = _span("Step of arrival, floored (0:36 in the presets).")
+    data: Range | None = _span("Samples to send (14:35; network-heavy 78:144).")
+    deadline: Range | None = _span("Steps from arrival to deadline, rounded (36:46).")
+    a: Range | None = _span("Error of a curve after its first sample (.8:1.2).")
+    b: Range | None = _span("How fast it falls: error = a samples^-b (.25:.467).")
+    target: Range | None = _span("Error at which a task has succeeded (.147:.162).")
+    sigma: float | None = setting(
+        None, "Standard deviation of the noise in observed errors (.005; recorded 0).", "Workload", "NUMBER"
+    )
+    horizon: int | None = setting(
+        None, "Steps that are played (until the last deadline; network-heavy 100).", "Workload", "STEPS"
+    )
+    prior_shift: float = setting(0.0, "Added to the mean of b that policies are told.", "Workload", "NUMBER")
+    curves: str | None = setting(
+        None, "Recording to replay (recorded); the shipped one unless given.", "Workload", "FILE"
+    )
+    tasks: list[dict[str, float]] | None = setting(
+        None, "Tasks one by one instead of drawn ones.", "Workload", only_in_file=True
+    )
+
+    servers: list[ServerSpec] = setting(
+        "5x30", "Samples per step of each: 5x30, 30,30,60, or with power caps 5x30@4.", "Site", "SERVERS"
+    )
+    bandwidth: float = setting(100.0, "Of the uplink, samples per step.", "Site", "NUMBER")
+    delay: float = setting(3.0, "Mean steps between sent and ready to compute.", "Site", "STEPS")
+    jitter: float = setting(1.0, "Standard deviation of that delay.", "Site", "STEPS")
+    task_cap: float | None = setting(
+        None, "Most samples per step for one task; the fastest server's unless given.", "Site", "NUMBER"
+    )
+    power: str = setting("pooled", "Law of energy: pooled, per_node, linear.", "Site", "LAW")
+    idle_power: float = setting(0.25, "Energy of an idle server in a step.", "Site", "NUMBER")
+    busy_power: float = setting(7.5, "What a fully used one adds.", "Site", "NUMBER")
+    migration: str = setting("within", "When a task may change server: within a step, or between steps.", "Site")
+
+    timeline_load: int | None = setting(
+        None, "Tasks in the report's timeline; the largest load unless given.", "Output"
+    )
+    timeline_seed: int | None = setting(None, "Seed of the timeline; the first unless given.", "Output")
+    timeline_task: int | None = setting(
+        None, "Task of the timeline; the one on which policies differ most unless given.", "Output"
+    )
+
+    by_hand: ClassVar[str] = "the tasks are given one by one"
+
+    @field_validator("preset")
+    @classmethod
+    def _preset(cls, value: str) -> str:
+        if value not in PRESETS:
+            raise unknown_name("preset", value, PRESETS)
+        return value
+
+    @field_validator(*RANGES, mode="before")
+    @classmethod
+    def _range(cls, value: object) -> Range | None:
+        return None if value is None else read_range(value)
+
+    @field_validator("servers", mode="before")
+    @classmethod
+    def _servers(cls, value: object) -> object:
+        return read_servers(value)
+
+    @field_validator("curves")
+    @classmethod
+    def _whole_path(cls, value: str | None) -> str | None:
+        """Absolute, so that a config.yaml repeats its run from any folder."""
+        return None if value is None else str(Path(value).absolute())
+
+    @field_validator("prior_shift")
+    @classmethod
+    def _finite(cls, value: float) -> float:
+        if not -1.0 <= value <= 1.0:
+            raise InputError(f"prior_shift must be -1 to 1, not {value}: b itself is about 0.36")
+        return value
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _tasks(cls, value: object) -> object:
+        from equipoise.share.task import read_tasks
+
+        if value is not None:
+            read_tasks(value)
+        return value
+
+    def build(self) -> ShareScene:
+        """Policies, workload and site; what cannot be is refused, what can have no effect too."""
+        self._refuse_idle_settings()
+        site, workload = self._site(), self._workload()
+        if self.task_cap is not None and self.task_cap > site.speeds.max():
+            fastest = float(site.speeds.max())
+            raise InputError(f"--task-cap {self.task_cap:g} has no effect: the fastest server does {fastest:g} a step")
+        shown = self.timeline_load or (len(self.tasks) if self.tasks else max(self.loads))
+        if self.timeline_task is not None and self.timeline_task >= shown:
+            raise InputError(
+                f"--timeline-task {self.timeline_task}: at a load of {shown} there are tasks 0 to {shown - 1}"
+            )
+        return ShareScene(self, self.players(), workload, site)
+
+    def _refuse_idle_settings(self) -> None:
+        """A setting that was changed but can have no effect is a misunderstanding: say so."""
+        given = self.tasks is not None and self.by_hand
+        replayed = self.preset == "recorded" and "preset is recorded, whose curves bring their own"
+        idle = {
+            **dict.fromkeys(("preset", "arrival", "data", "deadline", "sigma", "loads", "timeline_load"), given),
+            **dict.fromkeys(("a", "b", "target"), given or replayed),
+            "curves": self.preset != "recorded" and f"preset is {self.preset} (add --preset recorded)",
+        }
+        usual = ShareSpec()
+        for name, reason in idle.items():
+            if reason and getattr(self, name) != getattr(usual, name):
+                raise InputError(f"--{name.replace('_', '-')} has no effect: {reason}")
+
+    def _site(self) -> Site:
+        from equipoise.share.site import Server, Site
+
+        servers = tuple(Server(one.capacity, one.power_cap) for one in self.servers)
+        names = ("bandwidth", "delay", "jitter", "task_cap", "power", "idle_power", "busy_power", "migration")
+        return Site(servers, **{name: getattr(self, name) for name in names})
+
+    def _workload(self) -> Workload:
+        from equipoise.share.task import read_tasks
+        from equipoise.share.workload import Workload
+
+        changes = {name: getattr(self, name) for name in (*RANGES, "sigma", "horizon")}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        if self.tasks is not None:
+            workload = Workload.of(read_tasks(self.tasks), **changes)
+        elif self.preset == "recorded":
+            workload = Workload.recorded(self.curves, **changes)
+        else:
+            workload = (Workload.paper if self.preset == "paper" else Workload.network_heavy)(**changes)
+        (log_a, b), prior = workload.prior.mean, workload.prior
+        return workload.but(prior=replace(prior, mean=(log_a, b + self.prior_shift)))
+
+
+@dataclass(frozen=True, eq=False)
+class ShareScene:
+    """A comparison made real: who takes part, what arrives, and where."""
+
+    spec: ShareSpec
+    policies: list[Policy]
+    workload: Workload
+    site: Site
+
+    @property
+    def title(self) -> str:
+        """7 policies on the paper workload, 200 seeds for each load."""
+        spec = self.spec
+        changed = any(getattr(spec, name) is not None for name in (*RANGES, "sigma", "horizon"))
+        whose = f"the {spec.preset} workload" + (", changed" if changed else "")
+        whose = f"{len(spec.tasks)} tasks given one by one" if spec.tasks else whose
+        seeds = "1 seed" if spec.seeds == 1 else f"{spec.seeds} seeds"
+        policies = "1 policy" if len(self.policies) == 1 else f"{len(self.policies)} policies"
+        many = " for each load" if len(spec.loads) > 1 and not spec.tasks else ""
+        return f"{policies} on {whose}, {seeds}{many}"
+
+    def run(self, progress: Progress | None = None) -> Sweep:
+        """Play every policy at every load with every seed."""
+        from equipoise.share.sweep import Timeline, sweep
+
+        spec = self.spec
+        found = sweep(
+            self.policies,
+            self.workload,
+            loads=spec.loads,
+            seeds=spec.seed_numbers,
+            site=self.site,
+            oracle=spec.oracle,
+            progress=progress,
+        )
+        timeline = Timeline(spec.timeline_load, spec.timeline_seed, spec.timeline_task)
+        return replace(found, timeline=timeline, spec=spec)
+
+    def warnings(self) -> list[str]:
+        """Tasks whose curve never reaches their target: by number when given, by count when drawn."""
+        found = []
+        for k, task in enumerate(self.workload.tasks):
+            if math.isinf(task.work):
+                why = f"its target {task.target:g} is below its curve's floor {task.curve.floor:g}"
+                if task.target > task.curve.floor:
+                    why = f"its curve falls too slowly (b {task.curve.b:g}) to reach {task.target:g}"
+                found.append(f"task {k} can never succeed: {why}")
+        for load in () if self.workload.tasks else self.spec.loads:
+            work = self.workload.draw(load, self.spec.seed_numbers, self.site).work
+            hopeless = int((~(work < math.inf)).sum())
+            if hopeless:
+                found.append(
+                    f"{hopeless} of {work.size} drawn tasks at {load} can never succeed: their curves miss their targets"
+                )
+        return found
+
+
+def policy_from(text: str) -> Policy:
+    """A policy by its name, or a user's own from FILE.py:CLASS."""
+    if ".py" not in text:
+        from equipoise.share import policies
+
+        return policies.named(text)
+    found: Any = make_reference(text)
+    if not callable(getattr(found, "decide", None)) and not callable(getattr(found, "start", None)):
+        path, _, name = text.rpartition(":")
+        raise InputError(f"{Path(path).name}: {name} is not a policy: it has no method decide(view)")
+    return found  # type: ignore[no-any-return]
+
+
+def _words(value: object) -> list[str]:
+    """Names with commas between, or a list of them."""
+    if isinstance(value, str):
+        value = [word.strip() for word in value.split(",")]
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
+        raise InputError(f"expected names with commas between, not {value!r}")
+    return value
+
+
+def _known_policies(words: list[str]) -> list[str]:
+    """Groups replaced by their members, every name as it is shown in tables."""
+    from equipoise.share.policies import POLICIES, named
+
+    published = [choice.name for choice in POLICIES.choices() if choice.facts.get("published")]
+    groups: dict[str, Sequence[str]] = {"published": published, "all": POLICIES.names()}
+    found: list[str] = []
+    for word in words:
+        if word in groups:
+            found += groups[word]
+        else:
+            kind, _, twin = word.partition(":")
+            named(word)
+            found.append(POLICIES.find(kind).name + (f":{twin}" if twin else ""))
+    return list(dict.fromkeys(found))
+
+
+def _read_loads(value: object) -> list[int]:
+    """10,20,60 or 10:60:10, which includes its last."""
+    expected = f"expected numbers of tasks such as 10,20,60 or 10:60:10, not {value!r}"
+    if isinstance(value, int):
+        raise InputError(
+            f"in a file write a list, such as [10, 20, 60]: YAML reads 10:50:10 as {YAML_TIME}, found {value}"
+        )
+    try:
+        if isinstance(value, str) and ":" in value:
+            first, last, step = (int(part) for part in value.split(":"))
+            found = range(first, last + 1, step) if step > 0 else range(0)
+            if not 1 <= first <= last or not 1 <= len(found) <= LOADS_MOST:
+                raise InputError(f"{expected}; at most {LOADS_MOST} of them")
+            return list(found)
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
+            raise InputError(expected)
+        loads = [int(part) for part in parts]
+    except (ValueError, TypeError):
+        raise InputError(expected) from None
+    if not loads or min(loads) < 1:
+        raise InputError(f"every load is at least one task, not {value!r}")
+    return list(dict.fromkeys(loads))
+
+
+def read_range(value: object) -> Range:
+    """`lo:hi`, one number for both, or a list of two. A bare number in a file may be a `lo:hi` that YAML took for a time."""
+    if isinstance(value, int | float):
+        raise InputError(f"in a file write a list, such as [14, 35]: YAML reads 14:35 as {YAML_TIME}, found {value}")
+    parts = value.split(":") if isinstance(value, str) else value
+    try:
+        numbers = [float(part) for part in parts] if isinstance(parts, list | tuple) else []
+    except (ValueError, TypeError):
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise InputError(f"expected a range LO:HI, such as 14:35, not {value!r}")
+    low, high = numbers[0], numbers[-1]
+    if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
+        raise InputError(f"expected a range LO:HI with 0 <= LO <= HI, not {value!r}")
+    return low, high
+
+
+def read_servers(value: object) -> object:
+    """`5x30@4` is five servers of 30 samples per step, each with a power cap of 4; parts with commas between.
+
+    In a file it may be a list: bare numbers in it are capacities.
+    """
+    if isinstance(value, list):
+        return [{"capacity": one} if isinstance(one, int | float) else one for one in value]
+    if not isinstance(value, str | int | float):
+        return value
+    servers: list[dict[str, float]] = []
+    for part in str(value).split(","):
+        many, times, rest = part.strip().partition("x")
+        capacity, at, cap = (rest if times else part.strip()).partition("@")
+        try:
+            server = {"capacity": float(capacity)} | ({"power_cap": float(cap)} if at else {})
+            count = int(many) if times else 1
+        except ValueError:
+            raise InputError(f"expected servers such as 5x30, 30,30,60 or 5x30@4, not {value!r}") from None
+        if not 1 <= count <= SERVERS_MOST:
+            raise InputError(f"{part!r}: expected 1 to {SERVERS_MOST:,} servers")
+        servers += [server] * count
+    return servers
