@@ -2,19 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import hashlib
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
 from typing import TypeVar, cast
 
 import numba
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., object])
+COMPILES = not numba.config.DISABLE_JIT  # NUMBA_DISABLE_JIT=1: kernels are plain Python, for a debugger
 
 
 def kernel(function: Function) -> Function:
     """Compile a numeric loop with numba; the same bits come out on every run."""
-    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    if not COMPILES:
+        return cast(Function, _uncompiled(function))
+    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled._cache = KernelCache(function)
+    return cast(Function, compiled)
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache on disk, which looks only at the file of a kernel: here a changed callee is a change too."""
+
+    def _index_key(self, signature: object, codegen: object) -> tuple[object, ...]:
+        return (*super()._index_key(signature, codegen), digest_of(self._py_func))
+
+
+def digest_of(function: object) -> str:
+    """What a kernel computes, as a hash: its code, the values it reads, and the same of every kernel it calls."""
+    return hashlib.sha256("\n".join(_facts(function, set())).encode()).hexdigest()
+
+
+def _facts(value: object, seen: set[int]) -> Iterator[str]:
+    """Lines that change when the meaning of `value` does, and only then: no addresses, no line numbers."""
+    value = getattr(value, "py_func", getattr(value, "_defn", value))  # of a kernel; of an intrinsic
+    if isinstance(value, FunctionType) and not value.__module__.startswith(("numpy", "numba")):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        yield value.__qualname__
+        yield from _code_facts(value.__code__, value.__globals__, seen)
+        for cell in value.__closure__ or ():
+            yield from _facts(cell.cell_contents, seen)
+    elif isinstance(value, np.ndarray):
+        yield f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _facts(item, seen)
+    elif value is None or isinstance(value, (bool, int, float, complex, str, np.generic, np.dtype)):
+        yield repr(value)
+    else:
+        yield f"{type(value).__qualname__} {getattr(value, '__qualname__', '')}"
+
+
+def _code_facts(code: CodeType, names: dict[str, object], seen: set[int]) -> Iterator[str]:
+    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars}"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_facts(constant, names, seen)
+        elif not isinstance(constant, frozenset):  # its order is not fixed; what stands in it is a literal of the code
+            yield repr(constant)
+    for name in code.co_names:
+        if isinstance(found := names.get(name), ModuleType):
+            for attribute in code.co_names:
+                yield from _facts(getattr(found, attribute, None), seen)
+        elif name in names:
+            yield from _facts(found, seen)
 
 
 @intrinsic
@@ -35,3 +94,28 @@ def bits_float(typing_context, value):  # type: ignore[no-untyped-def]
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return numba.types.float64(numba.types.int64), generate
+
+
+def _uncompiled(function: Callable[..., object]) -> Callable[..., object]:
+    """The Python function, with what a kernel takes for granted: NumPy's division, and records with fields by name."""
+
+    @functools.wraps(function)
+    def call(*arguments: object) -> object:
+        with np.errstate(all="ignore"):
+            return function(*map(_as_in_kernel, arguments))
+
+    return call
+
+
+def _as_in_kernel(value: object) -> object:
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        return value.view(np.recarray)
+    if isinstance(value, tuple):
+        fields = map(_as_in_kernel, value)
+        return type(value)._make(fields) if hasattr(value, "_make") else tuple(fields)
+    return np.float64(value) if isinstance(value, float) else value
+
+
+if not COMPILES:
+    float_bits = lambda value: int(np.float64(value).view(np.int64))  # noqa: E731
+    bits_float = lambda value: float(np.int64(value).view(np.float64))  # noqa: E731

@@ -109,7 +109,9 @@ CURVE = np.dtype(  # what every step of computing needs of a task, in one line o
 )
 TASK = np.dtype(
     [
-        *((name, np.float64) for name in ("data", "data_left", "target")),
+        *(
+            (name, np.float64) for name in ("data_all", "data_left", "target")
+        ),  # NumPy records have a `data` of their own
         *((name, np.int32) for name in ("arrival", "deadline", "delay", "done_at")),
     ]
 )
@@ -173,8 +175,7 @@ def start(batch: Batch) -> Now:
     for name in ("work", "b", "floor", "sigma", "table"):
         curve[name] = getattr(batch, name)
     curve["log_a"], curve["noise_key"] = np.log(batch.a), keys_of(batch.seeds, shape[1])
-    for name in ("data", "target"):
-        task[name] = getattr(batch, name)
+    task["data_all"], task["target"] = batch.data, batch.target
     for name in ("arrival", "deadline", "delay"):
         task[name] = np.minimum(getattr(batch, name), TIME_MOST)
     task["done_at"] = -1
@@ -240,9 +241,9 @@ def open_step(step: int, now: Now, view: View) -> None:
         task = tasks[i]
         if state[i] == PENDING:
             arrival[i], deadline[i], target[i] = task.arrival, task.deadline, task.target
-            data[i] = data_left[i] = task.data_left = task.data
+            data[i] = data_left[i] = task.data_left = task.data_all
             state[i], due[i] = SENDING, task.deadline
-            if task.data <= DUST:
+            if task.data_all <= DUST:
                 state[i], due[i] = DELAYED, min(step + task.delay, task.deadline)
         if state[i] == DELAYED and step >= due[i]:
             state[i], due[i] = COMPUTING, task.deadline

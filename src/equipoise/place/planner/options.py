@@ -344,7 +344,7 @@ def _batch(
             left = free[c, r] - (holds - lost) * worker[r]
             if server[r] > 0:
                 fit = min(fit, _quotient(left, server[r]))
-        cost = price + lost / fit * max(0.0, extra)
+        cost = price + np.float64(lost) / fit * max(0.0, extra)
         if cost < best:
             best, batch = cost, fit
         if fit == needed or extra <= 0.0:
