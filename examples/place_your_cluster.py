@@ -7,7 +7,7 @@ python examples/place_your_cluster.py my-jobs.yaml my-cluster.yaml --slots 48
 import argparse
 from pathlib import Path
 
-from equipoise.place import compare, explain, policies, prices, read, verify
+from equipoise.place import compare, explain, placers, prices, read, verify
 
 HERE = Path(__file__).parent
 
@@ -21,8 +21,8 @@ def main() -> None:
 
     cluster = read.cluster(asked.cluster)
     jobs = read.jobs(asked.jobs, cluster)
-    planner = policies.PDORS(prices=prices.Fixed({"gpu": 0.05}))  # utility per GPU and slot on an empty machine
-    found = compare(cluster, jobs, [planner, policies.SRTF(), policies.FIFO()], slots=asked.slots)
+    planner = placers.PDORS(prices=prices.Fixed({"gpu": 0.05}))  # utility per GPU and slot on an empty machine
+    found = compare(cluster, jobs, [planner, placers.SRTF(), placers.FIFO()], slots=asked.slots)
     for result in found.results:
         print(f"{result.policy.label:8}utility {result.utility:6.1f}, {result.completed} of {len(jobs)} jobs done")
     print(f"bound   utility {found.bound.utility:6.1f}: no schedule is worth more")

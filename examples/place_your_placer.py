@@ -8,8 +8,8 @@ import argparse
 
 import numpy as np
 
-from equipoise.place import policies, traces
-from equipoise.place.policies.slotwise import Slotwise
+from equipoise.place import placers, traces
+from equipoise.place.placers import Slotwise
 from equipoise.place.sweep import Case, sweep
 
 
@@ -18,8 +18,8 @@ class LosesMost:
 
     label, colour = "LosesMost", "#9333ea"
 
-    def start(self, desk, seed):
-        return AtWork(desk)
+    def start(self, run, seed):
+        return AtWork(run)
 
 
 class AtWork(Slotwise):
@@ -30,10 +30,10 @@ class AtWork(Slotwise):
 
     def loss(self, job):
         """What finishing as soon as possible is worth, less the worth a tenth of its time later, per slot it takes."""
-        desk = self.desk
-        slots = max(1.0, (desk.work[job] - desk.done[job]) / self.speed[job])
-        end = desk.now + slots - 1 - desk.arrival[job]
-        worth, later = desk.jobs[job].utility(end), desk.jobs[job].utility(end + max(1.0, slots / 10))
+        run = self.run
+        slots = max(1.0, (run.work[job] - run.done[job]) / self.speed[job])
+        end = run.now + slots - 1 - run.arrival[job]
+        worth, later = run.jobs[job].utility(end), run.jobs[job].utility(end + max(1.0, slots / 10))
         return (worth - later + 0.1 * worth) / slots
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="fewer draws")
     draws = 3 if options.parse_args().quick else 8
 
-    players = (LosesMost(), policies.SRTF(), policies.DRF(), policies.FIFO())
+    players = (LosesMost(), placers.SRTF(), placers.DRF(), placers.FIFO())
     cases = []
     for seed in range(500, 500 + draws):
         cluster, jobs, slots = traces.regime("20x100-small", seed=seed)

@@ -36,9 +36,9 @@ WITHOUT_FORMULA = {
     "train.baselines.played",
     "train.baselines.track",
     "share.policies.learning",
-    "place.prices.trial",
-    "place.planner.shape",
-    "place.policies.fifo",
+    "place.prices._posted",
+    "place.planner.job_arrays",
+    "place.placers.fifo",
 }
 CHECKS = [ROOT / f"tests/{verb}/test_mathematics_of_{verb}.py" for verb in ("train", "share", "place")]
 

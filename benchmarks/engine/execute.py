@@ -15,7 +15,7 @@ import os
 import sys
 import time
 
-from equipoise.engine.execute import Comparison, Scene, certify, compare
+from equipoise.engine.real_clock import RealComparison, RealScene, certify, compare
 from equipoise.share import policies
 
 NAMES = ("Uniform", "SDF", "UARA+LARA", "Hybrid")
@@ -24,10 +24,10 @@ POINTS = 5.0  # success, executed against simulated, mean over seeds
 
 def main() -> int:
     options = arguments()
-    scene = Scene(cpus=options.cpus, step=options.step)
+    scene = RealScene(cpus=options.cpus, step=options.step)
     names, tasks, seeds = NAMES, 24, options.seeds
     if options.quick:
-        scene = Scene(cpus=options.cpus, step=0.25, arrival=(0.0, 4.0), deadline=(10.0, 14.0), work=(40.0, 250.0))
+        scene = RealScene(cpus=options.cpus, step=0.25, arrival=(0.0, 4.0), deadline=(10.0, 14.0), work=(40.0, 250.0))
         names, tasks, seeds = ("Uniform", "Hybrid"), 8, 1
     began, told = time.monotonic(), [""]
 
@@ -60,7 +60,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def report(result: Comparison, seconds: float) -> None:
+def report(result: RealComparison, seconds: float) -> None:
     print(f"{result.says}\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end, {seconds:.0f} s in all")
     print(
         f"a unit of work, ms of CPU: {', '.join(f'{kind} {1e3 * cost:.2f}' for kind, cost in result.units.items())}\n"

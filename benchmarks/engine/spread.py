@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.engine.spread import PROCESSES, RAY, THREADS, spread
-from equipoise.place import policies as placers
-from equipoise.place import prices, traces
+from equipoise.place import placers, prices, traces
 from equipoise.place.sweep import Case
 from equipoise.place.sweep import sweep as sweep_place
 from equipoise.share import Decision, View, policies

@@ -2,7 +2,7 @@
 
     make bench                                            # the full form, about a quarter of an hour on a quiet machine
     make bench QUICK=1                                    # small sizes, what CI runs
-    .venv/bin/python benchmarks/peers/bench.py --keep     # and the tables of docs/benchmarks.md and README.md
+    .venv/bin/python benchmarks/peers/bench.py --keep     # and the tables of docs/benchmarks.md
     .venv/bin/python benchmarks/peers/bench.py --only share place --turns 3
 
 Peers are installed by name into .venv-peers; one that cannot be is listed with the reason. Contestants take turns; ratios
@@ -26,7 +26,7 @@ from installing import HOME, ROOT, Installed, installed_peers, python_of
 from player import ONE_CORE, Players
 
 RESULTS = Path(__file__).with_name("results")
-PAGE, README = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURE = ROOT / "docs" / "benchmarks.png"
 Kept = dict[str, Any]
 PARTS = ("train", "share", "place")
@@ -62,7 +62,7 @@ def measured(parts: list[str], turns: int, quick: bool) -> Kept:
 def written(kept: Kept, folder: Path, keep: bool) -> bool:
     """Tables to the terminal, results to the folder, with `keep` also into the pages; whether all work was the same."""
     from machine import sentence
-    from table import block, missing, rewrite, short, tables
+    from table import block, missing, rewrite, tables
     from turns import Row
 
     rows = [Row(**row) for row in kept["rows"]]
@@ -83,10 +83,8 @@ def written(kept: Kept, folder: Path, keep: bool) -> bool:
         from picture import draw
 
         draw(rows, PICTURE if keep else folder / "bench.png", where)
-    if keep:
-        for page, text in ((PAGE, whole), (README, short(rows, peers, where, kept["form"]))):
-            if rewrite(page, text):
-                print(f"rewrote {page.relative_to(ROOT)}")
+    if keep and rewrite(PAGE, whole):
+        print(f"rewrote {PAGE.relative_to(ROOT)}")
     shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
     print(f"{len(rows)} rows in {kept['seconds']} s: {shown}")
     return all(row.same is not False for row in rows)
@@ -97,9 +95,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="small sizes, about a minute of CPU time")
     options.add_argument("--turns", type=int, help=f"of every contestant ({FULL_TURNS}; quick: {QUICK_TURNS})")
     options.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="which verbs (all)")
-    options.add_argument(
-        "--keep", action="store_true", help="write the tracked results, and the tables in docs and README"
-    )
+    options.add_argument("--keep", action="store_true", help="write the tracked results, and the tables in docs")
     options.add_argument("--out", type=Path, help="where results go instead of runs/bench-<time>")
     options.add_argument("--again", type=Path, metavar="JSON", help="measure nothing: write these results' tables anew")
     given = options.parse_args()

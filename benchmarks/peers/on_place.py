@@ -20,13 +20,13 @@ from turns import PeerFailed, Play, Row, Spent, clocked, figures, in_turns
 
 from equipoise.claims.place._slots import Slot, loaded
 from equipoise.place import traces
+from equipoise.place.job import worth_over
 from equipoise.place.planner import Planner
-from equipoise.place.planner import book as books
-from equipoise.place.planner.options import new_options, slot_options
-from equipoise.place.planner.shape import Shape, shape_of
+from equipoise.place.planner import occupancy as occupancies
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of
+from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
 from equipoise.place.prices import densities
 from equipoise.place.traces.synthetic import synthetic_cluster
-from equipoise.place.utility import worth_over
 
 Question = dict[str, Any]
 WIDEST = 200  # workers
@@ -61,11 +61,11 @@ def slot_questions(machines: int, count: int) -> list[tuple[Slot, int]]:
     """Half-loaded slots with a width that can be had."""
     rng, cluster = np.random.default_rng([7, machines]), synthetic_cluster(machines)
     found: list[tuple[Slot, int]] = []
-    options = new_options(WIDEST, 4)
+    options = new_slot_costs(WIDEST, 4)
     for job in traces.synthetic(4 * count, seed=7, slots=200):
-        slot = loaded(cluster, shape_of(job, cluster), rng)
-        slot_options(slot.book, 0, slot.shape, options)
-        can = np.flatnonzero(np.isfinite(options.spread[: slot.shape.widest + 1]))
+        slot = loaded(cluster, arrays_of(job, cluster), rng)
+        slot_costs(slot.occupancy, 0, slot.arrays, options)
+        can = np.flatnonzero(np.isfinite(options.spread[: slot.arrays.widest + 1]))
         if len(can) > 1:
             found.append((slot, int(can[len(can) // 2])))
         if len(found) == count:
@@ -76,8 +76,8 @@ def slot_questions(machines: int, count: int) -> list[tuple[Slot, int]]:
 def asked_of_slot(slot: Slot, width: int) -> Question:
     return {
         "free": (slot.free / 1000.0).tolist(),
-        "worker": (slot.shape.worker / 1000.0).tolist(),
-        "server": (slot.shape.server / 1000.0).tolist(),
+        "worker": (slot.arrays.worker / 1000.0).tolist(),
+        "server": (slot.arrays.server / 1000.0).tolist(),
         "price_worker": scaled(slot, slot.price_worker),
         "price_server": scaled(slot, slot.price_server),
         "workers": width,
@@ -99,12 +99,12 @@ def half_full(machines: int, slots: int) -> Planner:
     for job in jobs:
         if (taken / (cluster.total * slots)).max() >= LOAD:
             break
-        shape, start = shape_of(job, cluster), int(rng.integers(0, slots))
-        _, plan = planner.plan(shape, value_of(job, slots - start), job.work, start, slots)
+        arrays, start = arrays_of(job, cluster), int(rng.integers(0, slots))
+        _, plan = planner.plan(arrays, value_of(job, slots - start), job.work, start, slots)
         if plan is not None:
-            planner.take(shape, plan.cells)
+            planner.take(arrays, plan.cells)
             cells = plan.cells.astype(np.int64)
-            taken += cells[:, 2].sum() * shape.worker + cells[:, 3].sum() * shape.server
+            taken += cells[:, 2].sum() * arrays.worker + cells[:, 3].sum() * arrays.server
     return planner
 
 
@@ -116,7 +116,7 @@ def value_of(job: Any, slots: int) -> Any:
 class Arrival:
     """A job that comes now, as the planner sees it and as a program sees it."""
 
-    shape: Shape
+    arrays: JobArrays
     value: Any
     work: float
     question: Question
@@ -127,29 +127,29 @@ def arrivals(planner: Planner, count: int) -> list[Arrival]:
     cluster, slots = planner.cluster, planner.window
     found: list[Arrival] = []
     for job in traces.synthetic(20 * count, seed=3, slots=slots):
-        shape, value = shape_of(job, cluster), value_of(job, slots)
-        if planner.plan(shape, value, job.work, 0, slots)[1] is not None:
-            found.append(Arrival(shape, value, job.work, asked_of_plan(planner, shape, value, job.work)))
+        arrays, value = arrays_of(job, cluster), value_of(job, slots)
+        if planner.plan(arrays, value, job.work, 0, slots)[1] is not None:
+            found.append(Arrival(arrays, value, job.work, asked_of_plan(planner, arrays, value, job.work)))
         if len(found) == count:
             break
     return found
 
 
-def asked_of_plan(planner: Planner, shape: Shape, value: Any, work: float) -> Question:
-    """Prices and room of every machine in every slot, from the book."""
-    book, capacity = planner.book, planner.cluster.capacity[planner.cluster.type_of]
-    price = np.array([book.base[t] * book.factor[t, book.group[t]] for t in range(planner.window)])
-    free = np.array([capacity - books.use(book, t) for t in range(planner.window)])
+def asked_of_plan(planner: Planner, arrays: JobArrays, value: Any, work: float) -> Question:
+    """Prices and room of every machine in every slot, from the occupancy."""
+    occupancy, capacity = planner.occupancy, planner.cluster.capacity[planner.cluster.type_of]
+    price = np.array([occupancy.base[t] * occupancy.factor[t, occupancy.group[t]] for t in range(planner.window)])
+    free = np.array([capacity - occupancies.use(occupancy, t) for t in range(planner.window)])
     return {
         "free": (free / 1000.0).tolist(),
-        "worker": (shape.worker / 1000.0).tolist(),
-        "server": (shape.server / 1000.0).tolist(),
-        "price_worker": (price @ shape.worker).tolist(),
-        "price_server": (price @ shape.server).tolist(),
-        "widest": shape.widest,
-        "per_server": shape.per_server,
-        "together": float(shape.together[1]),
-        "apart": float(shape.apart[1]),
+        "worker": (arrays.worker / 1000.0).tolist(),
+        "server": (arrays.server / 1000.0).tolist(),
+        "price_worker": (price @ arrays.worker).tolist(),
+        "price_server": (price @ arrays.server).tolist(),
+        "widest": arrays.widest,
+        "per_server": arrays.per_server,
+        "together": float(arrays.together[1]),
+        "apart": float(arrays.apart[1]),
         "work": work,
         "value": value.tolist(),
     }
@@ -178,18 +178,18 @@ def earned(cells: Any, given: Question) -> float:
 
 def on_slots(machines: int, sizes: Sizes, peers: dict[str, Installed], players: Players, turns: int) -> list[Row]:
     """One slot, one width; ours fills the whole curve of widths in the same time."""
-    asked, options = slot_questions(machines, sizes.slot_questions), new_options(WIDEST, 4)
+    asked, options = slot_questions(machines, sizes.slot_questions), new_slot_costs(WIDEST, 4)
     scale = [float(np.median(slot.price_worker)) for slot, _ in asked]
 
     def all_curves() -> None:
         for slot, _ in asked:
-            slot_options(slot.book, 0, slot.shape, options)
+            slot_costs(slot.occupancy, 0, slot.arrays, options)
 
     costs: dict[str, Any] = {}
     ours = "equipoise, greedy"
     costs[ours] = np.zeros(len(asked))
     for k, (slot, width) in enumerate(asked):
-        slot_options(slot.book, 0, slot.shape, options)
+        slot_costs(slot.occupancy, 0, slot.arrays, options)
         costs[ours][k] = options.spread[width] / scale[k]
     plays: dict[str, Play] = {ours: lambda: clocked(all_curves, len(asked), LEAST_SECONDS)}
     said, absent, spent = _answered("slot", [asked_of_slot(*one) for one in asked], plays, sizes, peers, players, turns)
@@ -235,7 +235,7 @@ def on_plans(
     ours = HULL
     for who, method in ((ours, "hull"), (DYNAMIC, "dynamic")):
         planner.method = method
-        plans = [planner.plan(one.shape, one.value, one.work, 0, slots)[1] for one in asked]
+        plans = [planner.plan(one.arrays, one.value, one.work, 0, slots)[1] for one in asked]
         gains[who] = [0.0 if plan is None else earned(plan.cells, q) for plan, q in zip(plans, questions, strict=True)]
         for plan, gain in zip(plans, gains[who], strict=True):
             if plan is not None and abs(plan.payoff - gain) > 1e-6 * max(1.0, abs(gain)):
@@ -287,7 +287,7 @@ def _decide(planner: Planner, method: str, asked: list[Arrival]) -> Spent:
 
     def all_of_them() -> None:
         for one in asked:
-            planner.plan(one.shape, one.value, one.work, 0, planner.window)
+            planner.plan(one.arrays, one.value, one.work, 0, planner.window)
 
     return clocked(all_of_them, len(asked), LEAST_SECONDS)
 

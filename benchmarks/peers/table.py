@@ -123,7 +123,7 @@ def _with_objective(row: Row) -> str:
 
 
 def block(rows: Sequence[Row], peers: dict[str, Installed], machine: str, form: str) -> str:
-    """What docs and README show, between the markers."""
+    """What docs/benchmarks.md shows, between the markers."""
     parts = [
         f"{form}: {machine}.",
         "In brackets: how many times as fast ours, the first line, is by the median of the turns.",
@@ -132,42 +132,6 @@ def block(rows: Sequence[Row], peers: dict[str, Installed], machine: str, form: 
     notes = missing(rows, peers)
     parts += ["Not measured:\n\n" + "\n".join(f"- {note}" for note in notes)] if notes else []
     return "\n\n".join(parts)
-
-
-def short(rows: Sequence[Row], peers: dict[str, Installed], machine: str, form: str) -> str:
-    """One table for the README: of every kind of work the size at which most play, of these the largest."""
-    lines = []
-    for kind in dict.fromkeys(_kind(row) for row in rows):
-        sizes: dict[str, list[Row]] = {}
-        for row in rows:
-            if _kind(row) == kind and row.rate_cpu is not None:
-                sizes.setdefault(row.work, []).append(row)
-        for row in max(sizes.values(), key=lambda played: (len(played), played[0].size)):
-            ratios = f"{figure(row.faster_cpu or 0.0)}x, {figure(row.faster_wall or 0.0)}x"
-            faster = "" if row.ours and row.faster_cpu == 1.0 else ratios
-            lines.append([row.work, _named(row.who, peers), _one_figure(row), faster, "yes" if row.same else "no"])
-    for k in range(len(lines) - 1, 0, -1):  # the work once for all who did it
-        lines[k][0] = "" if lines[k][0] == lines[k - 1][0] else lines[k][0]
-    table = Table("", ["work", "who", "per CPU second", "ours faster: CPU, wall", "same work"], lines)
-    notes = [f"Not installed: {one.name} ({one.reason})." for one in peers.values() if one.version is None]
-    return "\n\n".join([table.markdown().removeprefix("****\n\n"), f"{form}: {machine}.", *notes])
-
-
-def _kind(row: Row) -> str:
-    return f"{row.part} {row.unit} {row.more.get('policy') or row.work.split(',')[0]}"
-
-
-def _one_figure(row: Row) -> str:
-    rounds, reached = row.more.get("rounds_per_cpu_second"), row.more.get("objective")
-    if row.part == "train":
-        ended = f"{figure(row.more['ms_cpu'])} ms to 1e-6"
-        return ended if rounds is None else f"{figure(rounds)} rounds, {ended}"
-    if row.part == "share":
-        return f"{figure((row.rate_cpu or 0.0) / 1e6)} million {row.unit}"
-    what = "cost" if row.unit == "placements" else "payoff"
-    return f"{figure(row.rate_cpu or 0.0)} {row.unit}" + (
-        "" if reached is None else f", {what} {reached:.3f} of HiGHS's"
-    )
 
 
 def missing(rows: Sequence[Row], peers: dict[str, Installed]) -> list[str]:

@@ -16,11 +16,11 @@ import time
 import numpy as np
 
 from equipoise.place import Job, traces
+from equipoise.place.job import worth_over
 from equipoise.place.planner import Planner
-from equipoise.place.planner.shape import shape_of
+from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.prices import densities
 from equipoise.place.traces.synthetic import synthetic_cluster
-from equipoise.place.utility import worth_over
 
 HORIZON = 1000
 LOAD = 0.5
@@ -28,9 +28,9 @@ LOAD = 0.5
 
 def decide(planner: Planner, job: Job, start: int):  # type: ignore[no-untyped-def]
     """What a policy does at an arrival: the job's tables, its worth by slot, the best schedule."""
-    shape = shape_of(job, planner.cluster)
+    arrays = arrays_of(job, planner.cluster)
     value = worth_over(job.utility.kind, *job.utility.parameters, 0, HORIZON - start)
-    return shape, planner.plan(shape, value, job.work, start, HORIZON)[1]
+    return arrays, planner.plan(arrays, value, job.work, start, HORIZON)[1]
 
 
 def measure(machines: int, decisions: int) -> None:
@@ -42,23 +42,23 @@ def measure(machines: int, decisions: int) -> None:
     began = time.perf_counter()
     while (taken / (cluster.total * HORIZON)).max() < LOAD:
         job = jobs[k % len(jobs)]
-        shape, plan = decide(planner, job, int(rng.integers(0, HORIZON - 20)))
+        arrays, plan = decide(planner, job, int(rng.integers(0, HORIZON - 20)))
         if plan is not None:
-            planner.take(shape, plan.cells)
+            planner.take(arrays, plan.cells)
             cells = plan.cells.astype(np.int64)
-            taken += cells[:, 2].sum() * shape.worker + cells[:, 3].sum() * shape.server
+            taken += cells[:, 2].sum() * arrays.worker + cells[:, 3].sum() * arrays.server
         k += 1
     filled = time.perf_counter() - began
     spent, admitted = [], 0
     for job in traces.synthetic(decisions, seed=3, slots=HORIZON // 5):
         before = time.thread_time()
-        shape, plan = decide(planner, job, 0)
+        arrays, plan = decide(planner, job, 0)
         if plan is not None:
-            planner.take(shape, plan.cells)
+            planner.take(arrays, plan.cells)
         spent.append(1e3 * (time.thread_time() - before))
         if plan is not None:
             admitted += 1
-            planner.release(shape, plan.cells)
+            planner.release(arrays, plan.cells)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"{machines:6d} machines: median {np.median(spent):.2f} ms, 99th percentile {np.percentile(spent, 99):.2f} ms,"

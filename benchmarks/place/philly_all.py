@@ -14,8 +14,8 @@ import resource
 import time
 from pathlib import Path
 
-from equipoise.place import policies, prices, simulate, traces
-from equipoise.place.desk import BEYOND_HORIZON
+from equipoise.place import placers, prices, simulate, traces
+from equipoise.place.execution import BEYOND_HORIZON
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     print(f"{len(jobs):,} jobs read in {time.process_time() - before:.1f} s of CPU, {len(jobs.skipped)} rows skipped")
     cluster = traces.gpu_cluster(given.machines)
     posted = prices.Replay(jobs[:2000])
-    policy = policies.PDORS(prices=posted)
+    policy = placers.PDORS(prices=posted)
     before = time.process_time()
     simulate(cluster, jobs[:2000], policy, horizon=288)  # compiles, and calibrates
     print(f"calibrated on 2,000 jobs in {time.process_time() - before:.1f} s of CPU (with compiling, if new)")

@@ -14,7 +14,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from equipoise.place import bound, policies, prices, simulate, traces
+from equipoise.place import bound, placers, prices, simulate, traces
 
 WEEKS = {"2017-10-23": 7, "2017-11-06": 5, "2017-11-20": 5}  # machines
 WEEK, HORIZON = 1008, 288  # slots of ten minutes
@@ -46,15 +46,15 @@ def main() -> None:
         )
         posted = prices.Replay(past)
         shown = [
-            policies.SRTF(),
-            policies.LAS(),
-            policies.DRF(),
-            policies.FIFO(),
-            policies.PDORS(prices=posted, backfill=False, label="replay"),
-            policies.PDORS(prices=posted, label="replay + backfill"),
+            placers.SRTF(),
+            placers.LAS(),
+            placers.DRF(),
+            placers.FIFO(),
+            placers.PDORS(prices=posted, backfill=False, label="replay"),
+            placers.PDORS(prices=posted, label="replay + backfill"),
         ]
         if given.replan:
-            shown.append(policies.PDORS(prices=posted, replan=given.replan, label="replay + backfill + replan"))
+            shown.append(placers.PDORS(prices=posted, replan=given.replan, label="replay + backfill + replan"))
         srtf = None
         for policy in shown:
             began = time.process_time()

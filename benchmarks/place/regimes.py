@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from equipoise.place import Workload, bound, policies, prices, simulate
+from equipoise.place import Workload, bound, placers, prices, simulate
 from equipoise.place.traces.synthetic import REGIMES, regime
 
 HISTORIES = {"20x40": 12, "20x100-small": 8, "50x50": 8, "50x200": 3}
@@ -53,19 +53,19 @@ def main() -> None:
         best = prices.Best(past)
         recalled = prices.Recalled(past)
         shown = {
-            "default": policies.PDORS(prices=best, replan=given.replan, caution=given.caution),
-            "without re-planning": policies.PDORS(prices=best),
-            "Recalled": policies.PDORS(prices=recalled, backfill=False),
-            "DRF": policies.DRF(),
+            "default": placers.PDORS(prices=best, replan=given.replan, caution=given.caution),
+            "without re-planning": placers.PDORS(prices=best),
+            "Recalled": placers.PDORS(prices=recalled, backfill=False),
+            "DRF": placers.DRF(),
         }
         if not given.few:
             shown |= {
-                "Replay": policies.PDORS(prices=prices.Replay(past), backfill=False),
-                "Dorm-style": policies.Dorm(),
-                "FIFO": policies.FIFO(),
-                "SRTF": policies.SRTF(),
-                "LAS": policies.LAS(),
-                "OASiS": policies.OASiS(prices=recalled),
+                "Replay": placers.PDORS(prices=prices.Replay(past), backfill=False),
+                "Dorm-style": placers.Dorm(),
+                "FIFO": placers.FIFO(),
+                "SRTF": placers.SRTF(),
+                "LAS": placers.LAS(),
+                "OASiS": placers.OASiS(prices=recalled),
             }
         share: dict[str, list[float]] = {label: [] for label in shown}
         utility: dict[str, list[float]] = {label: [] for label in shown}

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from equipoise.place import policies, prices, simulate, traces
+from equipoise.place import prices, simulate, traces
 from equipoise.place.prices import densities
 from equipoise.place.traces.synthetic import synthetic_cluster
 
@@ -30,13 +30,13 @@ def main() -> None:
     posted = prices.Level(0.3 * float(np.median(densities(cluster, past, SLOTS).density)), 10.0, 5.0)
     placers = ("greedy", "rounding")
     for placer in placers:  # warm
-        simulate(cluster, past[:2], policies.PDORS(prices=posted, placer=placer, backfill=False), slots=SLOTS)
+        simulate(cluster, past[:2], placers.PDORS(prices=posted, placer=placer, backfill=False), slots=SLOTS)
     spent, earned = dict.fromkeys(placers, 0.0), dict.fromkeys(placers, 0.0)
     for seed in given.seeds:
         jobs = traces.synthetic(given.jobs, seed=seed, slots=SLOTS)
         line = []
         for placer in placers:
-            policy = policies.PDORS(prices=posted, placer=placer, backfill=False)
+            policy = placers.PDORS(prices=posted, placer=placer, backfill=False)
             before = time.process_time()
             run = simulate(cluster, jobs, policy, slots=SLOTS, seed=seed)
             took = time.process_time() - before

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.claims.place._slots import Slot, exact, greedy, loaded
-from equipoise.place.planner.options import new_options, slot_options
+from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.planner.rounding import Relaxation
-from equipoise.place.planner.shape import shape_of
+from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
 
 Floats = NDArray[np.float64]
@@ -37,12 +37,12 @@ def slots(count: int, seed: int) -> Iterator[Slot]:
     jobs = synthetic(count, seed=seed, slots=200)
     for job in jobs:
         cluster = synthetic_cluster(int(rng.integers(MACHINES[0], MACHINES[1] + 1)))
-        yield loaded(cluster, shape_of(job, cluster), rng)
+        yield loaded(cluster, arrays_of(job, cluster), rng)
 
 
 def widest(slot: Slot) -> int:
     """The most workers that any placement holds with their servers."""
-    low, high = 0, slot.shape.widest
+    low, high = 0, slot.arrays.widest
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if np.isfinite(exact(slot, middle)) else (low, middle - 1)
@@ -73,22 +73,22 @@ def seconds(work: Callable[[], object]) -> float:
 def times(machines: int, count: int, seed: int) -> tuple[float, float, float]:
     """Median seconds a slot: greedy's whole curve, one warm relaxation, one integer program."""
     rng = np.random.default_rng([seed, machines])
-    cluster, options = synthetic_cluster(machines), new_options(WIDEST, 4)
+    cluster, options = synthetic_cluster(machines), new_slot_costs(WIDEST, 4)
     relaxation, rows = Relaxation(machines, 4), []
     for k, job in enumerate(synthetic(count + 1, seed=seed, slots=200)):
-        slot = loaded(cluster, shape_of(job, cluster), rng)
-        width = max(1, slot.shape.widest // 2)
+        slot = loaded(cluster, arrays_of(job, cluster), rng)
+        width = max(1, slot.arrays.widest // 2)
 
         def curves(slot: Slot = slot) -> None:
             for _ in range(REPEATS):
-                slot_options(slot.book, 0, slot.shape, options)
+                slot_costs(slot.occupancy, 0, slot.arrays, options)
 
         def relaxed(slot: Slot = slot, width: int = width) -> None:
-            relaxation.slot(slot.shape, slot.free, slot.price_worker, slot.price_server)
+            relaxation.slot(slot.arrays, slot.free, slot.price_worker, slot.price_server)
             relaxation.solve(width)
 
         curves(), relaxed(), relaxed()  # compiled; the job's matrix passed
-        relaxation.solve(slot.shape.widest)  # the warm start is another width's
+        relaxation.solve(slot.arrays.widest)  # the warm start is another width's
         row = (seconds(curves) / REPEATS, seconds(relaxed), seconds(lambda s=slot, w=width: exact(s, w)))
         if k:
             rows.append(row)

@@ -14,7 +14,21 @@ from types import ModuleType
 
 # Old dotted name -> new dotted name. A name is a module, or a class, function or constant of a module.
 # A row for a module covers its names and submodules; a row for one of these comes before it.
-MOVED: dict[str, str] = {"equipoise.share.audit.certify": "equipoise.share.sweep.certify"}
+MOVED: dict[str, str] = {
+    "equipoise.engine.execute": "equipoise.engine.real_clock",
+    "equipoise.engine.execute.Comparison": "equipoise.engine.real_clock.RealComparison",
+    "equipoise.engine.execute.Plan": "equipoise.engine.real_clock.RealPlan",
+    "equipoise.engine.execute.Scene": "equipoise.engine.real_clock.RealScene",
+    "equipoise.engine.limit": "equipoise.engine.cpu_limit",
+    "equipoise.place.Policy": "equipoise.place.Placer",
+    "equipoise.place.desk": "equipoise.place.execution",
+    "equipoise.place.planner.shape": "equipoise.place.planner.job_arrays",
+    "equipoise.place.policies": "equipoise.place.placers",
+    "equipoise.place.policies.slotwise": "equipoise.place.placers",
+    "equipoise.place.schedule_file": "equipoise.place.schedule",
+    "equipoise.place.utility": "equipoise.place.job",
+    "equipoise.share.audit.certify": "equipoise.share.sweep.certify",
+}
 
 
 def old_names(module: str) -> Callable[[str], object]:

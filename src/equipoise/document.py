@@ -49,7 +49,7 @@ def plain(value: object) -> Plain:
     return cast(Plain, value)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Document:
     """One result of any verb. `result`, `config` and `tables` hold plain values; a number that is not finite is None.
 
@@ -82,8 +82,8 @@ class Document:
     tables: dict[str, list[Row]] = field(default_factory=dict)
     version: str = __version__
     looks: dict[str, Look] = field(default_factory=dict)
-    arrays: dict[str, Array] = field(default_factory=dict, compare=False)
-    files: dict[str, str] = field(default_factory=dict, compare=False)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("result", "config", "tables"):
@@ -95,6 +95,11 @@ class Document:
         return (
             f"Document({self.verb or 'CSV'}, {self.version or 'no version'}, {made}, tables: {', '.join(self.names)})"
         )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Document) and self.as_dict() == other.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def names(self) -> list[str]:
@@ -267,7 +272,7 @@ def _tables(folder: Path, result: Mapping[str, Plain]) -> dict[str, list[Row]]:
             found.setdefault(ALLOCATIONS, []).extend({"policy": label, **row} for row in read_table(path))
     if ALLOCATIONS in found and (folder / "jobs.json").is_file() and (folder / "cluster.yaml").is_file():
         # Only place can say what its jobs and machines were; by name, since it stands above this module.
-        found |= import_module("equipoise.place.frames").tables_beside(folder, found[ALLOCATIONS])
+        found |= import_module("equipoise.place.tables").tables_beside(folder, found[ALLOCATIONS])
     return found
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equipoise import present
 from equipoise.document import ARRAYS, CONFIG, REPORT, RESULT, Document, read, write_table
 from equipoise.errors import InputError
 from equipoise.frames import Frame, frame_of
@@ -94,7 +95,7 @@ class Result(ABC):
         folder
             Where; made if it is not there.
         report
-            Whether to write the page.
+            Whether to write the page, for a verb that has one.
 
         Returns
         -------
@@ -114,10 +115,8 @@ class Result(ABC):
             parts[ARRAYS] = lambda path: np.savez_compressed(path, **document.arrays)  # type: ignore[arg-type]
         if document.config:
             parts[CONFIG] = _text_writer(config_text(document.config))
-        if report:
-            from equipoise.present import report as page_of
-
-            parts[REPORT] = _text_writer(page_of(document))
+        if report and document.verb in present.PAGES:
+            parts[REPORT] = _text_writer(present.report(document))
         parts[RESULT] = lambda path: _write_last(path, document.text())
         try:
             for name, write in parts.items():

@@ -21,11 +21,11 @@ from equipoise.claims.place import (
     training_time,
     value_of_locality,
 )
-from equipoise.place import compare, policies
+from equipoise.place import compare, placers
 from equipoise.place.cluster import Cluster, Machine
+from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.rounding import Rounding
-from equipoise.place.planner.shape import Shape
-from equipoise.place.prices.posted import Posted
+from equipoise.place.prices._posted import Posted
 from equipoise.place.prices.recalled import Recalled
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
 
@@ -37,9 +37,9 @@ def small_slot(free: list[list[float]], gamma: int = 2) -> _slots.Slot:
     """Machines with so much (gpu, cpu) free; a worker takes 1 and 2, a server 0 and 1; the later the dearer."""
     amount = np.array(free)
     cluster = Cluster((Machine({"gpu": 10, "cpu": 10}, len(free)),))
-    shape = Shape(np.array([1000, 2000]), np.array([0, 1000]), gamma, np.arange(9.0), np.arange(9.0), 0.0)
+    arrays = JobArrays(np.array([1000, 2000]), np.array([0, 1000]), gamma, np.arange(9.0), np.arange(9.0), 0.0)
     price = 1.0 + np.arange(len(free))
-    return _slots.Slot(cluster, None, shape, (1000 * amount).astype(np.int64), 2 * price, price)  # type: ignore[arg-type]
+    return _slots.Slot(cluster, None, arrays, (1000 * amount).astype(np.int64), 2 * price, price)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", range(1, 7))
@@ -83,7 +83,7 @@ def test_the_guarantee_by_hand():
 def test_training_time_is_that_of_the_comparison_table():
     """Per finished job the mean of `compare`; of every job the unfinished to the end, added by hand."""
     cluster, jobs = synthetic_cluster(20), synthetic(12, seed=501, slots=_growth.SLOTS)
-    result = compare(cluster, jobs, [policies.SRTF()], slots=_growth.SLOTS)["SRTF"]
+    result = compare(cluster, jobs, [placers.SRTF()], slots=_growth.SLOTS)["SRTF"]
     run = _growth.scored(result, 1.0)
     assert 0 < run.completed < 12
     assert run.slots_done / run.completed == approx(result.row["mean_completion"])
@@ -127,7 +127,7 @@ def test_a_planner_blind_to_locality_is_seen(monkeypatch):
         sum(run.utility for run in runs[label]) for label in (value_of_locality.AWARE, value_of_locality.BLIND)
     )
     assert aware > blind
-    monkeypatch.setattr(value_of_locality, "policies", SimpleNamespace(PDORS=policies.OASiS, OASiS=policies.OASiS))
+    monkeypatch.setattr(value_of_locality, "policies", SimpleNamespace(PDORS=placers.OASiS, OASiS=placers.OASiS))
     assert value_of_locality.measure(QUICK).verdict.word == "not reproduced"
 
 
@@ -142,8 +142,8 @@ def test_prices_nobody_can_pay_are_seen(monkeypatch):
     assert leads(_growth.PAPER, "paper")["against FIFO"] is True
     post = Recalled.post
 
-    def dear(self, desk, policy=None):
-        posted = post(self, desk, policy)
+    def dear(self, run, policy=None):
+        posted = post(self, run, policy)
         return Posted(1e100 * posted.base / posted.base.min(), 0.0 * posted.growth, posted.note)
 
     monkeypatch.setattr(Recalled, "post", dear)

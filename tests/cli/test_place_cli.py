@@ -44,33 +44,33 @@ SPOILT = PHILLY + "2017-10-09 09:00:03,0,1,1,a\n2017-10-09 09:00:03,-5,1,1,a\nye
 POLICY = """
 from dataclasses import dataclass
 import numpy as np
-from equipoise.place.policies.slotwise import Slotwise
+from equipoise.place.placers import Slotwise
 
 class Session(Slotwise):
     def seats(self, queue):
         return self.in_order(queue[::-1], fixed=False)
 
 class LastFirst:
-    def start(self, desk, seed):
-        return Session(desk)
+    def start(self, run, seed):
+        return Session(run)
 
 class Broken:
-    def start(self, desk, seed):
-        return desk.nothing
+    def start(self, run, seed):
+        return run.nothing
 
 class Waiting:
     def decide(self, view): ...
 
 class Crowd:
-    def start(self, desk, seed):
-        return Crowded(desk)
+    def start(self, run, seed):
+        return Crowded(run)
 
 class Crowded:
-    def __init__(self, desk): self.desk = desk
-    def arrive(self, job): self.desk.assign(job, np.array([[self.desk.now, 0, 4, 0]], np.int32))
+    def __init__(self, run): self.run = run
+    def arrive(self, job): self.run.assign(job, np.array([[self.run.now, 0, 4, 0]], np.int32))
     def slot(self): ...
     def finished(self, job): ...
-    def stranded(self, job): ...
+    def unfinished(self, job): ...
 """
 
 
@@ -542,7 +542,7 @@ def test_help_lists_the_commands_and_the_options(place):
         (("--policy", "fifo,drf", "--baseline", "srtf"), "--baseline: unknown policy 'srtf'"),
         (("--policy", "my.py"), "expected FILE.py:CLASS"),
         (("--policy", "my.py:LastFist"), "did you mean 'LastFirst'"),
-        (("--policy", "my.py:Waiting"), "Waiting is not a policy of place: it has no method start(desk, seed)"),
+        (("--policy", "my.py:Waiting"), "Waiting is not a policy of place: it has no method start(run, seed)"),
         (("--policy", "my.py:Broken", *QUICK[:6]), "AttributeError"),
         (("--prices", "cheap"), "unknown prices 'cheap'"),
         (("--prices", "fixed"), "say --fixed-prices"),

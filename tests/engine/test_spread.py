@@ -15,8 +15,7 @@ from equipoise.cli.policy_file import fault_in, load_policy
 from equipoise.engine.spread import spread
 from equipoise.errors import Failure, InputError
 from equipoise.parallel import PROCESSES, THREADS, parts
-from equipoise.place import policies as placers
-from equipoise.place import prices, traces
+from equipoise.place import placers, prices, traces
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.comparison import compare
 from equipoise.place.sweep import Case

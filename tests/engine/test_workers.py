@@ -129,19 +129,19 @@ def test_a_method_that_counts_on_all_centres_says_so() -> None:
 
 
 def test_workers_end_with_their_coordinator_however_it_dies(tmp_path: Any) -> None:
-    """SIGKILL of the process that runs `solve`: no worker and no nursery is left."""
+    """SIGKILL of the process that runs `solve`: no worker and no fork server is left."""
     script = tmp_path / "run.py"
     script.write_text(
         "import json, sys\n"
         f"sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         "from shard_cases import NETWORKS, problem\n"
         "from equipoise.engine import Workers\n"
-        "from equipoise.engine.shards.processes import nursery\n"
+        "from equipoise.engine.shards.processes import fork_server\n"
         "from equipoise.train import solve\n"
         "with Workers(3) as workers:\n"
         "    def tell(moment):\n"
         "        if moment.number == 5:\n"
-        "            print(json.dumps([nursery().process.pid, *workers.pids().values()]), flush=True)\n"
+        "            print(json.dumps([fork_server().pid, *workers.pids().values()]), flush=True)\n"
         "    solve(problem('boxed'), NETWORKS['static'], rounds=10**6, every=10**6, callback=tell, engine=workers)\n"
     )
     process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
@@ -187,22 +187,22 @@ def test_a_model_that_raises_in_a_worker_is_named() -> None:
         solve(Problem(model=Broken(12, 3)), Network.ring(12), rounds=50, engine=workers)
 
 
-def test_a_nursery_that_cannot_be_started_is_named(monkeypatch: Any) -> None:
-    monkeypatch.setattr(processes, "_nurseries", {})
-    monkeypatch.setattr(processes.sys, "executable", "/no/such/python")
+def test_a_fork_server_that_cannot_be_started_is_named(monkeypatch: Any) -> None:
+    monkeypatch.setattr(processes, "_servers", {})
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
     with (
         Workers(2) as workers,
-        pytest.raises(Failure, match=r"workers cannot be started: /no/such/python .*No such file"),
+        pytest.raises(Failure, match=r"workers cannot be started: /no/such/python: No such file"),
     ):
         solve(problem("boxed"), Network.ring(NODES), rounds=5, engine=workers)
 
 
-def test_a_nursery_that_dies_says_its_last_words(monkeypatch: Any, tmp_path: Any) -> None:
+def test_a_fork_server_that_dies_says_its_last_words(monkeypatch: Any, tmp_path: Any) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'no memory left on this machine' >&2\nexit 3\n")
     python.chmod(0o755)
-    monkeypatch.setattr(processes, "_nurseries", {})
-    monkeypatch.setattr(processes.sys, "executable", str(python))
+    monkeypatch.setattr(processes, "_servers", {})
+    monkeypatch.setattr(sys, "executable", str(python))
     with Workers(2) as workers, pytest.raises(Failure, match="no memory left on this machine"):
         solve(problem("boxed"), Network.ring(NODES), rounds=5, engine=workers)
 

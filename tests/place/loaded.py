@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job
 from equipoise.place.planner import Planner
-from equipoise.place.planner.book import move
-from equipoise.place.planner.shape import Shape, shape_of
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of
+from equipoise.place.planner.occupancy import move
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def loaded(
         load = rng.uniform(0.0, 2 * mean, (cluster.size, 1)) + rng.uniform(-0.2, 0.2, capacity.shape)
         used = (np.clip(load, 0.0, 1.0) * capacity / step).astype(np.int64) * step
         for h in range(cluster.size):
-            move(planner.book, t, h, used[h])
+            move(planner.occupancy, t, h, used[h])
     return planner
 
 
@@ -53,17 +53,17 @@ def free(planner: Planner, t: int) -> NDArray[np.int64]:
 
 def prices(planner: Planner, t: int) -> Floats:
     """[machine, r] per milli-unit, from base, growth and use alone."""
-    capacity, book = planner.cluster.capacity[planner.cluster.type_of], planner.book
+    capacity, occupancy = planner.cluster.capacity[planner.cluster.type_of], planner.occupancy
     share = np.divide(planner.used(t), capacity, out=np.zeros(capacity.shape), where=capacity > 0)
-    return np.asarray(book.base[t % planner.window] * np.exp(book.growth * share))
+    return np.asarray(occupancy.base[t % planner.window] * np.exp(occupancy.growth * share))
 
 
 def value_of(job: Job, start: int, end: int) -> Floats:
     return np.array([job.utility(t - job.arrival) for t in range(start, end)])
 
 
-def plan(planner: Planner, job: Job, **settings: Any) -> tuple[Shape, bool, Any]:
+def plan(planner: Planner, job: Job, **settings: Any) -> tuple[JobArrays, bool, Any]:
     """A plan of the job from its arrival to the end of the window."""
-    shape = shape_of(job, planner.cluster)
+    arrays = arrays_of(job, planner.cluster)
     value = value_of(job, job.arrival, planner.window)
-    return shape, *planner.plan(shape, value, job.work, job.arrival, planner.window, **settings)
+    return arrays, *planner.plan(arrays, value, job.work, job.arrival, planner.window, **settings)

@@ -11,8 +11,7 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.place.bound import bound
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Job, Workload
-from equipoise.place.utility import Deadline, Linear, Sigmoid, Utility
+from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Utility, Workload
 
 approx = pytest.approx
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equipoise.place.bound_lp import INTERIOR, Program, pools_of
-from equipoise.place.bound_modes import Window, envelope, modes, windows_of
+from equipoise.place.bound_lp import INTERIOR, Program, Window, envelope, modes, pools_of, windows_of
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Job, Workload
-from equipoise.place.utility import Deadline, Linear, Sigmoid
+from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
 
 approx = pytest.approx
 MACHINE = Machine({"gpu": 3, "cpu": 6}, 3)

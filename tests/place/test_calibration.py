@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from equipoise.place import Cluster, Linear, Machine, Workload, compare, policies, prices, simulate
+from equipoise.place import Cluster, Linear, Machine, Workload, compare, placers, prices, simulate
 from equipoise.place.job import Job
 from equipoise.place.prices import replay as replaying
 from equipoise.place.traces.synthetic import regime, synthetic, synthetic_cluster
@@ -21,7 +21,7 @@ def test_under_overload_replay_earns_half_as_much_again_as_recalled(seed: int, b
     """Spec, section 7. Both know the same two other seeds; neither has seen this one."""
     cluster, jobs, slots = regime("20x40", seed)
     ours, recalled = (
-        simulate(cluster, jobs, policies.PDORS(prices=kind, backfill=backfill), slots=slots)
+        simulate(cluster, jobs, placers.PDORS(prices=kind, backfill=backfill), slots=slots)
         for kind in (REPLAY, prices.Recalled(HISTORY))
     )
     assert ours.utility >= 1.5 * recalled.utility > 0
@@ -32,7 +32,7 @@ def test_under_overload_replay_earns_half_as_much_again_as_recalled(seed: int, b
 def test_on_an_idle_cluster_nobody_is_ahead(seed: int):
     """Eight small jobs on sixty machines: PDORS with prices from as idle a history, DRF and Dorm, all within 1%."""
     jobs, past = (synthetic(8, seed=k, slots=20, small=True) for k in (seed, seed + 100))
-    given = [policies.PDORS(prices=prices.Replay(past)), policies.DRF(), policies.Dorm()]
+    given = [placers.PDORS(prices=prices.Replay(past)), placers.DRF(), placers.Dorm()]
     runs = [simulate(synthetic_cluster(60), jobs, policy, slots=30) for policy in given]
     best = max(run.utility for run in runs)
     assert [run.completed for run in runs] == [8, 8, 8]
@@ -64,7 +64,7 @@ def test_on_an_idle_cluster_nobody_is_ahead_with_all_reduce_jobs(seed: int):
             )
         )
 
-    given = [policies.PDORS(prices=prices.Replay(some(1))), policies.DRF(), policies.Dorm()]
+    given = [placers.PDORS(prices=prices.Replay(some(1))), placers.DRF(), placers.Dorm()]
     runs = [simulate(cluster, some(0), policy, slots=60) for policy in given]
     assert [run.completed for run in runs] == [6, 6, 6]
     assert min(run.utility for run in runs) >= 0.99 * max(run.utility for run in runs)
@@ -89,10 +89,10 @@ def test_history_is_replayed_once_for_a_cluster_and_horizon(monkeypatch: pytest.
     cluster, _, slots = regime("20x40", 1)
     kind = prices.Replay(regime("20x40", 900)[1][:10])
     for seed in (1, 2):
-        simulate(cluster, regime("20x40", seed)[1][:5], policies.PDORS(prices=kind), slots=slots, seed=seed)
+        simulate(cluster, regime("20x40", seed)[1][:5], placers.PDORS(prices=kind), slots=slots, seed=seed)
     assert len(made) == 1
-    simulate(cluster, regime("20x40", 1)[1][:5], policies.PDORS(prices=kind), slots=slots - 1)
-    simulate(cluster, regime("20x40", 1)[1][:5], policies.PDORS(prices=kind, backfill=False), slots=slots)
+    simulate(cluster, regime("20x40", 1)[1][:5], placers.PDORS(prices=kind), slots=slots - 1)
+    simulate(cluster, regime("20x40", 1)[1][:5], placers.PDORS(prices=kind, backfill=False), slots=slots)
     assert len(made) == 3
 
 
@@ -100,7 +100,7 @@ def test_a_comparison_tells_every_trial_and_which_was_chosen():
     """The rows of `Comparison.calibration`: one chosen, none better, and its level is the one the run posted."""
     cluster, jobs, slots = regime("20x40", 3)
     past = regime("20x40", 900)[1]
-    found = compare(cluster, jobs, [policies.PDORS(prices=prices.Replay(past))], slots=slots, bound=False)
+    found = compare(cluster, jobs, [placers.PDORS(prices=prices.Replay(past))], slots=slots, bound=False)
     (chosen,) = [row for row in found.calibration if row["chosen"]]
     assert chosen["utility"] == max(row["utility"] for row in found.calibration)
     note = found.results[0].detail["prices"]

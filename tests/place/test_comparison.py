@@ -7,9 +7,9 @@ import pytest
 
 from equipoise.certificate import Certificate, Check
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Machine, policies, simulate
+from equipoise.place import Cluster, Deadline, Job, Machine, placers, simulate
 from equipoise.place.comparison import compare, merged, utilisation
-from equipoise.place.policies.slotwise import Slotwise
+from equipoise.place.placers import Slotwise
 
 CLUSTER = Cluster((Machine({"gpu": 2}, 1),))
 
@@ -33,8 +33,8 @@ class LastFirst:
     label: str = "LastFirst"
     colour: str = "#000000"
 
-    def start(self, desk, seed):
-        return _LastFirst(desk)
+    def start(self, run, seed):
+        return _LastFirst(run)
 
 
 class _LastFirst(Slotwise):
@@ -45,7 +45,7 @@ class _LastFirst(Slotwise):
 def test_gains_name_the_winner_and_the_loser():
     """Room for one of two jobs in time: first come earns 1, last first 5. By hand: +4, b gained, a lost."""
     jobs = [job("a", value=1, deadline=0), job("b", value=5, deadline=0)]
-    found = compare(CLUSTER, jobs, [policies.FIFO(), LastFirst()], slots=4)
+    found = compare(CLUSTER, jobs, [placers.FIFO(), LastFirst()], slots=4)
     (row,) = found.gains()
     assert (row["policy"], row["baseline"], row["utility"], row["same"]) == ("LastFirst", "FIFO", 4, 0)
     assert [(one["id"], one["utility_before"], one["utility_after"]) for one in row["gained"]] == [("b", 0, 5)]
@@ -79,7 +79,7 @@ def test_a_check_that_was_not_made_does_not_pass():
 def test_jobs_no_policy_could_finish_are_told_with_their_share():
     """Too wide for the machine; and of two that fit, three slots of four are more than the horizon."""
     jobs = [job("wide").but(worker={"gpu": 3}), job("short"), job("long", slots=3)]
-    found = compare(CLUSTER, jobs, [policies.FIFO()], horizon=2)
+    found = compare(CLUSTER, jobs, [placers.FIFO()], horizon=2)
     assert found.hopeless["infeasible_alone"]["jobs"] == 1
     beyond = found.hopeless["beyond_horizon"]
     assert beyond["jobs"] == 1
@@ -90,7 +90,7 @@ def test_jobs_no_policy_could_finish_are_told_with_their_share():
 
 def test_utilisation_is_what_the_schedule_holds():
     """One job on both GPUs in slots 1 and 2, nothing else."""
-    result = simulate(CLUSTER, [job("a", arrival=1, slots=2)], policies.FIFO(), slots=5)
+    result = simulate(CLUSTER, [job("a", arrival=1, slots=2)], placers.FIFO(), slots=5)
     assert utilisation(result)[:, 0].tolist() == [0, 1, 1, 0, 0]
     empty = replace(result, schedule=np.empty((0, 5), np.int32))
     assert not utilisation(empty).any()
@@ -99,13 +99,13 @@ def test_utilisation_is_what_the_schedule_holds():
 def test_two_policies_of_one_name_are_refused():
     """Rows and files go by labels."""
     with pytest.raises(InputError, match="two policies are called 'FIFO'"):
-        compare(CLUSTER, [job("a")], [policies.FIFO(), policies.FIFO()], slots=3)
+        compare(CLUSTER, [job("a")], [placers.FIFO(), placers.FIFO()], slots=3)
     with pytest.raises(InputError, match="no policies"):
         compare(CLUSTER, [job("a")], [], slots=3)
 
 
 def test_without_a_bound_nothing_claims_one():
     """bound=False: no check, no share."""
-    found = compare(CLUSTER, [job("a")], [policies.FIFO()], slots=3, bound=False)
+    found = compare(CLUSTER, [job("a")], [placers.FIFO()], slots=3, bound=False)
     assert "bound" not in found.certificate
     assert found.table[0]["share_of_bound"] is None

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.place.bound import bound
+from equipoise.place.bound import bound, duals
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.duals import duals
-from equipoise.place.job import Job, Workload
-from equipoise.place.utility import Deadline, Linear, Utility
+from equipoise.place.job import Deadline, Job, Linear, Utility, Workload
 
 approx = pytest.approx
 ONE_GPU_EACH = Cluster((Machine({"gpu": 1}, 2),))

@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.place import policies, prices
+from equipoise.place import placers, prices
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.desk import ADMITTED, REFUSED, Desk
+from equipoise.place.execution import ADMITTED, REFUSED, Execution
 from equipoise.place.explain import Explanation, explain
-from equipoise.place.explain_smaller import least_change
-from equipoise.place.job import Job, Workload
-from equipoise.place.simulate import Policy, Result, simulate
+from equipoise.place.explanation import least_change
+from equipoise.place.job import Deadline, Job, Linear, Workload
+from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.traces import synthetic, synthetic_cluster
-from equipoise.place.utility import Deadline, Linear
 
-FREE = policies.PDORS(prices=prices.Fixed())
-PAID = policies.PDORS(prices=prices.Fixed({"gpu": 1.0}))
+FREE = placers.PDORS(prices=prices.Fixed())
+PAID = placers.PDORS(prices=prices.Fixed({"gpu": 1.0}))
 
 
 def job(name: str, work: float, width: int, *, arrival: int = 0, **more: Any) -> Job:
@@ -147,7 +146,7 @@ def test_a_price_it_would_not_pay():
 
 def test_the_price_rises_with_what_is_taken():
     """Half of a machine is promised: at ratio 9 the rest costs three times the empty price."""
-    policy = policies.PDORS(prices=prices.Fixed({"gpu": 1.0}, ratio=9.0))
+    policy = placers.PDORS(prices=prices.Fixed({"gpu": 1.0}, ratio=9.0))
     jobs = [job("a", 2, 2), job("b", 1, 1, utility=Deadline(2.0, 0.0))]
     told = explain(simulate(gpus(4), jobs, policy, slots=1), "b")
     assert told.reason == "priced_out"
@@ -171,7 +170,7 @@ def test_the_least_change_comes_first():
 
 def test_why_it_waited():
     """All GPUs are promised for five slots; a job that does not pay runs on lent slots from slot 5."""
-    policy = policies.PDORS(prices=prices.Fixed({"gpu": 1.0}), backfill=True)
+    policy = placers.PDORS(prices=prices.Fixed({"gpu": 1.0}), backfill=True)
     jobs = [job("rich", 20, 4), job("poor", 4, 4, utility=Deadline(3.0, 100.0))]
     told = explain(simulate(gpus(4), jobs, policy, slots=20), "poor")
     assert (told.reason, told.waited, told.first_run, told.finish, told.utility) == ("priced_out", 5, 5, 5, 3.0)
@@ -187,10 +186,10 @@ def test_a_promised_job_that_waits_for_cheaper_slots_says_so():
     class Falling:
         name: str = "falling"
 
-        def post(self, desk: Desk, policy: object = None) -> prices.Posted:
+        def post(self, run: Execution, policy: object = None) -> prices.Posted:
             return prices.Posted(np.array([[0.01], [0.01], [0.001]]), np.zeros(1), {})
 
-    result = simulate(gpus(4), [job("a", 4, 4, utility=Deadline(100.0, 9.0))], policies.PDORS(Falling()), slots=10)
+    result = simulate(gpus(4), [job("a", 4, 4, utility=Deadline(100.0, 9.0))], placers.PDORS(Falling()), slots=10)
     told = explain(result, "a")
     assert (told.waited, told.earliest_start, told.first_run) == (2, 0, 2)
     assert "It waited 2 slots: there was room, and later slots were cheaper" in told.text()
@@ -199,7 +198,7 @@ def test_a_promised_job_that_waits_for_cheaper_slots_says_so():
 def test_the_head_of_the_line():
     """FIFO: c wants one GPU of two that are free, behind b that wants four. It waits 3 slots for both."""
     jobs = [job("a", 4, 2), job("b", 4, 4), job("c", 1, 1)]
-    told = explain(simulate(gpus(4), jobs, policies.FIFO(), slots=40), "c")
+    told = explain(simulate(gpus(4), jobs, placers.FIFO(), slots=40), "c")
     assert (told.waited, told.first_run, told.ahead, told.running, told.overtook) == (3, 3, 2, 1, 0)
     assert (told.earliest_start, told.reason, told.best, told.prices) == (0, "", None, ())
     assert told.taken == {"gpu": pytest.approx((2 + 2 + 4) / 12)}
@@ -209,16 +208,16 @@ def test_the_head_of_the_line():
 def test_overtaken_and_preempted():
     """SRTF: the long job pauses once for the short one; behind it a third waits while a later one runs first."""
     jobs = [job("long", 40, 4), job("short", 4, 4, arrival=3)]
-    result = simulate(gpus(4), jobs, policies.SRTF(), slots=40)
+    result = simulate(gpus(4), jobs, placers.SRTF(), slots=40)
     assert (explain(result, "long").pauses, explain(result, "short").pauses) == (1, 0)
     assert explain(result, "short").ahead == 1
     jobs = [job("first", 4, 4), job("long", 40, 4), job("short", 4, 4, arrival=1)]
-    told = explain(simulate(gpus(4), jobs, policies.SRTF(), slots=40), "long")
+    told = explain(simulate(gpus(4), jobs, placers.SRTF(), slots=40), "long")
     assert (told.waited, told.overtook) == (2, 1)
     assert "1 that came later ran first" in told.text()
 
 
-@pytest.mark.parametrize("policy", [policies.FIFO(), policies.DRF(), policies.SRTF()], ids=lambda p: p.label)
+@pytest.mark.parametrize("policy", [placers.FIFO(), placers.DRF(), placers.SRTF()], ids=lambda p: p.label)
 def test_what_a_policy_without_promises_would_not_refuse(policy):
     """Too large a worker, and too much work: the form it is told is not refused in a new run."""
     jobs = [job("wide", 4, 1, worker={"gpu": 8}), job("long", 50, 4)]
@@ -237,10 +236,10 @@ def test_what_a_policy_without_promises_would_not_refuse(policy):
 @pytest.fixture(scope="module", params=["PDORS", "PDORS replan and backfill", "OASiS"])
 def crowded(request: pytest.FixtureRequest) -> Result:
     level = prices.Level(3.0, 30.0)
-    policy: dict[str, Policy] = {
-        "PDORS": policies.PDORS(prices=level),
-        "PDORS replan and backfill": policies.PDORS(prices=level, replan=5, backfill=True),
-        "OASiS": policies.OASiS(prices=level),
+    policy: dict[str, Placer] = {
+        "PDORS": placers.PDORS(prices=level),
+        "PDORS replan and backfill": placers.PDORS(prices=level, replan=5, backfill=True),
+        "OASiS": placers.OASiS(prices=level),
     }
     jobs = synthetic(40, seed=3, slots=20, small=True)
     return simulate(synthetic_cluster(4), jobs, policy[request.param], slots=20, seed=4)
@@ -304,7 +303,7 @@ def test_prices_found_by_replay_are_not_searched_again(monkeypatch):
     """The run's own prices object keeps what it found."""
     cluster, jobs = gpus(4), Workload(tuple(job(f"{k}", 8, 4, arrival=k) for k in range(4)))
     found = prices.Replay(jobs)
-    result = simulate(cluster, jobs, policies.PDORS(prices=found), slots=6)
+    result = simulate(cluster, jobs, placers.PDORS(prices=found), slots=6)
     monkeypatch.setattr(prices.Replay, "_search", lambda *_: pytest.fail("searched again"))
     assert explain(result, "3").told == result.decisions[3]
 
@@ -313,6 +312,6 @@ def test_a_run_that_does_not_repeat_is_refused():
     """A policy that changes its mind cannot be asked why."""
     jobs = [job("a", 4, 4), job("b", 4, 4)]
     result = simulate(gpus(4), jobs, FREE, slots=10)
-    other = replace(result, policy=policies.PDORS(prices=prices.Fixed({"gpu": 1000.0})))
+    other = replace(result, policy=placers.PDORS(prices=prices.Fixed({"gpu": 1000.0})))
     with pytest.raises(InputError, match="does not repeat"):
         explain(other, "b")

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.place import policies, prices
+from equipoise.place import placers, prices
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.export import allocations_csv, runs, to_json
-from equipoise.place.job import Job, Workload
+from equipoise.place.job import Deadline, Job, Linear, Workload
 from equipoise.place.simulate import simulate
 from equipoise.place.traces import synthetic, synthetic_cluster
-from equipoise.place.utility import Deadline, Linear
 
 
 def job(name: str, work: float, width: int, **more: object) -> Job:
@@ -24,19 +23,19 @@ def job(name: str, work: float, width: int, **more: object) -> Job:
 
 
 CLUSTER = Cluster((Machine({"gpu": 4}, 2, "node"),))
-FREE = policies.PDORS(prices=prices.Fixed())
+FREE = placers.PDORS(prices=prices.Fixed())
 
 
 @pytest.fixture(scope="module")
 def crowded():
     """Many resizes and moves: DRF changes widths with every arrival."""
-    return simulate(synthetic_cluster(3), synthetic(20, seed=5, slots=12, small=True), policies.DRF(), slots=12)
+    return simulate(synthetic_cluster(3), synthetic(20, seed=5, slots=12, small=True), placers.DRF(), slots=12)
 
 
 def test_allocations_by_hand(tmp_path):
     """Ten-minute slots, a job of 8 on one machine in slots 6 and 7: the second starts 70 minutes after slot 0."""
     jobs = Workload((job("a", 8, 4, arrival=6),), slot=600.0)
-    allocations_csv(simulate(CLUSTER, jobs, policies.FIFO(), slots=10), tmp_path / "a.csv")
+    allocations_csv(simulate(CLUSTER, jobs, placers.FIFO(), slots=10), tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_text() == (
         "job,slot,start_hours,machine,workers,servers\na,6,1,node-0,4,0\na,7,1.166666667,node-0,4,0\n"
     )

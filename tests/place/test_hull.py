@@ -10,11 +10,10 @@ import pytest
 from loaded import free, loaded, plan, prices, value_of
 
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Job
+from equipoise.place.job import Deadline, Job, Linear, Sigmoid
 from equipoise.place.planner import Plan, Planner
-from equipoise.place.planner.shape import Shape, shape_of
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
-from equipoise.place.utility import Deadline, Linear, Sigmoid
 
 approx = pytest.approx
 SINGLE = Cluster((Machine({"gpu": 4}, 2),))
@@ -34,42 +33,42 @@ def worker_job(**changes: object) -> Job:
     return Job(**(plain | changes))  # type: ignore[arg-type]
 
 
-def work_of(shape: Shape, cells: np.ndarray) -> float:
+def work_of(arrays: JobArrays, cells: np.ndarray) -> float:
     """Samples done by cells, from the rate law: together on one machine, else apart."""
     done = 0.0
     for t in np.unique(cells[:, 0]):
         here = cells[cells[:, 0] == t]
-        done += (shape.together if len(here) == 1 else shape.apart)[here[:, 2].sum()]
+        done += (arrays.together if len(here) == 1 else arrays.apart)[here[:, 2].sum()]
     return done
 
 
-def planned(seed: int) -> tuple[Planner, Job, Shape, Plan | None]:
+def planned(seed: int) -> tuple[Planner, Job, JobArrays, Plan | None]:
     rng = np.random.default_rng([seed, 9])
     planner = loaded(synthetic_cluster(15), 20, rng, level=2.0)
     job = synthetic(1, seed=seed, slots=20)[0].but(arrival=int(rng.integers(0, 4)))
-    shape, _, found = plan(planner, job)
-    return planner, job, shape, found
+    arrays, _, found = plan(planner, job)
+    return planner, job, arrays, found
 
 
 def test_a_plan_fits_covers_the_work_and_costs_what_its_cells_cost():
     """60 random books, prices recomputed densely from use: cost, work, F, ratio, capacity and [start, end) all hold."""
     plans = 0
     for seed in range(60):
-        planner, job, shape, found = planned(seed)
+        planner, job, arrays, found = planned(seed)
         if found is None:
             continue
         plans += 1
         cells = found.cells
         slots, machines, workers, servers = cells.T
         assert job.arrival <= slots.min() and slots.max() < planner.window
-        assert work_of(shape, cells) >= job.work * (1 - 1e-8)
+        assert work_of(arrays, cells) >= job.work * (1 - 1e-8)
         cost = 0.0
         for t in np.unique(slots):
             here = slots == t
             assert workers[here].sum() <= job.batch
             assert servers[here].sum() == job.servers(int(workers[here].sum()))
             assert len(np.unique(machines[here])) == here.sum()
-            taken = workers[here, None] * shape.worker + servers[here, None] * shape.server
+            taken = workers[here, None] * arrays.worker + servers[here, None] * arrays.server
             assert (taken <= free(planner, t)[machines[here]]).all()
             cost += float((taken * prices(planner, t)[machines[here]]).sum())
         assert found.cost == approx(cost, rel=1e-9)
@@ -98,7 +97,7 @@ def test_a_cheaper_slot_later_is_waited_for_while_patience_lasts():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_payoff_never_rises_with_prices(seed):
-    """The same book at 1, 2, 4, ... times the prices, from nearly nothing until nobody pays."""
+    """The same occupancy at 1, 2, 4, ... times the prices, from nearly nothing until nobody pays."""
     payoffs = []
     for k in range(16):
         rng = np.random.default_rng([seed, 2])
@@ -110,11 +109,11 @@ def test_the_payoff_never_rises_with_prices(seed):
 
 
 def test_work_that_does_not_fit_is_told_from_work_that_does_not_pay():
-    """A full book covers nothing; a dear one covers the work and offers no plan."""
+    """A full occupancy covers nothing; a dear one covers the work and offers no plan."""
     job = worker_job()
     full = Planner(SINGLE, 3, np.zeros(1), np.full(1, 1e-9))
     for t in range(3):
-        full.take(shape_of(job, SINGLE), np.array([[t, 0, 4, 0], [t, 1, 4, 0]], np.int32))
+        full.take(arrays_of(job, SINGLE), np.array([[t, 0, 4, 0], [t, 1, 4, 0]], np.int32))
     dear = Planner(SINGLE, 3, np.zeros(1), np.full(1, 1.0))
     assert plan(full, job)[1:] == (False, None)
     assert plan(dear, job)[1:] == (True, None)
@@ -154,7 +153,7 @@ def tiny(seed: int) -> tuple[Planner, Job]:
 
 def best_payoff(planner: Planner, job: Job) -> float:
     """Every placement of every number of workers and servers in every slot."""
-    shape = shape_of(job, planner.cluster)
+    arrays = arrays_of(job, planner.cluster)
     value, by_slot = value_of(job, 0, 3), []
     for t in range(3):
         room, price = free(planner, t), prices(planner, t)
@@ -162,9 +161,9 @@ def best_payoff(planner: Planner, job: Job) -> float:
         for counts in itertools.product(range(4), repeat=4):
             w, s = np.array(counts[:2]), np.array(counts[2:])
             width = int(w.sum())
-            if not 0 < width <= shape.widest or s.sum() != job.servers(width):
+            if not 0 < width <= arrays.widest or s.sum() != job.servers(width):
                 continue
-            taken = w[:, None] * shape.worker + s[:, None] * shape.server
+            taken = w[:, None] * arrays.worker + s[:, None] * arrays.server
             if (taken <= room).all():
                 rate = job.rate(width, together=int(((w + s) > 0).sum()) == 1)
                 offers[rate] = min(offers.get(rate, math.inf), float((taken * price).sum()))

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.place.job import Job, Workload
-from equipoise.place.utility import Deadline, Sigmoid
+from equipoise.place.job import Deadline, Job, Sigmoid, Workload
 
 SLOT = 3600  # seconds
 

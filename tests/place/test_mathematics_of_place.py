@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Sigmoid, bound, prices
-from equipoise.place.desk import Desk
+from equipoise.place.execution import Execution
 from equipoise.place.job import Workload
 from equipoise.place.planner.rounding import stretch
+from equipoise.place.prices._posted import clearing
 from equipoise.place.prices.fixed import Level
-from equipoise.place.prices.posted import clearing
 
 
 def job(**changes):
@@ -55,7 +55,7 @@ def test_prices_from_history():
     """P7, P8, P9: Recalled constants, densities and the clearing price, from two jobs by hand; a level with its lead."""
     cluster = Cluster((Machine({"gpu": 8, "cpu": 64}, count=2),))
     past = Workload((job(), job(id="k", work=4e6, utility=Linear(30, 40), worker={"gpu": 2, "cpu": 1})))
-    desk = Desk(cluster, past, None, 20)
+    run = Execution(cluster, past, None, 20)
     total = {"gpu": 16, "cpu": 128}
     high, lows, mus, density, need = {"gpu": 0.0, "cpu": 0.0}, [], [], [], []
     for each, gpu, cpu, widest in ((past[0], 1, 2, 8), (past[1], 2, 1, 4)):
@@ -71,14 +71,14 @@ def test_prices_from_history():
         need.append(each.work / each.rate(1, together=True) * max(gpu / 16, (cpu + 3 / 4) / 128))
         density.append(each.utility(slots - 1) / need[-1])
     low = min(worth / (2 * max(mus) * slots) for worth, slots in lows)
-    posted = prices.Recalled(past).post(desk)
+    posted = prices.Recalled(past).post(run)
     assert posted.note["L"] == pytest.approx(low)
     assert posted.note["U"] == pytest.approx(high)
     order = np.argsort(-np.array(density))
     filled = np.cumsum(np.array(need)[order]) >= 1  # the history lasts one slot
     expected = np.array(density)[order][min(int(np.argmax(filled)) if filled.any() else 1, 1)]
-    assert clearing(desk, [past]) == pytest.approx(expected)
-    level = Level(5.0, 30.0, lead=4.0).post(desk)
+    assert clearing(run, [past]) == pytest.approx(expected)
+    level = Level(5.0, 30.0, lead=4.0).post(run)
     assert level.base[0] == pytest.approx([5 / 16000, 5 / 128000])
     assert level.growth == pytest.approx([math.log(30)] * 2)
     assert level.lead[:3] == pytest.approx([1 - math.exp(-(k + 1) / 4) for k in range(3)])

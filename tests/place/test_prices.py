@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Workload, policies, prices, simulate
-from equipoise.place.desk import Desk
+from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Workload, placers, prices, simulate
+from equipoise.place.execution import Execution
 from equipoise.place.planner import Planner
-from equipoise.place.planner.seat import cost_of
-from equipoise.place.planner.shape import shape_of
+from equipoise.place.planner.job_arrays import arrays_of
+from equipoise.place.planner.packing import cost_of
+from equipoise.place.prices._posted import LEAST, MOST, LoadIndex, clearing, cut
 from equipoise.place.prices.bid import Scaled
-from equipoise.place.prices.posted import clearing, cut
-from equipoise.place.prices.tide import LEAST, MOST, Tide
 from equipoise.place.traces.synthetic import regime
 
 ONE = Cluster((Machine({"gpu": 1}),))
@@ -43,10 +42,10 @@ def job(id: str = "a", arrival: int = 0, work: float = 1.0, worth: float = 10.0,
 def price_when(posted: prices.Posted, cluster: Cluster, used: int) -> float:
     """What one gpu-slot costs on the first machine when `used` of its gpus are taken."""
     planner = Planner(cluster, 3, posted.growth, posted.rows(0, 3))
-    shape = shape_of(job(), cluster)
+    arrays = arrays_of(job(), cluster)
     if used:
-        planner.take(shape, np.array([[0, 0, used, 0]], np.int32))
-    return float(cost_of(planner.book, shape, np.array([[0, 0, 1, 0]], np.int32)))
+        planner.take(arrays, np.array([[0, 0, used, 0]], np.int32))
+    return float(cost_of(planner.occupancy, arrays, np.array([[0, 0, 1, 0]], np.int32)))
 
 
 # The law.
@@ -55,7 +54,7 @@ def price_when(posted: prices.Posted, cluster: Cluster, used: int) -> float:
 def test_a_price_goes_from_low_to_high_through_their_geometric_mean():
     """L = 2 on an empty machine and U = 18 on a full one: 6 at half (spec, section 7)."""
     cluster = Cluster((Machine({"gpu": 4}),))
-    posted = prices.Fixed({"gpu": 2.0}, ratio=9.0).post(Desk(cluster, Workload(()), 3, None))
+    posted = prices.Fixed({"gpu": 2.0}, ratio=9.0).post(Execution(cluster, Workload(()), 3, None))
     seen = [price_when(posted, cluster, used) for used in range(5)]
     assert [seen[0], seen[2], seen[4]] == pytest.approx([2.0, 6.0, 18.0], rel=1e-12)
     assert all(low < high for low, high in pairwise(seen))
@@ -64,7 +63,7 @@ def test_a_price_goes_from_low_to_high_through_their_geometric_mean():
 def test_recalled_prices_reach_their_own_low_and_high():
     """L and U are of the whole cluster's resource in a slot; a gpu of eight costs an eighth."""
     cluster = Cluster((Machine({"gpu": 4}, 2),))
-    posted = prices.Recalled(Workload((job(worth=7.0, work=2.0),))).post(Desk(cluster, Workload(()), 6, None))
+    posted = prices.Recalled(Workload((job(worth=7.0, work=2.0),))).post(Execution(cluster, Workload(()), 6, None))
     low, high = posted.note["L"], posted.note["U"]["gpu"]
     seen = [price_when(posted, cluster, used) for used in (0, 2, 4)]
     assert seen == pytest.approx([low / 8, math.sqrt(low * high) / 8, high / 8])
@@ -75,10 +74,10 @@ def test_what_nobody_has_and_nobody_wants_makes_no_holes(kind: Any):
     """A resource no machine has, one that half of them lack, one that no job asks for: prices stay numbers, jobs run."""
     cluster = Cluster((Machine({"gpu": 2, "cpu": 4, "fpga": 0, "disk": 5}), Machine({"cpu": 4})))
     jobs = Workload(tuple(job(str(k), k, 2.0, worker={"gpu": k % 2, "cpu": 1}) for k in range(6)))
-    posted = kind(jobs).post(Desk(cluster, jobs, 12, None), policies.PDORS())
+    posted = kind(jobs).post(Execution(cluster, jobs, 12, None), placers.PDORS())
     assert np.isfinite(posted.base).all() and (posted.base >= 0).all()
     assert np.isfinite(posted.growth).all() and (posted.growth >= 0).all()
-    result = simulate(cluster, jobs, policies.PDORS(prices=kind(jobs)), slots=12)
+    result = simulate(cluster, jobs, placers.PDORS(prices=kind(jobs)), slots=12)
     assert result.completed == 6
     assert result.certificate().passed
 
@@ -87,7 +86,7 @@ def test_prices_of_slots_are_met_in_their_slots():
     """Base 1, 2, 3 and then 3 for ever: jobs of one slot pay what their slot costs, however the ring has turned."""
     base = np.array([[1.0], [2.0], [3.0]]) / 1000
     jobs = [job(str(k), k, utility=Deadline(10.0, 0)) for k in range(7)]
-    result = simulate(ONE, jobs, policies.PDORS(prices=Scaled(base, 1.0, 0.0)), horizon=2)
+    result = simulate(ONE, jobs, placers.PDORS(prices=Scaled(base, 1.0, 0.0)), horizon=2)
     assert [log[0].cost for log in result.decisions] == pytest.approx([1, 2, 3, 3, 3, 3, 3])
 
 
@@ -95,9 +94,9 @@ def test_a_slot_that_is_near_costs_less_than_one_far_ahead():
     """Lead 2: the slot k ahead costs 1 - e^(-(k+1)/2) of the level. A job of three slots pays the sum, whenever it comes."""
     near = [1 - math.exp(-(k + 1) / 2) for k in range(3)]
     jobs = [job(str(k), a, 3.0, utility=Deadline(10.0, 2)) for k, a in enumerate((0, 3, 7, 12))]
-    result = simulate(ONE, jobs, policies.PDORS(prices=prices.Level(1.0, 1.0, lead=2.0)), horizon=4)
+    result = simulate(ONE, jobs, placers.PDORS(prices=prices.Level(1.0, 1.0, lead=2.0)), horizon=4)
     assert [log[0].cost for log in result.decisions] == pytest.approx([sum(near)] * 4)
-    flat = simulate(ONE, jobs, policies.PDORS(prices=prices.Level(1.0, 1.0)), horizon=4)
+    flat = simulate(ONE, jobs, placers.PDORS(prices=prices.Level(1.0, 1.0)), horizon=4)
     assert [log[0].cost for log in flat.decisions] == pytest.approx([3.0] * 4)
 
 
@@ -107,7 +106,7 @@ def test_a_lead_ends_at_its_last_step():
     assert posted.rows(9, 4)[:, 0].tolist() == [0.5, 1.0, 1.0, 1.0]
 
 
-# The tide.
+# The load.
 
 PAST = Workload((job("x", 0, worth=5.0), job("y", 1, worth=3.0)))
 
@@ -115,17 +114,17 @@ PAST = Workload((job("x", 0, worth=5.0), job("y", 1, worth=3.0)))
 def test_the_tide_is_the_clearing_price_of_those_who_came_lately():
     """Two slots of one gpu over an anchor of 4. Slot 0 sees the 5 and the 3 of history: both fit, the lowest is 3."""
     jobs = Workload((job("a", 0, worth=8.0), job("b", 2, worth=6.0), job("c", 2, worth=2.0), job("d", 2, worth=5.0)))
-    tide = Tide(Desk(ONE, jobs, None, 2), PAST, 4.0, 2)
-    assert tide.at(0) == 3 / 4
-    assert tide.at(1) == 3 / 4
-    assert tide.at(2) == 8 / 4
-    assert tide.at(3) == 5 / 4  # 6 and 5 fill the two slots, 2 is out
-    assert tide.at(9) == LEAST  # nobody came
+    load = LoadIndex(Execution(ONE, jobs, None, 2), PAST, 4.0, 2)
+    assert load.at(0) == 3 / 4
+    assert load.at(1) == 3 / 4
+    assert load.at(2) == 8 / 4
+    assert load.at(3) == 5 / 4  # 6 and 5 fill the two slots, 2 is out
+    assert load.at(9) == LEAST  # nobody came
 
 
 def test_the_tide_stays_within_bounds():
     jobs = Workload((job("a", 0, worth=9e6),))
-    assert Tide(Desk(ONE, jobs, None, 1), PAST, 1.0, 1).at(1) == MOST
+    assert LoadIndex(Execution(ONE, jobs, None, 1), PAST, 1.0, 1).at(1) == MOST
 
 
 def test_prices_rise_when_the_load_does():
@@ -135,7 +134,7 @@ def test_prices_rise_when_the_load_does():
         jobs = [job(str(k), k, worth=worth, utility=Deadline(worth, 0)) for k in range(12)]
         last = job("last", 12, utility=Deadline(1000.0, 0))
         level = prices.Level(1.0, 1.0, follow=(4.0, PAST))
-        result = simulate(ONE, [*jobs, last], policies.PDORS(prices=level, backfill=False), horizon=4)
+        result = simulate(ONE, [*jobs, last], placers.PDORS(prices=level, backfill=False), horizon=4)
         return result.decisions[-1][0].cost
 
     assert cost(4.0) == pytest.approx(1.0)
@@ -169,7 +168,7 @@ def test_recalled_constants_by_hand():
     B: sigma 1.5 and 3; 4/3 a slot on one machine, done in 5, u = 16; u(10) = 10; 9 and 18 worker-slots; shares 1/4, 1/4.
     U: 64, 64.   mu = max(20/(6 x 3/8), 20/(9 x 1/2)) = 80/9.   L = min(5/(2 mu 6 x 3/8), 10/(2 mu 18 x 1/2)) = 1/16.
     """
-    posted = prices.Recalled(Workload((A, B))).post(Desk(BOTH, Workload(()), 10, None))
+    posted = prices.Recalled(Workload((A, B))).post(Execution(BOTH, Workload(()), 10, None))
     assert posted.note["U"] == pytest.approx({"gpu": 64.0, "cpu": 72.0})
     assert posted.note["L"] == pytest.approx(1 / 16)
     assert (posted.base[0] * BOTH.total).tolist() == pytest.approx([1 / 16, 1 / 16])
@@ -177,14 +176,14 @@ def test_recalled_constants_by_hand():
 
 
 def test_recalled_takes_several_histories_as_one():
-    one = prices.Recalled(Workload((A, B))).post(Desk(BOTH, Workload(()), 10, None))
-    two = prices.Recalled([Workload((A,)), Workload((B,))]).post(Desk(BOTH, Workload(()), 10, None))
+    one = prices.Recalled(Workload((A, B))).post(Execution(BOTH, Workload(()), 10, None))
+    two = prices.Recalled([Workload((A,)), Workload((B,))]).post(Execution(BOTH, Workload(()), 10, None))
     assert one.note == two.note
 
 
 def test_a_resource_no_past_job_asked_for_is_as_dear_as_the_dearest():
     """All of U is then the gpu's, 10 / (1/4); zero demand divides nothing."""
-    posted = prices.Recalled(Workload((job(),))).post(Desk(BOTH, Workload(()), 10, None))
+    posted = prices.Recalled(Workload((job(),))).post(Execution(BOTH, Workload(()), 10, None))
     assert posted.note["U"] == pytest.approx({"gpu": 40.0, "cpu": 40.0})
 
 
@@ -211,7 +210,7 @@ def test_recalled_low_is_below_high_for_any_history(rows: list[tuple[Any, ...]],
             for k, (worth, work, span, gpu, cpu) in enumerate(rows)
         )
     )
-    posted = prices.Recalled(past).post(Desk(BOTH, Workload(()), None, horizon))
+    posted = prices.Recalled(past).post(Execution(BOTH, Workload(()), None, horizon))
     assert (posted.growth > 0).all()
     assert (posted.base > 0).all()
     assert np.isfinite(posted.base * np.exp(posted.growth)).all()
@@ -233,7 +232,7 @@ def test_the_clearing_price_is_that_of_the_one_who_fills_the_last_slot(slots: in
 def test_clearing_takes_the_middle_history():
     """One gpu and one slot each: the dearest of each history clears it; 3, 5 and 40: 5."""
     pasts = [Workload((job("a", worth=v), job("b", worth=1.0))) for v in (40.0, 3.0, 5.0)]
-    assert clearing(Desk(ONE, Workload(()), 1, None), pasts) == 5.0
+    assert clearing(Execution(ONE, Workload(()), 1, None), pasts) == 5.0
 
 
 def test_bid_prices_are_the_duals_with_a_floor():
@@ -243,10 +242,10 @@ def test_bid_prices_are_the_duals_with_a_floor():
     """
     cluster = Cluster((Machine({"gpu": 3}),))
     past = Workload(tuple(job(str(v), 0, 2.0, batch=2, utility=Deadline(v, 0)) for v in (6.0, 4.0)))
-    found = prices.Bid(past).trials(Desk(cluster, past, 2, None), policies.PDORS())
+    found = prices.Bid(past).trials(Execution(cluster, past, 2, None), placers.PDORS())
     base = found[0].prices.base * 1000  # type: ignore[attr-defined]
     assert base[:, 0].tolist() == pytest.approx([2.0, 0.02], rel=1e-3)
-    rolling = prices.Bid(past).trials(Desk(cluster, past, None, 2), policies.PDORS())
+    rolling = prices.Bid(past).trials(Execution(cluster, past, None, 2), placers.PDORS())
     assert rolling[0].prices.base.shape == (1, 1)  # type: ignore[attr-defined]
 
 
@@ -278,7 +277,9 @@ def test_the_jobs_being_scored_do_not_move_the_prices(kind: Any, times: dict[str
     """Calibrated twice on one history, for two workloads that have nothing in common; another history does move them."""
 
     def posted(past: int, scored: Workload) -> prices.Posted:
-        return kind(crowd(past)).post(Desk(SMALL, scored, times.get("slots"), times.get("horizon")), policies.PDORS())
+        return kind(crowd(past)).post(
+            Execution(SMALL, scored, times.get("slots"), times.get("horizon")), placers.PDORS()
+        )
 
     one, two = posted(1, crowd(2)), posted(1, Workload((job(worth=1e6), job("b", 3, worth=1e-6))))
     assert one.note == two.note
@@ -292,7 +293,7 @@ def test_the_jobs_being_scored_do_not_move_the_prices(kind: Any, times: dict[str
 def test_without_history_there_are_no_prices(kind: Any, nothing: Any):
     """One line that says how to give it."""
     with pytest.raises(InputError, match=r"prices need history: past jobs, as prices\.\w+\(history\)") as error:
-        simulate(SMALL, crowd(1), policies.PDORS(prices=kind(nothing)), slots=12)
+        simulate(SMALL, crowd(1), placers.PDORS(prices=kind(nothing)), slots=12)
     assert "\n" not in str(error.value)
 
 
@@ -313,13 +314,13 @@ def test_a_price_below_nothing_is_refused(price: Any):
 
 def test_a_price_of_what_the_cluster_has_not_is_refused():
     with pytest.raises(InputError, match=r"Fixed: unknown resource 'tpu'; this cluster has gpu"):
-        simulate(ONE, [job()], policies.PDORS(prices=prices.Fixed({"tpu": 1.0})), slots=3)
+        simulate(ONE, [job()], placers.PDORS(prices=prices.Fixed({"tpu": 1.0})), slots=3)
 
 
 def test_resources_without_a_price_cost_nothing():
     """Two slots of 1 gpu at 3 and 1 cpu at nothing: 6."""
     result = simulate(
-        BOTH, [job(work=2.0, worker={"gpu": 1, "cpu": 1})], policies.PDORS(prices=prices.Fixed({"gpu": 3.0})), slots=4
+        BOTH, [job(work=2.0, worker={"gpu": 1, "cpu": 1})], placers.PDORS(prices=prices.Fixed({"gpu": 3.0})), slots=4
     )
     assert result.decisions[0][0].cost == pytest.approx(6.0)
 
@@ -329,14 +330,14 @@ def test_resources_without_a_price_cost_nothing():
 
 def test_a_trial_is_what_its_prices_earn_on_history():
     """Every candidate run again by hand; the one posted earned most."""
-    past, policy = [crowd(1), crowd(2)], policies.PDORS(replan=3)
-    desk, kind = Desk(SMALL, crowd(3), 12, None), prices.Replay([crowd(1), crowd(2)])
-    found = kind.trials(desk, policy)
-    again = [sum(simulate(SMALL, p, policies.PDORS(prices=t.prices), slots=12).utility for p in past) for t in found]
+    past, policy = [crowd(1), crowd(2)], placers.PDORS(replan=3)
+    run, kind = Execution(SMALL, crowd(3), 12, None), prices.Replay([crowd(1), crowd(2)])
+    found = kind.trials(run, policy)
+    again = [sum(simulate(SMALL, p, placers.PDORS(prices=t.prices), slots=12).utility for p in past) for t in found]
     assert [t.utility for t in found] == again
     assert len(set(again)) > 3
     best = found[int(np.argmax(again))].prices
-    note = kind.post(desk, policy).note
+    note = kind.post(run, policy).note
     assert (note["level"], note["ratio"], note["lead"]) == (best.level, best.ratio, best.lead)  # type: ignore[attr-defined]
 
 
@@ -344,12 +345,12 @@ def test_best_is_the_kind_that_earned_more_on_history():
     """Over several histories both kinds are chosen, each time the better of the two."""
     chosen = set()
     for seed in range(6):
-        desk, past = Desk(SMALL, crowd(99), 12, None), crowd(seed)
+        run, past = Execution(SMALL, crowd(99), 12, None), crowd(seed)
         top = {
-            k.name: max(t.utility for t in k.trials(desk, policies.PDORS()))
+            k.name: max(t.utility for t in k.trials(run, placers.PDORS()))
             for k in (prices.Replay(past), prices.Bid(past))
         }
-        kind = prices.Best(past).post(desk, policies.PDORS()).note["kind"]
+        kind = prices.Best(past).post(run, placers.PDORS()).note["kind"]
         assert top[kind] == max(top.values())
         chosen.add(kind)
     assert chosen == {"replay", "bid"}
@@ -358,5 +359,5 @@ def test_best_is_the_kind_that_earned_more_on_history():
 def test_recalled_prices_are_next_to_nothing_until_full():
     """Why it is kept for fidelity only: on the spec's regime U / L is beyond any price a job could weigh."""
     cluster, past, slots = regime("20x40", 900)
-    posted = prices.Recalled(past).post(Desk(cluster, past, slots, None))
+    posted = prices.Recalled(past).post(Execution(cluster, past, slots, None))
     assert min(posted.note["U"].values()) / posted.note["L"] > 1e10

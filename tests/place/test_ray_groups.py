@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.place import policies
+from equipoise.place import placers
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.export import placement_groups
-from equipoise.place.job import Job
+from equipoise.place.job import Job, Linear
 from equipoise.place.ray_groups import LABEL, amounts, nodes
 from equipoise.place.simulate import Result, simulate
-from equipoise.place.utility import Linear
 
 SCRIPT = Path(__file__).with_name("ray_cluster.py")
 CLUSTER = Cluster(
@@ -39,7 +38,7 @@ def five() -> Result:
     server = {"worker": {"cpu": 1}, "server": {"cpu": "500m"}, "workers_per_server": 1}
     first = [job("a", 2, 2), job("b", 4, 2), job("c", 1, 1, **server)]
     jobs = [*first, job("d", 4, 4, arrival=2), job("e", 2, 2, arrival=3)]
-    return simulate(CLUSTER, jobs, policies.FIFO(), slots=5)
+    return simulate(CLUSTER, jobs, placers.FIFO(), slots=5)
 
 
 def test_bundles_by_hand():
@@ -95,7 +94,7 @@ def test_memory_in_another_unit():
 def test_a_server_that_asks_for_nothing_still_has_a_bundle():
     """Ray refuses an empty bundle: it is given the least CPU that is counted."""
     one = job("a", 1, 1, worker={"cpu": 1}, server={})
-    (group,) = placement_groups(simulate(CLUSTER, [one], policies.FIFO(), slots=2), 0)
+    (group,) = placement_groups(simulate(CLUSTER, [one], placers.FIFO(), slots=2), 0)
     assert group.bundles == ({"CPU": 1}, {"CPU": 0.001})
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from equipoise.errors import InputError
 from equipoise.place import read
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Job, Workload
-from equipoise.place.utility import Deadline, Linear, Sigmoid
+from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENDINGS = ("yaml", "json", "csv")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine, read, traces
-from equipoise.place.schedule_file import read_schedule, verify_files
+from equipoise.place.schedule import read_schedule, verify_files
 from equipoise.place.traces import alibaba_cluster, tiresias_cluster
 from equipoise.serve.shadow import Traced
 

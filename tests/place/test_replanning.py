@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.place import Cluster, Deadline, Job, Machine, policies, prices, simulate
-from equipoise.place.planner.seat import toll
-from equipoise.place.policies import pdors, replanning
+from equipoise.place import Cluster, Deadline, Job, Machine, placers, prices, simulate
+from equipoise.place.placers import _replanning as replanning
+from equipoise.place.placers import pdors
+from equipoise.place.planner.packing import toll
 from equipoise.place.traces.synthetic import regime
 
 ONE = Cluster((Machine({"gpu": 1}),))
@@ -27,9 +28,9 @@ def job(id: str, arrival: int, work: float, worth: float, latest: int) -> Job:
 def test_a_patient_promise_makes_way_for_an_urgent_job():
     """Slots 0 and 1 are promised to one that could wait; the other needs slot 1: re-planned, both earn, 10 + 5."""
     jobs = [job("patient", 0, 2.0, 10.0, 3), job("urgent", 1, 1.0, 5.0, 0)]
-    without = simulate(ONE, jobs, policies.PDORS(backfill=False), slots=4)
+    without = simulate(ONE, jobs, placers.PDORS(backfill=False), slots=4)
     assert (without.finish.tolist(), without.utility) == ([1, -1], 10.0)
-    result = simulate(ONE, jobs, policies.PDORS(replan=20), slots=4)
+    result = simulate(ONE, jobs, placers.PDORS(replan=20), slots=4)
     assert (result.finish.tolist(), result.utility) == ([2, 1], 15.0)
     assert [(d.slot, d.state) for d in result.decisions[1]] == [(1, "pending"), (1, "admitted")]
     assert [d.state for d in result.decisions[0]] == ["admitted"]  # told once, moved in silence
@@ -42,7 +43,7 @@ def test_a_promise_is_not_broken_for_a_richer_job():
     With a third slot it is moved there, past its worth: a promise is to finish, not to finish in time.
     """
     jobs = [job("first", 0, 2.0, 1.0, 1), job("rich", 1, 1.0, 100.0, 0)]
-    policy = policies.PDORS(replan=50)
+    policy = placers.PDORS(replan=50)
     assert simulate(ONE, jobs, policy, slots=2).finish.tolist() == [1, -1]
     assert simulate(ONE, jobs, policy, slots=3).finish.tolist() == [2, 1]
 
@@ -53,7 +54,7 @@ def test_only_what_is_left_is_planned_again():
     Planned as if nothing were done, four slots would not fit and the try would fail.
     """
     jobs = [job("half", 0, 4.0, 10.0, 4), job("urgent", 2, 1.0, 5.0, 0)]
-    policy = policies.PDORS(replan=1, backfill=False)
+    policy = placers.PDORS(replan=1, backfill=False)
     found = [simulate(ONE, jobs, policy, slots=5, seed=seed).finish.tolist() for seed in range(12)]
     assert [4, 2] in found
     assert all(finish in ([4, 2], [3, -1]) for finish in found)
@@ -63,7 +64,7 @@ def test_a_waiting_job_must_still_pay():
     """At 6 a gpu-slot a job worth 5 stays out, however often it is tried; at 4 it comes in by moving the other."""
     jobs = [job("patient", 0, 2.0, 100.0, 3), job("urgent", 1, 1.0, 5.0, 0)]
     for price, finish in ((6.0, [1, -1]), (4.0, [2, 1])):
-        policy = policies.PDORS(prices=prices.Fixed({"gpu": price}), replan=50, backfill=False)
+        policy = placers.PDORS(prices=prices.Fixed({"gpu": price}), replan=50, backfill=False)
         assert simulate(ONE, jobs, policy, slots=4).finish.tolist() == finish
 
 
@@ -72,9 +73,9 @@ def test_without_tries_nothing_is_moved(monkeypatch: pytest.MonkeyPatch):
     calls: list[int] = []
     monkeypatch.setattr(pdors, "search", lambda session, tries: calls.append(tries))
     cluster, jobs, slots = regime("20x40", 1)
-    simulate(cluster, jobs, policies.PDORS(prices=LEVEL), slots=slots)
+    simulate(cluster, jobs, placers.PDORS(prices=LEVEL), slots=slots)
     assert calls == []
-    simulate(cluster, jobs, policies.PDORS(prices=LEVEL, replan=7), slots=slots)
+    simulate(cluster, jobs, placers.PDORS(prices=LEVEL, replan=7), slots=slots)
     assert calls == [7] * slots
 
 
@@ -86,12 +87,12 @@ def test_without_tries_nothing_is_moved(monkeypatch: pytest.MonkeyPatch):
 def test_promises_are_kept(seed: int, backfill: bool):
     """Exact durations: whoever was ever admitted finishes, and no later than its last promise."""
     cluster, jobs, slots = regime("20x100-small", seed)
-    result = simulate(cluster, jobs, policies.PDORS(prices=LEVEL, replan=15, backfill=backfill), slots=slots, seed=seed)
+    result = simulate(cluster, jobs, placers.PDORS(prices=LEVEL, replan=15, backfill=backfill), slots=slots, seed=seed)
     promised = [j for j, log in enumerate(result.decisions) if any(d.state == "admitted" for d in log)]
     assert len(promised) > 10
     assert (result.finish[promised] >= 0).all()
     assert result.certificate().passed, result.certificate()
-    moved = simulate(cluster, jobs, policies.PDORS(prices=LEVEL, backfill=backfill), slots=slots)
+    moved = simulate(cluster, jobs, placers.PDORS(prices=LEVEL, backfill=backfill), slots=slots)
     assert result.schedule.tolist() != moved.schedule.tolist()
 
 
@@ -99,7 +100,7 @@ def test_promises_are_kept_with_restarts():
     """A change costs a fifth of a slot: plans that move a job count it."""
     cluster, jobs, slots = regime("20x100-small", 1)
     slow = [one.but(restart=0.2) for one in jobs]
-    result = simulate(cluster, slow, policies.PDORS(prices=LEVEL, replan=15), slots=slots)
+    result = simulate(cluster, slow, placers.PDORS(prices=LEVEL, replan=15), slots=slots)
     assert result.certificate()["promise"].passed
     assert result.certificate().passed
 
@@ -108,36 +109,37 @@ def test_what_was_carried_out_stays(monkeypatch: pytest.MonkeyPatch):
     """The cells of each slot as they stood when it was decided are those in the schedule at the end."""
     cluster, jobs, slots = regime("20x100-small", 2)
     seen: list[list[int]] = []
-    slot = pdors.Session.slot
+    slot = pdors.PDORSSession.slot
 
-    def spy(self: pdors.Session) -> None:
+    def spy(self: pdors.PDORSSession) -> None:
         slot(self)
-        for j, cells in enumerate(self.desk.cells):
-            seen.extend([j, *row] for row in cells.tolist() if row[0] == self.desk.now)
+        for j, cells in enumerate(self.run.cells):
+            seen.extend([j, *row] for row in cells.tolist() if row[0] == self.run.now)
 
-    monkeypatch.setattr(pdors.Session, "slot", spy)
-    result = simulate(cluster, jobs, policies.PDORS(prices=LEVEL, replan=10), slots=slots)
+    monkeypatch.setattr(pdors.PDORSSession, "slot", spy)
+    result = simulate(cluster, jobs, placers.PDORS(prices=LEVEL, replan=10), slots=slots)
     assert sorted(seen) == sorted(result.schedule.tolist())
     assert len(seen) > 100
 
 
 def test_a_try_never_lowers_what_is_promised(monkeypatch: pytest.MonkeyPatch):
-    """Worth less the toll of the room taken, over all promised: up by each try that is kept, the same book otherwise."""
+    """Worth less the toll of the room taken, over all promised: up by each try that is kept, else the same."""
     cluster, jobs, slots = regime("20x100-small", 3)
     attempt = replanning._try
     kept = undone = 0
 
-    def total(session: pdors.Session) -> float:
+    def total(session: pdors.PDORSSession) -> float:
         return sum(
-            plan.worth - float(toll(session.planner.book, session.desk.shapes[j], session.ahead(j), replanning.LEVEL))
+            plan.worth
+            - float(toll(session.planner.occupancy, session.run.arrays[j], session.ahead(j), replanning.LEVEL))
             for j, plan in session.promised.items()
         )
 
-    def state(session: pdors.Session) -> Any:
-        used = [session.planner.used(t).tolist() for t in range(session.desk.now, slots)]
+    def state(session: pdors.PDORSSession) -> Any:
+        used = [session.planner.used(t).tolist() for t in range(session.run.now, slots)]
         return used, {j: session.ahead(j).tolist() for j in session.promised}
 
-    def spy(session: pdors.Session, moved: list[int], joins: list[int]) -> None:
+    def spy(session: pdors.PDORSSession, moved: list[int], joins: list[int]) -> None:
         nonlocal kept, undone
         before, was, names = total(session), state(session), set(session.promised)
         attempt(session, moved, joins)
@@ -153,7 +155,7 @@ def test_a_try_never_lowers_what_is_promised(monkeypatch: pytest.MonkeyPatch):
                 assert session.promised[j].payoff > 0
 
     monkeypatch.setattr(replanning, "_try", spy)
-    simulate(cluster, jobs, policies.PDORS(prices=LEVEL, replan=10), slots=slots)
+    simulate(cluster, jobs, placers.PDORS(prices=LEVEL, replan=10), slots=slots)
     assert kept > 5
     assert undone > 5
 
@@ -161,19 +163,19 @@ def test_a_try_never_lowers_what_is_promised(monkeypatch: pytest.MonkeyPatch):
 def test_the_book_is_what_the_promises_hold(monkeypatch: pytest.MonkeyPatch):
     """After every slot's search, use of all later slots is the sum of the promised cells and nothing else."""
     cluster, jobs, slots = regime("20x100-small", 0)
-    slot = pdors.Session.slot
+    slot = pdors.PDORSSession.slot
 
-    def spy(self: pdors.Session) -> None:
+    def spy(self: pdors.PDORSSession) -> None:
         slot(self)
         held = np.zeros((slots, cluster.size, len(cluster.resources)), dtype=np.int64)
-        for j, cells in enumerate(self.desk.cells):
-            amount = cells[:, 2:3] * self.desk.shapes[j].worker + cells[:, 3:4] * self.desk.shapes[j].server
+        for j, cells in enumerate(self.run.cells):
+            amount = cells[:, 2:3] * self.run.arrays[j].worker + cells[:, 3:4] * self.run.arrays[j].server
             np.add.at(held, (cells[:, 0], cells[:, 1]), amount)
-        for t in range(self.desk.now + 1, slots):
+        for t in range(self.run.now + 1, slots):
             assert np.array_equal(self.planner.used(t), held[t])
 
-    monkeypatch.setattr(pdors.Session, "slot", spy)
-    assert simulate(cluster, jobs, policies.PDORS(prices=LEVEL, replan=10), slots=slots).completed > 10
+    monkeypatch.setattr(pdors.PDORSSession, "slot", spy)
+    assert simulate(cluster, jobs, placers.PDORS(prices=LEVEL, replan=10), slots=slots).completed > 10
 
 
 # It repeats.
@@ -184,7 +186,7 @@ def test_the_same_seed_repeats_bit_for_bit_and_another_does_not():
     cluster, jobs, slots = regime("20x100-small", 1)
 
     def run(replan: int, seed: int) -> Any:
-        result = simulate(cluster, jobs, policies.PDORS(prices=LEVEL, replan=replan), slots=slots, seed=seed)
+        result = simulate(cluster, jobs, placers.PDORS(prices=LEVEL, replan=replan), slots=slots, seed=seed)
         return result.schedule.tolist(), result.finish.tolist(), result.decisions
 
     assert run(12, 1) == run(12, 1)
@@ -197,7 +199,7 @@ def test_searching_pays_on_the_whole():
     """Not on every workload, but over four of them and by some percent."""
     totals = []
     for replan in (0, 15):
-        policy = policies.PDORS(prices=prices.Level(5.0, 30.0), replan=replan, backfill=False)
+        policy = placers.PDORS(prices=prices.Level(5.0, 30.0), replan=replan, backfill=False)
         runs = (regime("20x100-small", seed) for seed in range(4))
         totals.append(sum(simulate(c, j, policy, slots=n).utility for c, j, n in runs))
     assert totals[1] > 1.05 * totals[0]

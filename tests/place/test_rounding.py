@@ -5,31 +5,30 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from loaded import free, loaded, plan, prices
-from test_options import exact
+from test_slot_costs import exact
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Job
+from equipoise.place.job import Deadline, Job
 from equipoise.place.planner import Planner
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of, servers_for
 from equipoise.place.planner.rounding import TRIES, Relaxation, Rounding, RoundingPlanner, stretch
-from equipoise.place.planner.shape import Shape, servers_for, shape_of
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
-from equipoise.place.utility import Deadline
 
 approx = pytest.approx
 
 
-def slot_and_job(seed: int) -> tuple[Planner, Shape]:
+def slot_and_job(seed: int) -> tuple[Planner, JobArrays]:
     rng = np.random.default_rng([seed, 4])
     cluster = synthetic_cluster(12)
-    return loaded(cluster, 1, rng), shape_of(synthetic(1, seed=seed, slots=100)[0], cluster)
+    return loaded(cluster, 1, rng), arrays_of(synthetic(1, seed=seed, slots=100)[0], cluster)
 
 
-def stated(rounding: Rounding, planner: Planner, shape: Shape, scale: float = 1.0) -> np.ndarray:
+def stated(rounding: Rounding, planner: Planner, arrays: JobArrays, scale: float = 1.0) -> np.ndarray:
     """Tell the rounding the slot; the prices of workers and servers by machine."""
     price = prices(planner, 0) * scale
-    by_machine = np.stack([price @ shape.worker, price @ shape.server])
-    rounding.state(shape, free(planner, 0), *by_machine)
+    by_machine = np.stack([price @ arrays.worker, price @ arrays.server])
+    rounding.state(arrays, free(planner, 0), *by_machine)
     return by_machine
 
 
@@ -38,19 +37,19 @@ def test_relaxed_exact_and_rounded_costs_are_in_order():
     found = 0
     rounding = Rounding(synthetic_cluster(12), seed=1)
     for seed in range(60):
-        planner, shape = slot_and_job(seed)
-        width = 1 + seed * 7919 % min(40, shape.widest)
-        price = stated(rounding, planner, shape)
+        planner, arrays = slot_and_job(seed)
+        width = 1 + seed * 7919 % min(40, arrays.widest)
+        price = stated(rounding, planner, arrays)
         relaxed, counts = rounding.place(width)
-        truth = exact(planner, shape, width)
+        truth = exact(planner, arrays, width)
         assert relaxed <= truth * (1 + 1e-6)
         if counts is None:
             continue
         found += 1
-        taken = counts[0][:, None] * shape.worker + counts[1][:, None] * shape.server
+        taken = counts[0][:, None] * arrays.worker + counts[1][:, None] * arrays.server
         assert (taken <= free(planner, 0)).all()
-        assert width <= counts[0].sum() <= shape.widest
-        assert counts[1].sum() == servers_for(int(counts[0].sum()), shape.per_server)
+        assert width <= counts[0].sum() <= arrays.widest
+        assert counts[1].sum() == servers_for(int(counts[0].sum()), arrays.per_server)
         assert (counts * price).sum() >= truth * (1 - 1e-6)
     assert found >= 10
 
@@ -59,12 +58,12 @@ def test_relaxed_exact_and_rounded_costs_are_in_order():
 def test_the_unit_of_price_does_not_change_the_placement(scale):
     """Prices x 1e-30: the same counts of the relaxation, cost by cost. Unscaled, HiGHS takes 1e-30 for zero."""
     for seed in range(10):
-        planner, shape = slot_and_job(seed)
+        planner, arrays = slot_and_job(seed)
         one, other = Relaxation(12, 4), Relaxation(12, 4)
         price = prices(planner, 0)
-        width = min(10, shape.widest)
-        one.slot(shape, free(planner, 0), price @ shape.worker, price @ shape.server)
-        other.slot(shape, free(planner, 0), scale * (price @ shape.worker), scale * (price @ shape.server))
+        width = min(10, arrays.widest)
+        one.slot(arrays, free(planner, 0), price @ arrays.worker, price @ arrays.server)
+        other.slot(arrays, free(planner, 0), scale * (price @ arrays.worker), scale * (price @ arrays.server))
         cost, counts = one.solve(width)
         scaled, same = other.solve(width)
         assert scaled == approx(scale * cost, rel=1e-6)
@@ -75,12 +74,12 @@ def test_a_warm_program_answers_as_a_new_one():
     """One HiGHS object through 30 jobs, slots and widths: the same cost as one built for each."""
     kept = Relaxation(12, 4)
     for seed in range(30):
-        planner, shape = slot_and_job(seed)
+        planner, arrays = slot_and_job(seed)
         price = prices(planner, 0)
         fresh = Relaxation(12, 4)
         for program in (kept, fresh):
-            program.slot(shape, free(planner, 0), price @ shape.worker, price @ shape.server)
-        for width in (shape.widest, max(1, shape.widest // 3), 1):
+            program.slot(arrays, free(planner, 0), price @ arrays.worker, price @ arrays.server)
+        for width in (arrays.widest, max(1, arrays.widest // 3), 1):
             assert kept.solve(width)[0] == approx(fresh.solve(width)[0], rel=1e-6)
 
 
@@ -106,9 +105,9 @@ def synthetic_run(seed: int, **settings: object) -> tuple[RoundingPlanner, list[
     planner = RoundingPlanner(cluster, 12, np.full(4, 4.0), 2.0 / cluster.total, seed=seed, **settings)
     schedules = []
     for job in synthetic(40, seed=6, slots=12, small=True):
-        shape, _, found = plan(planner, job)
+        arrays, _, found = plan(planner, job)
         if found is not None:
-            planner.take(shape, found.cells)
+            planner.take(arrays, found.cells)
             schedules.append(found.cells)
         for t in range(12):
             assert (planner.used(t) >= 0).all() and (planner.used(t) <= cluster.capacity[0]).all()
@@ -154,17 +153,17 @@ def test_the_plan_costs_what_its_cells_cost_and_does_the_work():
         rng = np.random.default_rng([seed, 9])
         planner = loaded(synthetic_cluster(12), 10, rng, kind=RoundingPlanner, seed=seed)
         job = synthetic(1, seed=seed, slots=10, small=True)[0].but(arrival=0)
-        shape, _, found = plan(planner, job)
+        arrays, _, found = plan(planner, job)
         if found is None:
             continue
         plans += 1
         cost, work = 0.0, 0.0
         for t in np.unique(found.cells[:, 0]):
             _, machines, workers, servers = found.cells[found.cells[:, 0] == t].T
-            taken = workers[:, None] * shape.worker + servers[:, None] * shape.server
+            taken = workers[:, None] * arrays.worker + servers[:, None] * arrays.server
             assert (taken <= free(planner, t)[machines]).all()
             cost += float((taken * prices(planner, t)[machines]).sum())
-            work += (shape.together if len(machines) == 1 else shape.apart)[workers.sum()]
+            work += (arrays.together if len(machines) == 1 else arrays.apart)[workers.sum()]
         assert found.cost == approx(cost, rel=1e-9)
         assert work >= job.work * (1 - 1e-8)
         assert found.worth == approx(job.utility(found.last))

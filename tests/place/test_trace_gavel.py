@@ -10,7 +10,7 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.place import traces
 from equipoise.place.job import Job
-from equipoise.place.traces.gavel_rates import MADE_WITH, MEASURED
+from equipoise.place.traces.gavel import MADE_WITH, MEASURED
 
 SEVEN = "A3C\tcd x && python3 main.py\t--max\t1\t{steps}\t{arrival}\t{scale}\n"
 TEN = "{kind}\tpython3 main.py\timage/cifar10\t--num_steps\t1\t{steps}\t{scale}\t1\t-1.000000\t{arrival}\n"

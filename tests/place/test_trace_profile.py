@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.place.traces.profile import PROFILES, distil
+from equipoise.place.traces._rows import PROFILES, distil
 
 
 def test_a_profile_by_hand(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.place import traces
-from equipoise.place.traces.rows import Unmappable
+from equipoise.place.traces._rows import Unmappable
 from equipoise.place.traces.slurm import elapsed
 
 GIB = 2**30 * 1000

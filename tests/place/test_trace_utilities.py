@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.place.traces.utilities import UtilityModel, steepness
+from equipoise.place.traces._rows import UtilityModel, steepness
 
 HALVES = np.full(4, 0.5)
 unit = st.floats(0, 1, exclude_max=True)

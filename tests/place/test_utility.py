@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.place.utility import Deadline, Linear, Sigmoid, utility, worth_over
+from equipoise.place.job import Deadline, Linear, Sigmoid, utility, worth_over
 
 amounts = st.floats(0, 1e6)
 utilities = st.one_of(

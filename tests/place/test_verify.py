@@ -24,18 +24,18 @@ from equipoise.place import (
     Sigmoid,
     Workload,
     bound,
-    policies,
+    placers,
     prices,
     simulate,
 )
-from equipoise.place.schedule_file import read_schedule, verify_files, write_schedule
+from equipoise.place.schedule import read_schedule, verify_files, write_schedule
 from equipoise.place.traces.synthetic import regime
 from equipoise.place.verify import verify
 
 approx = pytest.approx
 JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)
-PLAIN = policies.PDORS(prices=prices.Level(3.0, 10.0))
-FULL = policies.PDORS(prices=prices.Level(3.0, 10.0), replan=5, backfill=True)
+PLAIN = placers.PDORS(prices=prices.Level(3.0, 10.0))
+FULL = placers.PDORS(prices=prices.Level(3.0, 10.0), replan=5, backfill=True)
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,16 @@ def test_any_policy_that_says_admitted_is_held_to_it() -> None:
     class Talker:
         label, colour = "Talker", "#000000"
 
-        def start(self, desk, seed):  # type: ignore[no-untyped-def]
-            self.desk = desk
+        def start(self, run, seed):  # type: ignore[no-untyped-def]
+            self.run = run
             return self
 
         def arrive(self, job: int) -> None:
-            self.desk.decide(job, "admitted")
+            self.run.decide(job, "admitted")
 
         def slot(self) -> None: ...
         def finished(self, job: int) -> None: ...
-        def stranded(self, job: int) -> None: ...
+        def unfinished(self, job: int) -> None: ...
 
     cluster, jobs, _ = regime("20x40", 1)
     certificate = verify(simulate(cluster, jobs[:3], Talker(), slots=20))
@@ -130,7 +130,7 @@ def test_any_policy_that_says_admitted_is_held_to_it() -> None:
 
 def test_an_empty_schedule_passes() -> None:
     cluster, jobs, _ = regime("20x40", 1)
-    nothing = simulate(cluster, jobs[:1], policies.PDORS(prices=prices.Level(1e9, 10.0), backfill=False), slots=20)
+    nothing = simulate(cluster, jobs[:1], placers.PDORS(prices=prices.Level(1e9, 10.0), backfill=False), slots=20)
     assert len(nothing.schedule) == 0
     assert verify(nothing).passed
 

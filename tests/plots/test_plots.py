@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from equipoise.document import Document
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Machine, compare, policies, simulate
+from equipoise.place import Cluster, Deadline, Job, Machine, compare, placers, simulate
 from equipoise.share import policies as sharers
 from equipoise.share import simulate as play
 from equipoise.share import sweep
@@ -37,8 +37,8 @@ RESULTS = {
     "one load": lambda: sweep([sharers.Uniform(), sharers.SDF()], loads=[8], seeds=4, oracle=1),
     "lives": lambda: play(sharers.SDF(), load=20, seeds=[3, 4], trace=True),
     "lives, no trace": lambda: play(sharers.SDF(), load=20),
-    "places": lambda: compare(CLUSTER, JOBS, [policies.SRTF(), policies.FIFO(), policies.DRF()], slots=10),
-    "place": lambda: simulate(CLUSTER, JOBS, policies.SRTF(), slots=10),
+    "places": lambda: compare(CLUSTER, JOBS, [placers.SRTF(), placers.FIFO(), placers.DRF()], slots=10),
+    "place": lambda: simulate(CLUSTER, JOBS, placers.SRTF(), slots=10),
 }
 
 

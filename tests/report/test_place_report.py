@@ -14,9 +14,9 @@ import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, visit
 
 from equipoise.certificate import Certificate, Check
-from equipoise.place import Cluster, Job, Linear, Machine, Result, Workload, policies, prices, traces
+from equipoise.place import Cluster, Job, Linear, Machine, Result, Workload, placers, prices, traces
 from equipoise.place.comparison import Comparison, compare, utilisation
-from equipoise.place.desk import Decision
+from equipoise.place.execution import Decision
 from equipoise.place.job import Skipped
 from equipoise.place.simulate import Session
 from equipoise.report import place_gantt
@@ -25,10 +25,10 @@ from equipoise.report.place_gantt import FULL, Floor, lines_of, posted, stacked
 
 LEVEL = prices.Level(8.5, 10, 5.0)
 PLAYERS = (
-    policies.PDORS(prices=LEVEL, replan=2, backfill=True),
-    policies.PDORS(prices=LEVEL, label="plain </script><img src=x onerror=alert(1)>"),
-    policies.SRTF(),
-    policies.FIFO(),
+    placers.PDORS(prices=LEVEL, replan=2, backfill=True),
+    placers.PDORS(prices=LEVEL, label="plain </script><img src=x onerror=alert(1)>"),
+    placers.SRTF(),
+    placers.FIFO(),
 )
 CHARTS = {"utility", "completed", "gantt", "heat", "use", "completion", "reasons"}
 
@@ -155,7 +155,7 @@ def test_dominant_shares_that_add_to_more_than_a_machine_are_scaled() -> None:
 def test_the_price_of_a_machine_is_its_resources_at_their_prices() -> None:
     """Level 20 on two machines: 10 of each resource for an empty one, x 10 when full, x sqrt(10) when half."""
     cluster = Cluster((Machine({"gpu": 4, "cpu": 8}, count=2),))
-    result = by_hand(policies.PDORS(prices=LEVEL), cluster, [[0, 0, 0, 2, 0], [1, 1, 1, 4, 0]], [0, 1])
+    result = by_hand(placers.PDORS(prices=LEVEL), cluster, [[0, 0, 0, 2, 0], [1, 1, 1, 4, 0]], [0, 1])
     result = replace(result, detail={"prices": {"kind": "level", "level": 20.0, "ratio": 10.0, "lead": 0.0}})
     floor = Floor([result])
     kind, heat = floor.heat(0, floor.window)
@@ -167,7 +167,7 @@ def test_the_price_of_a_machine_is_its_resources_at_their_prices() -> None:
 
 def test_posted_prices_are_taken_as_told_slot_by_slot() -> None:
     cluster = Cluster((Machine({"gpu": 4, "cpu": 8}),))
-    result = by_hand(policies.PDORS(prices=LEVEL), cluster, [[0, 0, 0, 2, 0], [1, 1, 0, 4, 0]], [0, 1])
+    result = by_hand(placers.PDORS(prices=LEVEL), cluster, [[0, 0, 0, 2, 0], [1, 1, 0, 4, 0]], [0, 1])
     told = {"base": [[1e-3, 0.0], [2e-3, 0.0]], "growth": [0.0, 0.0]}
     floor = Floor([replace(result, detail={"posted": told})])
     _, heat = floor.heat(0, floor.window)
@@ -176,7 +176,7 @@ def test_posted_prices_are_taken_as_told_slot_by_slot() -> None:
 
 def test_without_prices_the_heat_is_the_use_of_the_fullest_resource() -> None:
     cluster = Cluster((Machine({"gpu": 4, "cpu": 8}, count=2),))
-    result = by_hand(policies.FIFO(), cluster, [[0, 0, 0, 2, 0], [1, 1, 1, 4, 0]], [0, 1])
+    result = by_hand(placers.FIFO(), cluster, [[0, 0, 0, 2, 0], [1, 1, 1, 4, 0]], [0, 1])
     floor = Floor([result])
     kind, heat = floor.heat(0, floor.window)
     assert posted(result) is None
@@ -322,9 +322,9 @@ def write(path: Path, comparison: Comparison) -> Path:
 def odd(kind: str, usual: Comparison) -> Comparison:
     """Comparisons with little in them."""
     if kind == "one policy":
-        return overloaded([policies.SRTF()])
+        return overloaded([placers.SRTF()])
     if kind == "no bound":
-        return overloaded([policies.SRTF(), policies.FIFO()], bound=False)
+        return overloaded([placers.SRTF(), placers.FIFO()], bound=False)
     if kind == "nothing completed":
         cluster = Cluster((Machine({"cpu": 1, "gpu": 4}, name="</script><b>"),))
         return hand_made(*(by_hand(Named(name), cluster, [[0, 0, 0, 1, 0]], [-1, -1]) for name in "AB"))

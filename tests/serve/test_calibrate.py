@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from equipoise.place import Cluster, Job, Linear, Machine, Sigmoid, Workload, policies, prices, simulate
+from equipoise.place import Cluster, Job, Linear, Machine, Sigmoid, Workload, placers, prices, simulate
 from equipoise.serve.calibrate import calibrate
 
 CLUSTER = Cluster((Machine({"gpu": 4}, 2, "gpu"),))
@@ -28,10 +28,10 @@ def test_calibrated_prices_earn_more_than_none_on_a_crowded_cluster():
     assert found.utility > 1.1 * found.utility_free
     assert found.base["gpu"] > 0 and found.ratio > 1
     asked, free = prices.Fixed(found.base, found.ratio), prices.Fixed()
-    earned = simulate(CLUSTER, jobs(150, 1, 3), policies.PDORS(prices=asked), horizon=24).utility
+    earned = simulate(CLUSTER, jobs(150, 1, 3), placers.PDORS(prices=asked), horizon=24).utility
     assert earned == pytest.approx(found.utility)
     fresh = jobs(150, 2, 3)
-    at = [simulate(CLUSTER, fresh, policies.PDORS(prices=p), horizon=24).utility for p in (asked, free)]
+    at = [simulate(CLUSTER, fresh, placers.PDORS(prices=p), horizon=24).utility for p in (asked, free)]
     assert at[0] > 1.05 * at[1]
 
 

@@ -12,11 +12,10 @@ from equipoise.cli.place_config import PLAIN, PRICES, PlaceConfig, Priced
 from equipoise.cli.place_scene import Ready
 from equipoise.cli.policy_file import load_policy
 from equipoise.errors import InputError, unknown_name
-from equipoise.place import policies, prices
+from equipoise.place import placers, prices
 from equipoise.place.cluster import Cluster
+from equipoise.place.prices._posted import Prices, Trial
 from equipoise.place.prices.bid import Scaled
-from equipoise.place.prices.posted import Prices
-from equipoise.place.prices.trial import Trial
 from equipoise.place.read import jobs as read_jobs
 from equipoise.place.read import write_jobs
 
@@ -51,9 +50,9 @@ def players(config: PlaceConfig, scene: Ready) -> list[Any]:
         elif plain == "pdors":
             found.append(pdors(config, scene, kind))
         elif plain == "oasis":
-            found.append(policies.OASiS(prices=prices.Recalled(scene.pasts), placer=config.placer))
+            found.append(placers.OASiS(prices=prices.Recalled(scene.pasts), placer=config.placer))
         else:
-            found.append(policies.named(plain))
+            found.append(placers.named(plain))
     labels = [policy.label for policy in found]
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise InputError(f"two policies are called {twice[0]!r}; give yours another label")
@@ -65,8 +64,8 @@ def pdors(config: Priced, scene: Ready, kind: str = "") -> Any:
     asked = kind if kind in PRICES else config.prices
     label = f"PDORS {kind}" if kind else "PDORS"
     if kind == PLAIN:
-        return policies.PDORS(price(config, scene, asked), config.placer, backfill=False, label=label)
-    return policies.PDORS(
+        return placers.PDORS(price(config, scene, asked), config.placer, backfill=False, label=label)
+    return placers.PDORS(
         price(config, scene, asked), config.placer, config.replan, config.backfill, label, caution=config.caution
     )
 
@@ -107,7 +106,7 @@ def _own(reference: str, colour: str) -> Any:
     policy = load_policy(reference)
     path, _, name = reference.rpartition(":")
     if not callable(getattr(policy, "start", None)):
-        raise InputError(f"{Path(path).name}: {name} is not a policy of place: it has no method start(desk, seed)")
+        raise InputError(f"{Path(path).name}: {name} is not a policy of place: it has no method start(run, seed)")
     for field, value in (("label", name), ("colour", colour)):
         if not isinstance(getattr(policy, field, None), str):
             try:

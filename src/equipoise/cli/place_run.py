@@ -27,7 +27,7 @@ from equipoise.cli.run_folder import document, make_folder, run_folder, to_json,
 from equipoise.errors import InputError
 from equipoise.place.comparison import CALIBRATING, Comparison, Progress, compare, utilisation
 from equipoise.place.read import write_cluster, write_jobs
-from equipoise.place.schedule_file import write_schedule
+from equipoise.place.schedule import write_schedule
 
 TOLD = 20  # jobs that gained and that lost, of each policy, in result.json; outcomes.csv has all
 OUTCOMES = ("policy", "job", "arrival", "state", "reason", "finish", "utility")

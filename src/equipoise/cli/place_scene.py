@@ -302,7 +302,7 @@ def format_of(path: Path) -> str:
 
 
 def _first_line(path: Path) -> str:
-    from equipoise.place.traces.rows import opened
+    from equipoise.place.traces._rows import opened
 
     return next(iter(opened(path, "jobs, or a trace")), "").strip()
 

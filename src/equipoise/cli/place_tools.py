@@ -21,7 +21,7 @@ from equipoise.cli.run_folder import document, to_json
 from equipoise.errors import InputError
 from equipoise.place.bound import bound
 from equipoise.place.comparison import CALIBRATING, trial_rows
-from equipoise.place.desk import Desk
+from equipoise.place.execution import Execution
 from equipoise.place.read import write_cluster, write_jobs
 from equipoise.present.terminal import key_numbers
 from equipoise.present.text import count, number, percent
@@ -42,7 +42,7 @@ def _show(verb: str, config: Scene, result: dict[str, Any]) -> None:
 def run_bound(config: BoundConfig, *, quiet: bool) -> None:
     """The bound to the end of the run, as `place` compares policies with."""
     scene = ready(config, history=False)
-    end = Desk(scene.cluster, scene.jobs, scene.slots, scene.horizon).end
+    end = Execution(scene.cluster, scene.jobs, scene.slots, scene.horizon).end
     with metered("solving", "program", 1, quiet=quiet):
         found = bound(
             scene.cluster,
@@ -131,7 +131,7 @@ def run_calibrate(config: Priced, out: Path, *, quiet: bool) -> None:
             **scene.window,
             replayed=lambda count: meter.bar.update(meter.task, completed=count),
         )
-        trials = policy.prices.trials(Desk(scene.cluster, scene.jobs, scene.slots, scene.horizon), policy)
+        trials = policy.prices.trials(Execution(scene.cluster, scene.jobs, scene.slots, scene.horizon), policy)
     chosen = next(k for k, row in enumerate(rows) if row["chosen"])
     pasts = [past.source for past in scene.pasts]
     said = {

@@ -16,7 +16,7 @@ from equipoise.cli.run_folder import document, to_json
 from equipoise.errors import InputError
 from equipoise.place import read
 from equipoise.place.job import Workload
-from equipoise.place.schedule_file import read_schedule, verify_files
+from equipoise.place.schedule import read_schedule, verify_files
 from equipoise.present.terminal import certificate_table, key_numbers
 from equipoise.present.text import number
 

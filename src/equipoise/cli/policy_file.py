@@ -40,7 +40,7 @@ def load_policy(reference: str) -> Any:
         raise InputError(f"{Path(path).name}: {name}() cannot be made without arguments: {error}") from None
     if not callable(getattr(policy, "decide", None)) and not callable(getattr(policy, "start", None)):
         raise InputError(
-            f"{Path(path).name}: {name} is not a policy: it has no method decide(view) (share) or start(desk, seed) (place)"
+            f"{Path(path).name}: {name} is not a policy: it has no method decide(view) (share) or start(run, seed) (place)"
         )
     return policy
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from equipoise.cli.progress import Meter, metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.share_execute_config import ExecuteConfig
-from equipoise.engine.execute import Comparison, Scene, certify, compare
+from equipoise.engine.real_clock import RealComparison, RealScene, certify, compare
 from equipoise.errors import InputError
 from equipoise.share.site import Server, Site
 
@@ -81,7 +81,7 @@ def _kinds(config: ExecuteConfig) -> list[str]:
     return [config.work]
 
 
-def _scene(config: ExecuteConfig) -> Scene:
+def _scene(config: ExecuteConfig) -> RealScene:
     servers = tuple(Server(machine.capacity, machine.power_cap) for machine in config.servers)
     site = Site(
         servers,
@@ -90,7 +90,7 @@ def _scene(config: ExecuteConfig) -> Scene:
         jitter=config.jitter,
         power=config.power,  # type: ignore[arg-type]  # the site refuses what is not a law
     )
-    return Scene(
+    return RealScene(
         cpus=config.cpus,
         step=config.step,
         site=site,
@@ -104,7 +104,7 @@ def _scene(config: ExecuteConfig) -> Scene:
     )
 
 
-def _summary(result: Comparison) -> dict[str, Any]:
+def _summary(result: RealComparison) -> dict[str, Any]:
     """What result.json holds: the table, every run, every task."""
     return {
         "rows": result.rows,
@@ -116,7 +116,7 @@ def _summary(result: Comparison) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path, settings: dict[str, Any], content: dict[str, Any], result: Comparison) -> None:
+def _write(folder: Path, settings: dict[str, Any], content: dict[str, Any], result: RealComparison) -> None:
     """history.csv has a row a policy, seed, step and task that was there: what was decided and what was done."""
     text = to_json(content) + "\n"
     make_folder(folder)
@@ -144,7 +144,7 @@ def _write(folder: Path, settings: dict[str, Any], content: dict[str, Any], resu
                         writer.writerow([pair.policy, pair.plan.seed, step, task, STATES[state], *map(float, numbers)])
 
 
-def _warnings(result: Comparison) -> list[str]:
+def _warnings(result: RealComparison) -> list[str]:
     lines = []
     for pair in result.pairs:
         for fault in pair.executed.faults:
@@ -161,7 +161,7 @@ def _warnings(result: Comparison) -> list[str]:
     return lines
 
 
-def _print(console: Console, config: ExecuteConfig, result: Comparison) -> None:
+def _print(console: Console, config: ExecuteConfig, result: RealComparison) -> None:
     seeds = "1 seed" if config.repeats == 1 else f"{config.repeats} seeds"
     console.print(
         f"[bold]{config.tasks} training processes on {config.cpus:g} CPUs, steps of {config.step:g} s, {seeds}[/]",
@@ -174,7 +174,7 @@ def _print(console: Console, config: ExecuteConfig, result: Comparison) -> None:
     console.print()
 
 
-def success_table(result: Comparison) -> Table:
+def success_table(result: RealComparison) -> Table:
     """Simulated and executed beside each other, a row a policy."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     heads = (
@@ -207,7 +207,7 @@ def success_table(result: Comparison) -> Table:
     return table
 
 
-def sentences(result: Comparison) -> list[str]:
+def sentences(result: RealComparison) -> list[str]:
     """The finding in words."""
     rows = result.rows
     worst = max(rows, key=lambda row: abs(row["success_apart"]))

@@ -3,14 +3,13 @@
 from typing import TYPE_CHECKING
 
 from equipoise._moved import old_names
-from equipoise.place import policies, prices, traces
+from equipoise.place import placers, prices, traces
 from equipoise.place.bound import Bound, bound
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.comparison import Comparison, compare
 from equipoise.place.explain import Explanation, explain
-from equipoise.place.job import Job, Workload
-from equipoise.place.simulate import Policy, Result, Session, simulate
-from equipoise.place.utility import Deadline, Linear, Sigmoid
+from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
+from equipoise.place.simulate import Placer, Result, Session, simulate
 from equipoise.place.verify import verify
 
 __all__ = [
@@ -22,7 +21,7 @@ __all__ = [
     "Job",
     "Linear",
     "Machine",
-    "Policy",
+    "Placer",
     "Result",
     "Session",
     "Sigmoid",
@@ -30,7 +29,7 @@ __all__ = [
     "bound",
     "compare",
     "explain",
-    "policies",
+    "placers",
     "prices",
     "simulate",
     "traces",

@@ -20,7 +20,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.linear_program import run, solver_of
-from equipoise.place.bound_modes import Floats, Window, apart, demands, together
+from equipoise.place.bound_lp import Floats, Window, apart, demands, together
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
 

@@ -137,12 +137,12 @@ class Cluster:
         cls, frame: Any, *, inside: str | float | None = None, between: str | float | None = None
     ) -> Cluster:
         """Machines from a pandas frame: columns name, count, and one for every resource ("gpu", "memory")."""
-        from equipoise.place.frames import cluster_from
+        from equipoise.place.tables import cluster_from
 
         return cluster_from(frame, inside=inside, between=between)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for every type of machines; `from_frame` reads an equal cluster from it."""
-        from equipoise.place.frames import cluster_frame
+        from equipoise.place.tables import cluster_frame
 
         return cluster_frame(self)

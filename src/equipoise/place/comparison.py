@@ -18,10 +18,10 @@ from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.bound import Bound, bound
 from equipoise.place.cluster import Cluster
-from equipoise.place.desk import BEYOND_HORIZON, INFEASIBLE_ALONE, Desk
+from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Execution
 from equipoise.place.job import Job, Workload
-from equipoise.place.planner.shape import fits_together
-from equipoise.place.simulate import Policy, Result, simulate
+from equipoise.place.planner.job_arrays import fits_together
+from equipoise.place.simulate import Placer, Result, simulate
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
@@ -80,7 +80,7 @@ class Comparison(results.Result):
 
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: the table and the bound, and of every policy outcomes, slots and allocations."""
-        from equipoise.place.frames import allocation_rows, machine_rows, outcome_rows, slot_rows
+        from equipoise.place.tables import allocation_rows, machine_rows, outcome_rows, slot_rows
 
         limit = self.bound
         result = {
@@ -149,12 +149,12 @@ class Comparison(results.Result):
 
         The time is what a job would hold at the width it asked for, on one machine if that fits.
         """
-        desk = Desk(self.cluster, self.jobs, self.slots, self.horizon)
+        run = Execution(self.cluster, self.jobs, self.slots, self.horizon)
         reasons = []
         for j in range(len(self.jobs)):
-            desk.now = int(desk.arrival[j])
-            reasons.append(BEYOND_HORIZON if desk.now >= desk.end else desk.hopeless(j))
-        demand = [_resource_slots(self.cluster, desk, j) for j in range(len(self.jobs))]
+            run.now = int(run.arrival[j])
+            reasons.append(BEYOND_HORIZON if run.now >= run.end else run.hopeless(j))
+        demand = [_resource_slots(self.cluster, run, j) for j in range(len(self.jobs))]
         held = np.array(demand).reshape(len(self.jobs), len(self.cluster.resources))
         total, out = held.sum(axis=0), {}
         for reason in (INFEASIBLE_ALONE, BEYOND_HORIZON):
@@ -165,12 +165,12 @@ class Comparison(results.Result):
         return out
 
 
-def _resource_slots(cluster: Cluster, desk: Desk, j: int) -> Floats:
+def _resource_slots(cluster: Cluster, run: Execution, j: int) -> Floats:
     """Unit-slots of each resource that a job holds from start to end at the width it asked for."""
-    job, shape = desk.jobs[j], desk.shapes[j]
+    job, arrays = run.jobs[j], run.arrays[j]
     width = min(job.requested or job.widest, job.widest)
     room = max(
-        fits_together(row, shape.worker, shape.server, shape.per_server, max(shape.widest, 0))
+        fits_together(row, arrays.worker, arrays.server, arrays.per_server, max(arrays.widest, 0))
         for row in cluster.capacity
     )
     slots = job.work / job.rate(width, together=width <= room)
@@ -196,7 +196,7 @@ def utilisation(result: Result) -> Floats:
 def compare(
     cluster: Cluster,
     jobs: Iterable[Job],
-    policies: Sequence[Policy],
+    policies: Sequence[Placer],
     *,
     slots: int | None = None,
     horizon: int | None = None,
@@ -217,7 +217,7 @@ def compare(
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise InputError(f"two policies are called {twice[0]!r}; give one of them another label")
     tell = progress or (lambda done, total, doing: None)
-    end = Desk(cluster, workload, slots, horizon).end
+    end = Execution(cluster, workload, slots, horizon).end
     given = (cluster, workload, slots, horizon, seed)
     played = _one_by_one(given, policies, end, tell) if workers == 1 else _spread(given, policies, end, workers, tell)
     results, calibration = [result for result, _ in played], [row for _, trials in played for row in trials]
@@ -234,7 +234,7 @@ Given = tuple[Cluster, Workload, int | None, int | None, int]  # and slots, hori
 Played = tuple[Result, list[Row]]  # and what was tried on history before
 
 
-def _one_by_one(given: Given, policies: Sequence[Policy], end: int, tell: Progress) -> list[Played]:
+def _one_by_one(given: Given, policies: Sequence[Placer], end: int, tell: Progress) -> list[Played]:
     """Every policy in its turn, told slot by slot."""
     played = []
     for k, policy in enumerate(policies):
@@ -249,7 +249,7 @@ def _one_by_one(given: Given, policies: Sequence[Policy], end: int, tell: Progre
     return played
 
 
-def _spread(given: Given, policies: Sequence[Policy], end: int, workers: int | None, tell: Progress) -> list[Played]:
+def _spread(given: Given, policies: Sequence[Placer], end: int, workers: int | None, tell: Progress) -> list[Played]:
     """A policy a part, told policy by policy. What is common to all results is put back here, not sent."""
     found: dict[int, Played] = {}
     calls = [(policy,) for policy in policies]
@@ -261,7 +261,7 @@ def _spread(given: Given, policies: Sequence[Policy], end: int, workers: int | N
 
 
 def _sent(
-    cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, seed: int, policy: Policy
+    cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, seed: int, policy: Placer
 ) -> Played:
     result, trials = _play(cluster, jobs, slots, horizon, seed, policy)
     nothing: Any = None
@@ -274,7 +274,7 @@ def _play(
     slots: int | None,
     horizon: int | None,
     seed: int,
-    policy: Policy,
+    policy: Placer,
     replayed: Callable[[int], None] | None = None,
     step: Callable[[int, int], None] | None = None,
 ) -> Played:
@@ -286,11 +286,11 @@ def _play(
 
 def _able(cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, results: list[Result]) -> list[int]:
     """Jobs that can finish within their horizon alone, and those that did anyway: the others are refused by the model."""
-    desk = Desk(cluster, jobs, slots, horizon)
+    run = Execution(cluster, jobs, slots, horizon)
     able = []
     for j in range(len(jobs)):
-        desk.now = int(desk.arrival[j])
-        if any(result.finish[j] >= 0 for result in results) or (desk.now < desk.end and not desk.hopeless(j)):
+        run.now = int(run.arrival[j])
+        if any(result.finish[j] >= 0 for result in results) or (run.now < run.end and not run.hopeless(j)):
             able.append(j)
     return able
 
@@ -323,8 +323,8 @@ def trial_rows(
 
     `replayed` is told the number of each replay as it starts; how many there will be is not known before.
     """
-    desk = Desk(cluster, jobs, slots, horizon)
-    found = policy.prices.trials(desk, policy if replayed is None else _counted(policy, replayed))
+    run = Execution(cluster, jobs, slots, horizon)
+    found = policy.prices.trials(run, policy if replayed is None else _counted(policy, replayed))
     best = max(range(len(found)), key=lambda k: found[k].utility) if found else -1
     rows = []
     for k, trial in enumerate(found):
@@ -350,11 +350,11 @@ def _counted(policy: Any, replayed: Callable[[int], None]) -> Any:
     count = 0
 
     class Counted(type(policy)):  # type: ignore[misc]
-        def start(self, desk: Desk, seed: int) -> Any:
+        def start(self, run: Execution, seed: int) -> Any:
             nonlocal count
             count += 1
             replayed(count)
-            return super().start(desk, seed)
+            return super().start(run, seed)
 
     return Counted(**{given.name: getattr(policy, given.name) for given in fields(policy)})
 

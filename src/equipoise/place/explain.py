@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, unknown_name
-from equipoise.place import explain_words as words
 from equipoise.place.cluster import Cluster
-from equipoise.place.desk import ADMITTED, REASONS, REFUSED, Decision, Desk, Int32s, fastest
-from equipoise.place.explain_smaller import Missing, Smaller, by_promise, by_refusal, least_change, missing
+from equipoise.place.execution import ADMITTED, REASONS, REFUSED, Decision, Execution, Int32s, fastest
+from equipoise.place.explanation import Missing, Smaller, by_promise, by_refusal, least_change, missing, words_of
+from equipoise.place.placers.pdors import PDORSSession
 from equipoise.place.planner import Plan, Planner
-from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
-from equipoise.place.planner.shape import Shape, shape_of
-from equipoise.place.policies.pdors import Session as Promising
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of
+from equipoise.place.planner.packing import MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.place.simulate import Result, Session, simulate
 from equipoise.units import MILLI
 
@@ -77,7 +76,7 @@ class Explanation:
     policy: str
     arrival: int
     told: tuple[Decision, ...]
-    reason: str  # why it was not promised on arrival: one of desk.REASONS, or ""
+    reason: str  # why it was not promised on arrival: one of run.REASONS, or ""
     finish: int | None
     utility: float
     # What happened, from the schedule.
@@ -107,7 +106,7 @@ class Explanation:
 
     def text(self) -> str:
         """A few lines for the terminal."""
-        return words.text(self)
+        return words_of(self)
 
 
 def explain(result: Result, job_id: str) -> Explanation:
@@ -117,12 +116,12 @@ def explain(result: Result, job_id: str) -> Explanation:
         raise _unknown(str(job_id), index)
     j = index[str(job_id)]
     job, log = result.jobs[j], result.decisions[j]
-    shape = shape_of(job, result.cluster)
-    speed = float(fastest(result.cluster.capacity, result.cluster.counts, shape))
+    arrays = arrays_of(job, result.cluster)
+    speed = float(fastest(result.cluster.capacity, result.cluster.counts, arrays))
     seen = _replay(result, j)
     reason = log[0].reason if log and log[0].reason in REASONS else ""
     finish = int(result.finish[j])
-    start = seen.earliest_start if seen.promises else _hindsight(result, j, shape)
+    start = seen.earliest_start if seen.promises else _hindsight(result, j, arrays)
     return Explanation(
         job=job.id,
         policy=result.policy.label,
@@ -171,13 +170,13 @@ def _replay(result: Result, j: int) -> _Seen:
     """The run again, up to the moment just before job j arrived."""
     seen = _Seen()
 
-    def watch(desk: Desk, session: Session, arriving: int) -> None:
-        if not isinstance(session, Promising):  # plans nothing: there is nothing to come to
-            _look(seen, result, desk, session, j)
+    def watch(run: Execution, session: Session, arriving: int) -> None:
+        if not isinstance(session, PDORSSession):  # plans nothing: there is nothing to come to
+            _look(seen, result, run, session, j)
             raise _Stop
         if arriving == j:
-            _same_run(result, desk, j)
-            _look(seen, result, desk, session, j)
+            _same_run(result, run, j)
+            _look(seen, result, run, session, j)
             raise _Stop
 
     if result.jobs[j].arrival < result.end:
@@ -194,9 +193,9 @@ def _replay(result: Result, j: int) -> _Seen:
     return seen
 
 
-def _same_run(result: Result, desk: Desk, j: int) -> None:
+def _same_run(result: Result, run: Execution, j: int) -> None:
     for i in range(j):
-        log = desk.decisions[i]
+        log = run.decisions[i]
         if tuple(log) != result.decisions[i][: len(log)]:
             raise InputError(
                 f"this run does not repeat: job {result.jobs[i].id!r} is told something else. explain needs a policy that "
@@ -204,52 +203,52 @@ def _same_run(result: Result, desk: Desk, j: int) -> None:
             )
 
 
-def _look(seen: _Seen, result: Result, desk: Desk, session: Session, j: int) -> None:
-    start, end = result.jobs[j].arrival, desk.deadline(j)
+def _look(seen: _Seen, result: Result, run: Execution, session: Session, j: int) -> None:
+    start, end = result.jobs[j].arrival, run.deadline(j)
     seen.window = end - start
     job, told = result.jobs[j], result.decisions[j][0].state if result.decisions[j] else ""
-    if not isinstance(session, Promising):
-        seen.smaller = least_change(job, desk.cluster, by_refusal(result)) if told == REFUSED else None
+    if not isinstance(session, PDORSSession):
+        seen.smaller = least_change(job, run.cluster, by_refusal(result)) if told == REFUSED else None
         return
     seen.promises = True
     session._tick()
-    planner, shape = session.planner, session.desk.shapes[j]
-    seen.earliest_start = next((t for t in range(start, end) if fits_one(planner, t, shape)), None)
-    soonest = quickest(planner, shape, float(desk.work[j]), start, end)
+    planner, arrays = session.planner, session.run.arrays[j]
+    seen.earliest_start = next((t for t in range(start, end) if fits_one(planner, t, arrays)), None)
+    soonest = quickest(planner, arrays, float(run.work[j]), start, end)
     seen.earliest_finish = soonest.last if soonest is not None else None
     _, plan = session.best(j, floor=-math.inf)
-    seen.best = schedule_of(plan, desk.cluster) if plan is not None else None
-    seen.prices = prices_met(planner, shape, plan, start, end)
+    seen.best = schedule_of(plan, run.cluster) if plan is not None else None
+    seen.prices = prices_met(planner, arrays, plan, start, end)
     if told != ADMITTED:
-        seen.smaller = least_change(job, desk.cluster, by_promise(desk, session, j))
+        seen.smaller = least_change(job, run.cluster, by_promise(run, session, j))
 
 
-def fits_one(planner: Planner, t: int, shape: Shape) -> bool:
+def fits_one(planner: Planner, t: int, arrays: JobArrays) -> bool:
     cluster = planner.cluster
-    return _room_for_one(cluster.capacity[cluster.type_of] - planner.used(t), shape)
+    return _room_for_one(cluster.capacity[cluster.type_of] - planner.used(t), arrays)
 
 
-def _room_for_one(free: Ints, shape: Shape) -> bool:
+def _room_for_one(free: Ints, arrays: JobArrays) -> bool:
     """Whether one worker, with a server if it needs one, finds room: on one machine or on two."""
-    if shape.widest == 0:
+    if arrays.widest == 0:
         return False
-    worker = np.all(free >= shape.worker, axis=1)
-    if not shape.per_server:
+    worker = np.all(free >= arrays.worker, axis=1)
+    if not arrays.per_server:
         return bool(worker.any())
-    if np.all(free >= shape.worker + shape.server, axis=1).any():
+    if np.all(free >= arrays.worker + arrays.server, axis=1).any():
         return True
-    server = np.all(free >= shape.server, axis=1)
+    server = np.all(free >= arrays.server, axis=1)
     return bool(worker.any() and server.any() and (worker | server).sum() > 1)
 
 
-def quickest(planner: Planner, shape: Shape, work: float, start: int, end: int) -> Plan | None:
+def quickest(planner: Planner, arrays: JobArrays, work: float, start: int, end: int) -> Plan | None:
     """The schedule that ends first with all room for the taking."""
-    if end <= start or shape.widest == 0:
+    if end <= start or arrays.widest == 0:
         return None
     free = copy.copy(planner)
-    free.book = planner.book._replace(base=np.zeros_like(planner.book.base))
+    free.occupancy = planner.occupancy._replace(base=np.zeros_like(planner.occupancy.base))
     sooner = np.arange(end - start, 0, -1, dtype=float)
-    return free.plan(shape, sooner, work, start, end, floor=-math.inf)[1]
+    return free.plan(arrays, sooner, work, start, end, floor=-math.inf)[1]
 
 
 def schedule_of(plan: Plan, cluster: Cluster) -> Schedule:
@@ -269,9 +268,9 @@ def schedule_of(plan: Plan, cluster: Cluster) -> Schedule:
     )
 
 
-def prices_met(planner: Planner, shape: Shape, plan: Plan | None, start: int, end: int) -> tuple[Price, ...]:
+def prices_met(planner: Planner, arrays: JobArrays, plan: Plan | None, start: int, end: int) -> tuple[Price, ...]:
     """Over the cells of the schedule, by amount; without one, over all machines and slots of the window."""
-    cluster, book = planner.cluster, planner.book
+    cluster, occupancy = planner.cluster, planner.occupancy
     capacity = cluster.capacity[cluster.type_of]
     slots = np.unique(plan.cells[:, SLOT]).tolist() if plan is not None else list(range(start, end))
     count = len(cluster.resources)
@@ -281,16 +280,16 @@ def prices_met(planner: Planner, shape: Shape, plan: Plan | None, start: int, en
         used = planner.used(t)
         full += used.sum(axis=0) / total / len(slots)
         share = np.divide(used, capacity, out=np.zeros(capacity.shape), where=capacity > 0)
-        price = book.base[t % planner.window] * np.exp(book.growth * share)
+        price = occupancy.base[t % planner.window] * np.exp(occupancy.growth * share)
         if plan is None:
             paid += np.where(capacity > 0, price * capacity, 0.0).sum(axis=0)
             amount += cluster.total
             continue
         for _, h, w, s in plan.cells[plan.cells[:, SLOT] == t].tolist():
-            need = w * shape.worker + s * shape.server
+            need = w * arrays.worker + s * arrays.server
             paid += need * price[h]
             amount += need
-    asked = shape.worker + shape.server > 0
+    asked = arrays.worker + arrays.server > 0
     return tuple(
         Price(name, float(paid[r] / amount[r] * MILLI), float(paid[r]) if plan is not None else 0.0, float(full[r]))
         for r, name in enumerate(cluster.resources)
@@ -351,17 +350,17 @@ def _taken(result: Result, rows: Int32s, slots: int) -> dict[str, float]:
     return dict(zip(result.cluster.resources, share.tolist(), strict=True))
 
 
-def _hindsight(result: Result, j: int, shape: Shape) -> int | None:
+def _hindsight(result: Result, j: int, arrays: JobArrays) -> int | None:
     """The first slot from its arrival in which what the others really held left room for one worker."""
     cluster, arrival = result.cluster, result.jobs[j].arrival
     rows = result.schedule[(result.schedule[:, 1 + SLOT] >= arrival) & (result.schedule[:, JOB] != j)]
     rows = rows[np.argsort(rows[:, 1 + SLOT], kind="stable")]
     bounds = np.searchsorted(rows[:, 1 + SLOT], np.arange(arrival, result.end + 1)).tolist()
-    for k in range(result.end - arrival if shape.widest else 0):
+    for k in range(result.end - arrival if arrays.widest else 0):
         here = rows[bounds[k] : bounds[k + 1]]
         free = cluster.capacity[cluster.type_of]
         np.subtract.at(free, here[:, 1 + MACHINE], _held(result, here))
-        if _room_for_one(free, shape):
+        if _room_for_one(free, arrays):
             return arrival + k
     return None
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.place.ray_groups import PlacementGroup as PlacementGroup
 from equipoise.place.ray_groups import placement_groups as placement_groups
-from equipoise.place.schedule_file import by_name
+from equipoise.place.schedule import by_name
 from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, Int32s
 
 if TYPE_CHECKING:

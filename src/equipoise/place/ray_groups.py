@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
-from equipoise.place.schedule_file import by_name
+from equipoise.place.schedule import by_name
 from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.units import MILLI
 

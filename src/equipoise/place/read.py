@@ -23,9 +23,8 @@ from typing import Any
 from equipoise import units
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.entries import GROUPS, Scalar, Values, at, opened, refuse_unknown, said_of, save
-from equipoise.place.job import Demand, Job, Workload
-from equipoise.place.utility import KINDS, Utility
+from equipoise.place.files import GROUPS, Scalar, Values, at, opened, refuse_unknown, said_of, save
+from equipoise.place.job import KINDS, Demand, Job, Utility, Workload
 
 HOUR = "1h"
 UNLIMITED = "unlimited"

@@ -16,46 +16,46 @@ from equipoise.certificate import Certificate
 from equipoise.document import Document, look_of
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
-from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED, Decision, Desk
+from equipoise.place.execution import ADMITTED, LENT, PENDING, REFUSED, Decision, Execution
 from equipoise.place.job import Job, Workload
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]  # slots passed, slots in all
-Watch = Callable[[Desk, "Session", int], None]  # sees the desk and the policy at work just before a job arrives
+Watch = Callable[[Execution, "Session", int], None]  # sees the run and the policy at work just before a job arrives
 
 
 class Session(Protocol):
-    """A policy at work on one desk."""
+    """A policy at work on one run."""
 
     def arrive(self, job: int) -> None:
-        """A job is here; decide about it (`desk.decide`), and if it may run give it cells (`desk.assign`)."""
+        """A job is here; decide about it (`run.decide`), and if it may run give it cells (`run.assign`)."""
 
     def slot(self) -> None:
         """All arrivals of this slot are in: last changes before it is carried out."""
 
     def finished(self, job: int) -> None:
-        """A job is done; what it still had is free from the next slot on (`desk.cells[job]`)."""
+        """A job is done; what it still had is free from the next slot on (`run.cells[job]`)."""
 
-    def stranded(self, job: int) -> None:
+    def unfinished(self, job: int) -> None:
         """A job's cells ran out and it is not done: it was more work than it said, or was only lent to."""
 
 
-class Policy(Protocol):
+class Placer(Protocol):
     """Anything that can be simulated."""
 
     label: str
     colour: str
 
-    def start(self, desk: Desk, seed: int) -> Session: ...
+    def start(self, run: Execution, seed: int) -> Session: ...
 
 
 @dataclass(frozen=True)
 class Result(results.Result):
     """One policy on one workload. `schedule` rows: job index, slot, machine, workers, servers."""
 
-    policy: Policy
+    policy: Placer
     cluster: Cluster
     jobs: Workload
     slots: int | None
@@ -146,7 +146,7 @@ class Result(results.Result):
 
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: the row, every job's outcome, every slot, and who sat where."""
-        from equipoise.place.frames import allocation_rows, machine_rows, outcome_rows, slot_rows
+        from equipoise.place.tables import allocation_rows, machine_rows, outcome_rows, slot_rows
 
         label = self.policy.label
         result = {
@@ -173,7 +173,7 @@ class Result(results.Result):
 def simulate(
     cluster: Cluster,
     jobs: Iterable[Job],
-    policy: Policy,
+    policy: Placer,
     *,
     slots: int | None = None,
     horizon: int | None = None,
@@ -190,43 +190,43 @@ def simulate(
         raise InputError(f"simulate: cluster is {type(cluster).__name__}; expected simulate(cluster, jobs, policy)")
     if isinstance(policy, type) or not callable(getattr(policy, "start", None)):
         name = policy.__name__ if isinstance(policy, type) else repr(policy)
-        raise InputError(f"simulate: policy is {name}; expected a policy object, as policies.SRTF()")
+        raise InputError(f"simulate: policy is {name}; expected a policy object, as placers.SRTF()")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"simulate: seed is {seed!r}; expected a whole number of 0 or more")
     workload = Workload.of(jobs)
-    desk = Desk(cluster, workload, slots, horizon)
-    session = policy.start(desk, seed)
-    for method in ("arrive", "slot", "finished", "stranded"):
+    run = Execution(cluster, workload, slots, horizon)
+    session = policy.start(run, seed)
+    for method in ("arrive", "slot", "finished", "unfinished"):
         if not callable(getattr(session, method, None)):
             raise InputError(
                 f"{type(policy).__name__}.start gave {type(session).__name__}, which has no method {method}"
             )
     next_job, spent = 0, 0.0
-    for now in range(desk.end):
-        desk.now = now
+    for now in range(run.end):
+        run.now = now
         began = time.perf_counter()
-        while next_job < len(workload) and desk.arrival[next_job] <= now:
+        while next_job < len(workload) and run.arrival[next_job] <= now:
             if watch is not None:
-                watch(desk, session, next_job)
+                watch(run, session, next_job)
             session.arrive(next_job)
             next_job += 1
         session.slot()
         spent += time.perf_counter() - began
-        finished, stranded = desk.close()
-        desk.now = now + 1
+        finished, unfinished = run.close()
+        run.now = now + 1
         for job in finished:
             session.finished(job)
-        for job in stranded:
-            session.stranded(job)
+        for job in unfinished:
+            session.unfinished(job)
         if progress is not None:
-            progress(now + 1, desk.end)
-        if finished and next_job == len(workload) and desk.over():
+            progress(now + 1, run.end)
+        if finished and next_job == len(workload) and run.over():
             break
-    desk.now = desk.end
+    run.now = run.end
     for job in range(next_job, len(workload)):
-        desk.decide(job, REFUSED, "beyond_horizon")
+        run.decide(job, REFUSED, "beyond_horizon")
     for job in range(len(workload)):
-        desk.before(job)  # settles what was carried out
+        run.before(job)  # settles what was carried out
     return Result(
         policy,
         cluster,
@@ -234,13 +234,13 @@ def simulate(
         slots,
         horizon,
         seed,
-        desk.end,
-        desk.schedule(),
-        desk.finish.copy(),
-        tuple(tuple(log) for log in desk.decisions),
+        run.end,
+        run.schedule(),
+        run.finish.copy(),
+        tuple(tuple(log) for log in run.decisions),
         spent,
         getattr(session, "detail", {}),
     )
 
 
-__all__ = ["ADMITTED", "LENT", "PENDING", "REFUSED", "Policy", "Result", "Session", "simulate"]
+__all__ = ["ADMITTED", "LENT", "PENDING", "REFUSED", "Placer", "Result", "Session", "simulate"]

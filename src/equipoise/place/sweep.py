@@ -16,7 +16,7 @@ from equipoise.parallel import PROCESSES, parts
 from equipoise.place.cluster import Cluster
 from equipoise.place.comparison import Row, compare, merged
 from equipoise.place.job import Workload
-from equipoise.place.simulate import Policy
+from equipoise.place.simulate import Placer
 
 MEASURES = ("utility", "completed", "share_of_bound", "mean_completion")
 Progress = Callable[[int, int], None]  # seeds done, and in all
@@ -29,7 +29,7 @@ class Case:
     seed: int
     cluster: Cluster
     jobs: Workload
-    policies: tuple[Policy, ...]
+    policies: tuple[Placer, ...]
     slots: int | None = None
     horizon: int | None = None
 
@@ -42,7 +42,7 @@ class Sweep(results.Result):
     seeds: tuple[int, ...]
     seed_rows: list[Row]
     certificate: Certificate  # of each check the worst over all seeds, and whose
-    policies: tuple[Policy, ...] = field(default=(), compare=False, repr=False)
+    policies: tuple[Placer, ...] = field(default=(), compare=False, repr=False)
 
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: means with their errors, and every seed behind them."""

@@ -1,4 +1,4 @@
-"""Certify a schedule from its rows, the jobs and the cluster alone: nothing the planner or the desk counted is trusted.
+"""Certify a schedule from its rows, the jobs and the cluster alone: nothing the planner or the run counted is trusted.
 
 `schedule_file` reads and certifies one made by anybody.
 """
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import kernel
 from equipoise.place.cluster import Cluster
-from equipoise.place.job import Job, Workload
-from equipoise.place.utility import DEADLINE, SIGMOID
+from equipoise.place.job import DEADLINE, SIGMOID, Job, Workload
 from equipoise.units import MILLI
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from equipoise.engine.execute import Comparison
+from equipoise.engine.real_clock import RealComparison
 from equipoise.present.html import render, verdict
 from equipoise.present.text import NOTHING, count
 from equipoise.report.execute_charts import execute_charts
@@ -15,7 +15,7 @@ from equipoise.share.view import Policy
 Row = dict[str, Any]
 
 
-def execute_page(result: Comparison, policies: Sequence[Policy], document: dict[str, Any]) -> str:
+def execute_page(result: RealComparison, policies: Sequence[Policy], document: dict[str, Any]) -> str:
     """The whole page as text; `document` stands in result.json."""
     styles = looks(policies)
     return render(
@@ -34,7 +34,7 @@ def execute_page(result: Comparison, policies: Sequence[Policy], document: dict[
     )
 
 
-def title(result: Comparison, document: dict[str, Any]) -> str:
+def title(result: RealComparison, document: dict[str, Any]) -> str:
     """24 training processes on 1 CPU, 5 seeds: executed success within 2.5 points of simulated: certificate passed."""
     tasks = len(result.pairs[0].plan.works)
     where = f"{count(tasks, 'training process', 'training processes')} on {result.scene.cpus:g} CPU"
@@ -47,7 +47,7 @@ def title(result: Comparison, document: dict[str, Any]) -> str:
     )
 
 
-def _key_numbers(result: Comparison) -> list[dict[str, str]]:
+def _key_numbers(result: RealComparison) -> list[dict[str, str]]:
     rows = result.rows
     best = max(rows, key=lambda row: row["success_executed"])
     worst = max(rows, key=lambda row: abs(row["success_apart"]))
@@ -93,7 +93,7 @@ HEADS = (
 )
 
 
-def _table(result: Comparison, styles: Sequence[Look]) -> list[dict[str, Any]]:
+def _table(result: RealComparison, styles: Sequence[Look]) -> list[dict[str, Any]]:
     rows = {row["policy"]: row for row in result.rows}
     return [{"look": look, "cells": _cells(rows[look.name])} for look in styles]
 
@@ -117,7 +117,7 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _faults(result: Comparison) -> list[dict[str, str]]:
+def _faults(result: RealComparison) -> list[dict[str, str]]:
     """Tasks that failed by themselves, with the last lines they said."""
     return [
         {
@@ -130,7 +130,7 @@ def _faults(result: Comparison) -> list[dict[str, str]]:
     ]
 
 
-def _ends(result: Comparison, styles: Sequence[Look]) -> list[dict[str, Any]]:
+def _ends(result: RealComparison, styles: Sequence[Look]) -> list[dict[str, Any]]:
     """The first seed, a row a task: when it was done under each policy, simulated and executed."""
     mine = [pair for pair in result.pairs if pair.plan.seed == result.seeds[0]]
     lives = {pair.policy: list(pair.task_rows()) for pair in mine}

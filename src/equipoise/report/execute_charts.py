@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.engine.execute import Comparison, Pair
+from equipoise.engine.real_clock import Pair, RealComparison
 from equipoise.present.echarts import Chart, Option, frame, grid, legend, line, symbol, tooltip, x_axis, y_axis
 from equipoise.report.share_charts import Look
 
 
-def execute_charts(result: Comparison, styles: Sequence[Look]) -> list[Chart]:
+def execute_charts(result: RealComparison, styles: Sequence[Look]) -> list[Chart]:
     rows = {row["policy"]: row for row in result.rows}
     return [
         _measure(rows, styles, "success", "Tasks finished in time", "% of tasks", {"min": 0, "max": 100}),
@@ -65,7 +65,7 @@ def _measure(
     return Chart(name, title, f"Bars: {title.lower()}, simulated and executed, by policy", meaning, option)
 
 
-def _completions(result: Comparison, styles: Sequence[Look]) -> Chart:
+def _completions(result: RealComparison, styles: Sequence[Look]) -> Chart:
     """Each task that both finished: when in the simulation, when on the clock."""
     series: list[Option] = []
     top = float(max(pair.plan.batch.horizon for pair in result.pairs))
@@ -96,7 +96,7 @@ def _completions(result: Comparison, styles: Sequence[Look]) -> Chart:
     )
 
 
-def _cpu(result: Comparison, styles: Sequence[Look]) -> Chart:
+def _cpu(result: RealComparison, styles: Sequence[Look]) -> Chart:
     """CPU seconds by task, asked and got."""
     series: list[Option] = []
     top = 0.0
@@ -125,7 +125,7 @@ def _cpu(result: Comparison, styles: Sequence[Look]) -> Chart:
     )
 
 
-def _site(pair: Pair, look: Look, result: Comparison) -> Chart:
+def _site(pair: Pair, look: Look, result: RealComparison) -> Chart:
     """The first seed under one policy: what was given in each step, what was used, what the simulator used."""
     assert pair.executed.run.trace is not None and pair.simulated.trace is not None
     steps = range(pair.plan.batch.horizon)

@@ -12,13 +12,12 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.place import read
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.desk import Desk
+from equipoise.place.execution import Execution
 from equipoise.place.job import Job, Workload
-from equipoise.place.policies import PDORS
+from equipoise.place.placers import PDORS
+from equipoise.place.prices._posted import Trial, clearing, trials
 from equipoise.place.prices.fixed import Level
-from equipoise.place.prices.posted import clearing
 from equipoise.place.prices.replay import RATIOS, STEPS, gentlest
-from equipoise.place.prices.trial import Trial, trials
 from equipoise.serve.plan import events as kinds
 
 if TYPE_CHECKING:
@@ -70,8 +69,8 @@ def calibrate(
     cluster: Cluster, history: Workload, horizon: int, progress: Callable[[int, int], None] | None = None
 ) -> Calibrated:
     """The gentlest of the levels and rises that earned as good as the most on history."""
-    desk = Desk(cluster, history, None, horizon)
-    anchor, score = clearing(desk, [history]), trials(desk, PDORS(), [history])
+    run = Execution(cluster, history, None, horizon)
+    anchor, score = clearing(run, [history]), trials(run, PDORS(), [history])
     table: list[Trial] = []
     count = len(STEPS) + len(RATIOS)
 

@@ -32,6 +32,7 @@ Plain = dict[str, Any]
 T = TypeVar("T", bound=Answer)
 
 URL = "http://127.0.0.1:8321"
+UNKNOWN_CALLER = 401
 TOO_MANY = 429  # nothing was done
 AGAIN = (TOO_MANY, 503)  # the service asks to come back
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between tries, doubling
@@ -215,8 +216,9 @@ def _refusal(answer: httpx.Response) -> ServiceError:
         said = answer.json()["error"]
     except (ValueError, KeyError, TypeError):
         said = f"{answer.request.method} {answer.request.url} was answered with {answer.status_code}"
-    hint = "; give a token with --token or EQUIPOISE_TOKEN" if answer.status_code == 401 and "token" not in said else ""
-    return ServiceError(answer.status_code, " ".join(str(said).split()) + hint)
+        if answer.status_code == UNKNOWN_CALLER:
+            said += "; give a token with --token or EQUIPOISE_TOKEN"
+    return ServiceError(answer.status_code, " ".join(str(said).split()))
 
 
 def server_sent(lines: Iterator[str]) -> Iterator[tuple[str, str]]:

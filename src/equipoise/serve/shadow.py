@@ -19,17 +19,16 @@ from statistics import fmean, median
 from typing import Any
 
 from equipoise.errors import InputError, unknown_name
-from equipoise.place.job import Job, Workload
-from equipoise.place.traces import FORMATS, rows
+from equipoise.place.job import Job, Sigmoid, Workload
+from equipoise.place.traces import FORMATS
+from equipoise.place.traces import _rows as rows
+from equipoise.place.traces._rows import CPUS_PER_GPU, LARGEST, Unmappable
 from equipoise.place.traces.alibaba import COLUMNS as POD_COLUMNS
 from equipoise.place.traces.alibaba import EXPECTED as PODS
-from equipoise.place.traces.rows import CPUS_PER_GPU, Unmappable
 from equipoise.place.traces.slurm import COLUMNS as SACCT_COLUMNS
 from equipoise.place.traces.slurm import EXPECTED as SACCT
 from equipoise.place.traces.swf import EXPECTED as SWF
 from equipoise.place.traces.swf import RUN, START, SUBMIT
-from equipoise.place.traces.utilities import LARGEST
-from equipoise.place.utility import Sigmoid
 from equipoise.serve.client import Client, ServiceError, plain
 from equipoise.serve.models import ClusterStatus, EventRecord
 

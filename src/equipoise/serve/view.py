@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.place.cluster import Cluster
-from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
+from equipoise.place.planner.packing import MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.serve.plan.machines import DOWN, Floats, Ints, amounts_of
 from equipoise.serve.plan.messages import Wall, job_out
 from equipoise.serve.plan.state import Held, State

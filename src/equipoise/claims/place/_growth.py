@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.claims import Curve, Finding, at_least
-from equipoise.place import Cluster, Result, Workload, bound, policies, prices, simulate
+from equipoise.place import Cluster, Result, Workload, bound, placers, prices, simulate
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
 
 SLOTS = 20  # of an hour
@@ -49,12 +49,12 @@ def contenders(past: Sequence[Workload]) -> Policies:
     """The paper's policy with recalled prices, ours, and the four others; what is calibrated sees only `past`."""
     recalled = prices.Recalled(past)
     return {
-        PAPER: policies.PDORS(prices=recalled, backfill=False),
-        OURS: policies.PDORS(prices=prices.Replay(past)),
-        "FIFO": policies.FIFO(),
-        "DRF": policies.DRF(),
-        "Dorm": policies.Dorm(),
-        "OASiS": policies.OASiS(prices=recalled),
+        PAPER: placers.PDORS(prices=recalled, backfill=False),
+        OURS: placers.PDORS(prices=prices.Replay(past)),
+        "FIFO": placers.FIFO(),
+        "DRF": placers.DRF(),
+        "Dorm": placers.Dorm(),
+        "OASiS": placers.OASiS(prices=recalled),
     }
 
 

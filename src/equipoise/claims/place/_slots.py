@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.place.cluster import Cluster
-from equipoise.place.planner.book import Book, move, new_book
-from equipoise.place.planner.options import new_options, slot_options
-from equipoise.place.planner.shape import Shape, shape_of
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of
+from equipoise.place.planner.occupancy import Occupancy, move, new_occupancy
+from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
 
 Floats = NDArray[np.float64]
@@ -25,15 +25,15 @@ class Slot:
     """One slot of a half-loaded cluster, and the job that comes to it."""
 
     cluster: Cluster
-    book: Book
-    shape: Shape
+    occupancy: Occupancy
+    arrays: JobArrays
     free: Ints  # [machine, r] milli-units
     price_worker: Floats  # [machine]
     price_server: Floats
 
     def servers(self, width: int) -> int:
         """ceil(w / gamma)."""
-        return -(-width // self.shape.per_server)
+        return -(-width // self.arrays.per_server)
 
     def cost(self, counts: Ints) -> float:
         """Of counts [workers or servers, machine]."""
@@ -45,21 +45,21 @@ def slots(count: int, machines: int, seed: int) -> Iterator[Slot]:
     rng = np.random.default_rng([seed, machines])
     cluster = synthetic_cluster(machines)
     for job in synthetic(count, seed=seed, slots=ARRIVING):
-        yield loaded(cluster, shape_of(job, cluster), rng)
+        yield loaded(cluster, arrays_of(job, cluster), rng)
 
 
-def loaded(cluster: Cluster, shape: Shape, rng: np.random.Generator) -> Slot:
+def loaded(cluster: Cluster, arrays: JobArrays, rng: np.random.Generator) -> Slot:
     """Machines used by half on average, each resource a little differently; prices by use."""
     growth = np.full(len(cluster.resources), rng.uniform(*np.log(RATIO)))
     base = rng.uniform(0.5, 2.0, (1, len(cluster.resources))) / cluster.total
-    book = new_book(cluster, 1, growth, base)
+    occupancy = new_occupancy(cluster, 1, growth, base)
     capacity = cluster.capacity[cluster.type_of]
     load = np.clip(rng.uniform(0.0, 1.0, (cluster.size, 1)) + rng.uniform(-0.2, 0.2, capacity.shape), 0.0, 1.0)
     used = (load * capacity / 1000).astype(np.int64) * 1000
     for h in range(cluster.size):
-        move(book, 0, h, used[h])
+        move(occupancy, 0, h, used[h])
     price = base * np.exp(growth * used / capacity)
-    return Slot(cluster, book, shape, capacity - used, price @ shape.worker, price @ shape.server)
+    return Slot(cluster, occupancy, arrays, capacity - used, price @ arrays.worker, price @ arrays.server)
 
 
 def exact(slot: Slot, width: int) -> float:
@@ -68,7 +68,7 @@ def exact(slot: Slot, width: int) -> float:
     from scipy.optimize import LinearConstraint, milp
 
     machines = len(slot.free)
-    worker, server = slot.shape.worker / 1000.0, slot.shape.server / 1000.0
+    worker, server = slot.arrays.worker / 1000.0, slot.arrays.server / 1000.0
     rows = sparse.hstack([sparse.kron(sparse.eye(machines), amount[:, None]) for amount in (worker, server)])
     scale = float(np.median(slot.price_worker))
     need = np.array([width, slot.servers(width)])
@@ -86,17 +86,17 @@ def exact(slot: Slot, width: int) -> float:
 
 
 def greedy(slot: Slot, row: int = 0) -> Floats:
-    """Our placement: the cost of spreading every width 0..F, inf where none was found. `row` is the slot's in its book."""
-    options = new_options(slot.shape.widest, len(slot.cluster.resources))
-    slot_options(slot.book, row, slot.shape, options)
-    return np.asarray(options.spread[: slot.shape.widest + 1])
+    """Our placement: the cost of spreading every width 0..F, inf where none was found. `row` is the slot's row."""
+    options = new_slot_costs(slot.arrays.widest, len(slot.cluster.resources))
+    slot_costs(slot.occupancy, row, slot.arrays, options)
+    return np.asarray(options.spread[: slot.arrays.widest + 1])
 
 
 def asked(count: int, machines: int, seed: int) -> Iterator[tuple[Slot, int, float]]:
     """Slots with a width 1..F drawn uniformly from those a placement exists for, and its exact cost."""
     rng = np.random.default_rng([seed, machines, 1])
     for slot in slots(count, machines, seed):
-        high = slot.shape.widest
+        high = slot.arrays.widest
         while high:
             width = int(rng.integers(1, high + 1))
             cost = exact(slot, width)

@@ -9,7 +9,7 @@ from typing import Any
 from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_least, at_most
 from equipoise.claims.place._growth import HISTORY, OURS, PAPER, SEEDS
 from equipoise.claims.place._source import ABSTRACT, UNREAD
-from equipoise.place import Workload, bound, policies, prices, simulate
+from equipoise.place import Workload, bound, placers, prices, simulate
 from equipoise.place.cluster import Cluster
 from equipoise.place.traces.synthetic import REGIMES, regime, synthetic, synthetic_cluster
 
@@ -28,8 +28,8 @@ def promised(detail: dict[str, Any]) -> tuple[float, float]:
 
 def rows(cluster: Cluster, slots: int, past: Sequence[Workload], now: Sequence[Workload], *, exact: bool) -> list[Row]:
     """A row a workload in which anything can be earned."""
-    paper: Any = policies.PDORS(prices=prices.Recalled(past), backfill=False)
-    ours: Any = policies.PDORS(prices=prices.Replay(past))
+    paper: Any = placers.PDORS(prices=prices.Recalled(past), backfill=False)
+    ours: Any = placers.PDORS(prices=prices.Replay(past))
     out = []
     for jobs in now:
         most = bound(cluster, jobs, slots=slots, exact=exact).utility

@@ -32,8 +32,8 @@ class Relaxed:
         rng = np.random.default_rng([SEED, self.number])
         target = factor * self.counts
         drawn = np.floor(target) + (rng.random((DRAWS, *target.shape)) < target - np.floor(target))
-        shape = self.slot.shape
-        taken = drawn[:, 0, :, None] * shape.worker + drawn[:, 1, :, None] * shape.server
+        arrays = self.slot.arrays
+        taken = drawn[:, 0, :, None] * arrays.worker + drawn[:, 1, :, None] * arrays.server
         packed = (taken <= self.slot.free).all(axis=(1, 2))
         covered = (drawn.sum(axis=2) >= [self.width, self.slot.servers(self.width)]).all(axis=1)
         share = {PACKING: packed, COVERING: covered, ALL: packed & covered}
@@ -41,8 +41,8 @@ class Relaxed:
 
     def factor(self, favour: str) -> float:
         """G_delta for the rows it favours: from the servers needed, and the least number of seats on a usable machine."""
-        shape, free = self.slot.shape, self.slot.free
-        need = np.maximum(shape.worker, shape.server)
+        arrays, free = self.slot.arrays, self.slot.free
+        need = np.maximum(arrays.worker, arrays.server)
         seats = free[(free >= need).all(axis=1)][:, need > 0] / need[need > 0]
         pack = float(seats.min()) if len(seats) else 1.0
         return stretch(favour, DELTA, float(self.slot.servers(self.width)), pack, free.size)
@@ -53,7 +53,7 @@ def relaxed(count: int) -> list[Relaxed]:
     out = []
     for number, (slot, width, _) in enumerate(asked(count, MACHINES, SEED)):
         program = Relaxation(slot.cluster.size, len(slot.cluster.resources))
-        program.slot(slot.shape, slot.free, slot.price_worker, slot.price_server)
+        program.slot(slot.arrays, slot.free, slot.price_worker, slot.price_server)
         out.append(Relaxed(slot, width, program.solve(width)[1], number))
     return out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_least
 from equipoise.claims.place._growth import HISTORY, SEEDS, Policies, Runs, play
 from equipoise.claims.place._source import UNREAD
-from equipoise.place import policies, prices
+from equipoise.place import placers, prices
 from equipoise.place.prices import Prices
 from equipoise.place.traces.synthetic import REGIMES, regime
 
@@ -18,7 +18,7 @@ def at(name: str, seeds: int, histories: int) -> Runs:
     """The same planner and placement at three kinds of prices; nothing is lent or re-planned."""
     past = [regime(name, HISTORY + k)[1] for k in range(histories)]
     kinds: dict[str, Prices] = {RECALLED: prices.Recalled(past), REPLAY: prices.Replay(past), BID: prices.Bid(past)}
-    shown: Policies = {kind: policies.PDORS(prices=kinds[kind], backfill=False) for kind in kinds}
+    shown: Policies = {kind: placers.PDORS(prices=kinds[kind], backfill=False) for kind in kinds}
     now = [regime(name, SEEDS + k)[1] for k in range(seeds)]
     return play(regime(name, SEEDS)[0], now, shown, REGIMES[name].slots)
 

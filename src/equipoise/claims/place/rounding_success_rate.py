@@ -10,12 +10,12 @@ from equipoise.claims import Claim, Curve, Figure, Finding, Mark, Measured, Scal
 from equipoise.claims.place._growth import HISTORY, SEEDS, SLOTS
 from equipoise.claims.place._slots import Slot, asked, greedy
 from equipoise.claims.place._source import ABSTRACT, UNREAD
+from equipoise.place.job import worth_over
 from equipoise.place.planner import Planner
+from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.planner.rounding import TRIES, Rounding, RoundingPlanner
-from equipoise.place.planner.shape import shape_of
 from equipoise.place.prices import densities
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
-from equipoise.place.utility import worth_over
 
 HIGH = 95.0  # per cent: what "with high probability" is taken to mean at least
 SEED = 0
@@ -36,7 +36,7 @@ def tried(machines: int, count: int) -> list[Tried]:
     out = []
     for k, (slot, width, least) in enumerate(asked(count, machines, SEED)):
         rounding = Rounding(slot.cluster, seed=k)
-        rounding.state(slot.shape, slot.free, slot.price_worker, slot.price_server)
+        rounding.state(slot.arrays, slot.free, slot.price_worker, slot.price_server)
         _, counts = rounding.place(width)
         cost = np.inf if counts is None else slot.cost(counts)
         out.append(Tried(0 if counts is None else rounding.counts.tries, cost / least, greedy(slot)[width] / least))
@@ -50,18 +50,18 @@ def in_a_run(seed: int) -> float:
     planner = RoundingPlanner(cluster, SLOTS, np.full(4, np.log(RATIO)), level / cluster.total, seed=seed)
     placed = []
     for job in synthetic(JOBS, seed=seed, slots=SLOTS):
-        shape, now = shape_of(job, cluster), job.arrival
-        slot = Slot(cluster, planner.book, shape, *planner.priced(shape, now))
-        planner.rounding.state(shape, slot.free, slot.price_worker, slot.price_server)
-        costs, width = greedy(slot, now), shape.widest
+        arrays, now = arrays_of(job, cluster), job.arrival
+        slot = Slot(cluster, planner.occupancy, arrays, *planner.priced(arrays, now))
+        planner.rounding.state(arrays, slot.free, slot.price_worker, slot.price_server)
+        costs, width = greedy(slot, now), arrays.widest
         while width:
             if costs[width] < np.inf:
                 placed.append(planner.rounding.place(width)[1] is not None)
             width //= 2
         value = worth_over(job.utility.kind, *job.utility.parameters, 0, SLOTS - now)
-        plan = Planner.plan(planner, shape, value, job.work, now, SLOTS)[1]  # the run itself goes on by greedy
+        plan = Planner.plan(planner, arrays, value, job.work, now, SLOTS)[1]  # the run itself goes on by greedy
         if plan is not None:
-            planner.take(shape, plan.cells)
+            planner.take(arrays, plan.cells)
     return 100.0 * float(np.mean(placed))
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from equipoise.claims import Claim, Figure, Finding, Mark, Measured, Scale, at_least, between
 from equipoise.claims.place._growth import HISTORY, MORE, SEEDS, SLOTS, Policies, Run, Runs, curves, play
 from equipoise.claims.place._source import ABSTRACT, UNREAD
-from equipoise.place import Workload, policies, prices
-from equipoise.place.desk import Desk
-from equipoise.place.prices.posted import clearing
+from equipoise.place import Workload, placers, prices
+from equipoise.place.execution import Execution
+from equipoise.place.prices._posted import clearing
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
 
 MACHINES, JOBS, SEED_COUNT, HISTORIES = 40, 40, 8, 6
@@ -32,12 +32,12 @@ def at(times: float, seeds: int) -> Runs:
     past = [linked(synthetic(JOBS, seed=HISTORY + k, slots=SLOTS), times) for k in range(HISTORIES)]
     now = [linked(synthetic(JOBS, seed=SEEDS + k, slots=SLOTS), times) for k in range(seeds)]
     cluster = synthetic_cluster(MACHINES)
-    anchor = clearing(Desk(cluster, past[0], SLOTS, None), past)
+    anchor = clearing(Execution(cluster, past[0], SLOTS, None), past)
     shown: Policies = {}
     for level in LEVELS:
         posted = prices.Level(level * anchor, RATIO, LEAD)
-        shown[f"{AWARE} {level}"] = policies.PDORS(prices=posted, backfill=False)
-        shown[f"{BLIND} {level}"] = policies.OASiS(prices=posted)
+        shown[f"{AWARE} {level}"] = placers.PDORS(prices=posted, backfill=False)
+        shown[f"{BLIND} {level}"] = placers.OASiS(prices=posted)
     found = play(cluster, now, shown)
     return {
         label: [_mean(seed) for seed in zip(*(found[f"{label} {level}"] for level in LEVELS), strict=True)]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import pickle
 import struct
+import traceback
 from collections import deque
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
 from equipoise.engine.shards.crossing import Packets
-from equipoise.engine.shards.worker import Halted
+from equipoise.engine.shards.worker import Halted, Worker
 
 HEAD = struct.Struct("<III")  # epoch, round, phase: 12 bytes that go before every packet
 SMALL = 32_768  # bytes: two such packets fit into a socket that nobody reads
@@ -80,3 +84,35 @@ class Pipes:
                 raise Halted(f"worker {peer} is gone") from None
             if packet[:4] == head[:4]:
                 return packet[HEAD.size :]
+
+
+def serve(order: dict[str, Any], descriptors: list[int]) -> None:
+    """A worker's life: do what is asked until nobody asks any more."""
+    control, *ends = [Connection(end) for end in descriptors]
+    post = Pipes(order["shard"], control, dict(zip(order["peers"], ends, strict=True)))
+    worker: Worker | None = None
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            post.wait_for_orders()
+            text = control.recv_bytes()
+            try:
+                method, given = pickle.loads(text)
+                if method == "halt":  # it came when there was nothing to halt
+                    continue
+                if method == "stop":
+                    return
+                if method == "begin":
+                    worker, answer = Worker(given[0], post), None
+                else:
+                    answer = getattr(worker, method)(*given)
+                    _drain_halts(control, answer)
+                said = ("answer", answer)
+            except Exception as error:
+                said = ("error", (type(error).__name__, str(error), traceback.format_exc(limit=-3)))
+            control.send_bytes(pickle.dumps(said, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def _drain_halts(control: Connection, answer: object) -> None:
+    """A halt that stopped a play is still in the pipe."""
+    while getattr(answer, "halted", False) and control.poll():
+        control.recv_bytes()

@@ -1,17 +1,13 @@
-"""Workers as processes of this machine, forked from a nursery that has loaded everything once."""
+"""Workers as processes of this machine, forked from a server that has loaded everything once."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import os
 import pickle
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
@@ -20,11 +16,11 @@ from typing import Any
 import cloudpickle
 
 from equipoise.engine.cpu_limit.process_tree import alive, facts
+from equipoise.engine.fork_server import ForkServer
 from equipoise.engine.shards.keeper import LocalKeeper
 from equipoise.errors import Failure, InputError
 
-ALONE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "EQUIPOISE_THREADS")
-PATIENCE = 600.0  # seconds for the nursery to load: where kernels are compiled for the first time, minutes
+PATIENCE = 600.0  # seconds for the fork server to load: where kernels are compiled for the first time, minutes
 GRACE = 2.0  # seconds for workers to end by themselves
 SOCKET_BYTES = 1 << 20  # what a socket between workers can hold
 
@@ -81,7 +77,8 @@ class Processes:
         for number in numbers:
             here, there = _pair()
             given = [there, *ends[number].values()]
-            self._pids[number] = pid = nursery().fork(number, list(ends[number]), given)
+            order = {"shard": number, "peers": list(ends[number])}
+            self._pids[number] = pid = fork_server().fork(order, [end.fileno() for end in given])
             born = facts(pid)
             self._births[number] = -1 if born is None else born.start
             for end in given:
@@ -180,82 +177,69 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return one, other
 
 
-class Nursery:
-    """The process that workers are forked from."""
-
-    def __init__(self) -> None:
-        self.owner = os.getpid()
-        self.orders, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "equipoise.engine.shards.nursery", str(there.fileno()), json.dumps(sys.path)]
-        self.complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        environment = os.environ | dict.fromkeys(ALONE, "1")
-        try:
-            self.process = subprocess.Popen(
-                command,
-                pass_fds=[there.fileno()],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self.complaints,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Failure(f"workers cannot be started: {' '.join(command[:3])}: {error.strerror}") from None
-        finally:
-            there.close()
-        self.orders.settimeout(PATIENCE)
-        self._answer("load")
-
-    def fork(self, shard: int, peers: list[int], ends: list[socket.socket]) -> int:
-        """A worker with these sockets; its process."""
-        order = json.dumps({"shard": shard, "peers": peers}).encode()
-        try:
-            socket.send_fds(self.orders, [order], [end.fileno() for end in ends])
-        except OSError:
-            raise self._gone("fork") from None
-        answer = self._answer("fork")
-        if "failure" in answer:
-            raise Failure(f"worker {shard} cannot be started: {answer['failure']}")
-        return int(answer["pid"])
-
-    def _answer(self, what: str) -> dict[str, Any]:
-        try:
-            text = self.orders.recv(4096)
-        except TimeoutError:
-            raise Failure(
-                f"workers cannot be started: nothing in {PATIENCE:.0f} s from their nursery ({what})"
-            ) from None
-        except OSError:
-            text = b""
-        if not text:
-            raise self._gone(what)
-        answer: dict[str, Any] = json.loads(text)
-        return answer
-
-    def _gone(self, what: str) -> Failure:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(GRACE)
-        self.complaints.seek(0)
-        said = [line for line in self.complaints.read().splitlines() if line.strip()]
-        last = said[-1] if said else f"it ended with {self.process.returncode}"
-        return Failure(f"workers cannot be started ({what}): {last}")
-
-    def close(self) -> None:
-        if os.getpid() != self.owner:
-            return
-        self.orders.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(GRACE)
-        self.complaints.close()
+_servers: dict[int, ForkServer] = {}
 
 
-_nurseries: dict[int, Nursery] = {}
-
-
-def nursery() -> Nursery:
-    """The nursery of this process, started when first needed, and again should it have died."""
-    known = _nurseries.get(os.getpid())
-    if known is None or known.process.poll() is not None:
-        known = _nurseries[os.getpid()] = Nursery()
+def fork_server() -> ForkServer:
+    """The fork server of this process, started when first needed, and again should it have died."""
+    known = _servers.get(os.getpid())
+    if known is None or not known.alive:
+        target, preload = "equipoise.engine.shards.pipes:serve", f"{__name__}:warm_up"
+        known = _servers[os.getpid()] = ForkServer("workers", target, preload, patience=PATIENCE)
         atexit.register(known.close)
     return known
+
+
+def warm_up() -> None:
+    """Play a little in the fork server, two shards of a ring of four, with boxes that bind: loads every kernel that
+    workers use, so that whoever is forked has them."""
+    import numpy as np
+
+    from equipoise.engine.shards.hostile_state import HostileShard
+    from equipoise.engine.shards.region import regions
+    from equipoise.engine.shards.shard import Shard
+    from equipoise.train.costs.quadratic import Quadratic
+    from equipoise.train.hostile.faults import Faults
+    from equipoise.train.hostile.state import HostileState
+    from equipoise.train.method import Method
+    from equipoise.train.models.least_squares import LeastSquares
+    from equipoise.train.network import Network
+    from equipoise.train.problem import Problem
+    from equipoise.train.state import State
+
+    with np.errstate(all="ignore"):
+        shards = [(np.eye(2) + k, np.arange(2.0)) for k in range(4)]
+        problem = Problem(Quadratic(np.arange(1.0, 5.0), 3.0, lo=0.0, hi=4.0), 9.0, LeastSquares(shards, reg=0.1))
+        halves = np.array([0, 0, 1, 1])
+        for network in (Network.ring(4), Network.sequence([Network.ring(4), Network.path(4)])):
+            state = State(problem, network, Method())
+            state.make_room()
+            in_step([Shard(state, region) for region in regions(network, halves)], 0, 3)
+        hostile = HostileState(problem, Network.ring(4), Method(), Faults(loss=0.1, delay=1), rounds=3)
+        in_step([HostileShard(hostile, region) for region in regions(Network.ring(4), halves)], 0, 3)
+
+
+def in_step(shards: list[Any], begin: int, count: int) -> list[str | None]:
+    """Play rounds of all shards in one process, handing packets over phase by phase; what diverged in the last."""
+    ends: list[str | None] = [None] * len(shards)
+    for number in range(begin, begin + count):
+        talks = [shard.play(number) for shard in shards]
+        waiting: list[dict[int, bytes] | None] = [None] * len(shards)
+        for k, talk in enumerate(talks):
+            waiting[k] = _step(talk, None, ends, k)
+        while any(packets is not None for packets in waiting):
+            sent = {shard.region.shard: packets or {} for shard, packets in zip(shards, waiting, strict=True)}
+            for k, (shard, talk) in enumerate(zip(shards, talks, strict=True)):
+                me = shard.region.shard
+                came = {peer: bytes(sent[peer][me]) for peer in sent[me]}
+                waiting[k] = _step(talk, came, ends, k)
+    return ends
+
+
+def _step(talk: Any, came: dict[int, bytes] | None, ends: list[str | None], k: int) -> dict[int, bytes] | None:
+    try:
+        packets: dict[int, bytes] = next(talk) if came is None else talk.send(came)
+        return packets
+    except StopIteration as end:
+        ends[k] = end.value
+        return None

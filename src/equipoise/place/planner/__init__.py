@@ -1,4 +1,4 @@
-"""The planner: a book of what is taken, and the cheapest schedule of a job at the prices that follow from it."""
+"""The planner: what is taken of every machine, and the cheapest schedule of a job at the prices that follow from it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from equipoise.errors import unknown_name
 from equipoise.place.cluster import Cluster
-from equipoise.place.planner import book as books
-from equipoise.place.planner.dynamic import UNITS, fill_by_units
+from equipoise.place.planner import occupancy as occupancies
 from equipoise.place.planner.hull import SPREAD, TOGETHER, hull_fill, new_choice, new_hull, new_pool
-from equipoise.place.planner.options import new_options, slot_options
-from equipoise.place.planner.seat import SLOT, cost_of, seat, seat_slot, take
-from equipoise.place.planner.shape import Shape
+from equipoise.place.planner.job_arrays import JobArrays
+from equipoise.place.planner.packing import SLOT, cost_of, pack, pack_slot, take
+from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
+from equipoise.place.planner.work_units import UNITS, fill_by_units
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -60,25 +60,25 @@ class Planner:
         self.cluster, self.window, self.patience = cluster, window, patience
         self.method, self.units = method, units
         rows = np.broadcast_to(base, (window, len(cluster.resources)))
-        self.book = books.new_book(cluster, window, growth, rows)
+        self.occupancy = occupancies.new_occupancy(cluster, window, growth, rows)
         self.now = 0
         self._room(64)
         self._pool, self._choice = new_pool(), new_choice(window)
 
     def _room(self, widest: int) -> None:
         self._widest = widest
-        self._options = new_options(widest, len(self.cluster.resources))
+        self._options = new_slot_costs(widest, len(self.cluster.resources))
         self._hull = new_hull(widest)
 
     def advance(self, now: int) -> None:
         """Time moves on: the rows of past slots become those of the slots that come into view."""
         for t in range(max(self.now, now - self.window), now):
-            books.clear(self.book, t % self.window)
+            occupancies.clear(self.occupancy, t % self.window)
         self.now = now
 
     def plan(
         self,
-        shape: Shape,
+        arrays: JobArrays,
         value: Floats,
         work: float,
         start: int,
@@ -91,33 +91,35 @@ class Planner:
 
         value[k] is the worth of finishing in slot start + k; `before` the job's cells in slot start - 1.
         """
-        if shape.widest > self._widest:
-            self._room(2 * shape.widest)
+        if arrays.widest > self._widest:
+            self._room(2 * arrays.widest)
         covered = False
-        for share in (*HOPEFUL, 1.0) if shape.restart > 0.0 else (1.0,):
-            keep = 1.0 - min(1.0, shape.restart) * share
-            covered, _, last = self._fill(shape, keep, work, start, end, value, floor)
+        for share in (*HOPEFUL, 1.0) if arrays.restart > 0.0 else (1.0,):
+            keep = 1.0 - min(1.0, arrays.restart) * share
+            covered, _, last = self._fill(arrays, keep, work, start, end, value, floor)
             if last < 0:
                 return covered, None
-            cells, missing = self._seat(shape, work, start, last, before)
+            cells, missing = self._pack(arrays, work, start, last, before)
             if missing == 0.0:
                 worth = float(value[cells[-1, SLOT] - start])
-                cost = cost_of(self.book, shape, cells)  # seating looks longer than planning, and may keep machines
+                cost = cost_of(
+                    self.occupancy, arrays, cells
+                )  # packing looks longer than planning, and may keep machines
                 return True, Plan(cells, worth - cost, cost, worth)
         return covered, None
 
     def _fill(
-        self, shape: Shape, keep: float, work: float, start: int, end: int, value: Floats, floor: float
+        self, arrays: JobArrays, keep: float, work: float, start: int, end: int, value: Floats, floor: float
     ) -> tuple[bool, float, int]:
         """The best choice of options by the method: whether there is any, its cost and last slot (-1: none pays)."""
         if self.method == "dynamic":
             covered, _, cost, last = fill_by_units(
-                self.book, shape, keep, work, start, end, value, floor, self.units, self._options, self._choice
+                self.occupancy, arrays, keep, work, start, end, value, floor, self.units, self._options, self._choice
             )
         else:
             covered, _, cost, last = hull_fill(
-                self.book,
-                shape,
+                self.occupancy,
+                arrays,
                 keep,
                 work,
                 start,
@@ -132,41 +134,41 @@ class Planner:
             )
         return covered, cost, last
 
-    def _seat(self, shape: Shape, work: float, start: int, last: int, before: Int32s) -> tuple[Int32s, float]:
+    def _pack(self, arrays: JobArrays, work: float, start: int, last: int, before: Int32s) -> tuple[Int32s, float]:
         slots = int(np.count_nonzero(self._choice.width[: last + 1 - start]))
-        most = min(self.cluster.size, 2 * shape.widest)
+        most = min(self.cluster.size, 2 * arrays.widest)
         cells = np.empty((len(before) + slots * most, 4), np.int32)
         cells[: len(before)] = before
-        n, missing = seat(self.book, shape, work, start, last, self._choice, cells, len(before), self._options)
+        n, missing = pack(self.occupancy, arrays, work, start, last, self._choice, cells, len(before), self._options)
         return cells[len(before) : n].copy(), missing
 
-    def seat_now(self, shape: Shape, width: int, slot: int, before: Int32s) -> Int32s:
+    def pack_now(self, arrays: JobArrays, width: int, slot: int, before: Int32s) -> Int32s:
         """Cells for exactly `width` workers in one slot, together if that can be; none when they do not fit."""
-        if shape.widest > self._widest:
-            self._room(2 * shape.widest)
-        most = min(self.cluster.size, 2 * shape.widest)
+        if arrays.widest > self._widest:
+            self._room(2 * arrays.widest)
+        most = min(self.cluster.size, 2 * arrays.widest)
         cells = np.empty((len(before) + most, 4), np.int32)
         cells[: len(before)] = before
         options, n = self._options, len(before)
-        slot_options(self.book, slot % self.window, shape, options)
+        slot_costs(self.occupancy, slot % self.window, arrays, options)
         for kind, cost in ((TOGETHER, options.together[width]), (SPREAD, options.spread[width])):
             if cost < np.inf:
-                n = seat_slot(self.book, slot, shape, kind, width, cells, 0, len(before), options)
+                n = pack_slot(self.occupancy, slot, arrays, kind, width, cells, 0, len(before), options)
                 break
         return cells[len(before) : n].copy()
 
     def roomiest(self, slot: int) -> Ints:
         """The largest free amount of each resource on any one machine in a slot."""
-        return books.roomiest(self.book, slot % self.window)
+        return occupancies.roomiest(self.occupancy, slot % self.window)
 
-    def take(self, shape: Shape, cells: Int32s) -> None:
+    def take(self, arrays: JobArrays, cells: Int32s) -> None:
         """Reserve cells."""
-        take(self.book, shape, cells, 1)
+        take(self.occupancy, arrays, cells, 1)
 
-    def release(self, shape: Shape, cells: Int32s) -> None:
+    def release(self, arrays: JobArrays, cells: Int32s) -> None:
         """Give cells back, exactly as taken; those of past slots are gone already and ignored."""
-        take(self.book, shape, cells[cells[:, SLOT] >= self.now], -1)
+        take(self.occupancy, arrays, cells[cells[:, SLOT] >= self.now], -1)
 
     def used(self, slot: int) -> Ints:
         """[machine, r] milli-units taken in a slot."""
-        return books.use(self.book, slot % self.window)
+        return occupancies.use(self.occupancy, slot % self.window)

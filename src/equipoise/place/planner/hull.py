@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernels import kernel
-from equipoise.place.planner.book import Book
-from equipoise.place.planner.options import Options, scan, spread
-from equipoise.place.planner.shape import Shape
+from equipoise.place.planner.job_arrays import JobArrays
+from equipoise.place.planner.occupancy import Occupancy
+from equipoise.place.planner.slot_costs import SlotCosts, scan, spread
 
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -86,17 +86,17 @@ def _push(hull: Hull, n: int, rate: float, cost: float, kind: int, width: int) -
 
 
 @kernel
-def lower_hull(options: Options, shape: Shape, keep: float, hull: Hull) -> int:
+def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull) -> int:
     """Merge both curves by rate; returns the number of points, the first being (0, 0). Rates are scaled by `keep`."""
-    limit = shape.together.shape[0] - 1
+    limit = arrays.together.shape[0] - 1
     n = _push(hull, 0, 0.0, 0.0, TOGETHER, 0)
     i, j = 1, 1
     while i <= limit or j <= limit:
-        if j > limit or (i <= limit and shape.together[i] <= shape.apart[j]):
-            rate, cost, kind, width = shape.together[i], options.together[i], TOGETHER, i
+        if j > limit or (i <= limit and arrays.together[i] <= arrays.apart[j]):
+            rate, cost, kind, width = arrays.together[i], options.together[i], TOGETHER, i
             i += 1
         else:
-            rate, cost, kind, width = shape.apart[j], options.spread[j], SPREAD, j
+            rate, cost, kind, width = arrays.apart[j], options.spread[j], SPREAD, j
             j += 1
         rate *= keep
         if cost == math.inf or rate < hull.rate[n - 1] or (rate == hull.rate[n - 1] and cost >= hull.cost[n - 1]):
@@ -131,44 +131,44 @@ def _insert(pool: Pool, n: int, slope: float, gain: float, cost: float, slot: in
 
 
 @kernel
-def cheapest(options: Options, shape: Shape, keep: float, rate: float) -> tuple[float, int, int]:
+def cheapest(options: SlotCosts, arrays: JobArrays, keep: float, rate: float) -> tuple[float, int, int]:
     """The cheapest single option of a slot that works at least at this rate: cost, kind, width."""
     best, kind, width = math.inf, TOGETHER, 0
-    for w in range(1, shape.together.shape[0]):
-        if shape.together[w] * keep >= rate and options.together[w] < best:
+    for w in range(1, arrays.together.shape[0]):
+        if arrays.together[w] * keep >= rate and options.together[w] < best:
             best, kind, width = options.together[w], TOGETHER, w
-        if shape.apart[w] * keep >= rate and options.spread[w] < best:
+        if arrays.apart[w] * keep >= rate and options.spread[w] < best:
             best, kind, width = options.spread[w], SPREAD, w
     return best, kind, width
 
 
 @kernel
-def _priced_alike(book: Book, a: int, b: int) -> bool:
+def _priced_alike(occupancy: Occupancy, a: int, b: int) -> bool:
     """Whether two slots have the same prices when empty."""
     differ = 0
-    for r in range(book.base.shape[1]):
-        differ += book.base[a, r] != book.base[b, r]
+    for r in range(occupancy.base.shape[1]):
+        differ += occupancy.base[a, r] != occupancy.base[b, r]
     return differ == 0
 
 
 @kernel
-def _least(shape: Shape, candidates: int, options: Options) -> float:
+def _least(arrays: JobArrays, candidates: int, options: SlotCosts) -> float:
     """No spread option of the slot costs less per sample: the cheapest worker, its part of a server, the best rate."""
     cheapest_worker, cheapest_server, rate = math.inf, math.inf, 0.0
     for c in range(candidates):
         cheapest_worker = min(cheapest_worker, options.price_worker[c])
         cheapest_server = min(cheapest_server, options.price_server[c])
-    for w in range(1, shape.apart.shape[0]):
-        rate = max(rate, shape.apart[w] / w)
-    if shape.per_server > 0:
-        cheapest_worker += cheapest_server / shape.per_server
+    for w in range(1, arrays.apart.shape[0]):
+        rate = max(rate, arrays.apart[w] / w)
+    if arrays.per_server > 0:
+        cheapest_worker += cheapest_server / arrays.per_server
     return cheapest_worker / rate if rate > 0.0 else math.inf
 
 
 @kernel
 def hull_fill(
-    book: Book,
-    shape: Shape,
+    occupancy: Occupancy,
+    arrays: JobArrays,
     keep: float,
     work: float,
     start: int,
@@ -176,7 +176,7 @@ def hull_fill(
     value: Floats,
     floor: float,
     patience: int,
-    options: Options,
+    options: SlotCosts,
     hull: Hull,
     pool: Pool,
     choice: Choice,
@@ -186,7 +186,7 @@ def hull_fill(
     Fills `choice`; returns whether the work can be covered at all, the best payoff above `floor` (else floor), its
     cost, and its last slot (-1: none).
     """
-    window = book.base.shape[0]
+    window = occupancy.base.shape[0]
     best, best_cost, best_last = floor, 0.0, -1
     n, total, spent = 0, 0.0, 0.0
     covered, improved, fresh, points = False, start, -1, 0
@@ -195,12 +195,12 @@ def hull_fill(
         if value[t - start] <= best or (covered and t - improved > patience):
             break
         row = t % window
-        if fresh < 0 or book.touched[row] > 0 or not _priced_alike(book, row, fresh):
-            candidates = scan(book, row, shape, options)
-            if not covered or _least(shape, candidates, options) < pool.slope[n - 1] * keep:
-                spread(shape, candidates, options, False)
-            points = lower_hull(options, shape, keep, hull)
-            fresh = row if book.touched[row] == 0 else -1
+        if fresh < 0 or occupancy.touched[row] > 0 or not _priced_alike(occupancy, row, fresh):
+            candidates = scan(occupancy, row, arrays, options)
+            if not covered or _least(arrays, candidates, options) < pool.slope[n - 1] * keep:
+                spread(arrays, candidates, options, False)
+            points = lower_hull(options, arrays, keep, hull)
+            fresh = row if occupancy.touched[row] == 0 else -1
         for k in range(1, points):
             gain, cost = hull.rate[k] - hull.rate[k - 1], hull.cost[k] - hull.cost[k - 1]
             slope = cost / gain
@@ -231,9 +231,9 @@ def hull_fill(
             if pool.slot[k] == slot:
                 rate += pool.gain[k]
                 paid += pool.cost[k]
-        spread(shape, scan(book, slot % window, shape, options), options, True)
+        spread(arrays, scan(occupancy, slot % window, arrays, options), options, True)
         fresh = -1
-        cost, kind, width = cheapest(options, shape, keep, rate - over - ROUNDING * work)
+        cost, kind, width = cheapest(options, arrays, keep, rate - over - ROUNDING * work)
         payoff = value[last - start] - (spent - paid + cost)
         if payoff > best:
             if payoff > best + SLIGHT * value[last - start]:

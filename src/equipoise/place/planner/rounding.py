@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner import NO_CELLS, Plan, Planner
-from equipoise.place.planner.book import use
 from equipoise.place.planner.hull import SPREAD
-from equipoise.place.planner.options import slot_options
-from equipoise.place.planner.seat import SLOT, seat_slot
-from equipoise.place.planner.shape import Shape, servers_for
+from equipoise.place.planner.job_arrays import JobArrays, servers_for
+from equipoise.place.planner.occupancy import use
+from equipoise.place.planner.packing import SLOT, pack_slot
+from equipoise.place.planner.slot_costs import slot_costs
 
 Int32s = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -79,20 +79,20 @@ class Relaxation:
     def __init__(self, machines: int, resources: int) -> None:
         self.machines, self.resources = machines, resources
         self._solver: Any = None  # a Highs; its type stubs do not know changeRowsBounds
-        self._shape: Shape | None = None
+        self._arrays: JobArrays | None = None
         self._columns = np.arange(2 * machines, dtype=np.int32)
         self._rows = np.arange(machines * resources + 2, dtype=np.int32)
 
-    def _model(self, shape: Shape) -> None:
+    def _model(self, arrays: JobArrays) -> None:
         """The matrix of a job; the basis of the one before is a start like any other."""
         import highspy
 
         h, r = self.machines, self.resources
-        self._unit = np.maximum(np.maximum(shape.worker, shape.server), 1).astype(float)
+        self._unit = np.maximum(np.maximum(arrays.worker, arrays.server), 1).astype(float)
         entries = np.empty((2, h, r + 1))
         entries[0, :, :r], entries[1, :, :r], entries[:, :, r] = (
-            shape.worker / self._unit,
-            shape.server / self._unit,
+            arrays.worker / self._unit,
+            arrays.server / self._unit,
             1.0,
         )
         index = np.empty((2, h, r + 1), np.int32)
@@ -101,7 +101,7 @@ class Relaxation:
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = 2 * h, h * r + 2
         model.col_cost_, model.col_lower_, model.col_upper_ = np.zeros(2 * h), np.zeros(2 * h), np.full(2 * h, np.inf)
-        if shape.per_server == 0:
+        if arrays.per_server == 0:
             model.col_upper_ = np.repeat([np.inf, 0.0], h)
         model.row_lower_, model.row_upper_ = np.full(h * r + 2, -np.inf), np.full(h * r + 2, np.inf)
         model.a_matrix_.start_ = (r + 1) * np.arange(2 * h + 1)
@@ -117,12 +117,12 @@ class Relaxation:
         self._solver.passModel(model)
         if basis is not None and basis.valid:
             self._solver.setBasis(basis)
-        self._shape = shape
+        self._arrays = arrays
 
-    def slot(self, shape: Shape, free: Ints, price_worker: Floats, price_server: Floats) -> None:
+    def slot(self, arrays: JobArrays, free: Ints, price_worker: Floats, price_server: Floats) -> None:
         """State the slot: milli-units free, and prices, by machine."""
-        if self._shape is not shape:
-            self._model(shape)
+        if self._arrays is not arrays:
+            self._model(arrays)
         cost = np.concatenate([price_worker, price_server])
         some = cost[cost > 0.0]
         self._scale = float(np.median(some)) if len(some) else 1.0
@@ -135,9 +135,9 @@ class Relaxation:
         """Its cost and the counts [workers or servers, machine]; inf and zeros when even parts of workers do not fit."""
         import highspy
 
-        solver, shape = self._solver, self._shape
-        assert shape is not None
-        least = np.array([width, servers_for(width, shape.per_server)], dtype=float)
+        solver, arrays = self._solver, self._arrays
+        assert arrays is not None
+        least = np.array([width, servers_for(width, arrays.per_server)], dtype=float)
         solver.changeRowsBounds(2, self._rows[-2:], least, np.full(2, np.inf))
         if solver.run() == highspy.HighsStatus.kError:  # this thread's HiGHS was started with more workers
             solver.setOptionValue("threads", 0)
@@ -178,10 +178,10 @@ class Rounding:
         self.random = np.random.default_rng([self.seed, 11])
         self.relaxation = Relaxation(self.cluster.size, len(self.cluster.resources))
 
-    def state(self, shape: Shape, free: Ints, price_worker: Floats, price_server: Floats) -> None:
+    def state(self, arrays: JobArrays, free: Ints, price_worker: Floats, price_server: Floats) -> None:
         """The slot to place in, by machine: milli-units free, the prices of a worker and of a server."""
-        self._shape, self._free = shape, free
-        self.relaxation.slot(shape, free, price_worker, price_server)
+        self._arrays, self._free = arrays, free
+        self.relaxation.slot(arrays, free, price_worker, price_server)
         self.counts.slots += 1
 
     def place(self, width: int) -> tuple[float, Ints | None]:
@@ -205,25 +205,25 @@ class Rounding:
     def _stretch(self, width: int) -> float:
         if self.delta is None:
             return 1.0
-        shape = self._shape
-        need = np.maximum(shape.worker, shape.server)
+        arrays = self._arrays
+        need = np.maximum(arrays.worker, arrays.server)
         asked = need > 0
         used = (self._free[:, asked] >= need[asked]).all(axis=1)
         pack = float((self._free[used][:, asked] / need[asked]).min()) if used.any() else 1.0
-        cover = float(max(1, servers_for(width, shape.per_server) if shape.per_server else width))
+        cover = float(max(1, servers_for(width, arrays.per_server) if arrays.per_server else width))
         return stretch(self.favour, self.delta, cover, pack, self._free.size)
 
     def _feasible(self, drawn: Ints, width: int) -> NDArray[np.bool_]:
         """Which draws hold every capacity, have `width` workers or more but not over F, and servers enough for them."""
-        shape = self._shape
+        arrays = self._arrays
         workers, servers = drawn[:, 0].sum(axis=1), drawn[:, 1].sum(axis=1)
-        taken = drawn[:, 0, :, None] * shape.worker + drawn[:, 1, :, None] * shape.server
-        fits = (taken <= self._free).all(axis=(1, 2)) & (workers >= width) & (workers <= shape.widest)
-        return np.asarray(fits & (servers * shape.per_server >= workers) if shape.per_server else fits)
+        taken = drawn[:, 0, :, None] * arrays.worker + drawn[:, 1, :, None] * arrays.server
+        fits = (taken <= self._free).all(axis=(1, 2)) & (workers >= width) & (workers <= arrays.widest)
+        return np.asarray(fits & (servers * arrays.per_server >= workers) if arrays.per_server else fits)
 
     def _without_idle_servers(self, counts: Ints) -> Ints:
         """Servers beyond ceil(w / gamma), the last machines' first, are left out."""
-        spare = int(counts[1].sum()) - servers_for(int(counts[0].sum()), self._shape.per_server)
+        spare = int(counts[1].sum()) - servers_for(int(counts[0].sum()), self._arrays.per_server)
         for h in range(counts.shape[1] - 1, -1, -1):
             fewer = min(spare, int(counts[1, h]))
             counts[1, h] -= fewer
@@ -255,7 +255,7 @@ class RoundingPlanner(Planner):
 
     def plan(
         self,
-        shape: Shape,
+        arrays: JobArrays,
         value: Floats,
         work: float,
         start: int,
@@ -265,9 +265,9 @@ class RoundingPlanner(Planner):
         before: Int32s = NO_CELLS,
     ) -> tuple[bool, Plan | None]:
         """As `Planner.plan`, by the same hull fill; a restart is charged to every slot."""
-        if shape.widest > self._widest:
-            self._room(2 * shape.widest)
-        keep = 1.0 - min(1.0, shape.restart)
+        if arrays.widest > self._widest:
+            self._room(2 * arrays.widest)
+        keep = 1.0 - min(1.0, arrays.restart)
         best, found, covered, improved = floor, None, False, start
         pool: list[Segment] = []
         offers: dict[int, list[Offer]] = {}
@@ -279,8 +279,8 @@ class RoundingPlanner(Planner):
             if fresh >= 0 and self._alike(row, fresh % self.window):
                 offers[t] = [Offer(o.rate, o.cost, _moved(o.cells, t)) for o in offers[fresh]]
             else:
-                offers[t] = self.offers(shape, keep, t)
-                fresh = t if self.book.touched[row] == 0 else -1
+                offers[t] = self.offers(arrays, keep, t)
+                fresh = t if self.occupancy.touched[row] == 0 else -1
             for piece in hull_of(offers[t], t):
                 if covered and piece.slope >= pool[-1].slope:
                     break
@@ -305,24 +305,26 @@ class RoundingPlanner(Planner):
 
     def _alike(self, row: int, other: int) -> bool:
         """Whether nothing is taken in either slot, at equal prices."""
-        book = self.book
+        occupancy = self.occupancy
         return bool(
-            book.touched[row] == 0 and book.touched[other] == 0 and np.array_equal(book.base[row], book.base[other])
+            occupancy.touched[row] == 0
+            and occupancy.touched[other] == 0
+            and np.array_equal(occupancy.base[row], occupancy.base[other])
         )
 
-    def offers(self, shape: Shape, keep: float, t: int) -> list[Offer]:
+    def offers(self, arrays: JobArrays, keep: float, t: int) -> list[Offer]:
         """All ways to run the job in a slot: together, any width; spread, F, F/2, F/4, ... workers or a few more."""
-        book, row, options = self.book, t % self.window, self._options
-        slot_options(book, row, shape, options)
+        occupancy, row, options = self.occupancy, t % self.window, self._options
+        slot_costs(occupancy, row, arrays, options)
         out = []
-        for w in range(1, shape.widest + 1):
+        for w in range(1, arrays.widest + 1):
             if options.together[w] < math.inf:
-                machine = book.first[row, options.of[options.holder[w]]]
-                cells = np.array([[t, machine, w, servers_for(w, shape.per_server)]], np.int32)
-                out.append(Offer(keep * shape.together[w], float(options.together[w]), cells))
-        free, price_worker, price_server = self.priced(shape, row)
-        self.rounding.state(shape, free, price_worker, price_server)
-        width, least = shape.widest, 1 if shape.per_server else 2
+                machine = occupancy.first[row, options.of[options.holder[w]]]
+                cells = np.array([[t, machine, w, servers_for(w, arrays.per_server)]], np.int32)
+                out.append(Offer(keep * arrays.together[w], float(options.together[w]), cells))
+        free, price_worker, price_server = self.priced(arrays, row)
+        self.rounding.state(arrays, free, price_worker, price_server)
+        width, least = arrays.widest, 1 if arrays.per_server else 2
         while width >= least:
             cost, counts = self.rounding.place(width)
             cells = NO_CELLS
@@ -331,24 +333,24 @@ class RoundingPlanner(Planner):
                 cells = np.column_stack([np.full(len(machines), t), machines, *counts[:, machines]]).astype(np.int32)
             elif cost < math.inf and options.spread[width] < math.inf:
                 self.counts.fallbacks += 1
-                cells = self._greedy(shape, width, t)
+                cells = self._greedy(arrays, width, t)
             if len(cells):
                 workers = int(cells[:, 2].sum())
-                rate = shape.together[workers] if len(cells) == 1 else shape.apart[workers]
+                rate = arrays.together[workers] if len(cells) == 1 else arrays.apart[workers]
                 paid = float(cells[:, 2] @ price_worker[cells[:, 1]] + cells[:, 3] @ price_server[cells[:, 1]])
                 out.append(Offer(keep * rate, paid, cells))
             width //= 2
         return out
 
-    def priced(self, shape: Shape, row: int) -> tuple[Ints, Floats, Floats]:
+    def priced(self, arrays: JobArrays, row: int) -> tuple[Ints, Floats, Floats]:
         """By machine: milli-units free, and the prices of a worker and of a server."""
-        book, capacity = self.book, self.cluster.capacity[self.cluster.type_of]
-        price = book.base[row] * book.factor[row, book.group[row]]
-        return capacity - use(book, row), price @ shape.worker, price @ shape.server
+        occupancy, capacity = self.occupancy, self.cluster.capacity[self.cluster.type_of]
+        price = occupancy.base[row] * occupancy.factor[row, occupancy.group[row]]
+        return capacity - use(occupancy, row), price @ arrays.worker, price @ arrays.server
 
-    def _greedy(self, shape: Shape, width: int, t: int) -> Int32s:
-        cells = np.empty((min(self.cluster.size, 2 * shape.widest), 4), np.int32)
-        return cells[: seat_slot(self.book, t, shape, SPREAD, width, cells, 0, 0, self._options)].copy()
+    def _greedy(self, arrays: JobArrays, width: int, t: int) -> Int32s:
+        cells = np.empty((min(self.cluster.size, 2 * arrays.widest), 4), np.int32)
+        return cells[: pack_slot(self.occupancy, t, arrays, SPREAD, width, cells, 0, 0, self._options)].copy()
 
 
 @dataclass(frozen=True)

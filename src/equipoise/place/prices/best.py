@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
-from equipoise.place.desk import Desk
+from equipoise.place.execution import Execution
+from equipoise.place.prices._posted import History, Posted, Trial
 from equipoise.place.prices.bid import Bid
-from equipoise.place.prices.posted import History, Posted
 from equipoise.place.prices.replay import Replay
-from equipoise.place.prices.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -23,9 +22,9 @@ class Best:
     def __post_init__(self) -> None:
         self._kinds.extend((Replay(self.history), Bid(self.history)))
 
-    def trials(self, desk: Desk, policy: Any) -> list[Trial]:
-        return [trial for kind in self._kinds for trial in kind.trials(desk, policy)]
+    def trials(self, run: Execution, policy: Any) -> list[Trial]:
+        return [trial for kind in self._kinds for trial in kind.trials(run, policy)]
 
-    def post(self, desk: Desk, policy: Any = None) -> Posted:
-        best = [(max(trial.utility for trial in kind.trials(desk, policy)), kind) for kind in self._kinds]
-        return cast(Posted, max(best, key=lambda scored: scored[0])[1].post(desk, policy))
+    def post(self, run: Execution, policy: Any = None) -> Posted:
+        best = [(max(trial.utility for trial in kind.trials(run, policy)), kind) for kind in self._kinds]
+        return cast(Posted, max(best, key=lambda scored: scored[0])[1].post(run, policy))

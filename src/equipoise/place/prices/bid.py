@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equipoise.place.desk import Desk
-from equipoise.place.duals import duals
-from equipoise.place.prices.posted import History, Posted, history_of
-from equipoise.place.prices.trial import Trial, replay_key, trials
+from equipoise.place.bound import duals
+from equipoise.place.execution import Execution
+from equipoise.place.prices._posted import History, Posted, Trial, history_of, replay_key, trials
 
 FLOOR = 0.02  # of the mean price: what a slot without shortage costs
 SCALES = (0.7, 1.0, 1.4, 2.0)
@@ -27,7 +26,7 @@ class Scaled:
     growth: float
     name: ClassVar[str] = "bid"
 
-    def post(self, desk: Desk, policy: object = None) -> Posted:
+    def post(self, run: Execution, policy: object = None) -> Posted:
         note = {"kind": self.name, "scale": self.scale, "growth": self.growth}
         return Posted(self.scale * self.base, np.full(self.base.shape[1], self.growth), note)
 
@@ -43,19 +42,19 @@ class Bid:
     name: ClassVar[str] = "bid"
     _found: dict[Any, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
-    def post(self, desk: Desk, policy: Any = None) -> Posted:
-        return max(self.trials(desk, policy), key=lambda trial: trial.utility).prices.post(desk)
+    def post(self, run: Execution, policy: Any = None) -> Posted:
+        return max(self.trials(run, policy), key=lambda trial: trial.utility).prices.post(run)
 
-    def trials(self, desk: Desk, policy: Any) -> list[Trial]:
+    def trials(self, run: Execution, policy: Any) -> list[Trial]:
         """Every candidate and its score; made once for a cluster and a horizon."""
-        key = (replay_key(policy), desk.cluster, desk.slots, desk.horizon)
+        key = (replay_key(policy), run.cluster, run.slots, run.horizon)
         if key not in self._found:
             pasts = history_of(self.history, self.name)
             pooled = pasts[: max(1, LARGEST // len(pasts[0]))]
-            span = desk.slots or max(job.arrival for past in pooled for job in past) + desk.horizon
-            prices = duals(desk.cluster, pooled, span, horizon=None if desk.slots is not None else desk.horizon)
+            span = run.slots or max(job.arrival for past in pooled for job in past) + run.horizon
+            prices = duals(run.cluster, pooled, span, horizon=None if run.slots is not None else run.horizon)
             mean = prices.mean(axis=0)
-            base = np.maximum(prices, FLOOR * mean) if desk.slots is not None else mean[None, :]
-            score = trials(desk, policy, pasts)
+            base = np.maximum(prices, FLOOR * mean) if run.slots is not None else mean[None, :]
+            score = trials(run, policy, pasts)
             self._found[key] = [score(Scaled(base, scale, growth)) for scale in SCALES for growth in GROWTHS]
         return list(self._found[key])

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.errors import InputError, refuse_words
-from equipoise.place.desk import Desk
+from equipoise.place.execution import Execution
 from equipoise.place.job import Workload
-from equipoise.place.prices.posted import Posted
+from equipoise.place.prices._posted import LoadIndex, Posted
 from equipoise.units import MILLI
 
 
@@ -38,8 +38,8 @@ class Fixed:
             if not 0.0 <= price < math.inf:
                 raise InputError(f"Fixed: the price of {name} is {price!r}; expected zero or more")
 
-    def post(self, desk: Desk, policy: object = None) -> Posted:
-        resources = desk.cluster.resources
+    def post(self, run: Execution, policy: object = None) -> Posted:
+        resources = run.cluster.resources
         for name in self.base:
             if name not in resources:
                 raise InputError(f"Fixed: unknown resource {name!r}; this cluster has {', '.join(resources)}")
@@ -57,13 +57,11 @@ class Level:
     follow: tuple[float, Workload] | None = None  # the clearing price of a history: prices follow the load from there
     name: ClassVar[str] = "level"
 
-    def post(self, desk: Desk, policy: object = None) -> Posted:
-        total = np.maximum(desk.cluster.total, 1)
+    def post(self, run: Execution, policy: object = None) -> Posted:
+        total = np.maximum(run.cluster.total, 1)
         note = {"kind": "level", "level": self.level, "ratio": self.ratio, "lead": self.lead}
         lead = 1.0 - np.exp(-(np.arange(1.0, 6.0 * self.lead + 1.0)) / self.lead) if self.lead > 0 else np.ones(1)
-        tide = None
+        load = None
         if self.follow is not None and self.level > 0.0:
-            from equipoise.place.prices.tide import Tide
-
-            tide = Tide(desk, self.follow[1], self.follow[0], desk.horizon)
-        return Posted((self.level / total)[None, :], np.full(len(total), math.log(self.ratio)), note, lead, tide)
+            load = LoadIndex(run, self.follow[1], self.follow[0], run.horizon)
+        return Posted((self.level / total)[None, :], np.full(len(total), math.log(self.ratio)), note, lead, load)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from equipoise.place.desk import Desk
+from equipoise.place.execution import Execution
+from equipoise.place.prices._posted import History, Posted, Trial, clearing, history_of, replay_key, trials
 from equipoise.place.prices.fixed import Level
-from equipoise.place.prices.posted import History, Posted, clearing, history_of
-from equipoise.place.prices.trial import Trial, replay_key, trials
 
 STEPS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0)  # of the clearing density
 FINE = (0.8, 1.25)
@@ -36,26 +35,28 @@ class Replay:
     name: ClassVar[str] = "replay"
     _found: dict[Any, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
-    def post(self, desk: Desk, policy: Any = None) -> Posted:
-        table = self.trials(desk, policy)
+    def post(self, run: Execution, policy: Any = None) -> Posted:
+        table = self.trials(run, policy)
         best = gentlest(table)
-        posted = best.prices.post(desk)
+        posted = best.prices.post(run)
         return replace(posted, note={**posted.note, "kind": self.name, "trials": len(table)})
 
-    def trials(self, desk: Desk, policy: Any) -> list[Trial]:
+    def trials(self, run: Execution, policy: Any) -> list[Trial]:
         """Every candidate and its score, in the order tried; made once for a cluster and a horizon."""
-        key = (replay_key(policy), desk.cluster, desk.slots, desk.horizon)
+        key = (replay_key(policy), run.cluster, run.slots, run.horizon)
         if key not in self._found:
-            self._found[key] = list(self._search(desk, policy))
+            self._found[key] = list(self._search(run, policy))
         return list(self._found[key])
 
-    def _search(self, desk: Desk, policy: Any) -> Iterator[Trial]:
+    def _search(self, run: Execution, policy: Any) -> Iterator[Trial]:
         """One setting at a time: the level, the lead with the level, the rise with use, the level again."""
         pasts = history_of(self.history, self.name)
-        anchor = clearing(desk, pasts)
-        score = trials(desk, policy, pasts)
+        anchor = clearing(run, pasts)
+        score = trials(run, policy, pasts)
         level, ratio, lead = 1.0, 10.0, 0.0
-        follow = None if desk.slots is not None else (anchor, pasts[-1])  # of iid days with an end there is no tide
+        follow = (
+            None if run.slots is not None else (anchor, pasts[-1])
+        )  # of iid days with an end the load does not change
         seen: dict[tuple[float, float, float], Trial] = {}
 
         def best_of(options: list[tuple[float, float, float]]) -> tuple[float, float, float]:
@@ -67,7 +68,7 @@ class Replay:
         level, ratio, lead = best_of([(step, ratio, lead) for step in STEPS])
         if level > 0.0:
             level, ratio, lead = best_of(
-                [(level * up, ratio, k) for k in LEADS if k < desk.horizon for up in ((1.0,) if k == 0 else (1.0, 1.5))]
+                [(level * up, ratio, k) for k in LEADS if k < run.horizon for up in ((1.0,) if k == 0 else (1.0, 1.5))]
             )
             level, ratio, lead = best_of([(level, r, lead) for r in (ratio, *RATIOS)])
             best_of([(level, ratio, lead), *((level * f, ratio, lead) for f in FINE)])

@@ -7,8 +7,8 @@ from pathlib import Path
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Skipped, Workload
-from equipoise.place.traces import rows
-from equipoise.place.traces.rows import Mapped, Row, Unmappable
+from equipoise.place.traces import _rows as rows
+from equipoise.place.traces._rows import Mapped, Row, Unmappable
 
 COLUMNS = ("timestamp", "duration", "num_gpus")
 EXPECTED = "a Philly table: timestamp,duration,num_gpus,gpu_time,cluster"

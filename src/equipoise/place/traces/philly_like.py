@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.place.job import Workload
+from equipoise.place.traces._rows import Mapped, Row
 from equipoise.place.traces.philly import fits
-from equipoise.place.traces.rows import Mapped, Row
 
 Floats = NDArray[np.float64]
 

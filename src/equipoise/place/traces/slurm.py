@@ -8,8 +8,8 @@ from pathlib import Path
 
 from equipoise.errors import InputError
 from equipoise.place.job import Demand, Skipped, Workload
-from equipoise.place.traces import rows
-from equipoise.place.traces.rows import Mapped, Row, Unmappable
+from equipoise.place.traces import _rows as rows
+from equipoise.place.traces._rows import Mapped, Row, Unmappable
 
 COLUMNS = ("jobid", "submit")
 EXPECTED = (

@@ -8,9 +8,8 @@ import numpy as np
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Demand, Job, Workload
-from equipoise.place.traces.utilities import MIDDLE_RANGE, VALUE_RANGE, steepness
-from equipoise.place.utility import Sigmoid
+from equipoise.place.job import Demand, Job, Sigmoid, Workload
+from equipoise.place.traces._rows import MIDDLE_RANGE, VALUE_RANGE, steepness
 
 SLOT = 3600.0  # seconds
 MACHINE = {"gpu": 36, "cpu": 99, "memory": 306, "disk": 135}  # memory and disk in whole GB

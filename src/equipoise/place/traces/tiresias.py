@@ -7,9 +7,9 @@ from pathlib import Path
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Skipped, Workload
-from equipoise.place.traces import rows
+from equipoise.place.traces import _rows as rows
+from equipoise.place.traces._rows import Mapped, Row, Unmappable
 from equipoise.place.traces.philly import fits
-from equipoise.place.traces.rows import Mapped, Row, Unmappable
 
 COLUMNS = ("num_gpu", "submit_time", "duration")
 EXPECTED = "a Tiresias table: job_id,num_gpu,submit_time,iterations,model_name,duration,interval"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError
@@ -29,6 +29,7 @@ from equipoise.serve.access import (
 )
 from equipoise.serve.api.guard import Admin, Asked, Reader
 from equipoise.serve.api.refusals import GUARDED, answers
+from equipoise.serve.models import RequestBody
 from equipoise.serve.store.rows import TenantRow, TokenRow
 from equipoise.units import MILLI
 
@@ -42,7 +43,7 @@ Name = Annotated[str, Path(pattern=NAME, description="1 to 64 of A-Z a-z 0-9 _ .
 Role = Literal["read", "submit", "admin"]
 
 
-class Rows(Protocol):
+class Accounts(Protocol):
     """The store, as far as access goes."""
 
     def tokens(self) -> list[TokenRow]: ...
@@ -53,11 +54,7 @@ class Rows(Protocol):
     def remove_tenant(self, name: str) -> bool: ...
 
 
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class LoginIn(Strict):
+class LoginIn(RequestBody):
     token: str = Field(max_length=200)
 
 
@@ -76,7 +73,7 @@ class Done(BaseModel):
     removed: str
 
 
-class TokenIn(Strict):
+class TokenIn(RequestBody):
     name: str = Field(pattern=NAME)
     role: Role = "submit"
     tenant: str = Field("", pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$", description="empty: sees all tenants")
@@ -127,7 +124,7 @@ QUOTA = {
 }
 
 
-class TenantIn(Strict):
+class TenantIn(RequestBody):
     quota: Annotated[
         dict[str, Any], Field(max_length=MOST_RESOURCES), AfterValidator(check_quota), WithJsonSchema(QUOTA)
     ] = Field(default_factory=dict)
@@ -160,22 +157,17 @@ def tenant_out(row: TenantRow) -> TenantOut:
     return TenantOut(name=row.name, quota=quota)
 
 
-def routes_access(
-    access: Access,
-    store: Rows,
-    on_tenants: Callable[[], None] | None = None,
-    resources: Callable[[], Iterable[str]] = tuple,
-) -> APIRouter:
-    """The routes; `on_tenants` is called after a quota changed. Plain functions: they run off the event loop."""
-    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["access"])
+class AccountRoutes:
+    """The routes about login, tokens and tenants. Plain functions: they run off the event loop."""
 
-    def changed() -> None:
-        if on_tenants is not None:
-            on_tenants()
+    def __init__(
+        self, access: Access, store: Accounts, on_tenants: Callable[[], None], resources: Callable[[], Iterable[str]]
+    ) -> None:
+        self.access, self.store, self.on_tenants, self.resources = access, store, on_tenants, resources
 
-    @router.post("/login")
-    def login(body: LoginIn, request: Request, response: Response) -> Me:
+    def login(self, body: LoginIn, request: Request, response: Response) -> Me:
         """Start a browser's session: the cookie it sets stands for the token, for 12 hours or until it is revoked."""
+        access = self.access
         access.tokens.reload(now=True)
         caller = access.tokens.find(body.token) if TOKEN.fullmatch(body.token) else None
         if caller is None:
@@ -192,27 +184,23 @@ def routes_access(
         )
         return me(caller)
 
-    @router.post("/logout")
-    def logout(caller: Reader, request: Request, response: Response) -> Done:
+    def logout(self, caller: Reader, request: Request, response: Response) -> Done:
         """End this browser's session. With a token instead of a session there is nothing to end."""
-        access.sessions.end(Asked(request.scope).session() or "")
+        self.access.sessions.end(Asked(request.scope).session() or "")
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return Done(removed=caller.name)
 
-    @router.get("/me")
-    def who(caller: Reader) -> Me:
+    def who(self, caller: Reader) -> Me:
         """Who the token says you are."""
         return me(caller)
 
-    @router.get("/tokens")
-    def list_tokens(caller: Admin) -> TokensOut:
+    def list_tokens(self, caller: Admin) -> TokensOut:
         """All tokens by name; the tokens themselves are not kept."""
-        return TokensOut(tokens=[TokenOut(**token_out(row)) for row in store.tokens()])
+        return TokensOut(tokens=[TokenOut(**token_out(row)) for row in self.store.tokens()])
 
-    @router.post("/tokens", status_code=201, responses=answers(409))
-    def add_token(body: TokenIn, caller: Admin) -> NewToken:
+    def add_token(self, body: TokenIn, caller: Admin) -> NewToken:
         """Create a token. It is in this answer and nowhere else."""
-        rows = store.tokens()
+        rows = self.store.tokens()
         if any(row.name == body.name for row in rows):
             raise HTTPException(409, taken(body.name))
         if body.role != "admin" and not any(row.role == "admin" for row in rows):
@@ -222,48 +210,75 @@ def routes_access(
         token = new_token()
         row = TokenRow(body.name, digest(token), body.role, body.tenant, time.time())
         try:
-            store.add_token(row)
+            self.store.add_token(row)
         except Exception as error:
-            if any(other.name == body.name for other in store.tokens()):  # another server or command line was faster
+            if any(other.name == body.name for other in self.store.tokens()):  # another server was faster
                 raise HTTPException(409, taken(body.name)) from error
             raise
-        access.tokens.reload(now=True)
+        self.access.tokens.reload(now=True)
         return NewToken(**token_out(row), token=token)
 
-    @router.delete("/tokens/{name}", responses=answers(404, 409))
-    def revoke_token(name: Name, caller: Admin) -> Done:
+    def revoke_token(self, name: Name, caller: Admin) -> Done:
         """Revoke a token, and every session that logged in with it."""
-        rows = {row.name: row for row in store.tokens()}
+        rows = {row.name: row for row in self.store.tokens()}
         if name not in rows:
             raise HTTPException(404, f"no token {name!r}")
         if [row.name for row in rows.values() if row.role == "admin"] == [name]:
             raise HTTPException(
                 409, f"{name!r} is the last admin token; add another first, or use: equipoise token revoke"
             )
-        store.remove_token(name)
-        access.tokens.reload(now=True)
+        self.store.remove_token(name)
+        self.access.tokens.reload(now=True)
         return Done(removed=name)
 
-    @router.get("/tenants")
-    def list_tenants(caller: Admin) -> TenantsOut:
+    def list_tenants(self, caller: Admin) -> TenantsOut:
         """All tenants that have a quota."""
-        return TenantsOut(tenants=[tenant_out(row) for row in store.tenants()])
+        return TenantsOut(tenants=[tenant_out(row) for row in self.store.tenants()])
 
-    @router.put("/tenants/{name}")
-    def put_tenant(name: Name, body: TenantIn, caller: Admin) -> TenantOut:
+    def put_tenant(self, name: Name, body: TenantIn, caller: Admin) -> TenantOut:
         """Set what a tenant may use at once; jobs over it are refused, running ones stay."""
         row = TenantRow(name, read_quota(dict(body.quota)))
-        check_resources(row.quota, resources())
-        store.put_tenant(row)
-        changed()
+        check_resources(row.quota, self.resources())
+        self.store.put_tenant(row)
+        self.on_tenants()
         return tenant_out(row)
 
-    @router.delete("/tenants/{name}", responses=answers(404))
-    def remove_tenant(name: Name, caller: Admin) -> Done:
+    def remove_tenant(self, name: Name, caller: Admin) -> Done:
         """Remove a tenant's quota: it has no limit from then on."""
-        if not store.remove_tenant(name):
+        if not self.store.remove_tenant(name):
             raise HTTPException(404, f"no tenant {name!r}")
-        changed()
+        self.on_tenants()
         return Done(removed=name)
 
+
+def routes_access(
+    access: Access,
+    store: Accounts,
+    on_tenants: Callable[[], None] = lambda: None,
+    resources: Callable[[], Iterable[str]] = tuple,
+) -> APIRouter:
+    """The routes, documented.
+
+    Parameters
+    ----------
+    access
+        Tokens, sessions and limits of the service.
+    store
+        Where tokens and tenants are kept.
+    on_tenants
+        Called after a quota changed.
+    resources
+        Gives the names of the resources that machines have.
+    """
+    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["access"])
+    to = AccountRoutes(access, store, on_tenants, resources)
+    router.post("/login")(to.login)
+    router.post("/logout")(to.logout)
+    router.get("/me")(to.who)
+    router.get("/tokens")(to.list_tokens)
+    router.post("/tokens", status_code=201, responses=answers(409))(to.add_token)
+    router.delete("/tokens/{name}", responses=answers(404, 409))(to.revoke_token)
+    router.get("/tenants")(to.list_tenants)
+    router.put("/tenants/{name}")(to.put_tenant)
+    router.delete("/tenants/{name}", responses=answers(404))(to.remove_tenant)
     return router

@@ -21,7 +21,7 @@ from equipoise.serve.access import Access, Caller
 from equipoise.serve.api.accounts import routes_access
 from equipoise.serve.api.cluster import routes_cluster
 from equipoise.serve.api.guard import Guard, Reader
-from equipoise.serve.api.jobs import Quick, State, own_tenant, routes_jobs
+from equipoise.serve.api.jobs import JobState, Quick, own_tenant, routes_jobs
 from equipoise.serve.api.refusals import GUARDED, known_parameters, refuse, speak_plainly
 from equipoise.serve.api.stream import Hub, routes_stream
 from equipoise.serve.certify import certify
@@ -147,7 +147,7 @@ def _routes_proof(service: Service) -> APIRouter:
             view, numbers = service.view, service.metrics
             numbers.at(view.seq, view.now)
             counts = service.store.counts()
-            for state in get_args(State):
+            for state in get_args(JobState):
                 numbers.jobs.labels(state).set(counts.get(state, 0))
             for resource, share in view.utilisation(view.used(view.now, view.now)).items():
                 numbers.utilisation.labels(resource).set(share[0])

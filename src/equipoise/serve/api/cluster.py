@@ -31,7 +31,7 @@ from equipoise.serve.models import (
 from equipoise.serve.plan.decide import Scheduler
 from equipoise.serve.plan.machines import DOWN, DRAINING, UP, Ints
 from equipoise.serve.plan.messages import iso
-from equipoise.serve.service import Service
+from equipoise.serve.service import Command, Service
 from equipoise.serve.view import View
 from equipoise.units import MILLI
 
@@ -39,16 +39,15 @@ Name = Annotated[str, Path(max_length=80)]
 MOST_AT_ONCE = 10_000  # slots of a virtual clock
 
 
-def routes_cluster(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["cluster"])
+class ClusterRoutes:
+    """The routes about the cluster of one service."""
 
-    async def asked(command: Any, **how: Any) -> dict[str, Any]:
-        return (await asyncio.wrap_future(service.ask(command, **how)))[1]
+    def __init__(self, service: Service) -> None:
+        self.service = service
 
-    @router.get("/cluster", response_model=ClusterStatus)
-    async def cluster(caller: Reader) -> JSONResponse:
+    async def cluster(self, caller: Reader) -> JSONResponse:
         """Machines, their status and what is held on them in this slot."""
-        view = service.view
+        view = self.service.view
         machines = await to_thread.run_sync(machines_out, view, None)
         return JSONResponse(
             {
@@ -63,81 +62,57 @@ def routes_cluster(service: Service) -> APIRouter:
             }
         )
 
-    @router.post("/machines", status_code=201, response_model=MachineList)
-    async def add(body: MachineIn, caller: Admin) -> JSONResponse:
+    async def add(self, body: MachineIn, caller: Admin) -> JSONResponse:
         """New machines; those who wait are asked again."""
-        names = (await asked(lambda scheduler: {"names": scheduler.add_machines(body.model_dump())}))["names"]
-        told = await to_thread.run_sync(machines_out, service.view, set(names))
+        names = (await self._asked(lambda scheduler: {"names": scheduler.add_machines(body.model_dump())}))["names"]
+        told = await to_thread.run_sync(machines_out, self.service.view, set(names))
         return JSONResponse({"machines": told}, 201)
 
-    def change(verb: str, status: str, meaning: str) -> None:
-        async def changed(name: Name, caller: Admin) -> JSONResponse:
-            def command(scheduler: Scheduler) -> dict[str, Any]:
-                replanned, displaced = scheduler.set_machine(name, status)
-                return {"replanned": replanned, "displaced": [{"job": j, "reason": r} for j, r in displaced]}
+    async def drain(self, name: Name, caller: Admin) -> JSONResponse:
+        """No new work; what is promised there stays."""
+        return await self._change(name, DRAINING)
 
-            answer = await asked(command)
-            told = await to_thread.run_sync(machines_out, service.view, {name})
-            return JSONResponse({"machine": told[0], **answer})
+    async def down(self, name: Name, caller: Admin) -> JSONResponse:
+        """It failed: its jobs are planned again from what they reported, by density."""
+        return await self._change(name, DOWN)
 
-        changed.__doc__, changed.__name__ = meaning, verb
-        router.post(f"/machines/{{name}}/{verb}", response_model=MachineChanged, responses=answers(404))(changed)
+    async def up(self, name: Name, caller: Admin) -> JSONResponse:
+        """It is back."""
+        return await self._change(name, UP)
 
-    change("drain", DRAINING, "No new work; what is promised there stays.")
-    change("down", DOWN, "It failed: its jobs are planned again from what they reported, by density.")
-    change("up", UP, "It is back.")
-
-    @router.get("/prices", response_model=PricesOut)
-    async def prices(caller: Reader, resource: Annotated[str | None, Query(max_length=60)] = None) -> JSONResponse:
+    async def prices(
+        self, caller: Reader, resource: Annotated[str | None, Query(max_length=60)] = None
+    ) -> JSONResponse:
         """Utility per unit and slot, for the slots ahead: means, and by machine for one resource."""
-        return JSONResponse(await to_thread.run_sync(prices_out, service.view, resource))
+        return JSONResponse(await to_thread.run_sync(prices_out, self.service.view, resource))
 
-    @router.put("/prices", response_model=PricesOut)
-    async def set_prices(body: PricesIn, caller: Admin) -> JSONResponse:
+    async def set_prices(self, body: PricesIn, caller: Admin) -> JSONResponse:
         """Set what an empty machine costs, and how much more a full one."""
 
         def command(scheduler: Scheduler) -> dict[str, Any]:
             scheduler.set_prices(body.base, body.ratio)
             return {}
 
-        await asked(command)
-        return JSONResponse(await to_thread.run_sync(prices_out, service.view, None))
+        await self._asked(command)
+        return JSONResponse(await to_thread.run_sync(prices_out, self.service.view, None))
 
-    @router.get("/schedule", response_model=ScheduleOut)
     async def schedule(
+        self,
         caller: Reader,
         first: Annotated[int | None, Query(ge=0, le=10**9)] = None,
         last: Annotated[int | None, Query(ge=0, le=10**9)] = None,
     ) -> JSONResponse:
         """What is planned, as bars; of other tenants only how full machines are."""
         tenant = own_tenant(caller)
-        return JSONResponse(await to_thread.run_sync(schedule_out, service.view, first, last, tenant))
+        return JSONResponse(await to_thread.run_sync(schedule_out, self.service.view, first, last, tenant))
 
-    @router.get("/status", response_model=StatusOut)
-    async def status(caller: Reader) -> JSONResponse:
+    async def status(self, caller: Reader) -> JSONResponse:
         """Numbers of the moment."""
+        return JSONResponse(await to_thread.run_sync(self._status, own_tenant(caller)))
 
-        def read() -> dict[str, Any]:
-            view = service.view
-            share = view.utilisation(view.used(view.now, view.now))
-            return {
-                "now": view.now,
-                "seq": view.seq,
-                "clock": view.clock,
-                "version": __version__,
-                "jobs": service.store.counts(own_tenant(caller)),
-                "waiting": service.waiting,
-                "utilisation": {r: shares[0] for r, shares in share.items()},
-                "uptime": round(time.time() - service.began, 3),
-                "store": service.store.kind,
-            }
-
-        return JSONResponse(await to_thread.run_sync(read))
-
-    @router.post("/clock", response_model=ClockOut, responses=answers(409))
-    async def clock(body: ClockIn, caller: Admin) -> JSONResponse:
+    async def clock(self, body: ClockIn, caller: Admin) -> JSONResponse:
         """Move a virtual clock on, slot by slot."""
-        if service.view.clock != "virtual":
+        if self.service.view.clock != "virtual":
             raise HTTPException(409, "the clock is real; only a service with --clock virtual is told the time")
         if (body.advance is None) == (body.slot is None):
             raise InputError("expected one of advance (slots) and slot (a number)")
@@ -151,8 +126,50 @@ def routes_cluster(service: Service) -> APIRouter:
                 scheduler.tick(to)
             return {"now": scheduler.state.now}
 
-        return JSONResponse(await asked(command))
+        return JSONResponse(await self._asked(command))
 
+    # What they share.
+
+    async def _asked(self, command: Command) -> dict[str, Any]:
+        return (await asyncio.wrap_future(self.service.ask(command)))[1]
+
+    async def _change(self, name: str, status: str) -> JSONResponse:
+        def command(scheduler: Scheduler) -> dict[str, Any]:
+            replanned, displaced = scheduler.set_machine(name, status)
+            return {"replanned": replanned, "displaced": [{"job": j, "reason": r} for j, r in displaced]}
+
+        answer = await self._asked(command)
+        told = await to_thread.run_sync(machines_out, self.service.view, {name})
+        return JSONResponse({"machine": told[0], **answer})
+
+    def _status(self, tenant: str | None) -> dict[str, Any]:
+        service, view = self.service, self.service.view
+        share = view.utilisation(view.used(view.now, view.now))
+        return {
+            "now": view.now,
+            "seq": view.seq,
+            "clock": view.clock,
+            "version": __version__,
+            "jobs": service.store.counts(tenant),
+            "waiting": service.waiting,
+            "utilisation": {r: shares[0] for r, shares in share.items()},
+            "uptime": round(time.time() - service.began, 3),
+            "store": service.store.kind,
+        }
+
+
+def routes_cluster(service: Service) -> APIRouter:
+    """The routes, documented."""
+    router, to = APIRouter(prefix="/v1", responses=GUARDED, tags=["cluster"]), ClusterRoutes(service)
+    router.get("/cluster", response_model=ClusterStatus)(to.cluster)
+    router.post("/machines", status_code=201, response_model=MachineList)(to.add)
+    for verb, change in (("drain", to.drain), ("down", to.down), ("up", to.up)):
+        router.post(f"/machines/{{name}}/{verb}", response_model=MachineChanged, responses=answers(404))(change)
+    router.get("/prices", response_model=PricesOut)(to.prices)
+    router.put("/prices", response_model=PricesOut)(to.set_prices)
+    router.get("/schedule", response_model=ScheduleOut)(to.schedule)
+    router.get("/status", response_model=StatusOut)(to.status)
+    router.post("/clock", response_model=ClockOut, responses=answers(409))(to.clock)
     return router
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -26,11 +27,12 @@ from equipoise.serve.plan.decide import NotFound, Scheduler
 from equipoise.serve.plan.messages import cells_out, event_out, job_out, wall_of
 from equipoise.serve.plan.state import Held
 from equipoise.serve.replay import Twin, restored
-from equipoise.serve.service import Service, body_digest
+from equipoise.serve.service import Command, Service, body_digest
 
-State = Literal["admitted", "lent", "pending", "refused", "finished", "cancelled"]
+JobState = Literal["admitted", "lent", "pending", "refused", "finished", "cancelled"]
 PLAIN = r"^[^\x00-\x1f]*$"  # no control characters: a database would choke on some
 LONGEST_KEY = 200
+Told = dict[str, Any]  # a body as it is sent, or stored
 REST, LONGEST_REST = 2.0, 2.0  # times as long as a replay took; seconds
 MOST_IN_A_PAGE, MOST_EVENTS = 1_000, 10_000
 Id = Annotated[str, Path(pattern=r"^j[0-9]{1,15}$", description="as submit answered")]
@@ -40,66 +42,27 @@ Key = Annotated[
 ]
 
 
-def with_cells(held: Held, scheduler: Scheduler) -> dict[str, Any]:
+def with_cells(held: Held, scheduler: Scheduler) -> Told:
     state = scheduler.state
     return job_out(held, state.machines.names, wall_of(state)) | {"cells": cells_out(held, state.machines.names)}
 
 
-async def submitted(service: Service, given: dict[str, Any], owner: str, key: str) -> tuple[int, dict[str, Any]]:
+async def submitted(service: Service, given: Told, owner: str, key: str) -> tuple[int, Told]:
     """The stored answer to a submission."""
     unique = (owner, key, body_digest(given)) if key else None
     command = lambda scheduler: with_cells(scheduler.submit(given, owner), scheduler)  # noqa: E731
     return await asyncio.wrap_future(service.ask(command, key=unique, status=201))
 
 
-def routes_jobs(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1", responses=GUARDED, tags=["jobs"])
-    store = service.store
-    twin, one_at_a_time = Twin(store), asyncio.Lock()
+class JobRoutes:
+    """The routes about jobs of one service."""
 
-    async def replaying(work: Any, *given: Any) -> dict[str, Any]:
-        """One replay at a time, and a rest after each: they take CPU from decisions, and the threads of other reads."""
-        async with one_at_a_time:
-            began = time.monotonic()
-            try:
-                found: dict[str, Any] = await to_thread.run_sync(work, *given)
-                return found
-            finally:
-                await asyncio.sleep(min(LONGEST_REST, REST * (time.monotonic() - began)))
+    def __init__(self, service: Service) -> None:
+        self.service, self.store = service, service.store
+        self._twin, self._one_at_a_time = Twin(service.store), asyncio.Lock()
 
-    async def asked(command: Any, **how: Any) -> JSONResponse:
-        status, body = await asyncio.wrap_future(service.ask(command, **how))
-        return JSONResponse(body, status)
-
-    def imagined(given: dict[str, Any], owner: str) -> dict[str, Any]:
-        """What a submission would be told, explained: asked of a copy of the state, so that nobody waits for it."""
-        scheduler = Scheduler(twin.now(), time.time, service.quota, finish=service.settings.finish)
-        held, verdict = scheduler.imagine(given, owner)
-        fresh = dataclasses.replace(held, cells=NO_CELLS)
-        found = explaining.explanation(scheduler, fresh)
-        text = explaining.text(found, verdict.state, verdict.reason, would=True)
-        return with_cells(held, scheduler) | {"explain": {"text": text, **found}}
-
-    async def mine(id: str, caller: Caller) -> dict[str, Any]:
-        """A job the caller may know of, live or over; else it is not there."""
-        told = service.view.told(id)
-        if told is None:
-            row = await to_thread.run_sync(store.job, id)
-            told = row.data if row is not None else None
-        if told is None or not caller.sees(told["tenant"]):
-            raise NotFound(f"no job {id!r}")
-        return told
-
-    async def change(id: str, caller: Caller, command: Any) -> JSONResponse:
-        told = await mine(id, caller)
-        if told["state"] in OVER:
-            raise HTTPException(409, f"job {id} is {told['state']}; nothing more happens to it")
-        return await asked(lambda scheduler: with_cells(command(scheduler), scheduler))
-
-    @router.post(
-        "/jobs", status_code=201, response_model=JobWithCells, responses={200: {"model": JobWithCells}, **answers(409)}
-    )
     async def submit(
+        self,
         body: JobIn,
         caller: Submitter,
         key: Key = None,
@@ -112,16 +75,16 @@ def routes_jobs(service: Service) -> APIRouter:
         """Submit a job: the answer is the decision, stored with what it reserves. `dry_run`: only what it would be."""
         given, owner = body.model_dump(exclude_unset=True), _owner(caller, tenant)
         if dry_run and explain:
-            return JSONResponse(await replaying(imagined, given, owner))
+            return JSONResponse(await self._replaying(lambda: self._imagined(given, owner)))
         if dry_run:
-            return await asked(lambda scheduler: with_cells(scheduler.imagine(given, owner)[0], scheduler))
-        status, answer = await submitted(service, given, owner, key or "")
+            return await self._asked(lambda scheduler: with_cells(scheduler.imagine(given, owner)[0], scheduler))
+        status, answer = await submitted(self.service, given, owner, key or "")
         return JSONResponse(answer, status)
 
-    @router.get("/jobs", response_model=JobPage)
     async def jobs(
+        self,
         caller: Reader,
-        state: Annotated[list[State] | None, Query(description="one or several")] = None,
+        state: Annotated[list[JobState] | None, Query(description="one or several")] = None,
         tenant: Annotated[str | None, Query(max_length=64, pattern=PLAIN)] = None,
         name: Annotated[str, Query(max_length=200, pattern=PLAIN, description="part of the name")] = "",
         after: Annotated[str | None, Query(pattern=r"^[0-9]{1,15}$", description="`next` of the page before")] = None,
@@ -133,8 +96,8 @@ def routes_jobs(service: Service) -> APIRouter:
         if tenant is not None and not caller.sees(tenant):
             return JSONResponse({"jobs": [], "next": None})
 
-        def read() -> dict[str, Any]:
-            rows = store.jobs(
+        def read() -> Told:
+            rows = self.store.jobs(
                 tenant=whose,
                 states=state or (),
                 name=name,
@@ -142,73 +105,123 @@ def routes_jobs(service: Service) -> APIRouter:
                 newest_first=order == "newest",
                 limit=limit,
             )
-            view = service.view
+            view = self.service.view
             told = [view.told(row.id) or row.data for row in rows]
             return {"jobs": told, "next": str(rows[-1].n) if len(rows) == limit else None}
 
         return JSONResponse(await to_thread.run_sync(read))
 
-    @router.get("/jobs/{id}", response_model=JobWithCells, responses=answers(404))
-    async def job(id: Id, caller: Reader) -> JSONResponse:
+    async def job(self, id: Id, caller: Reader) -> JSONResponse:
         """One job, with the cells it still has."""
-        told, view = await mine(id, caller), service.view
+        told, view = await self._mine(id, caller), self.service.view
         live = view.live.get(id)
         cells = cells_out(live, view.names) if live is not None else []
         return JSONResponse(told | {"cells": cells})
 
-    @router.get("/jobs/{id}/history", response_model=EventPage, responses=answers(404))
-    async def history(id: Id, caller: Reader) -> JSONResponse:
+    async def history(self, id: Id, caller: Reader) -> JSONResponse:
         """All that happened to a job."""
-        await mine(id, caller)
-        events = await to_thread.run_sync(lambda: list(store.events(job=id, limit=MOST_EVENTS)))
+        await self._mine(id, caller)
+        events = await to_thread.run_sync(lambda: list(self.store.events(job=id, limit=MOST_EVENTS)))
         return JSONResponse({"events": [event_out(event) for event in events], "next": None})
 
-    @router.get("/jobs/{id}/explain", response_model=ExplainOut, responses=answers(404))
-    async def explain(id: Id, caller: Reader) -> JSONResponse:
+    async def explain(self, id: Id, caller: Reader) -> JSONResponse:
         """Why it was treated so: the log is replayed to the moment the job came, and the planner asked there."""
-        told = await mine(id, caller)
+        told = await self._mine(id, caller)
+        return JSONResponse(await self._replaying(lambda: self._explained(id, told)))
 
-        def replayed() -> dict[str, Any]:
-            first = next(iter(store.events(job=id, limit=1)))
-            state = restored(store, first.seq)
-            scheduler = Scheduler(state, lambda: 0.0, service.quota, finish=service.settings.finish)
-            found = explaining.explanation(scheduler, state.jobs[id])
-            decided = [event_out(event) for event in store.events(job=id, limit=50) if event.kind == kinds.DECIDED]
-            reason = str(decided[0]["data"]["reason"]) if decided else ""
-            state_then = str(decided[0]["data"]["state"]) if decided else told["state"]
-            text = explaining.text(found, state_then, reason, since=told["state"])
-            return {"job": id, "state": told["state"], "reason": told["reason"], "told": decided, "text": text, **found}
-
-        return JSONResponse(await replaying(replayed))
-
-    @router.delete("/jobs/{id}", response_model=JobWithCells, responses=answers(404, 409))
-    async def cancel(id: Id, caller: Submitter) -> JSONResponse:
+    async def cancel(self, id: Id, caller: Submitter) -> JSONResponse:
         """Cancel: what it held is free, and those who wait are asked again."""
-        return await change(id, caller, lambda scheduler: scheduler.cancel(id))
+        return await self._change(id, caller, lambda scheduler: scheduler.cancel(id))
 
-    @router.post("/jobs/{id}/progress", response_model=JobWithCells, responses=answers(404, 409))
-    async def progress(id: Id, body: ProgressIn, caller: Submitter) -> JSONResponse:
+    async def progress(self, id: Id, body: ProgressIn, caller: Submitter) -> JSONResponse:
         """How far it is. A promised job that is late is planned again at its measured pace."""
-        if (body.done is None) == (body.fraction is None):
+        done, fraction = body.done, body.fraction
+        if (done is None) == (fraction is None):
             raise InputError("expected one of done (samples) and fraction (0 to 1)")
 
         def report(scheduler: Scheduler) -> Held:
             work = scheduler.job(id).job.work
-            return scheduler.progress(id, body.fraction * work if body.done is None else body.done, service.elapsed())  # type: ignore[operator]
+            samples = done if done is not None else (fraction or 0.0) * work
+            return scheduler.progress(id, samples, self.service.elapsed())
 
-        return await change(id, caller, report)
+        return await self._change(id, caller, report)
 
-    @router.post("/jobs/{id}/finish", response_model=JobWithCells, responses=answers(404, 409))
-    async def finish(id: Id, caller: Submitter) -> JSONResponse:
+    async def finish(self, id: Id, caller: Submitter) -> JSONResponse:
         """It is done, early or late: what it still held is free."""
-        return await change(id, caller, lambda scheduler: scheduler.finished(id))
+        return await self._change(id, caller, lambda scheduler: scheduler.finished(id))
 
-    @router.post("/forecast", response_model=ForecastOut)
-    async def forecast(body: JobIn, caller: Reader) -> JSONResponse:
+    async def forecast(self, body: JobIn, caller: Reader) -> JSONResponse:
         """When could this start, and end? Nothing is stored."""
         given = body.model_dump(exclude_unset=True)
-        return await asked(lambda scheduler: explaining.forecast(scheduler, given, caller.tenant))
+        return await self._asked(lambda scheduler: explaining.forecast(scheduler, given, caller.tenant))
 
+    # What they share.
+
+    async def _replaying(self, work: Callable[[], Told]) -> Told:
+        """One replay at a time, and a rest after each: they take CPU from decisions, and the threads of other reads."""
+        async with self._one_at_a_time:
+            began = time.monotonic()
+            try:
+                return await to_thread.run_sync(work)
+            finally:
+                await asyncio.sleep(min(LONGEST_REST, REST * (time.monotonic() - began)))
+
+    async def _asked(self, command: Command) -> JSONResponse:
+        status, body = await asyncio.wrap_future(self.service.ask(command))
+        return JSONResponse(body, status)
+
+    async def _mine(self, id: str, caller: Caller) -> Told:
+        """A job the caller may know of, live or over; else it is not there."""
+        told = self.service.view.told(id)
+        if told is None:
+            row = await to_thread.run_sync(self.store.job, id)
+            told = row.data if row is not None else None
+        if told is None or not caller.sees(told["tenant"]):
+            raise NotFound(f"no job {id!r}")
+        return told
+
+    async def _change(self, id: str, caller: Caller, command: Callable[[Scheduler], Held]) -> JSONResponse:
+        told = await self._mine(id, caller)
+        if told["state"] in OVER:
+            raise HTTPException(409, f"job {id} is {told['state']}; nothing more happens to it")
+        return await self._asked(lambda scheduler: with_cells(command(scheduler), scheduler))
+
+    def _imagined(self, given: Told, owner: str) -> Told:
+        """What a submission would be told, explained: asked of a copy of the state, so that nobody waits for it."""
+        service = self.service
+        scheduler = Scheduler(self._twin.now(), time.time, service.quota, finish=service.settings.finish)
+        held, verdict = scheduler.imagine(given, owner)
+        fresh = dataclasses.replace(held, cells=NO_CELLS)
+        found = explaining.explanation(scheduler, fresh)
+        text = explaining.text(found, verdict.state, verdict.reason, would=True)
+        return with_cells(held, scheduler) | {"explain": {"text": text, **found}}
+
+    def _explained(self, id: str, told: Told) -> Told:
+        service, store = self.service, self.store
+        first = next(iter(store.events(job=id, limit=1)))
+        state = restored(store, first.seq)
+        scheduler = Scheduler(state, lambda: 0.0, service.quota, finish=service.settings.finish)
+        found = explaining.explanation(scheduler, state.jobs[id])
+        decided = [event_out(event) for event in store.events(job=id, limit=50) if event.kind == kinds.DECIDED]
+        reason = str(decided[0]["data"]["reason"]) if decided else ""
+        state_then = str(decided[0]["data"]["state"]) if decided else told["state"]
+        text = explaining.text(found, state_then, reason, since=told["state"])
+        return {"job": id, "state": told["state"], "reason": told["reason"], "told": decided, "text": text, **found}
+
+
+def routes_jobs(service: Service) -> APIRouter:
+    """The routes, documented."""
+    router, to = APIRouter(prefix="/v1", responses=GUARDED, tags=["jobs"]), JobRoutes(service)
+    both: dict[int | str, dict[str, Any]] = {200: {"model": JobWithCells}, **answers(409)}
+    router.post("/jobs", status_code=201, response_model=JobWithCells, responses=both)(to.submit)
+    router.get("/jobs", response_model=JobPage)(to.jobs)
+    router.get("/jobs/{id}", response_model=JobWithCells, responses=answers(404))(to.job)
+    router.get("/jobs/{id}/history", response_model=EventPage, responses=answers(404))(to.history)
+    router.get("/jobs/{id}/explain", response_model=ExplainOut, responses=answers(404))(to.explain)
+    router.delete("/jobs/{id}", response_model=JobWithCells, responses=answers(404, 409))(to.cancel)
+    router.post("/jobs/{id}/progress", response_model=JobWithCells, responses=answers(404, 409))(to.progress)
+    router.post("/jobs/{id}/finish", response_model=JobWithCells, responses=answers(404, 409))(to.finish)
+    router.post("/forecast", response_model=ForecastOut)(to.forecast)
     return router
 
 
@@ -225,7 +238,11 @@ def _owner(caller: Caller, tenant: str | None) -> str:
 
 
 class Quick:
-    """The ASGI application between the guard and the framework."""
+    """Plain submissions, which most requests are, past the framework: it takes more CPU for one than the decision does.
+
+    An ASGI application between the guard and the framework. Whatever is not plain (parameters, a role that does not
+    suffice, a body with a mistake) goes on to the framework, whose answer is the documented one.
+    """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app, self.service = app, service

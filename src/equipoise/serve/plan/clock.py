@@ -6,9 +6,9 @@ import heapq
 import math
 from collections.abc import Iterable
 
-from equipoise.place.desk import ADMITTED, PENDING, REFUSED
+from equipoise.place.execution import ADMITTED, PENDING, REFUSED
 from equipoise.place.planner import NO_CELLS
-from equipoise.place.planner.seat import SLOT
+from equipoise.place.planner.packing import SLOT
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.planning import (
     EXPIRED,

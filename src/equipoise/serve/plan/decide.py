@@ -12,10 +12,10 @@ from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.place import read
-from equipoise.place.desk import ADMITTED, PENDING, carry_out
+from equipoise.place.execution import ADMITTED, PENDING, carry_out
 from equipoise.place.planner import NO_CELLS
-from equipoise.place.planner.seat import MACHINE, ROUNDING, SLOT, WORKERS
-from equipoise.place.planner.shape import shape_of
+from equipoise.place.planner.job_arrays import arrays_of
+from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, WORKERS
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.clock import Clock
 from equipoise.serve.plan.events import Event
@@ -47,7 +47,7 @@ class Scheduler(Clock):
         state = self.state
         id = f"j{state.count + 1}"
         job = job_of(body, state.cluster, id=id, slot=state.slot_seconds, horizon=state.horizon, now=state.now)
-        shape = shape_of(job, state.cluster)
+        shape = arrays_of(job, state.cluster)
         name = name_of(body)
         data = {"name": name, "job": read.plain_job(job)}
         verdict = self.consider(Held(state.count + 1, id, name, tenant, job, shape, 0.0))
@@ -62,7 +62,7 @@ class Scheduler(Clock):
         """What `submit` would decide now; nothing changes."""
         state = self.state
         job = job_of(body, state.cluster, id="new", slot=state.slot_seconds, horizon=state.horizon, now=state.now)
-        held = Held(0, "", name_of(body), tenant, job, shape_of(job, state.cluster), self.time())
+        held = Held(0, "", name_of(body), tenant, job, arrays_of(job, state.cluster), self.time())
         verdict = self.consider(held)
         held.state, held.reason, held.worth, held.cost = verdict.state, verdict.reason, verdict.worth, verdict.cost
         held.cells, held.decided = verdict.cells, state.now

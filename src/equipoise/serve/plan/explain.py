@@ -7,12 +7,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from equipoise.place.desk import ADMITTED, BEYOND_HORIZON, INFEASIBLE_ALONE
+from equipoise.place.execution import ADMITTED, BEYOND_HORIZON, INFEASIBLE_ALONE
 from equipoise.place.explain import fits_one, prices_met, quickest, schedule_of
-from equipoise.place.explain_smaller import least_change, missing
-from equipoise.place.job import Job
-from equipoise.place.planner.shape import shape_of
-from equipoise.place.utility import Deadline
+from equipoise.place.explanation import least_change, missing
+from equipoise.place.job import Deadline, Job
+from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.serve.plan.decide import Scheduler
 from equipoise.serve.plan.messages import REASONS
 from equipoise.serve.plan.state import Held
@@ -52,7 +51,9 @@ def _deadline(job: Job) -> int | None:
 
 def _taken(scheduler: Scheduler, held: Held, form: Job) -> tuple[float | None, int | None] | None:
     """Payoff and finish of the job in another form, if it would be promised."""
-    other = dataclasses.replace(held, job=form, shape=shape_of(form, scheduler.state.cluster), fastest=-1.0, speed=-1.0)
+    other = dataclasses.replace(
+        held, job=form, shape=arrays_of(form, scheduler.state.cluster), fastest=-1.0, speed=-1.0
+    )
     if scheduler.hopeless(other):
         return None
     plan = scheduler.best(other)[1]

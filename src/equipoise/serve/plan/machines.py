@@ -18,20 +18,20 @@ from equipoise.kernels import kernel
 from equipoise.place import read
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.planner import Planner
-from equipoise.place.planner.book import Book, move
-from equipoise.place.planner.seat import MACHINE, SERVERS, SLOT, WORKERS
-from equipoise.place.planner.shape import Shape
+from equipoise.place.planner.job_arrays import JobArrays
+from equipoise.place.planner.occupancy import Occupancy, move
+from equipoise.place.planner.packing import MACHINE, SERVERS, SLOT, WORKERS
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Holding = tuple[Shape, Int32s]  # of a job, and its cells
+Holding = tuple[JobArrays, Int32s]  # of a job, and its cells
 
 UP, DRAINING, DOWN = "up", "draining", "down"
 
 
 @kernel
-def move_all(book: Book, cells: Int32s, amounts: Ints, up: NDArray[np.bool_]) -> None:
+def move_all(book: Occupancy, cells: Int32s, amounts: Ints, up: NDArray[np.bool_]) -> None:
     """Take the amount of every cell (negative: give back) on machines that are up."""
     for k in range(cells.shape[0]):
         if up[cells[k, MACHINE]]:
@@ -79,7 +79,7 @@ class Machines:
         return [h for h, status in enumerate(self.status) if status != UP]
 
     def _fill(self, h: int, slots: Iterable[int]) -> None:
-        book = self.planner.book
+        book = self.planner.occupancy
         for t in slots:
             row = t % self.window
             move(book, row, h, self.capacity[h] - book.used[row, book.group[row, h]])
@@ -112,7 +112,7 @@ class Machines:
             self._fill(h, ahead)
         elif was != UP:
             really = self.held_on(h, held)
-            book = self.planner.book
+            book = self.planner.occupancy
             for t in ahead:
                 row = t % self.window
                 move(book, row, h, really[t - self.now] - book.used[row, book.group[row, h]])
@@ -131,13 +131,13 @@ class Machines:
 
     # What jobs do.
 
-    def take(self, shape: Shape, cells: Int32s) -> None:
+    def take(self, shape: JobArrays, cells: Int32s) -> None:
         """Reserve cells from now on. On a machine that is not up (it drains) they were reserved before: keep it full."""
         shut = self._on_shut(cells)
         self.planner.take(shape, cells)
         self._refill(shut)
 
-    def release(self, shape: Shape, cells: Int32s) -> None:
+    def release(self, shape: JobArrays, cells: Int32s) -> None:
         """Give cells of this and later slots back."""
         shut = self._on_shut(cells)
         self.planner.release(shape, cells)
@@ -167,17 +167,17 @@ class Machines:
             return
         cells, amounts = amounts_of(held)
         up = np.array([status == UP for status in self.status])
-        move_all(self.planner.book, cells, -amounts, up)
+        move_all(self.planner.occupancy, cells, -amounts, up)
         try:
             yield
         finally:
-            move_all(self.planner.book, cells, amounts, up)
+            move_all(self.planner.occupancy, cells, amounts, up)
 
     # What it looks like.
 
     def used(self, slot: int, machine: int) -> Ints:
         """[r] milli-units taken on one machine in one slot, what fills it while it is not up included."""
-        book, row = self.planner.book, slot % self.window
+        book, row = self.planner.occupancy, slot % self.window
         return np.array(book.used[row, book.group[row, machine]])
 
     def plain(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def amounts_of(held: Sequence[Holding]) -> tuple[Int32s, Ints]:
     return cells, np.asarray(cells[:, [WORKERS]] * worker + cells[:, [SERVERS]] * server)
 
 
-def held_by(shape: Shape, cells: Int32s) -> Ints:
+def held_by(shape: JobArrays, cells: Int32s) -> Ints:
     """[cell, r] milli-units."""
     return np.asarray(
         cells[:, WORKERS].astype(np.int64)[:, None] * shape.worker

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.place.desk import ADMITTED, LENT, PENDING, REFUSED
-from equipoise.place.planner.seat import MACHINE, SLOT, WORKERS
+from equipoise.place.execution import ADMITTED, LENT, PENDING, REFUSED
+from equipoise.place.planner.packing import MACHINE, SLOT, WORKERS
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.events import Event
 from equipoise.serve.plan.machines import Int32s

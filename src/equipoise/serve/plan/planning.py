@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.place.cluster import Cluster
-from equipoise.place.desk import (
+from equipoise.place.execution import (
     ADMITTED,
     BEYOND_HORIZON,
     INFEASIBLE_ALONE,
@@ -22,10 +22,10 @@ from equipoise.place.desk import (
     REFUSED,
     carry_out,
 )
+from equipoise.place.job import worth, worth_over
 from equipoise.place.planner import NO_CELLS, Plan
-from equipoise.place.planner.seat import MACHINE, ROUNDING, SLOT
-from equipoise.place.planner.shape import Shape, servers_for
-from equipoise.place.utility import worth, worth_over
+from equipoise.place.planner.job_arrays import JobArrays, servers_for
+from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.events import Event
 from equipoise.serve.plan.machines import Int32s, Ints, held_by
@@ -45,7 +45,7 @@ def limited(quota: Quota) -> bool:
     return any(name != JOBS for name in quota)
 
 
-def use_by_slot(held: Iterable[tuple[Shape, Int32s]], first: int, count: int, resources: int) -> Ints:
+def use_by_slot(held: Iterable[tuple[JobArrays, Int32s]], first: int, count: int, resources: int) -> Ints:
     """[slot, r] milli-units that jobs hold in slots first..first+count-1."""
     out = np.zeros((count, resources), np.int64)
     for shape, cells in held:
@@ -54,13 +54,13 @@ def use_by_slot(held: Iterable[tuple[Shape, Int32s]], first: int, count: int, re
     return out
 
 
-def within(limit: Ints, used: Ints, first: int, shape: Shape, cells: Int32s) -> bool:
+def within(limit: Ints, used: Ints, first: int, shape: JobArrays, cells: Int32s) -> bool:
     """Whether cells keep the tenant within its limit in every slot."""
     more = use_by_slot([(shape, cells)], first, len(used), len(limit))
     return bool((used + more <= limit).all())
 
 
-def widest(limit: Ints, used: Ints, shape: Shape) -> int:
+def widest(limit: Ints, used: Ints, shape: JobArrays) -> int:
     """The most workers (with servers) that fit the quota in every slot, whatever the slots chosen."""
     free = (limit - used).min(axis=0) if len(used) else limit
     per = shape.worker + (-(-shape.server // shape.per_server) if shape.per_server else 0)
@@ -76,13 +76,13 @@ def widest(limit: Ints, used: Ints, shape: Shape) -> int:
     return min(most, shape.widest)
 
 
-def free_from(limit: Ints, used: Ints, shape: Shape, first: int) -> int:
+def free_from(limit: Ints, used: Ints, shape: JobArrays, first: int) -> int:
     """The first slot from which on the quota holds a worker (with a server) in every slot."""
     short = ((used + shape.worker + shape.server) > limit).any(axis=1)
     return first + (int(np.flatnonzero(short)[-1]) + 1 if short.any() else 0)
 
 
-def narrowed(shape: Shape, most: int) -> Shape:
+def narrowed(shape: JobArrays, most: int) -> JobArrays:
     """The same job with at most so many workers at once."""
     return shape._replace(together=shape.together[: most + 1], apart=shape.apart[: most + 1])
 
@@ -140,7 +140,7 @@ class Backfill:
         return list(out.values())
 
 
-def at_cell(shape: Shape, cells: Int32s, slot: int, machine: int) -> Ints:
+def at_cell(shape: JobArrays, cells: Int32s, slot: int, machine: int) -> Ints:
     """[r] milli-units that cells hold on one machine in one slot."""
     here = cells[(cells[:, SLOT] == slot) & (cells[:, MACHINE] == machine)]
     return np.asarray(held_by(shape, here).sum(axis=0))
@@ -258,7 +258,7 @@ class Planning:
             return NO_CAPACITY, None
         value = worth_over(job.utility.kind, *job.utility.parameters, start - job.arrival, end - start)
 
-        def plan(shape: Shape, start: int = start) -> tuple[bool, Plan | None]:
+        def plan(shape: JobArrays, start: int = start) -> tuple[bool, Plan | None]:
             planner, worths = state.machines.planner, value[len(value) - (end - start) :]
             with self.backfill.aside(held):
                 return planner.plan(shape, worths, work, start, end, floor=above, before=held.before(start))
@@ -298,7 +298,7 @@ class Planning:
         width = width_of(held)
         if not width:
             return NO_CELLS
-        cells = self.state.machines.planner.seat_now(held.shape, width, slot, held.before(slot))
+        cells = self.state.machines.planner.pack_now(held.shape, width, slot, held.before(slot))
         allowed = self.quota(held.tenant)
         if len(cells) and limited(allowed):
             used = self._used_by(held.tenant, slot, slot + 1, but=held.id)

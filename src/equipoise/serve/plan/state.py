@@ -15,11 +15,11 @@ import numpy as np
 
 from equipoise.place import read
 from equipoise.place.cluster import Cluster
-from equipoise.place.desk import ADMITTED, PENDING, REFUSED, carry_out, fastest
+from equipoise.place.execution import ADMITTED, PENDING, REFUSED, carry_out, fastest
 from equipoise.place.job import Job
 from equipoise.place.planner import NO_CELLS
-from equipoise.place.planner.seat import ROUNDING, SLOT
-from equipoise.place.planner.shape import Shape, shape_of
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of
+from equipoise.place.planner.packing import ROUNDING, SLOT
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.events import Event
 from equipoise.serve.plan.machines import DOWN, Holding, Int32s, Machines, held_by
@@ -38,7 +38,7 @@ class Held:
     name: str
     tenant: str
     job: Job
-    shape: Shape
+    shape: JobArrays
     at: float  # unix seconds of submission
     body: dict[str, Any] = field(default_factory=dict, repr=False)  # the job in plain values, as the log has it
     state: str = PENDING
@@ -167,14 +167,14 @@ class State:
 
     def _submitted(self, event: Event) -> None:
         job = read.job_from(event.data["job"], self.cluster, self.slot_seconds)
-        self._enter(event, job, shape_of(job, self.cluster))
+        self._enter(event, job, arrays_of(job, self.cluster))
 
-    def submit(self, event: Event, job: Job, shape: Shape) -> None:
+    def submit(self, event: Event, job: Job, shape: JobArrays) -> None:
         """The same as to apply the event, for who has just written `job` into it."""
         self._enter(event, job, shape)
         self.seq = event.seq
 
-    def _enter(self, event: Event, job: Job, shape: Shape) -> None:
+    def _enter(self, event: Event, job: Job, shape: JobArrays) -> None:
         self.count += 1
         self.jobs[event.job] = Held(
             self.count,
@@ -243,7 +243,7 @@ class State:
         if data["status"] == "added":
             self.machines.enlarge(self.machines.grown(read.machine_from(data["machine"])))
             for held in self.jobs.values():
-                held.shape = shape_of(held.job, self.cluster)
+                held.shape = arrays_of(held.job, self.cluster)
                 held.fastest = held.speed = held.share = -1.0
                 held.density = (-1, 0.0, 0.0, 0.0)
             self.machines.fill_from(self.holding())
@@ -290,7 +290,7 @@ class State:
             held = Held(
                 job=job,
                 body=values["job"],
-                shape=shape_of(job, state.cluster),
+                shape=arrays_of(job, state.cluster),
                 cells=cells_of(values["cells"]),
                 last=cells_of(values["last"]),
                 **rest,

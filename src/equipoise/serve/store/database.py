@@ -25,6 +25,11 @@ READERS = 16  # connections that read at once; a further reader waits for one
 BUSY_MS = 10_000  # how long SQLite waits for another process's write (a token from the command line)
 LOST = (OperationalError, InterfaceError, InternalError, PoolTimeout)  # the database's fault, not the statement's
 BEGIN = "BEGIN IMMEDIATE"  # SQLite: the right to write first, or two that read before they write could not both go on
+# What may be over in a minute: SQLite's result codes, PostgreSQL's states (a shutdown, a start, no room) and classes of
+# states (08: the connection; 53: too few resources).
+PASSING_SQLITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+PASSING_STATES = ("57P01", "57P02", "57P03", "57P05")
+PASSING_CLASSES = ("08", "53")
 # libpq: notice a vanished server (and let the server's answer find a vanished client) within about half a minute.
 KEEPALIVES = {
     "keepalives": 1,
@@ -140,25 +145,35 @@ def plain_errors(address: Address) -> Iterator[None]:
 
 def _passing(error: DBAPIError) -> bool:
     """Whether it may be over in a minute: the database is away or has no room. A wrong password or name stays wrong."""
-    said = str(error.orig)
     if not isinstance(error, OperationalError):
         return False
-    if "FATAL" in said or "ERROR" in said:
-        return any(words in said for words in ("starting up", "shutting down", "too many", "recovery", "No space"))
-    return any(words in said for words in ("connection", "connect", "timeout", "disk is full", "disk I/O"))
+    if isinstance(error.orig, sqlite3.Error):
+        return _sqlite_code(error.orig) in PASSING_SQLITE
+    state: str | None = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return state in PASSING_STATES or state[:2] in PASSING_CLASSES
+    # While it connects, the driver gives no state, only libpq's words: FATAL is from a server that answers.
+    said = str(error.orig)
+    if "FATAL" in said:
+        return any(words in said for words in ("starting up", "shutting down", "too many", "recovery"))
+    return "connect" in said or "timeout" in said
+
+
+def _sqlite_code(error: BaseException | None) -> int:
+    """SQLite's primary result code; 0 where there is none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _plain(address: Address, error: BaseException | None) -> str:
-    said = address.conceal(str(error))
-    if address.kind == "sqlite":
-        if "not a database" in said or "malformed" in said:
-            return f"{address.file} is not a SQLite database ({said}); name another file"
-        if "readonly" in said:
-            return f"{address.file} cannot be written ({said}); check the rights of the file and of its folder"
-        if "unable to open" in said:
-            return f"{address.file} cannot be opened ({said}); it must be a file in a folder that may be written"
-        if "locked" in said:
-            return f"{address.file} is locked by another program ({said}); end that program first"
+    said, code = address.conceal(str(error)), _sqlite_code(error)
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return f"{address.file} is not a SQLite database ({said}); name another file"
+    if code == sqlite3.SQLITE_READONLY:
+        return f"{address.file} cannot be written ({said}); check the rights of the file and of its folder"
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return f"{address.file} cannot be opened ({said}); it must be a file in a folder that may be written"
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return f"{address.file} is locked by another program ({said}); end that program first"
     return f"store {address.shown} failed: {said}"
 
 

@@ -1,0 +1,312 @@
+"""Simulated and executed side by side: what each measured, and how far the simulation was off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.engine.cpu_limit import CpuLimiter, limiter
+from equipoise.engine.real_clock.execute import Executed, execute
+from equipoise.engine.real_clock.scene import CORES, RealPlan, RealScene, make_plan, record_all, record_past
+from equipoise.engine.real_clock.task_processes import Start, TaskProcesses, open_processes
+from equipoise.errors import InputError
+from equipoise.share.simulate import Run, play
+from equipoise.share.task import DONE
+from equipoise.share.view import Policy, name_of
+from equipoise.share.workload import Batch
+
+Floats = NDArray[np.float64]
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+
+USUAL = ("sgd", "mlp", "nb")
+SHARE_LEAST = (
+    0.5  # of the site's CPUs, for those that show the speed: small shares cost no more (found on seeds 0 to 4)
+)
+PACERS, PACED_CPU = 6, 0.2  # tasks that show the speed just before a run, and seconds of CPU that each may take
+TASKS_MOST = 500
+SEED_MOST = 40_000  # so that the seeds of tasks stay below 2^32, which scikit-learn asks for
+DISTURBED = 5.0  # percent of CPU not got, or by which speed changed since tasks were recorded
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One policy on the tasks of one seed, in the simulator and on the clock."""
+
+    policy: str
+    plan: RealPlan
+    simulated: Run  # at the speed that was measured just before the run
+    at_speed: Run  # at the speed that the machine had during the run
+    executed: Executed
+    pace: float = 1.0  # speed just before the run, as a part of that with which tasks were recorded
+    left: int = 0  # processes that were still there afterwards
+
+    @property
+    def done(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        return self.simulated.state[0] == DONE, self.executed.run.state[0] == DONE
+
+    @property
+    def apart(self) -> Floats:
+        """Executed minus simulated completion, steps, of the tasks that both finished."""
+        one, other = self.done
+        both = one & other
+        return np.asarray((self.executed.run.done_at - self.simulated.done_at)[0, both], dtype=float)
+
+    @property
+    def speed(self) -> float:
+        return speed(self.plan, self.executed)
+
+    def row(self) -> dict[str, Any]:
+        """Plain values; times in steps, energy by the site's law."""
+        simulated, executed = self.simulated, self.executed.run
+        one, other = self.done
+        return {
+            "policy": self.policy,
+            "seed": self.plan.seed,
+            "tasks": len(self.plan.works),
+            "success_simulated": float(simulated.success[0]),
+            "success_at_speed": float(self.at_speed.success[0]),
+            "success_executed": float(executed.success[0]),
+            "success_apart": float(executed.success[0] - simulated.success[0]),
+            "otherwise": int((one != other).sum()),
+            "latency_simulated": _number(simulated.latency[0]),
+            "latency_executed": _number(executed.latency[0]),
+            "completion_apart": _number(np.abs(self.apart).mean() if len(self.apart) else math.nan),
+            "energy_simulated": float(simulated.energy[0]),
+            "energy_executed": float(executed.energy[0]),
+            "network_simulated": float(simulated.network[0]),
+            "network_executed": float(executed.network[0]),
+            "idle_simulated": float(simulated.idle_while_work[0]),
+            "idle_executed": float(executed.idle_while_work[0]),
+            "shortfall": 100.0 * self.executed.shortfall,
+            "pace": self.pace,
+            "speed": _number(self.speed),
+            "faults": len(self.executed.faults),
+            "late_ms": 1e3 * float(self.executed.late.max()),
+            "stretched": self.executed.stretched,
+        }
+
+    def task_rows(self) -> Iterator[dict[str, Any]]:
+        """A row a task: who it is, what was simulated and what happened."""
+        run, faults = self.executed.run, {fault.task: fault.why for fault in self.executed.faults}
+        batch, done = self.plan.batch, self.done
+        for k, work in enumerate(self.plan.works):
+            yield {
+                "policy": self.policy,
+                "seed": self.plan.seed,
+                "task": k,
+                "kind": work.kind,
+                "work_seed": work.seed,
+                "arrival": int(batch.arrival[0, k]),
+                "deadline": int(batch.deadline[0, k]),
+                "target": float(batch.target[0, k]),
+                "work": _number(batch.work[0, k]),
+                "unit_ms": 1e3 * self.plan.recorded[k].unit,
+                "done_simulated": int(self.simulated.done_at[0, k]) if done[0][k] else None,
+                "done_executed": int(run.done_at[0, k]) if done[1][k] else None,
+                "finished": _number(self.executed.finished[k]),
+                "units": int(self.executed.units[k]),
+                "error": _number(self.executed.errors[k][-1] if len(self.executed.errors[k]) else math.nan),
+                "cpu_asked": float(self.executed.asked[k]),
+                "cpu_got": float(self.executed.got[k]),
+                "shortfall": max(float(self.executed.asked[k] - self.executed.got[k]), 0.0),
+                "fault": faults.get(k, ""),
+            }
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class RealComparison:
+    """Every policy on every seed."""
+
+    scene: RealScene
+    limiter: str
+    says: str
+    units: dict[str, float]  # seconds of CPU by kind of task
+    pairs: tuple[Pair, ...] = field(repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(pair.policy for pair in self.pairs))
+
+    @property
+    def seeds(self) -> list[int]:
+        return list(dict.fromkeys(pair.plan.seed for pair in self.pairs))
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a policy: means over seeds, and over all tasks that both finished for completion times."""
+        found = []
+        for name in self.names:
+            mine = [pair for pair in self.pairs if pair.policy == name]
+            rows = [pair.row() for pair in mine]
+            apart = np.concatenate([pair.apart for pair in mine])
+            spread = [row["success_apart"] for row in rows]
+            mean = {
+                key: _mean([row[key] for row in rows])
+                for key in rows[0]
+                if key
+                not in ("policy", "seed", "completion_apart", "faults", "stretched", "tasks", "otherwise", "late_ms")
+            }
+            found.append(
+                {
+                    "policy": name,
+                    "seeds": len(rows),
+                    "tasks": sum(row["tasks"] for row in rows),
+                    **mean,
+                    "success_apart_se": float(np.std(spread, ddof=1) / math.sqrt(len(spread)))
+                    if len(spread) > 1
+                    else None,
+                    "otherwise": sum(row["otherwise"] for row in rows),
+                    "completion_apart": _number(np.abs(apart).mean()) if len(apart) else None,
+                    "completion_bias": _number(apart.mean()) if len(apart) else None,
+                    "faults": sum(row["faults"] for row in rows),
+                    "late_ms": max(row["late_ms"] for row in rows),
+                    "stretched": sum(row["stretched"] for row in rows),
+                }
+            )
+        return found
+
+    @property
+    def same_order(self) -> bool:
+        """Whether policies rank alike by mean success, simulated and executed (ties may fall either way)."""
+        rows = self.rows
+        return all(
+            (a["success_simulated"] - b["success_simulated"]) * (a["success_executed"] - b["success_executed"]) >= 0
+            for k, a in enumerate(rows)
+            for b in rows[:k]
+        )
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether tasks missed much CPU, or the machine changed its speed: then a run says more of the machine."""
+        changes = [pair.speed / pair.pace - 1.0 for pair in self.pairs if pair.speed > 0]
+        starved = any(row["shortfall"] > DISTURBED for row in self.rows)
+        return starved or (bool(changes) and abs(float(np.mean(changes))) > DISTURBED / 100.0)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def speed(plan: RealPlan, executed: Executed) -> float:
+    """CPU that the units done were to take, over what they took: below 1 the machine was slower than recorded."""
+    units = np.array([trained.unit for trained in plan.recorded])
+    got = float(executed.got.sum())
+    return float((executed.units * units).sum()) / got if got > 0 else math.nan
+
+
+def at_speed(plan: RealPlan, executed: Executed) -> Batch:
+    """The same twins on the machine as it was during the run: so much faster, and with so much of the CPU it asked for.
+
+    What then still differs from the run is the simulation's own error, not the machine's mood.
+    """
+    return paced(plan.batch, speed(plan, executed) * (1.0 - executed.shortfall))
+
+
+def paced(batch: Batch, pace: float) -> Batch:
+    """The same twins on a machine so many times as fast."""
+    if not 0.0 < pace < math.inf:
+        return batch
+    return replace(batch, work=batch.work / pace, table_samples=batch.table_samples / pace)
+
+
+def usual_share(run: Run, scene: RealScene) -> float:
+    """Cores that a sample of CPU is done at, in the mean: some policies serve few tasks fast, others many slowly."""
+    assert run.trace is not None
+    given = run.trace.compute[:, 0, :]
+    mean = float((given**2).sum() / given.sum()) if given.sum() > 0 else 1.0  # samples a step
+    return min(max(mean * scene.sample / scene.step, SHARE_LEAST * scene.cpus), scene.cpus)
+
+
+def speed_now(processes: TaskProcesses, cpu: CpuLimiter, plan: RealPlan, share: float) -> float:
+    """How fast the machine is at this moment, by the first units of a few of the tasks themselves: CPU that they took when
+    recorded, over what they take now. A shared machine changes its speed within minutes, and a process that is paused often
+    takes more CPU for the same work: so they are held to the share that the policy usually gives."""
+    chosen = [k for k, trained in enumerate(plan.recorded) if trained.unit > 0 and not trained.fault][:PACERS]
+    starts = [Start(plan.works[k], cpu=PACED_CPU) for k in chosen]
+    now = record_all(processes, cpu, plan.scene, starts, share=share)
+    done = [(len(trained.errors), trained.unit, plan.recorded[k].unit) for k, trained in zip(chosen, now, strict=True)]
+    took = sum(units * unit for units, unit, _ in done)
+    return sum(units * unit for units, _, unit in done) / took if took > 0 else 1.0
+
+
+def compare(
+    policies: Sequence[Policy],
+    scene: RealScene | None = None,
+    *,
+    kinds: Sequence[str] = USUAL,
+    tasks: int = 24,
+    seeds: Sequence[int] = (0,),
+    limit: str = "auto",
+    units: dict[str, float] | None = None,
+    progress: Progress | None = None,
+) -> RealComparison:
+    """Simulate and execute every policy on the tasks of every seed: real training, held to its share of CPU.
+
+    `kinds`: "sgd", "mlp", "nb", "torch", or FILE.py:function, a function of a seed that yields an error after each unit
+    of its work; tasks take turns through them.
+    """
+    scene = scene or RealScene()
+    _refuse(policies, scene, kinds, tasks, seeds)
+    say = progress or (lambda doing, done, total: None)
+    pairs: list[Pair] = []
+    say("loading", 0, 1)
+    with limiter(limit) as cpu, open_processes(tasks, list(dict.fromkeys(kinds))) as processes:
+        say("measuring speed", 0, 1)
+        past = record_past(processes, cpu, scene, list(dict.fromkeys(kinds)))
+        costs: dict[str, float] = {}
+        for number, seed in enumerate(seeds, 1):
+            which = f"seed {seed} ({number} of {len(seeds)}), " if len(seeds) > 1 else ""
+            plan = make_plan(
+                processes,
+                cpu,
+                scene,
+                kinds,
+                tasks,
+                seed,
+                units=units,
+                past=past,
+                progress=lambda done, total, which=which: say(f"{which}recording tasks", done, total),  # type: ignore[misc]
+            )
+            costs = plan.units
+            for policy in policies:
+                name = name_of(policy)
+                say(f"{which}{name}, measuring speed", 0, 1)
+                first = play(policy, plan.batch, scene.site, plan.prior, trace=True)
+                pace = speed_now(processes, cpu, plan, usual_share(first, scene))
+                simulated = play(policy, paced(plan.batch, pace), scene.site, plan.prior, trace=True)
+                executed = execute(
+                    policy,
+                    plan,
+                    processes,
+                    cpu,
+                    lambda done, total, name=name, which=which: say(f"{which}{name}", done, total),  # type: ignore[misc]
+                )
+                again = play(policy, at_speed(plan, executed), scene.site, plan.prior, trace=True)
+                pairs.append(Pair(name, plan, simulated, again, executed, pace, processes.left()))
+        return RealComparison(scene, cpu.name, cpu.says, costs, tuple(pairs))
+
+
+def _refuse(
+    policies: Sequence[Policy], scene: RealScene, kinds: Sequence[str], tasks: int, seeds: Sequence[int]
+) -> None:
+    """What cannot be run, in one line each."""
+    if not policies:
+        raise InputError("no policies; expected at least one")
+    if not kinds:
+        raise InputError("no kinds of task; expected some of sgd, mlp, nb, torch, or FILE.py:function")
+    if tasks < 1 or tasks > TASKS_MOST:
+        raise InputError(f"{tasks} tasks; expected 1 to {TASKS_MOST}, each of which is a process")
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) > SEED_MOST:
+        raise InputError(f"seeds are {list(seeds)}; expected some, 0 to {SEED_MOST:,}, every one once")
+    if scene.cpus > CORES:
+        raise InputError(f"the site has {scene.cpus:g} CPUs; this machine has {CORES}: give at most that, better less")

@@ -1,0 +1,244 @@
+"""The execution: where a placer's decisions are written down and carried out, under one rate law for all of them.
+
+A placer assigns cells (slot, machine, workers, servers) to a job. The execution alone knows how much work a job truly is, so
+it alone says when a job finishes, or that its cells ran out before it did.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError, unknown_name
+from equipoise.kernels import kernel
+from equipoise.place.cluster import Cluster
+from equipoise.place.job import Workload, worth_over
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together
+from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, same, works
+
+Ints = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+NO_CELLS = np.empty((0, 4), np.int32)
+PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"
+INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT = (
+    "infeasible_alone",
+    "beyond_horizon",
+    "no_capacity",
+    "priced_out",
+)
+STATES = (PENDING, ADMITTED, LENT, REFUSED)
+MOST_SLOTS = 10_000_000
+MOST_AHEAD = 200_000_000  # slots times machines in view: several GB
+REASONS = (INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided about a job, when, and why. Worth and cost are those of the schedule promised."""
+
+    slot: int
+    state: str
+    reason: str = ""
+    worth: float = 0.0
+    cost: float = 0.0
+
+
+@kernel
+def carry_out(cells: Int32s, first: int, arrays: JobArrays, left: float, enough: float) -> tuple[int, float]:
+    """Work through cells[first:]; cells[:first] are the slot before. Returns the slot of finish (-1: not), and the work
+    still left, which is none when it is at most `enough`."""
+    before, n = 0, first
+    while n < cells.shape[0]:
+        end = n + 1
+        while end < cells.shape[0] and cells[end, SLOT] == cells[n, SLOT]:
+            end += 1
+        gain = works(cells, n, end, arrays)
+        if arrays.restart > 0.0:
+            stays = before < n and cells[before, SLOT] == cells[n, SLOT] - 1 and same(cells, before, n, n, end)
+            if not stays:
+                gain *= max(0.0, 1.0 - arrays.restart)
+        left -= gain
+        if left <= enough:
+            return cells[n, SLOT], 0.0
+        before, n = n, end
+    return -1, left
+
+
+@kernel
+def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
+    """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
+    widest = arrays.together.shape[0] - 1
+    best = 0.0
+    for k in range(capacity.shape[0]):
+        for w in range(1, fits_together(capacity[k], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
+            best = max(best, arrays.together[w])
+    apart = arrays.per_server == 0
+    for k in range(capacity.shape[0]):
+        for other in range(capacity.shape[0]):
+            if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
+                apart = apart or bool(np.all(capacity[other] >= arrays.server))
+    if apart:
+        for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
+            best = max(best, arrays.apart[w])
+    return best
+
+
+class Execution:
+    """Progress of every job, the archive of what was carried out, and the events that come."""
+
+    def __init__(self, cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None) -> None:
+        if slots is None and horizon is None:
+            raise InputError("say how far ahead is planned: slots=T (a fixed end) or horizon=N (rolling)")
+        for name, value in (("slots", slots), ("horizon", horizon)):
+            whole = value is None or (isinstance(value, int | np.integer) and not isinstance(value, bool))
+            if not whole or (value is not None and not 1 <= value <= MOST_SLOTS):
+                raise InputError(f"{name} is {value!r}; expected a whole number of slots, 1 to {MOST_SLOTS:,}")
+        self.cluster, self.jobs, self.slots = cluster, jobs, slots
+        latest = max((job.arrival for job in jobs), default=0)
+        self.end = int(slots) if slots is not None else latest + int(horizon or 0)
+        self.horizon = min(int(horizon or self.end), self.end)
+        if self.end > MOST_SLOTS:
+            raise InputError(f"the last job arrives in slot {latest:,}; expected arrivals before slot {MOST_SLOTS:,}")
+        if self.horizon * cluster.size > MOST_AHEAD:
+            raise InputError(
+                f"{self.horizon:,} slots ahead on {cluster.size:,} machines are too many to plan;"
+                f" expected at most {MOST_AHEAD:,} slots times machines: a shorter horizon, or longer slots"
+            )
+        self.now = 0
+        n = len(jobs)
+        self.arrays = [arrays_of(job, cluster) for job in jobs]
+        self.arrival = np.array([job.arrival for job in jobs], dtype=np.int64)
+        self.work = np.array([job.work for job in jobs], dtype=float)
+        self.fastest = np.array([fastest(cluster.capacity, cluster.counts, arrays) for arrays in self.arrays])
+        self.worth_kind = np.array([job.utility.kind for job in jobs], dtype=np.int64)
+        self.worth_parameters = np.array([job.utility.parameters for job in jobs], dtype=float).reshape(n, 3)
+        self.done = np.zeros(n)  # samples carried out
+        self.finish = np.full(n, -1, dtype=np.int64)
+        self.decisions: list[list[Decision]] = [[] for _ in jobs]
+        self.cells: list[Int32s] = [NO_CELLS] * n  # not yet settled, in order of slots
+        self._true = self.work * np.array([job.actual for job in jobs])
+        self._last: list[Int32s] = [NO_CELLS] * n  # the placement in the last slot carried out
+        self._version = np.zeros(n, dtype=np.int64)
+        self._events: list[tuple[int, int, int]] = []
+        self._archive: list[tuple[int, Int32s]] = []
+
+    # What a policy may ask.
+
+    def left(self, j: int) -> float:
+        """Samples a job still needs as far as anyone can tell, by what it stated."""
+        return float(max(self.work[j] - self.done[j], 0.0))
+
+    def value(self, j: int, start: int, end: int) -> Floats:
+        """The worth of finishing job j in slots start..end-1."""
+        a, b, c = self.worth_parameters[j]
+        return worth_over(int(self.worth_kind[j]), a, b, c, start - int(self.arrival[j]), max(0, end - start))
+
+    def deadline(self, j: int) -> int:
+        """The first slot in which job j may no longer run by plan: its arrival and the horizon, or the end."""
+        return int(min(self.end, self.arrival[j] + self.horizon))
+
+    def hopeless(self, j: int) -> str:
+        """Why a job cannot finish even alone on an empty cluster; "" when it can."""
+        if self.fastest[j] <= 0.0:
+            return INFEASIBLE_ALONE
+        slots = self.deadline(j) - max(int(self.arrival[j]), self.now)
+        return BEYOND_HORIZON if self.left(j) > slots * self.fastest[j] * (1 + ROUNDING) else ""
+
+    def before(self, j: int) -> Int32s:
+        """The cells of job j in the slot just carried out, if it ran in it."""
+        self._settle(j)
+        last = self._last[j]
+        return last if len(last) and last[0, SLOT] == self.now - 1 else NO_CELLS
+
+    # What a policy may do.
+
+    def assign(self, j: int, cells: Int32s) -> None:
+        """Replace whatever job j had from now on: rows of slot, machine, workers and servers, in order of slots."""
+        self._check(j, cells)
+        self._settle(j)
+        self.cells[j] = cells
+        self._version[j] += 1
+        if not len(cells):
+            return
+        before = self.before(j)
+        both = np.concatenate((before, cells)) if len(before) else cells
+        left, enough = float(self._true[j] - self.done[j]), ROUNDING * float(self._true[j])
+        finish, _ = carry_out(both, len(before), self.arrays[j], left, enough)
+        slot = finish if finish >= 0 else int(cells[-1, SLOT])
+        heapq.heappush(self._events, (slot, j, int(self._version[j])))
+
+    def _check(self, j: int, cells: Int32s) -> None:
+        """Refuse what cannot be carried out; what a machine cannot hold is for the certificate to find."""
+        who = f"slot {self.now}: assign to job {self.jobs[j].id!r}"
+        if not isinstance(cells, np.ndarray) or cells.ndim != 2 or cells.shape[1] != 4 or cells.dtype != np.int32:
+            given = f"{cells.dtype} of shape {cells.shape}" if isinstance(cells, np.ndarray) else type(cells).__name__
+            raise InputError(
+                f"{who}: cells are {given}; expected an int32 array, a row of slot, machine, workers, servers"
+            )
+        if len(cells):
+            slots = cells[:, SLOT]
+            if slots[0] < self.now or slots[-1] >= self.end or (slots[1:] < slots[:-1]).any():
+                raise InputError(
+                    f"{who}: slots {slots[0]} to {slots[-1]}; expected them in order, {self.now} to {self.end - 1}"
+                )
+
+    def decide(self, j: int, state: str, reason: str = "", worth: float = 0.0, cost: float = 0.0) -> None:
+        """Write a decision down, unless it says what the last one said."""
+        if state not in STATES:
+            raise unknown_name("state of a job", str(state), STATES)
+        log = self.decisions[j]
+        if not log or (log[-1].state, log[-1].reason) != (state, reason) or state == ADMITTED:
+            log.append(Decision(self.now, state, reason, worth, cost))
+
+    def state(self, j: int) -> str:
+        return self.decisions[j][-1].state if self.decisions[j] else PENDING
+
+    # What the clock does.
+
+    def close(self) -> tuple[list[int], list[int]]:
+        """The slot `now` is over: jobs that finished in it, and jobs whose cells ran out in it unfinished."""
+        finished, unfinished = [], []
+        while self._events and self._events[0][0] <= self.now:
+            slot, j, version = heapq.heappop(self._events)
+            if version != self._version[j]:
+                continue
+            self.now += 1
+            self._settle(j)
+            self.now -= 1
+            if self.done[j] >= self._true[j]:
+                self.finish[j] = slot
+                finished.append(j)
+            else:
+                unfinished.append(j)
+        return finished, unfinished
+
+    def _settle(self, j: int) -> None:
+        """Move cells of slots before now to the archive, and count their work."""
+        cells = self.cells[j]
+        if not len(cells) or cells[0, SLOT] >= self.now:
+            return
+        cut = int(np.searchsorted(cells[:, SLOT], self.now))
+        past, self.cells[j] = cells[:cut], cells[cut:]
+        last = self._last[j]
+        before = last if len(last) and last[0, SLOT] == past[0, SLOT] - 1 else NO_CELLS
+        both = np.concatenate((before, past)) if len(before) else past
+        missing = float(self._true[j] - self.done[j])
+        _, left = carry_out(both, len(before), self.arrays[j], missing, ROUNDING * float(self._true[j]))
+        self.done[j] = self._true[j] if left <= 0.0 else self.done[j] + (missing - left)
+        self._archive.append((j, past))
+        self._last[j] = past[past[:, SLOT] == past[-1, SLOT]]
+
+    def over(self) -> bool:
+        """Whether nobody is left who could still run."""
+        return all(self.finish[j] >= 0 or self.state(j) == REFUSED for j in range(len(self.jobs)))
+
+    def schedule(self) -> Int32s:
+        """All that was carried out: job, slot, machine, workers, servers; in order of job and slot."""
+        rows = [np.column_stack((np.full(len(cells), j, np.int32), cells)) for j, cells in self._archive]
+        table = np.concatenate(rows) if rows else np.empty((0, 5), np.int32)
+        return table[np.lexsort((table[:, 1 + MACHINE], table[:, 1 + SLOT], table[:, 0]))]

@@ -1,0 +1,426 @@
+"""Slot by slot: what policies that plan nothing ahead have in common, a queue by arrival and seats in one slot.
+
+Seats are a job's own of the slot before if they can be, else the tightest machine that holds it together, else as few
+machines as greedy finds. Amounts are whole milli-units.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.kernels import kernel
+from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
+from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
+from equipoise.place.planner.packing import ROUNDING
+
+Ints = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+WAITING = "waiting"  # why a job that is not refused does not run: others are before it
+JOB, MACHINE, WORKERS, SERVERS = 0, 1, 2, 3  # columns of a seat
+NO_SEATS = np.empty((0, 4), np.int32)
+
+
+class Jobs(NamedTuple):
+    """All jobs of a run, one row for each."""
+
+    worker: Ints  # [job, r] milli-units
+    server: Ints
+    per_server: Ints  # [job] 0: all-reduce
+    widest: Ints  # [job]
+    restart: Floats  # [job]
+    total: Floats  # [r] milli-units of the whole cluster
+
+
+@kernel
+def dominant(jobs: Jobs, j: int, width: int) -> float:
+    """The largest share of any resource of the cluster that so many workers and their servers hold."""
+    servers, out = servers_for(width, jobs.per_server[j]), 0.0
+    for r in range(jobs.total.shape[0]):
+        if jobs.total[r] > 0:
+            out = max(out, (width * jobs.worker[j, r] + servers * jobs.server[j, r]) / jobs.total[r])
+    return out
+
+
+@kernel
+def holds(free: Ints | Floats, jobs: Jobs, j: int, workers: int, servers: int) -> bool:
+    """Whether one machine has room for them."""
+    for r in range(free.shape[0]):  # noqa: SIM110  # numba compiles no generator
+        if workers * jobs.worker[j, r] + servers * jobs.server[j, r] > free[r]:
+            return False
+    return True
+
+
+@kernel
+def _hand(free: Ints, jobs: Jobs, j: int, machine: int, workers: int, servers: int) -> None:
+    for r in range(free.shape[1]):
+        free[machine, r] -= workers * jobs.worker[j, r] + servers * jobs.server[j, r]
+
+
+@kernel
+def take(free: Ints, jobs: Jobs, j: int, seats: Int32s, sign: int) -> None:
+    """Take the seats of job j (sign 1), or give them back (-1)."""
+    for k in range(seats.shape[0]):
+        _hand(free, jobs, j, seats[k, MACHINE], sign * seats[k, WORKERS], sign * seats[k, SERVERS])
+
+
+@kernel
+def emptiness(free: Ints, total: Floats) -> float:
+    """How much of the cluster is free on one machine, summed over resources."""
+    out = 0.0
+    for r in range(free.shape[0]):
+        if total[r] > 0:
+            out += free[r] / total[r]
+    return out
+
+
+@kernel
+def tightest(free: Ints, jobs: Jobs, j: int, width: int) -> int:
+    """The fullest machine that holds the whole width together, -1 when none does (best fit)."""
+    servers, best, least = servers_for(width, jobs.per_server[j]), -1, np.inf
+    for h in range(free.shape[0]):
+        if holds(free[h], jobs, j, width, servers):
+            room = emptiness(free[h], jobs.total)
+            if room < least:
+                best, least = h, room
+    return best
+
+
+@kernel
+def _copy(rows: Int32s, count: int, out: Int32s) -> int:
+    for k in range(count):
+        for column in range(rows.shape[1]):
+            out[k, column] = rows[k, column]
+    return count
+
+
+@kernel
+def seat(free: Ints, jobs: Jobs, j: int, width: int, was: Int32s, stay: bool, out: Int32s) -> int:
+    """Take seats for exactly `width` workers with their servers, and write them; returns how many rows (0: no room).
+
+    `was` are its seats in the slot before. `stay`: keep them though it could sit together elsewhere.
+    """
+    kept, again = 0, was.shape[0] > 0
+    for k in range(was.shape[0]):
+        kept += was[k, WORKERS]
+        again = again and holds(free[was[k, MACHINE]], jobs, j, was[k, WORKERS], was[k, SERVERS])
+    again = again and kept == width
+    alone = -1 if again and (stay or was.shape[0] == 1) else tightest(free, jobs, j, width)
+    if alone >= 0:
+        n = 1
+        out[0, MACHINE], out[0, WORKERS], out[0, SERVERS] = alone, width, servers_for(width, jobs.per_server[j])
+    elif again:
+        n = _copy(was, was.shape[0], out)
+    else:
+        n = _spread(free, jobs, j, width, out)
+        if n == 0 and jobs.per_server[j] > 0:
+            n = _servers_first(free, jobs, j, width, out)
+    for k in range(n):
+        out[k, JOB] = j
+    take(free, jobs, j, out[:n], 1)
+    return n
+
+
+@kernel
+def _spread(free: Ints, jobs: Jobs, j: int, width: int, out: Int32s) -> int:
+    """The roomiest machines first, each filled with workers and a server whenever one is due; takes nothing."""
+    per_server = jobs.per_server[j]
+    room = np.empty(free.shape[0], np.int64)
+    for h in range(free.shape[0]):
+        room[h] = -fits_together(free[h], jobs.worker[j], jobs.server[j], per_server, width)
+    n, w, s = 0, 0, 0
+    for h in np.argsort(room, kind="mergesort"):
+        workers, servers = 0, 0
+        while w < width:
+            due = int(per_server > 0 and s * per_server <= w)
+            if not holds(free[h], jobs, j, workers + 1, servers + due):
+                break
+            workers, servers = workers + 1, servers + due
+            w, s = w + 1, s + due
+        if workers > 0:
+            out[n, MACHINE], out[n, WORKERS], out[n, SERVERS] = h, workers, servers
+            n += 1
+        if w == width:
+            return n
+    return 0
+
+
+@kernel
+def _servers_first(free: Ints, jobs: Jobs, j: int, width: int, out: Int32s) -> int:
+    """Servers where fewest workers would fit, then workers where most do: for crumbs that hold only one kind."""
+    machines = free.shape[0]
+    servers = servers_for(width, jobs.per_server[j])
+    room, sits = np.empty(machines, np.int64), np.zeros((machines, 2), np.int64)
+    for h in range(machines):
+        room[h] = fits_together(free[h], jobs.worker[j], jobs.worker[j], 0, width)
+    order = np.argsort(room, kind="mergesort")
+    for kind in range(2):
+        missing = servers if kind == 0 else width
+        for k in range(machines):
+            h = order[k] if kind == 0 else order[machines - 1 - k]
+            while missing > 0 and holds(free[h], jobs, j, sits[h, 1] + kind, sits[h, 0] + 1 - kind):
+                sits[h, kind] += 1
+                missing -= 1
+        if missing > 0:
+            return 0
+    n = 0
+    for h in range(machines):
+        if sits[h, 0] + sits[h, 1] > 0:
+            out[n, MACHINE], out[n, WORKERS], out[n, SERVERS] = h, sits[h, 1], sits[h, 0]
+            n += 1
+    return n
+
+
+@kernel
+def seat_in_order(
+    order: Ints, widths: Ints, jobs: Jobs, free: Ints, was: Int32s, first: Ints, last: Ints, fixed: bool, narrower: bool
+) -> Int32s:
+    """Seat jobs one after the other; job j had was[first[j]:last[j]] in the slot before. Rows job by job.
+
+    `fixed`: nobody moves and nobody overtakes one that does not fit. `narrower`: one that does not fit at its width
+    may have the widest that does.
+    """
+    machines, resources = free.shape
+    out, n = np.empty((2 * machines + 16, 4), np.int32), 0
+    most, left = np.zeros(resources, np.int64), np.zeros(resources)
+    stale = True
+    for j in order:
+        if stale:  # the most that is free on one machine; and in all, where 64 bits might not hold it
+            for r in range(resources):
+                most[r], left[r] = 0, 0.0
+                for h in range(machines):
+                    most[r] = max(most[r], free[h, r])
+                    left[r] += free[h, r] * (1.0 + ROUNDING)
+            stale = False
+        got, width = 0, widths[j]
+        while got == 0 and width > 0 and holds(most, jobs, j, 1, 0):
+            if holds(left, jobs, j, width, servers_for(width, jobs.per_server[j])):
+                if n + machines > out.shape[0]:
+                    longer = np.empty((2 * out.shape[0], 4), np.int32)
+                    _copy(out, n, longer)
+                    out = longer
+                got = seat(free, jobs, j, width, was[first[j] : last[j]], fixed or jobs.restart[j] > 0.0, out[n:])
+            if not narrower:
+                break
+            width -= 1
+        if got > 0:
+            n += got
+            stale = True
+        elif fixed:
+            break
+    return out[:n]
+
+
+@kernel
+def fill(queue: Ints, jobs: Jobs, free: Ints) -> tuple[Ints, Int32s]:
+    """Progressive filling: a worker, with a server when one is due, to the smallest dominant share until nothing fits.
+
+    Ties to the earlier in the queue. Returns every job's width, and seats that show they fit.
+    """
+    count, machines = queue.shape[0], free.shape[0]
+    width, share = np.zeros(count, np.int64), np.zeros(count)
+    workers, servers = np.zeros((count, machines), np.int32), np.zeros((count, machines), np.int32)
+    fed, eaters, unfed = np.empty(count, np.int64), 0, 0  # who has some and may have more; the next who has none
+    most = np.empty(free.shape[1], np.int64)
+    while True:
+        for r in range(most.shape[0]):
+            most[r] = 0
+            for h in range(machines):
+                most[r] = max(most[r], free[h, r])
+        while unfed < count and not holds(most, jobs, queue[unfed], 1, 0):
+            unfed += 1  # what is free only shrinks
+        best = -1
+        if unfed < count:  # a share of nothing is the smallest
+            best = unfed
+            unfed += 1
+        for i in range(eaters if best < 0 else 0):
+            if best < 0 or share[fed[i]] < share[best] or (share[fed[i]] == share[best] and fed[i] < best):
+                best = fed[i]
+        if best < 0:
+            break
+        j = queue[best]
+        due = servers_for(width[best] + 1, jobs.per_server[j]) - servers_for(width[best], jobs.per_server[j])
+        at = _pick(free, jobs, j, 1, due, workers[best])
+        beside = at
+        if at < 0 and due > 0:
+            at, beside = _pick_apart(free, jobs, j, workers[best])
+        if at < 0:  # it can have no more
+            eaters = _drop(fed, eaters, best)
+            continue
+        _hand(free, jobs, j, at, 1, 0)
+        _hand(free, jobs, j, beside, 0, due)
+        workers[best, at] += 1
+        servers[best, beside] += due
+        width[best] += 1
+        share[best] = dominant(jobs, j, width[best])
+        if width[best] == jobs.widest[j]:
+            eaters = _drop(fed, eaters, best)
+        elif width[best] == 1:
+            fed[eaters] = best
+            eaters += 1
+    n = 0
+    for k in range(count):
+        for h in range(machines):
+            n += int(workers[k, h] + servers[k, h] > 0)
+    rows, n = np.empty((n, 4), np.int32), 0
+    for k in range(count):
+        for h in range(machines):
+            if workers[k, h] + servers[k, h] > 0:
+                rows[n, JOB], rows[n, MACHINE] = queue[k], h
+                rows[n, WORKERS], rows[n, SERVERS] = workers[k, h], servers[k, h]
+                n += 1
+    return width, rows
+
+
+@kernel
+def _drop(members: Ints, count: int, one: int) -> int:
+    """Remove one from the first `count` members, if it is there; returns how many are left."""
+    for i in range(count):
+        if members[i] == one:
+            members[i] = members[count - 1]
+            return count - 1
+    return count
+
+
+@kernel
+def _pick(free: Ints, jobs: Jobs, j: int, workers: int, servers: int, sits: Int32s) -> int:
+    """A machine with room for these: one where the job sits already, else the emptiest; -1: none."""
+    best, most = -1, -1.0
+    for h in range(free.shape[0]):
+        if holds(free[h], jobs, j, workers, servers):
+            room = np.inf if sits[h] > 0 else emptiness(free[h], jobs.total)
+            if room > most:
+                best, most = h, room
+    return best
+
+
+@kernel
+def _pick_apart(free: Ints, jobs: Jobs, j: int, sits: Int32s) -> tuple[int, int]:
+    """Machines for a worker and for a server that find no room on one."""
+    for at in range(free.shape[0]):
+        if holds(free[at], jobs, j, 1, 0):
+            _hand(free, jobs, j, at, 1, 0)
+            beside = _pick(free, jobs, j, 0, 1, sits)
+            _hand(free, jobs, j, at, -1, 0)
+            if beside >= 0:
+                return at, beside
+    return -1, -1
+
+
+def useful(arrays: JobArrays, capacity: Ints) -> int:
+    """The width at which a job is fastest on an empty cluster: beyond, more workers only wait for each other."""
+    one = max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, arrays.widest) for row in capacity)
+    rates = np.where(np.arange(arrays.widest + 1) <= one, arrays.together, arrays.apart)
+    return int(np.argmax(rates))
+
+
+class Slotwise:
+    """A policy at work that decides about one slot at a time: `seats` says who sits where in it."""
+
+    state = LENT  # what a job is told that runs: nothing is promised
+
+    def __init__(self, run: Execution) -> None:
+        self.run, cluster = run, run.cluster
+        arrays, count = run.arrays, len(run.jobs)
+        self.capacity: Ints = cluster.capacity[cluster.type_of]
+        self.jobs = Jobs(
+            np.array([one.worker for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
+            np.array([one.server for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
+            np.array([one.per_server for one in arrays], dtype=np.int64),
+            np.array([useful(one, cluster.capacity) for one in arrays], dtype=np.int64),
+            np.array([one.restart for one in arrays], dtype=float),
+            cluster.total,
+        )
+        self.width = np.zeros(count, dtype=np.int64)  # at which it runs when it has the width it asked for
+        self.speed = np.ones(count)  # samples per slot at that width
+        self.queue = np.empty(0, dtype=np.int64)  # unfinished jobs that are here, in order of arrival
+        self.was = NO_SEATS  # seats of the slot before
+        self.first, self.last = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self._new: list[int] = []
+        self._begun: set[int] = set()
+        for j in range(count):
+            self._size(j)
+
+    def _size(self, j: int) -> None:
+        """The width asked for, or what one machine holds, or the widest; no more than fits an empty cluster."""
+        arrays, job, cluster = self.run.arrays[j], self.run.jobs[j], self.run.cluster
+        one = max(
+            fits_together(row, arrays.worker, arrays.server, arrays.per_server, arrays.widest)
+            for row in cluster.capacity
+        )
+        asked = min(job.requested or one or arrays.widest, arrays.widest)
+        if asked > one:  # it does not fit one machine: what fits all of them?
+            self.width[j] = asked
+            asked = int(self.in_order(np.array([j]), narrower=True)[:, WORKERS].sum())
+        self.width[j] = asked
+        if asked:
+            self.speed[j] = arrays.together[asked] if asked <= one else arrays.apart[asked]
+
+    def seats(self, queue: Ints) -> Int32s:
+        """Rows (job, machine, workers, servers) of this slot, job by job."""
+        raise NotImplementedError
+
+    def in_order(
+        self,
+        order: Ints,
+        *,
+        widths: Ints | None = None,
+        free: Ints | None = None,
+        fixed: bool = False,
+        narrower: bool = False,
+    ) -> Int32s:
+        """Seats for jobs one after the other, at the widths they asked for on an empty cluster unless given."""
+        widths = self.width if widths is None else widths
+        free = self.capacity.copy() if free is None else free
+        return seat_in_order(order, widths, self.jobs, free, self.was, self.first, self.last, fixed, narrower)
+
+    def undisturbed(self, order: Ints, *, widths: Ints | None = None) -> Int32s:
+        """Seats in order; then the same jobs, those first who would lose time by moving, if all still find seats."""
+        rows = self.in_order(order, widths=widths)
+        chosen = order[np.isin(order, rows[:, JOB])]
+        settled = (self.last[chosen] > 0) & (self.jobs.restart[chosen] > 0.0)
+        if not settled.any():
+            return rows
+        again = self.in_order(np.concatenate((chosen[settled], chosen[~settled])), widths=widths)
+        return again if again[:, WORKERS].sum() == rows[:, WORKERS].sum() else rows
+
+    def held(self, j: int) -> Int32s:
+        """The seats of a job in the slot before."""
+        return self.was[self.first[j] : self.last[j]]
+
+    def arrive(self, job: int) -> None:
+        why = self.run.hopeless(job) or ("" if self.width[job] else INFEASIBLE_ALONE)
+        self.run.decide(job, REFUSED if why else PENDING, why or WAITING)
+        if not why:
+            self._new.append(job)
+
+    def slot(self) -> None:
+        self.queue = np.concatenate((self.queue, np.array(self._new, dtype=np.int64)))
+        self.queue = self.queue[self.run.finish[self.queue] < 0]
+        self._new.clear()
+        rows = self.seats(self.queue) if len(self.queue) else NO_SEATS
+        starts = np.flatnonzero(np.diff(rows[:, JOB], prepend=-1))
+        self.first[self.was[:, JOB]] = self.last[self.was[:, JOB]] = 0
+        self.was = rows
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=False):
+            self._run(int(rows[start, JOB]), start, end)
+
+    def _run(self, job: int, start: int, end: int) -> None:
+        """Let a job have its rows in this slot."""
+        self.first[job], self.last[job] = start, end
+        cells = self.was[start:end].copy()
+        cells[:, 0] = self.run.now
+        self.run.assign(job, cells)
+        if job not in self._begun:
+            self._begun.add(job)
+            self.run.decide(job, self.state)
+
+    def finished(self, job: int) -> None:
+        """Nothing: it had nothing beyond this slot."""
+
+    def unfinished(self, job: int) -> None:
+        """Nothing: it is seated again, or not, when the next slot is."""

@@ -1,0 +1,26 @@
+"""FIFO: in order of arrival, each at the width it asked for, on the same machines until it is done.
+
+Nobody overtakes, so a wide job that waits for room keeps everybody behind it waiting, on machines that stand idle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from equipoise.place.execution import Execution
+from equipoise.place.placers._slotwise import Int32s, Ints, Slotwise
+
+
+@dataclass(frozen=True)
+class FIFO:
+    label: str = "FIFO"
+    colour: ClassVar[str] = "#6b7280"
+
+    def start(self, run: Execution, seed: int) -> FIFOSession:
+        return FIFOSession(run)
+
+
+class FIFOSession(Slotwise):
+    def seats(self, queue: Ints) -> Int32s:
+        return self.in_order(queue, fixed=True)  # those that run are the head of the queue

@@ -1,0 +1,50 @@
+"""OASiS (after Bao et al.): prices and promises as PDORS', as if workers and servers never met on one machine.
+
+The original hosts them on disjoint sets of machines. Here they share the machines, and a parameter-server job is planned
+at the between-machines rate wherever it sits, which keeps the original's loss without leaving half the GPUs among
+servers. Should a job land on one machine after all, it truly runs faster and is done before its plan. Bad at jobs with
+large gradients on slow networks, which it thinks hopeless; all-reduce jobs it plans as PDORS does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from equipoise.place.execution import Execution
+from equipoise.place.placers.pdors import PDORS, PDORSSession
+from equipoise.place.prices import Prices
+
+
+def _recalled() -> Prices:
+    from equipoise.place.prices.recalled import Recalled
+
+    return Recalled()
+
+
+@dataclass(frozen=True)
+class OASiS(PDORS):
+    prices: Prices = field(default_factory=_recalled)
+    backfill: bool = False
+    label: str = "OASiS"
+    colour: ClassVar[str] = "#0891b2"
+    family: ClassVar[str] = "oasis"
+
+    def start(self, run: Execution, seed: int) -> PDORSSession:
+        return PDORSSession(self, cast(Execution, Apart(run)), seed)
+
+
+class Apart:
+    """A run on which being together gains a parameter-server job nothing; all else is the run's own."""
+
+    def __init__(self, run: Execution) -> None:
+        self._run = run
+        self.arrays = [
+            arrays._replace(together=np.minimum(arrays.apart, arrays.together)) if arrays.per_server else arrays
+            for arrays in run.arrays
+        ]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run, name)

@@ -1,0 +1,224 @@
+"""PDORS: admit a job when the cheapest schedule at posted prices costs less than finishing it is worth; promise it.
+
+Beyond the paper: each slot the promised schedules and the waiting jobs are re-planned by large-neighbourhood search, and
+what is idle is lent to waiting jobs without promise. Bad at jobs whose stated work is far off: it promises by it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.place.execution import (
+    ADMITTED,
+    NO_CAPACITY,
+    NO_CELLS,
+    PENDING,
+    PRICED_OUT,
+    REFUSED,
+    Execution,
+    Floats,
+    Int32s,
+)
+from equipoise.place.placers._replanning import lend, search
+from equipoise.place.planner import Plan, Planner
+from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
+from equipoise.place.planner.packing import SLOT
+from equipoise.place.prices import Fixed, Prices
+from equipoise.place.prices._posted import EVERY
+
+PLACERS, METHODS = ("greedy", "rounding"), ("hull", "dynamic")
+MOST_TRIES = 1_000_000
+OVERTIME = 0.1  # of its stated work: what a job that should be done is thought to need yet
+
+
+@dataclass(frozen=True)
+class PDORS:
+    prices: Prices = field(default_factory=Fixed)
+    placer: str = "greedy"  # or "rounding", the paper's
+    replan: int = 0  # tries each slot
+    backfill: bool = True
+    label: str = "PDORS"
+    method: str = "hull"  # or "dynamic", the paper's
+    caution: float = 1.0  # plan for so many times the stated work: for jobs that often take longer than they say
+    colour: ClassVar[str] = "#2563eb"
+    promises: ClassVar[bool] = True
+    family: ClassVar[str] = "pdors"
+
+    def __post_init__(self) -> None:
+        for what, given, known in (("placer", self.placer, PLACERS), ("method", self.method, METHODS)):
+            if given not in known:
+                raise unknown_name(what, str(given), known)
+        if isinstance(self.replan, bool) or not isinstance(self.replan, int) or not 0 <= self.replan <= MOST_TRIES:
+            raise InputError(
+                f"PDORS: replan is {self.replan!r}; expected a whole number of tries a slot, up to {MOST_TRIES:,}"
+            )
+        refuse_words("PDORS", caution=self.caution)
+        if not 0.1 <= self.caution <= 10.0:
+            raise InputError(f"PDORS: caution is {self.caution!r}; expected times the stated work, 0.1 to 10")
+        if not hasattr(self.prices, "post"):
+            raise InputError(
+                f"PDORS: prices is {self.prices!r}; expected prices.Replay(history), prices.Fixed(...) or the like"
+            )
+
+    def start(self, run: Execution, seed: int) -> PDORSSession:
+        return PDORSSession(self, run, seed)
+
+
+class PDORSSession:
+    def __init__(self, policy: PDORS, run: Execution, seed: int) -> None:
+        self.policy, self.run = policy, run
+        self.posted = policy.prices.post(run, policy)
+        self.window = run.horizon
+        self.level, self.looked = 1.0, 0  # of prices that follow the load, and when they last did
+        if self.posted.load is not None:
+            self.level = self.posted.load.at(0)
+        base = self.level * self.posted.rows(0, self.window)
+        self.planner = _planner(policy, run, seed, self.posted.growth, base)
+        self.random = np.random.default_rng([seed, 7])
+        self.promised: dict[int, Plan] = {}  # unfinished, with their schedules
+        self.waiting: dict[int, None] = {}  # in order of arrival
+        self.width = np.array(
+            [
+                min(job.requested or arrays.widest, arrays.widest)
+                for job, arrays in zip(run.jobs, run.arrays, strict=True)
+            ]
+        )
+        workers = [arrays.worker for arrays in run.arrays]
+        self.demand = np.array(workers, dtype=np.int64).reshape(len(workers), len(run.cluster.resources))
+        self.speed = np.array([_speed(run, j, int(w)) for j, w in enumerate(self.width)])
+        self.share = np.array([_share(run, j, int(w)) for j, w in enumerate(self.width)])
+        self.detail: dict[str, Any] = {
+            "prices": self.posted.note,
+            "posted": {"base": self.posted.base.tolist(), "growth": self.posted.growth.tolist()},
+        }
+
+    def _tick(self) -> None:
+        """Bring the planner's ring to this slot."""
+        now, planner = self.run.now, self.planner
+        if planner.now < now:
+            planner.advance(now)
+            if self.posted.load is not None and now - self.looked >= EVERY:
+                self.level, self.looked = self.posted.load.at(now), now
+                planner.occupancy.base[:] = self.level * self.posted.rows(now, self.window)
+            if len(self.posted.base) > 1 or len(self.posted.lead) > 1:
+                rows = self.level * self.posted.rows(now, self.window)
+                planner.occupancy.base[np.arange(now, now + self.window) % self.window] = rows
+
+    def arrive(self, job: int) -> None:
+        self._tick()
+        why = self.run.hopeless(job)
+        if why:
+            self.run.decide(job, REFUSED, why)
+            return
+        why = self.offer(job)
+        if why:
+            waits = self.policy.backfill or self.policy.replan > 0
+            self.run.decide(job, PENDING if waits else REFUSED, why)
+            if waits:
+                self.waiting[job] = None
+
+    def offer(self, job: int, *, floor: float = 0.0) -> str:
+        """Admit the job if it pays; else why not."""
+        covered, plan = self.best(job, floor=floor)
+        if plan is None:
+            return PRICED_OUT if covered else NO_CAPACITY
+        self.admit(job, plan)
+        return ""
+
+    def best(self, job: int, *, floor: float = 0.0) -> tuple[bool, Plan | None]:
+        """The best schedule of a job from now on that pays more than `floor`."""
+        run = self.run
+        start, end = run.now, run.deadline(job)
+        if end <= start:
+            return False, None
+        before = run.before(job)  # counts what was carried out: first, or more would be planned than is left
+        stated = float(run.work[job])
+        work = self.policy.caution * stated - float(run.done[job])
+        if work <= 0.0:
+            work = OVERTIME * stated
+        value = run.value(job, start, end)
+        return self.planner.plan(run.arrays[job], value, work, start, end, floor=floor, before=before)
+
+    def worth_trying(self, job: int) -> bool:
+        """Whether a waiting job could still finish in time by plan."""
+        run = self.run
+        return bool(run.left(job) <= (run.deadline(job) - run.now) * run.fastest[job])
+
+    def admit(self, job: int, plan: Plan) -> None:
+        self.planner.take(self.run.arrays[job], plan.cells)
+        self.settle(job, plan)
+
+    def settle(self, job: int, plan: Plan) -> None:
+        """Promise a schedule whose cells are taken."""
+        self.run.assign(job, plan.cells)
+        if job not in self.promised:
+            self.run.decide(job, ADMITTED, worth=plan.worth, cost=plan.cost)
+        self.promised[job] = plan
+        self.waiting.pop(job, None)
+
+    def ahead(self, job: int) -> Int32s:
+        """Cells of a job from this slot on."""
+        cells = self.run.cells[job]
+        return cells[np.searchsorted(cells[:, SLOT], self.run.now) :] if len(cells) else NO_CELLS
+
+    def slot(self) -> None:
+        self._tick()
+        if self.policy.replan:
+            search(self, self.policy.replan)
+        if self.policy.backfill:
+            lend(self)
+
+    def finished(self, job: int) -> None:
+        self._tick()
+        self.planner.release(self.run.arrays[job], self.ahead(job))
+        self.run.assign(job, NO_CELLS)
+        self.promised.pop(job, None)
+        self.waiting.pop(job, None)
+
+    def unfinished(self, job: int) -> None:
+        """A promised job that took longer than stated is planned on, whatever it costs."""
+        self._tick()
+        if job not in self.promised:
+            return
+        _, plan = self.best(job, floor=-math.inf)
+        if plan is not None:
+            self.admit(job, plan)
+        else:
+            del self.promised[job]
+            self.run.decide(job, PENDING, NO_CAPACITY)
+            self.waiting[job] = None
+
+
+def _planner(policy: PDORS, run: Execution, seed: int, growth: Floats, base: Floats) -> Planner:
+    """The planner with the policy's way of placing."""
+    if policy.placer == "rounding":
+        from equipoise.place.planner.rounding import RoundingPlanner
+
+        return RoundingPlanner(run.cluster, run.horizon, growth, base, seed=seed)
+    return Planner(run.cluster, run.horizon, growth, base, method=policy.method)
+
+
+def _one(run: Execution, arrays: JobArrays) -> int:
+    """The most workers that one empty machine holds, with their servers."""
+    rows = run.cluster.capacity
+    return max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, arrays.widest) for row in rows)
+
+
+def _speed(run: Execution, j: int, width: int) -> float:
+    """Samples per slot at a width, on one machine if it can be."""
+    arrays = run.arrays[j]
+    if width == 0:
+        return 1e-300
+    return float(arrays.together[width] if width <= _one(run, arrays) else arrays.apart[width])
+
+
+def _share(run: Execution, j: int, width: int) -> float:
+    """The dominant share of the cluster that a width holds."""
+    arrays, total = run.arrays[j], run.cluster.total
+    need = width * arrays.worker + servers_for(width, arrays.per_server) * arrays.server
+    return float(np.max(need[total > 0] / total[total > 0])) or 1.0

@@ -1,0 +1,176 @@
+"""Jobs, machines and results as rows of a pandas frame. Columns are those of the CSV files that `read` knows: `worker.gpu`.
+
+What holds for all rows (the slot's length, bandwidths) is kept in `frame.attrs`, and may be given instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equipoise import units
+from equipoise.document import Row
+from equipoise.errors import InputError
+from equipoise.frames import Frame, frame_of, rows_of
+from equipoise.place.cluster import Cluster
+from equipoise.place.files import GROUPS, Values, said_of
+from equipoise.place.job import Workload
+from equipoise.place.read import HOUR, job_from, machine_from, plain_job, plain_machine
+from equipoise.place.read import cluster as read_cluster
+from equipoise.place.read import jobs as read_jobs
+from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
+
+if TYPE_CHECKING:
+    from equipoise.place.simulate import Result
+
+LEAST_SHARE = 1e-3  # of a machine: a job that holds next to nothing of it is still seen
+
+
+def jobs_frame(jobs: Workload) -> Frame:
+    """A row a job; `jobs_from` reads equal jobs from it."""
+    settings = {"slot": float(jobs.slot), "note": jobs.note, "start": jobs.start}
+    return frame_of([_flat(plain_job(job)) for job in jobs], **{k: v for k, v in settings.items() if v})
+
+
+def jobs_from(frame: Frame, cluster: Cluster, slot: str | float | None) -> Workload:
+    """Jobs for this cluster. `slot` ("10m", or seconds) goes before the frame's own, which is an hour unless told."""
+    rows = rows_of(frame, "Workload.from_frame")
+    told = frame.attrs
+    length = units.seconds(told.get("slot", HOUR) if slot is None else slot, "slot")
+    if not length > 0:
+        raise InputError('slot is 0; expected a length such as "10m"')
+    found = []
+    for k, row in enumerate(rows):
+        with said_of(f"row {k}"):
+            found.append(job_from(_grouped(row), cluster, length))
+    note, start = (str(told.get(name, "")) for name in ("note", "start"))
+    return Workload(tuple(found), slot=length, source="a frame", note=note, start=start)
+
+
+def cluster_frame(cluster: Cluster) -> Frame:
+    """A row for every type of machines; `cluster_from` reads an equal cluster from it."""
+    rows = [{"name": m.name, "count": m.count} | plain_machine(m)["capacity"] for m in cluster.machines]
+    return frame_of(rows, inside=float(cluster.inside), between=float(cluster.between))
+
+
+def cluster_from(frame: Frame, **bandwidths: Any) -> Cluster:
+    """`inside` and `between`, bandwidths such as "20Gbps", go before the frame's own."""
+    machines = []
+    for k, row in enumerate(rows_of(frame, "Cluster.from_frame")):
+        own: Values = {name: row.pop(name) for name in ("name", "count") if name in row}
+        with said_of(f"row {k}"):
+            machines.append(machine_from(own | {"capacity": row}))
+    told = {name: frame.attrs[name] for name in ("inside", "between") if name in frame.attrs}
+    return Cluster(tuple(machines), **(told | {k: v for k, v in bandwidths.items() if v is not None}))
+
+
+def _flat(values: Values) -> Row:
+    """{"worker": {"gpu": 1}} as {"worker.gpu": 1}."""
+    out: Row = {}
+    for name, value in values.items():
+        out |= {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+    return out
+
+
+def _grouped(row: Row) -> Values:
+    out: Values = {}
+    for column, value in row.items():
+        group, dot, name = column.partition(".")
+        if dot and group in GROUPS:
+            out.setdefault(group, {})[name] = value
+        else:
+            out[column] = value
+    return out
+
+
+# A result as rows: the tables of a run folder.
+
+
+def slot_rows(result: Result) -> list[Row]:
+    """Jobs done and utility so far, and the part of each resource in use, slot by slot."""
+    from equipoise.place.comparison import utilisation
+
+    done = result.finish >= 0
+    completed = np.cumsum(np.bincount(result.finish[done], minlength=result.end))
+    earned = np.cumsum(np.bincount(result.finish[done], result.utilities[done], minlength=result.end))
+    return [
+        {"policy": result.policy.label, "slot": t, "completed": int(completed[t]), "utility": float(earned[t])}
+        | dict(zip(result.cluster.resources, used, strict=True))
+        for t, used in enumerate(utilisation(result).tolist())
+    ]
+
+
+def outcome_rows(result: Result) -> list[Row]:
+    """What became of every job; finish is a slot, None if it was never done."""
+    rows = []
+    for j, job in enumerate(result.jobs):
+        finish, log = int(result.finish[j]), result.decisions[j]
+        why = None if finish >= 0 else next((d.reason for d in reversed(log) if d.reason), "unfinished")
+        rows.append(
+            {
+                "policy": result.policy.label,
+                "job": job.id,
+                "arrival": job.arrival,
+                "state": result.states[j],
+                "reason": why,
+                "finish": None if finish < 0 else finish,
+                "utility": float(result.utilities[j]),
+            }
+        )
+    return rows
+
+
+def allocation_rows(result: Result) -> list[Row]:
+    """Who sat where: a row a job, slot and machine, with the part of the machine's scarcest resource that it held."""
+    names, ids, label = result.cluster.names, [job.id for job in result.jobs], result.policy.label
+    share = held_shares(result.cluster, result.jobs, result.schedule)
+    return [
+        {
+            "policy": label,
+            "job": ids[row[JOB]],
+            "slot": row[SLOT],
+            "machine": names[row[MACHINE]],
+            "workers": row[WORKERS],
+            "servers": row[SERVERS],
+            "share": part,
+        }
+        for row, part in zip(result.schedule.tolist(), share, strict=True)
+    ]
+
+
+def machine_rows(cluster: Cluster) -> list[Row]:
+    """Every machine by name, with what it has of each resource, in units."""
+    held = cluster.capacity[cluster.type_of] / units.MILLI
+    return [
+        {"machine": name} | dict(zip(cluster.resources, row, strict=True))
+        for name, row in zip(cluster.names, held.tolist(), strict=True)
+    ]
+
+
+def tables_beside(folder: Path, allocations: list[Row]) -> dict[str, list[Row]]:
+    """Of a run folder, whose cluster and jobs lie beside the result: allocations with what each held, and the machines."""
+    there = read_cluster(folder / "cluster.yaml")
+    jobs = read_jobs(folder / "jobs.json", there)
+    job_of, machine_of = {job.id: j for j, job in enumerate(jobs)}, {name: h for h, name in enumerate(there.names)}
+    cells = [
+        (job_of[row["job"]], row["slot"], machine_of[row["machine"]], row["workers"], row["servers"])
+        for row in allocations
+    ]
+    shares = held_shares(there, jobs, np.array(cells, dtype=np.int32).reshape(-1, 5))
+    told = [row | {"share": share} for row, share in zip(allocations, shares, strict=True)]
+    return {"allocations": told, "machines": machine_rows(there)}
+
+
+def held_shares(cluster: Cluster, jobs: Iterable[Any], schedule: Any) -> list[float]:
+    """Of each row of a schedule: the largest part of any of the machine's resources that it holds."""
+    given = list(jobs)
+    room = cluster.capacity[cluster.type_of][schedule[:, MACHINE]].astype(float)
+    worker = np.array([[job.worker.get(r, 0) for r in cluster.resources] for job in given], dtype=float)
+    server = np.array([[(job.server or {}).get(r, 0) for r in cluster.resources] for job in given], dtype=float)
+    rows = schedule[:, JOB]
+    held = worker[rows] * schedule[:, [WORKERS]] + server[rows] * schedule[:, [SERVERS]]
+    part = np.divide(held, room, out=np.zeros_like(held), where=room > 0).max(axis=1, initial=0.0)
+    return [float(p) for p in np.clip(part, LEAST_SHARE, 1.0)]

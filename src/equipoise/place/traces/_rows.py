@@ -1,0 +1,333 @@
+"""What all importers share: reading a file row by row, and turning rows into jobs (spec, section 5)."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise import units
+from equipoise.errors import InputError
+from equipoise.place.job import Demand, Job, Sigmoid, Skipped, Workload
+
+Floats = NDArray[np.float64]
+GPU_WORKER = Demand(gpu=1000, cpu=4000, memory=16 * 2**30 * 1000)  # 1 gpu, 4 cpu, 16 GiB (spec, section 5)
+CPUS_PER_GPU = 4.0  # how many CPUs count as a GPU where a job has none
+WIDEST = 1_000_000  # workers: more than this in one row is a slip
+LONGEST = 20 * 365 * 86400.0  # seconds
+YEARS = (1990, 2200)
+EPOCH = datetime(1970, 1, 1)
+PROFILED = "; batch, gradient and bandwidths are of measured models, drawn by that seed"
+
+
+class Unmappable(Exception):
+    """This row cannot be a job; the message is the reason that is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A job as a trace tells it: seconds, workers it asked for, what each needs."""
+
+    line: int
+    id: str
+    submit: float  # seconds since 1970, or since the trace's own zero
+    duration: float  # seconds
+    width: int
+    worker: Demand = field(default_factory=lambda: GPU_WORKER)
+    together: bool = True  # at that width its workers were on one machine
+    communicates: bool = True  # has gradients to exchange; the profile is drawn
+    rigid: bool = False  # never wider than it asked for, whatever the elasticity
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours, four CPUs counted as one GPU where there is none."""
+        gpus = self.worker.get("gpu", 0) / 1000.0 or self.worker.get("cpu", 0) / 1000.0 / CPUS_PER_GPU
+        return max(gpus, 0.001) * self.width * self.duration / 3600.0
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """How rows become jobs: the slot's length, the seed, and how much wider than asked a job may run."""
+
+    slot: float
+    seed: int
+    elasticity: float
+    sized: bool
+
+    @classmethod
+    def of(cls, slot: object, seed: int, elasticity: float, sized: bool) -> Mapped:
+        """Checked settings."""
+        length = units.seconds(slot, "slot")
+        if not length > 0:
+            raise InputError(f'slot is {slot!r}; expected a positive time such as "10m"')
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise InputError(f"seed is {seed!r}; expected a whole number of 0 or more")
+        if isinstance(elasticity, bool) or not isinstance(elasticity, int | float) or not 1 <= elasticity <= 1000:
+            raise InputError(
+                f"elasticity is {elasticity!r}; expected a number from 1 to 1000 (times the GPUs asked for)"
+            )
+        return cls(length, int(seed), float(elasticity), bool(sized))
+
+    def workload(self, rows: Sequence[Row], skipped: Sequence[Skipped], source: str, *, calendar: bool) -> Workload:
+        """Rows as jobs. Slot 0 starts at midnight of the first day, or without a calendar at the trace's own zero."""
+        if not rows:
+            why = f"; the first of {len(skipped)}: line {skipped[0].line}, {skipped[0].reason}" if skipped else ""
+            raise InputError(f"{source}: no row could be made a job{why}")
+        first = min(row.submit for row in rows)
+        origin = first // 86400 * 86400 if calendar else 0.0
+        model = UtilityModel(self.slot, median(row.gpu_hours for row in rows), self.sized)
+        # One line of draws for each line of the file: a row more or less changes no other job.
+        draws = np.random.default_rng([self.seed, 5]).random((max(row.line for row in rows) + 1, DRAWS + 1))
+        jobs = []
+        for row in rows:
+            u = draws[row.line]
+            jobs.append(self._job(row, int((row.submit - origin) // self.slot), model, u))
+        start = datetime.fromtimestamp(origin, UTC).replace(tzinfo=None).isoformat() if calendar else ""
+        return Workload(tuple(jobs), self.slot, source, model.describe(self.seed) + PROFILED, tuple(skipped), start)
+
+    def _job(self, row: Row, arrival: int, model: UtilityModel, u: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Job:
+        """Its work is what it does at the width it asked for in the time it took: then it takes exactly that time."""
+        most = row.width if row.rigid else int(self.elasticity * row.width)
+        tags = dict(row.tags)
+        if row.communicates:
+            profile = PROFILES[int(u[DRAWS] * len(PROFILES))]
+            tags["model"] = profile.model
+            batch, tau = max(most, row.width * profile.local_batch), profile.per_sample / self.slot
+            gradient = NOMINAL_GRADIENT
+            inside, between = gradient / profile.inside * self.slot, gradient / profile.between * self.slot
+            exchange = 2.0 * (row.width - 1) / row.width * gradient / (inside if row.together else between)
+            rate = batch / (tau * batch / row.width + exchange)
+        else:  # a sample is one worker for one slot
+            batch, tau, gradient, inside, between, rate = most, 1.0, 0.0, math.inf, math.inf, float(row.width)
+        return Job(
+            id=row.id,
+            arrival=arrival,
+            work=rate * row.duration / self.slot,
+            batch=batch,
+            time_per_sample=tau,
+            worker=row.worker,
+            utility=model(row.duration, row.gpu_hours, u[:DRAWS]),
+            gradient=gradient,
+            inside=inside,
+            between=between,
+            requested=row.width,
+            most=most,
+            tags=tags,
+        )
+
+
+def _text(where: Path) -> TextIO:
+    if where.suffix == ".gz":
+        return gzip.open(where, "rt", encoding="utf-8-sig", newline="")
+    return where.open(encoding="utf-8-sig", newline="")
+
+
+def opened(path: str | Path, expected: str) -> Iterator[str]:
+    """The lines of a text file, gzipped or not. One that cannot be read or holds nothing is one line of error."""
+    where = Path(path)
+    empty = True
+    try:
+        with _text(where) as file:
+            for text in file:
+                empty = False
+                yield text
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; expected {expected}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not text; expected {expected}") from None
+    except (OSError, EOFError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); expected {expected}") from None
+    if empty:
+        raise InputError(f"{path}: is empty; expected {expected}")
+
+
+def table(
+    path: str | Path, needed: Sequence[str], expected: str, *, delimiter: str = ","
+) -> Iterator[tuple[int, dict[str, str] | None]]:
+    """(line, cells by column name) for each row of a file with a header; None where the cells are too few or too many.
+
+    A row is a line: a quote nobody closes spoils its own row, not the rest of the file.
+    """
+    names: list[str] = []
+    for line, text in enumerate(opened(path, expected), start=1):
+        cells = _cells(text.rstrip("\r\n"), delimiter)
+        if not names:
+            names = [name.strip().lower() for name in cells]
+            missing = [name for name in needed if name not in names]
+            if missing:
+                raise InputError(f"{path}: its first line has no column {missing[0]!r}; expected {expected}")
+        elif cells != [""]:
+            yield line, dict(zip(names, cells, strict=True)) if len(cells) == len(names) else None
+
+
+def _cells(text: str, delimiter: str) -> list[str]:
+    if delimiter != "," or '"' not in text:  # only commas come with quotes
+        return text.split(delimiter)
+    try:
+        return next(csv.reader([text], strict=True))
+    except csv.Error:
+        return []
+
+
+def number(text: str, what: str, *, zero: bool = False) -> float:
+    """A finite number above 0 (or from 0 on) or the reason why not."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise Unmappable(
+            f"{what} is {text.strip()!r}; expected a number" if text.strip() else f"{what} is missing"
+        ) from None
+    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise Unmappable(f"{what} is {text.strip()}; expected {'zero or more' if zero else 'more than zero'}")
+    return value
+
+
+def whole(text: str, what: str, *, zero: bool = False, most: int = WIDEST) -> int:
+    """A count, at most `most`, or the reason why not."""
+    value = number(text, what, zero=zero)
+    if not value.is_integer() or value > most:
+        raise Unmappable(f"{what} is {text.strip()}; expected a whole number of at most {most:,}")
+    return int(value)
+
+
+def unique(name: str, line: int, seen: set[str]) -> str:
+    """The name, with its line where an earlier row has it."""
+    fresh = f"{name}#{line}" if name in seen else name
+    seen.add(fresh)
+    return fresh
+
+
+def lasting(text: str, what: str = "duration") -> float:
+    """Seconds above 0, at most LONGEST, or the reason why not."""
+    value = number(text, what)
+    if value > LONGEST:
+        raise Unmappable(f"{what} is {text.strip()}; more than twenty years is a slip")
+    return value
+
+
+def calendar(text: str, what: str) -> float:
+    """Seconds since 1970 of "2017-10-09 06:13:03", or the reason why not; a time without a zone is taken as UTC."""
+    try:
+        when = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise Unmappable(f"{what} is {text.strip()!r}; expected a time such as 2017-10-09 06:13:03") from None
+    if when.tzinfo is not None:
+        when = when.astimezone(UTC).replace(tzinfo=None)
+    if not YEARS[0] <= when.year < YEARS[1]:
+        raise Unmappable(f"{what} is {text.strip()!r}; expected a year from {YEARS[0]} on")
+    return (when - EPOCH).total_seconds()
+
+
+NOMINAL_GRADIENT = 1e8  # bytes; only gradient / bandwidth enters the rate, and only that was measured
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Seconds: per sample on one GPU, and to move one gradient one way inside a node and between nodes."""
+
+    model: str
+    per_sample: float  # tau
+    inside: float  # g / b_i
+    between: float  # g / b_e
+    local_batch: int  # samples per GPU and step
+
+
+PROFILES: tuple[Profile, ...] = (
+    Profile("bert", 0.075652, 0.058745, 0.52842, 12),
+    Profile("cifar10", 0.00068516, 0.0049174, 0.039906, 1024),
+    Profile("deepspeech2", 0.031738, 0.062183, 0.18148, 80),
+    Profile("yolov3", 0.035629, 0.025135, 0.42666, 16),
+)
+
+
+def distil(path: Path) -> Profile:
+    """A profile from one placements file.
+
+    tau: (step - sync) / batch at the largest batch one GPU was measured with. Then the synchronisation time over the
+    ring's 2 (w - 1) / w, its median over all batch sizes and placements of two GPUs or more, on one node and on several.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [
+            (r["placement"], int(r["local_bsz"]), float(r["step_time"]), float(r["sync_time"]))
+            for r in csv.DictReader(file)
+        ]
+    batch, step, sync = max((b, step, sync) for placement, b, step, sync in rows if placement == "1")
+    return Profile(
+        model=path.name.removesuffix("-placements.csv"),
+        per_sample=(step - sync) / batch,
+        inside=_exchange([(p, sync) for p, _, _, sync in rows if len(p) == 1 and p != "1"], path),
+        between=_exchange([(p, sync) for p, _, _, sync in rows if len(p) > 1], path),
+        local_batch=batch,
+    )
+
+
+def _exchange(measured: Sequence[tuple[str, float]], path: Path) -> float:
+    if not measured:
+        raise InputError(f"{path}: no placements on one node and on several; expected both")
+    widths = [sum(map(int, placement)) for placement, _ in measured]
+    return median(sync / (2.0 * (w - 1) / w) for w, (_, sync) in zip(widths, measured, strict=True))
+
+
+FLAT, GENTLE = 0.10, 0.55  # the rest, 35%, is steep (spec, section 3)
+GENTLE_RANGE = (0.01, 1.0)  # th2
+STEEP_RANGE = (4.0, 6.0)
+VALUE_RANGE = (1.0, 100.0)  # th1
+MIDDLE_RANGE = (1.0, 15.0)  # th3
+LARGEST = 30.0  # the most by which size multiplies a value
+UNIT = 600.0  # seconds: the spec's slot, for a trace
+DRAWS = 4  # uniform numbers a utility takes: value, class, steepness, middle
+
+
+def between(bounds: tuple[float, float], u: float) -> float:
+    """The point a share u of the way."""
+    return bounds[0] + (bounds[1] - bounds[0]) * u
+
+
+def steepness(which: float, u: float) -> float:
+    """th2 of the spec's mix: none for 10%, gentle for 55%, steep for 35%."""
+    if which < FLAT:
+        return 0.0
+    return between(GENTLE_RANGE if which < FLAT + GENTLE else STEEP_RANGE, u)
+
+
+@dataclass(frozen=True)
+class UtilityModel:
+    """Sigmoids for jobs of a trace, with the spec's ranges read in units of ten minutes from the job's own duration on.
+
+    th1 = U(1, 100), and when `sized` times sqrt(GPU-hours / the median job's), at most 30 times;
+    th2 = 0, U(.01, 1) or U(4, 6) a unit (10, 55, 35%); th3 = duration + U(1, 15) units.
+    A job that starts at once is worth nearly th1; the sqrt lets a long job be worth more, yet less per GPU-hour.
+    """
+
+    slot: float  # seconds
+    median: float  # GPU-hours
+    sized: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.slot > 0 or not self.median > 0:
+            raise InputError(f"UtilityModel: slot is {self.slot!r}, median {self.median!r}; expected positive numbers")
+
+    def __call__(self, seconds: float, gpu_hours: float, draws: Floats) -> Sigmoid:
+        """The utility of a job that runs so long, from DRAWS uniform numbers."""
+        value, which, steep, middle = (float(u) for u in draws)
+        size = min(LARGEST, (gpu_hours / self.median) ** 0.5) if self.sized else 1.0
+        return Sigmoid(
+            value=between(VALUE_RANGE, value) * size,
+            steepness=steepness(which, steep) * self.slot / UNIT,
+            middle=(seconds + UNIT * between(MIDDLE_RANGE, middle)) / self.slot,
+        )
+
+    def describe(self, seed: int) -> str:
+        """One line for the workload's note."""
+        size = " x sqrt(GPU-hours / median), at most 30 times" if self.sized else ", whatever the job's size"
+        return f"utilities synthesised, seed {seed}: sigmoid, U(1, 100){size}; half worth 10-150 min past the duration"
