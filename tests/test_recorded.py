@@ -1,0 +1,92 @@
+"""What version 0.1.0 wrote still loads, and repeats: result folders, config.yaml and a service's store."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import equipoise
+
+RECORDED = Path(__file__).parent / "recorded" / "0.1.0"
+FOLDERS = sorted(path.parent.name for path in RECORDED.glob("*/result.json"))
+REAL_CLOCK = ("share-execute",)  # what was measured on a clock does not repeat
+TIMES = ("seconds", "cpu_seconds", "wall")
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "equipoise", *words], capture_output=True, text=True, env=dict(os.environ), check=False
+    )
+
+
+def differences(recorded: object, found: object, path: str = "") -> list[str]:
+    """Every recorded value that is not found again. New keys may stand beside the old ones."""
+    if isinstance(recorded, dict):
+        if not isinstance(found, dict):
+            return [f"{path}: {recorded!r} is now {found!r}"]
+        keys = [key for key in recorded if key not in TIMES]
+        return [line for key in keys for line in differences(recorded[key], found.get(key), f"{path}/{key}")]
+    if isinstance(recorded, list):
+        if not isinstance(found, list) or len(found) != len(recorded):
+            return [f"{path}: {recorded!r} is now {found!r}"]
+        pairs = enumerate(zip(recorded, found, strict=True))
+        return [line for k, (old, new) in pairs for line in differences(old, new, f"{path}/{k}")]
+    if isinstance(recorded, (int, float)) and isinstance(found, (int, float)):
+        same = found == pytest.approx(recorded, rel=1e-6, abs=1e-9)  # another processor sums in another order
+    else:
+        same = recorded == found or isinstance(recorded, str)  # sentences may be said better
+    return [] if same else [f"{path}: {recorded!r} is now {found!r}"]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_recorded_folder_loads(name: str) -> None:
+    """`equipoise.load` reads what 0.1.0 wrote: the verb, the version, the certificate and every row."""
+    written = json.loads((RECORDED / name / "result.json").read_text())
+    document = equipoise.load(RECORDED / name)
+    assert (document.verb, document.version) == (written["verb"], "0.1.0")
+    assert document.result == written["result"]
+    assert document.certificate is not None
+    assert [check.name for check in document.certificate] == [c["name"] for c in written["certificate"]["checks"]]
+    lines = (RECORDED / name / "history.csv").read_text().splitlines()
+    assert len(document.rows("history")) == len(lines) - 1
+    assert name in repr(document) or document.verb in repr(document)
+
+
+@pytest.mark.parametrize("name", [name for name in FOLDERS if name not in REAL_CLOCK])
+def test_a_recorded_run_repeats(name: str, tmp_path: Path) -> None:
+    """`--config` of a file that 0.1.0 wrote gives the numbers that 0.1.0 gave."""
+    written = json.loads((RECORDED / name / "result.json").read_text())
+    done = run(
+        *written["verb"].split(), "--config", str(RECORDED / name / "config.yaml"), "--json", "--out", str(tmp_path)
+    )
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.iterdir()
+    found = json.loads((folder / "result.json").read_text())
+    assert differences(written["result"], found["result"]) == []
+    checks = {check["name"]: check["passed"] for check in found["certificate"]["checks"]}
+    assert {c["name"]: c["passed"] for c in written["certificate"]["checks"]} == checks
+    assert differences(written["config"], found["config"]) == []
+
+
+def test_a_recorded_store_is_proved_and_shows_its_jobs(tmp_path: Path) -> None:
+    """Fifty events that 0.1.0 stored: the log replays to the state, and the jobs are those that were."""
+    database = tmp_path / "store.db"
+    database.write_bytes(gzip.decompress((RECORDED / "store.db.gz").read_bytes()))
+    done = run("serve", "--store", f"sqlite:///{database}", "--verify-log")
+    assert done.returncode == 0, done.stderr
+    from equipoise.serve.store import open_store
+
+    store = open_store(f"sqlite:///{database}")
+    try:
+        states = {row.id: row.state for row in store.jobs(limit=100)}
+    finally:
+        store.close()
+    assert len(states) == 16
+    assert (states["j2"], states["j3"]) == ("finished", "cancelled")
+    assert {state for job, state in states.items() if job not in ("j2", "j3")} == {"admitted"}
