@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from equipoise.place import prices, simulate, traces
+from equipoise.place import placers, prices, simulate, traces
 from equipoise.place.prices import densities
 from equipoise.place.traces.synthetic import synthetic_cluster
 
@@ -28,22 +28,22 @@ def main() -> None:
     cluster = synthetic_cluster(given.machines)
     past = traces.synthetic(given.jobs, seed=900, slots=SLOTS)
     posted = prices.Level(0.3 * float(np.median(densities(cluster, past, SLOTS).density)), 10.0, 5.0)
-    placers = ("greedy", "rounding")
-    for placer in placers:  # warm
-        simulate(cluster, past[:2], placers.PDORS(prices=posted, placer=placer, backfill=False), slots=SLOTS)
-    spent, earned = dict.fromkeys(placers, 0.0), dict.fromkeys(placers, 0.0)
+    packings = ("greedy", "rounding")
+    for packing in packings:  # warm
+        simulate(cluster, past[:2], placers.PDORS(prices=posted, packing=packing, backfill=False), slots=SLOTS)
+    spent, earned = dict.fromkeys(packings, 0.0), dict.fromkeys(packings, 0.0)
     for seed in given.seeds:
         jobs = traces.synthetic(given.jobs, seed=seed, slots=SLOTS)
         line = []
-        for placer in placers:
-            policy = placers.PDORS(prices=posted, placer=placer, backfill=False)
+        for packing in packings:
+            policy = placers.PDORS(prices=posted, packing=packing, backfill=False)
             before = time.process_time()
             run = simulate(cluster, jobs, policy, slots=SLOTS, seed=seed)
             took = time.process_time() - before
             assert run.certificate().passed
-            spent[placer] += took
-            earned[placer] += run.utility
-            line.append(f"{placer} {run.utility:8.1f} in {took:6.2f} s")
+            spent[packing] += took
+            earned[packing] += run.utility
+            line.append(f"{packing} {run.utility:8.1f} in {took:6.2f} s")
         print(f"seed {seed}: {', '.join(line)}", flush=True)
     print(
         f"{given.machines} machines, {given.jobs} jobs: greedy is {spent['rounding'] / spent['greedy']:.0f}x faster,"

@@ -22,9 +22,11 @@ MOVED: dict[str, str] = {
     "equipoise.engine.limit": "equipoise.engine.cpu_limit",
     "equipoise.place.Policy": "equipoise.place.Placer",
     "equipoise.place.desk": "equipoise.place.execution",
+    "equipoise.place.export": "equipoise.place.schedule",
     "equipoise.place.planner.shape": "equipoise.place.planner.job_arrays",
     "equipoise.place.policies": "equipoise.place.placers",
     "equipoise.place.policies.slotwise": "equipoise.place.placers",
+    "equipoise.place.ray_groups": "equipoise.place.schedule",
     "equipoise.place.schedule_file": "equipoise.place.schedule",
     "equipoise.place.utility": "equipoise.place.job",
     "equipoise.share.audit.certify": "equipoise.share.sweep.certify",
@@ -67,6 +69,11 @@ def _warn_and_find(old: str, new: str) -> object:
     through = sys._getframe(2).f_code.co_name == "__getattr__"  # a package that has one of its own, which asked here
     warnings.warn(f"{old} is {new} since 0.2; the old name goes in 0.3", DeprecationWarning, stacklevel=3 + through)
     return find(new)
+
+
+def old_attribute(old: str, new: str) -> None:
+    """Say that an attribute, method or keyword of 0.1.0 is called `new`; the caller's caller is named."""
+    warnings.warn(f"{old} is {new} since 0.2; the old name goes in 0.3", DeprecationWarning, stacklevel=3)
 
 
 class OldModules:

@@ -376,3 +376,28 @@ def test_a_run_ends_when_nobody_is_left() -> None:
     one = Cluster((Machine({"gpu": 1}),))
     result = simulate(one, [job("a", work=1.0)], FREE, slots=100, progress=lambda now, _: asked.append(now))
     assert asked == [1] and result.end == 100 and result.completed == 1
+
+
+def test_a_session_of_0_1_0_still_runs():
+    """What it called stranded, desk and shapes has new names; the old ones warn."""
+
+    class Old:
+        def __init__(self, run):  # type: ignore[no-untyped-def]
+            self.inner = placers.Slotwise(run)
+            self.arrive, self.slot, self.finished = self.inner.arrive, lambda: None, self.inner.finished
+            self.stranded = self.inner.unfinished
+
+    class Wanted:
+        label, colour = "old", "#000000"
+
+        def start(self, run, seed):  # type: ignore[no-untyped-def]
+            return Old(run)
+
+    cluster, jobs, slots = regime("20x40", 0)
+    with pytest.warns(DeprecationWarning, match="unfinished"):
+        simulate(cluster, jobs, Wanted(), slots=slots)
+    session = placers.Slotwise(Execution(cluster, jobs, slots, None))
+    with pytest.warns(DeprecationWarning, match="run"):
+        run = session.desk
+    with pytest.warns(DeprecationWarning, match="arrays"):
+        assert run.shapes is run.arrays

@@ -11,8 +11,8 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.place import placers, prices
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.export import allocations_csv, runs, to_json
 from equipoise.place.job import Deadline, Job, Linear, Workload
+from equipoise.place.schedule import allocations_csv, runs, to_json
 from equipoise.place.simulate import simulate
 from equipoise.place.traces import synthetic, synthetic_cluster
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -182,7 +183,7 @@ def test_what_comes_later_changes_nothing_before(kind: str, times: dict[str, int
 # Placers and methods.
 
 
-@pytest.mark.parametrize("settings", [{"placer": "rounding"}, {"method": "dynamic"}], ids=str)
+@pytest.mark.parametrize("settings", [{"packing": "rounding"}, {"method": "dynamic"}], ids=str)
 def test_the_papers_ways_make_sound_schedules(settings: dict[str, Any]):
     """The paper's rounding and its dynamic program on an overloaded regime: certified, and near the default's utility."""
     cluster, jobs, slots = regime("20x40", 1)
@@ -197,9 +198,9 @@ def test_the_papers_ways_make_sound_schedules(settings: dict[str, Any]):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"placer": "gredy"}, r"unknown placer 'gredy'; did you mean 'greedy'\?"),
+        ({"packing": "gredy"}, r"unknown packing 'gredy'; did you mean 'greedy'\?"),
         ({"method": "hul"}, r"unknown method 'hul'; did you mean 'hull'\?"),
-        ({"placer": None}, "unknown placer 'None'"),
+        ({"packing": None}, "unknown packing 'None'"),
         ({"replan": -1}, "replan is -1; expected a whole number"),
         ({"replan": 1.5}, "replan is 1.5; expected a whole number"),
         ({"replan": True}, "replan is True; expected a whole number"),
@@ -382,3 +383,11 @@ def test_caution_plans_for_more_than_a_job_states():
 def test_a_caution_that_cannot_be_is_refused(caution: object):
     with pytest.raises(InputError, match="caution"):
         placers.PDORS(prices=prices.Fixed(), caution=caution)  # type: ignore[arg-type]
+
+
+def test_the_old_keyword_of_packing_is_taken_with_a_warning():
+    """0.1.0 called it placer; a changed copy keeps what it said."""
+    with pytest.warns(DeprecationWarning, match="packing="):
+        old = placers.PDORS(placer="rounding")
+    assert old == placers.PDORS(packing="rounding")
+    assert replace(old, replan=3).packing == "rounding"

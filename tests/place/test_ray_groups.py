@@ -13,9 +13,8 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.place import placers
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.export import placement_groups
 from equipoise.place.job import Job, Linear
-from equipoise.place.ray_groups import LABEL, amounts, nodes
+from equipoise.place.schedule import LABEL, amounts, nodes, placement_groups
 from equipoise.place.simulate import Result, simulate
 
 SCRIPT = Path(__file__).with_name("ray_cluster.py")

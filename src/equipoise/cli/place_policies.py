@@ -50,7 +50,7 @@ def players(config: PlaceConfig, scene: Ready) -> list[Any]:
         elif plain == "pdors":
             found.append(pdors(config, scene, kind))
         elif plain == "oasis":
-            found.append(placers.OASiS(prices=prices.Recalled(scene.pasts), placer=config.placer))
+            found.append(placers.OASiS(prices=prices.Recalled(scene.pasts), packing=config.placer))
         else:
             found.append(placers.named(plain))
     labels = [policy.label for policy in found]

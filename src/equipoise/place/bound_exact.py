@@ -41,7 +41,7 @@ def optimum(
             f"bound: exact=True needs about {integers:,} whole numbers, over {MOST_INTEGERS:,}. "
             "Give fewer jobs, machines or slots, or exact=False"
         )
-    rows = Rows(cluster, windows)
+    rows = ProgramRows(cluster, windows)
     columns = len(rows.cost)
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = columns, len(rows.room)
@@ -81,7 +81,7 @@ def _refuse(job: Job) -> None:
         )
 
 
-class Rows:
+class ProgramRows:
     """Columns, and rows `value @ columns[index] <= room`. Resources are counted in parts of a machine's capacity."""
 
     def __init__(self, cluster: Cluster, windows: Sequence[Window]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise._moved import old_attribute
 from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import kernel
 from equipoise.place.cluster import Cluster
@@ -126,6 +127,12 @@ class Execution:
         self._version = np.zeros(n, dtype=np.int64)
         self._events: list[tuple[int, int, int]] = []
         self._archive: list[tuple[int, Int32s]] = []
+
+    @property
+    def shapes(self) -> list[JobArrays]:
+        """The name of `arrays` in 0.1.0."""
+        old_attribute("Execution.shapes", "arrays")
+        return self.arrays
 
     # What a policy may ask.
 

@@ -1,13 +1,18 @@
-"""Schedules as files: rows of job, slot, machine, workers and servers by name, written, read back, and certified."""
+"""Schedules for other programs: CSV files written, read back and certified; JSON; slots as Ray's placement groups.
+
+Nothing here imports Ray. Bundles name the node they are planned on by its label (tried with Ray 2.60): a strategy alone,
+STRICT_PACK included, says how close bundles are and never on which node.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +21,7 @@ from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
 from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, Int32s, Ints, measure, named
+from equipoise.units import MILLI
 
 if TYPE_CHECKING:
     from equipoise.place.simulate import Result
@@ -25,7 +31,7 @@ MOST = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
-class Rows:
+class ScheduleRows:
     """A schedule by names: codes into `jobs` and `machines`, and the line each row stands on."""
 
     source: str
@@ -38,9 +44,9 @@ class Rows:
         return len(self.table)
 
     @classmethod
-    def of(cls, rows: Rows | Iterable[tuple[str, int, str, int, int]]) -> Rows:
+    def of(cls, rows: ScheduleRows | Iterable[tuple[str, int, str, int, int]]) -> ScheduleRows:
         """The same, or plain tuples (job, slot, machine, workers, servers); a row's line is then its number from 1."""
-        if isinstance(rows, Rows):
+        if isinstance(rows, ScheduleRows):
             return rows
         reading = _Reading("schedule")
         for k, row in enumerate(rows):
@@ -49,7 +55,7 @@ class Rows:
 
 
 class _Reading:
-    """Rows as they come, kept small: names as codes, numbers in 32 bits."""
+    """ScheduleRows as they come, kept small: names as codes, numbers in 32 bits."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -89,11 +95,11 @@ class _Reading:
     def error(self, line: int, message: str) -> InputError:
         return InputError(f"{self.source}, line {line}: {message}")
 
-    def rows(self) -> Rows:
+    def rows(self) -> ScheduleRows:
         jobs, machines = self.codes
         table = np.frombuffer(self.table, dtype=np.int32).reshape(-1, 5) if len(self.table) else np.empty((0, 5), "i4")
         lines = np.frombuffer(self.lines, dtype=np.int64) if len(self.lines) else np.empty(0, np.int64)
-        return Rows(self.source, tuple(jobs), tuple(machines), table, lines)
+        return ScheduleRows(self.source, tuple(jobs), tuple(machines), table, lines)
 
 
 def _is_whole(cell: str) -> bool:
@@ -108,12 +114,12 @@ def write_schedule(result: Result, path: str | Path) -> None:
     with Path(path).open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for k in range(0, len(result.schedule), 65536):
-            block = result.schedule[k : k + 65536].tolist()
+        for k in range(0, len(result.schedule), BLOCK):
+            block = result.schedule[k : k + BLOCK].tolist()
             writer.writerows((ids[j], t, names[h], w, s) for j, t, h, w, s in block)
 
 
-def read_schedule(path: str | Path) -> Rows:
+def read_schedule(path: str | Path) -> ScheduleRows:
     """A schedule from CSV with the columns job, slot, machine, workers and servers; what else it has is left alone."""
     path = Path(path)
     reading = _Reading(str(path))
@@ -159,7 +165,7 @@ class Verified:
 def verify_files(
     cluster: Cluster,
     jobs: Iterable[Job],
-    schedule_rows: Rows | Iterable[tuple[str, int, str, int, int]],
+    schedule_rows: ScheduleRows | Iterable[tuple[str, int, str, int, int]],
     *,
     end: int,
     finish: Mapping[str, int | None] | None = None,
@@ -169,7 +175,7 @@ def verify_files(
     `finish` is what is claimed, by job id (None or left out: not finished); without it there is nothing to compare with,
     and only capacity, ratio and arrival are certified.
     """
-    workload, rows = Workload.of(jobs), Rows.of(schedule_rows)
+    workload, rows = Workload.of(jobs), ScheduleRows.of(schedule_rows)
     for job in workload:
         cluster.demand(job.worker, named(job)), cluster.demand(job.server or {}, named(job))
     index = {job.id: j for j, job in enumerate(workload)}
@@ -197,7 +203,7 @@ def by_name(names: tuple[str, ...]) -> dict[str, int]:
     return out
 
 
-def _coded(rows: Rows, column: int, given: tuple[str, ...], known: Mapping[str, int]) -> Int32s:
+def _coded(rows: ScheduleRows, column: int, given: tuple[str, ...], known: Mapping[str, int]) -> Int32s:
     """Names as numbers; the first row with a name nobody knows is refused."""
     codes = np.array([known.get(name, -1) for name in given], dtype=np.int32)
     out = codes[rows.table[:, column]] if len(rows) else np.empty(0, np.int32)
@@ -211,7 +217,7 @@ def _coded(rows: Rows, column: int, given: tuple[str, ...], known: Mapping[str, 
     return out
 
 
-def _refuse_twice(rows: Rows, table: Int32s) -> None:
+def _refuse_twice(rows: ScheduleRows, table: Int32s) -> None:
     order = np.lexsort((rows.lines, table[:, MACHINE], table[:, SLOT], table[:, JOB]))
     ordered = table[order][:, [JOB, SLOT, MACHINE]]
     again = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
@@ -220,3 +226,185 @@ def _refuse_twice(rows: Rows, table: Int32s) -> None:
         first, line = int(rows.lines[order[k]]), int(rows.lines[order[k + 1]])
         message = "the same job, slot and machine as line"
         raise InputError(f"{rows.source}, line {line}: {message} {first}; expected one row for each")
+
+
+ALLOCATION_COLUMNS = ("job", "slot", "start_hours", "machine", "workers", "servers")
+BLOCK = 65536  # rows written at once
+
+
+def allocations_csv(result: Result, path: str | Path) -> None:
+    """A row for every job, slot and machine: who sits where, and from which hour after slot 0 began."""
+    names, ids, hours = result.cluster.names, [job.id for job in result.jobs], result.jobs.slot / 3600.0
+    by_name(names)
+    with Path(path).open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(ALLOCATION_COLUMNS)
+        for k in range(0, len(result.schedule), BLOCK):
+            block = result.schedule[k : k + BLOCK].tolist()
+            writer.writerows((ids[j], t, f"{t * hours:.10g}", names[h], w, s) for j, t, h, w, s in block)
+
+
+def to_json(result: Result) -> dict[str, Any]:
+    """Plain values: every job with what became of it, and the schedule as runs of equal slots (`last` included)."""
+    names, ids = result.cluster.names, [job.id for job in result.jobs]
+    by_name(names)
+    jobs = [
+        {
+            "job": job.id,
+            "arrival": job.arrival,
+            "state": state,
+            "reason": next((d.reason for d in reversed(log) if d.reason), "") if finish < 0 else "",
+            "finish": None if finish < 0 else finish,
+            "utility": utility,
+            "decisions": [dict(d.__dict__) for d in log],
+        }
+        for job, state, log, finish, utility in zip(
+            result.jobs, result.states, result.decisions, result.finish.tolist(), result.utilities.tolist(), strict=True
+        )
+    ]
+    schedule = [
+        {"job": ids[j], "machine": names[h], "first": first, "last": last, "workers": w, "servers": s}
+        for j, h, first, last, w, s in runs(result.schedule).tolist()
+    ]
+    return {
+        "policy": result.policy.label,
+        "seed": result.seed,
+        "slot_seconds": float(result.jobs.slot),
+        "start": result.jobs.start,
+        "end": result.end,
+        "utility": result.utility,
+        "completed": result.completed,
+        "machines": list(names),
+        "jobs": jobs,
+        "schedule": schedule,
+    }
+
+
+def runs(schedule: Int32s) -> Int32s:
+    """Rows (job, machine, first slot, last slot, workers, servers): slots in a row with the same numbers are one."""
+    rows = schedule[np.lexsort((schedule[:, SLOT], schedule[:, MACHINE], schedule[:, JOB]))]
+    same = (rows[1:, [JOB, MACHINE, WORKERS, SERVERS]] == rows[:-1, [JOB, MACHINE, WORKERS, SERVERS]]).all(axis=1)
+    same &= rows[1:, SLOT] == rows[:-1, SLOT] + 1
+    first = np.flatnonzero(np.append(True, ~same)[: len(rows)])
+    last = np.append(first[1:], len(rows))[: len(first)] - 1
+    out = np.column_stack(
+        (rows[first][:, [JOB, MACHINE, SLOT]], rows[last, SLOT], rows[first][:, [WORKERS, SERVERS]])
+    ).astype(np.int32)
+    return out[np.lexsort((out[:, 1], out[:, 2], out[:, 0]))]
+
+
+LABEL = "equipoise.io/machine"  # the label a Ray node carries to say which machine of the cluster it is
+NAMES = {"gpu": "GPU", "cpu": "CPU", "memory": "memory"}  # resources Ray has a word for; all others are custom ones
+PACK = "PACK"  # keep close where that can be: every bundle says itself where it must be
+LEAST = {"CPU": 1 / MILLI}  # a bundle may not be empty: what one that asks for nothing is given
+VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)  # what Ray takes as a label's value
+
+
+@dataclass(frozen=True)
+class PlacementGroup:
+    """One job in one slot: a bundle a worker, then a bundle a server. `roles` and `machines` are in their order."""
+
+    job: str
+    slot: int
+    bundles: tuple[Mapping[str, float], ...]
+    roles: tuple[str, ...]  # worker, server
+    machines: tuple[str, ...]
+    strategy: str = PACK
+
+    @property
+    def bundle_label_selector(self) -> list[dict[str, str]]:
+        """The node each bundle must be on."""
+        return [{LABEL: name} for name in self.machines]
+
+    def arguments(self) -> dict[str, Any]:
+        """For ray.util.placement_group(**arguments)."""
+        return {
+            "bundles": [dict(bundle) for bundle in self.bundles],
+            "strategy": self.strategy,
+            "name": f"{self.job}@{self.slot}",
+            "bundle_label_selector": self.bundle_label_selector,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "job": self.job,
+            "slot": self.slot,
+            "roles": list(self.roles),
+            "machines": list(self.machines),
+            **self.arguments(),
+        }
+
+
+def amounts(demand: Mapping[str, int], *, memory_unit: float = 1.0) -> dict[str, float]:
+    """Milli-units by our names as units by Ray's: gpu -> GPU, cpu -> CPU, memory -> memory in bytes, others as they are.
+
+    `memory_unit` is how many bytes the cluster calls one: 1 where it was given as "512Gi", 2**30 where as 512.
+    """
+    out: dict[str, float] = {}
+    for name, milli in demand.items():
+        if not milli:
+            continue
+        ray = NAMES.get(name, name)
+        if ray in out:
+            raise InputError(f"two resources are called {ray} in Ray, {name!r} and another; rename one of them")
+        if ray == "memory":
+            out[ray] = -(-milli * int(memory_unit) // MILLI)  # whole bytes
+        else:
+            out[ray] = milli // MILLI if milli % MILLI == 0 else milli / MILLI
+        if ray == "GPU" and out[ray] > 1 and milli % MILLI:
+            raise InputError(f"{out[ray]:g} GPUs for one worker: Ray gives parts of one GPU, or whole ones")
+    return out
+
+
+def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, Any]]:
+    """How to start the Ray node of every machine: num_cpus, num_gpus, memory, resources, labels.
+
+    As ray.cluster_utils.Cluster.add_node takes them; for `ray start` they are --num-cpus, --num-gpus, --memory,
+    --resources and --labels.
+    """
+    out = []
+    for name, kind in zip(cluster.names, cluster.type_of, strict=True):
+        has = amounts(cluster.machines[int(kind)].capacity, memory_unit=memory_unit)
+        node: dict[str, Any] = {"num_cpus": has.pop("CPU", 0), "num_gpus": has.pop("GPU", 0)}
+        for what in ("num_cpus", "num_gpus"):
+            if node[what] != int(node[what]):
+                raise InputError(f"machine {name!r}: {what} is {node[what]:g}; a Ray node has a whole number")
+        if "memory" in has:
+            node["memory"] = has.pop("memory")
+        out.append({**node, "resources": has, "labels": {LABEL: _label(name)}})
+    by_name(cluster.names)
+    return out
+
+
+def placement_groups(result: Result, slot: int, *, memory_unit: float = 1.0) -> list[PlacementGroup]:
+    """A placement group for every job that runs in the slot, in order of arrival."""
+    if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < result.end:
+        raise InputError(f"slot is {slot!r}; expected a whole number from 0 to {result.end - 1}, the run's last slot")
+    names = result.cluster.names
+    by_name(names)
+    rows = result.schedule[result.schedule[:, SLOT] == slot]
+    groups = []
+    for j in dict.fromkeys(rows[:, JOB].tolist()):
+        job, cells = result.jobs[j], rows[rows[:, JOB] == j]
+        needs = {
+            "worker": amounts(job.worker, memory_unit=memory_unit),
+            "server": amounts(job.server or {}, memory_unit=memory_unit),
+        }
+        bundles, roles, machines = [], [], []
+        for role, column in (("worker", WORKERS), ("server", SERVERS)):
+            for cell in cells.tolist():
+                for _ in range(cell[column]):
+                    bundles.append(needs[role] or LEAST)
+                    roles.append(role)
+                    machines.append(_label(names[cell[MACHINE]]))
+        groups.append(PlacementGroup(job.id, slot, tuple(bundles), tuple(roles), tuple(machines)))
+    return groups
+
+
+def _label(name: str) -> str:
+    if not VALUE.fullmatch(name):
+        raise InputError(
+            f"machine {name!r}: Ray takes labels of up to 63 letters, digits, '-', '_' and '.', from a letter or digit to "
+            "one; rename the machine"
+        )
+    return name

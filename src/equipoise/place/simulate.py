@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import result as results
+from equipoise._moved import old_attribute
 from equipoise.certificate import Certificate
 from equipoise.document import Document, look_of
 from equipoise.errors import InputError
@@ -196,6 +197,9 @@ def simulate(
     workload = Workload.of(jobs)
     run = Execution(cluster, workload, slots, horizon)
     session = policy.start(run, seed)
+    if not hasattr(session, "unfinished") and hasattr(session, "stranded"):
+        old_attribute("Session.stranded", "unfinished")
+        session.unfinished = session.stranded  # type: ignore[method-assign]
     for method in ("arrive", "slot", "finished", "unfinished"):
         if not callable(getattr(session, method, None)):
             raise InputError(

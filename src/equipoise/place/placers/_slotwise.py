@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise._moved import old_attribute
 from equipoise.kernels import kernel
 from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
 from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
@@ -25,7 +26,7 @@ JOB, MACHINE, WORKERS, SERVERS = 0, 1, 2, 3  # columns of a seat
 NO_SEATS = np.empty((0, 4), np.int32)
 
 
-class Jobs(NamedTuple):
+class JobTable(NamedTuple):
     """All jobs of a run, one row for each."""
 
     worker: Ints  # [job, r] milli-units
@@ -37,7 +38,7 @@ class Jobs(NamedTuple):
 
 
 @kernel
-def dominant(jobs: Jobs, j: int, width: int) -> float:
+def dominant(jobs: JobTable, j: int, width: int) -> float:
     """The largest share of any resource of the cluster that so many workers and their servers hold."""
     servers, out = servers_for(width, jobs.per_server[j]), 0.0
     for r in range(jobs.total.shape[0]):
@@ -47,7 +48,7 @@ def dominant(jobs: Jobs, j: int, width: int) -> float:
 
 
 @kernel
-def holds(free: Ints | Floats, jobs: Jobs, j: int, workers: int, servers: int) -> bool:
+def holds(free: Ints | Floats, jobs: JobTable, j: int, workers: int, servers: int) -> bool:
     """Whether one machine has room for them."""
     for r in range(free.shape[0]):  # noqa: SIM110  # numba compiles no generator
         if workers * jobs.worker[j, r] + servers * jobs.server[j, r] > free[r]:
@@ -56,13 +57,13 @@ def holds(free: Ints | Floats, jobs: Jobs, j: int, workers: int, servers: int) -
 
 
 @kernel
-def _hand(free: Ints, jobs: Jobs, j: int, machine: int, workers: int, servers: int) -> None:
+def _hand(free: Ints, jobs: JobTable, j: int, machine: int, workers: int, servers: int) -> None:
     for r in range(free.shape[1]):
         free[machine, r] -= workers * jobs.worker[j, r] + servers * jobs.server[j, r]
 
 
 @kernel
-def take(free: Ints, jobs: Jobs, j: int, seats: Int32s, sign: int) -> None:
+def take(free: Ints, jobs: JobTable, j: int, seats: Int32s, sign: int) -> None:
     """Take the seats of job j (sign 1), or give them back (-1)."""
     for k in range(seats.shape[0]):
         _hand(free, jobs, j, seats[k, MACHINE], sign * seats[k, WORKERS], sign * seats[k, SERVERS])
@@ -79,7 +80,7 @@ def emptiness(free: Ints, total: Floats) -> float:
 
 
 @kernel
-def tightest(free: Ints, jobs: Jobs, j: int, width: int) -> int:
+def tightest(free: Ints, jobs: JobTable, j: int, width: int) -> int:
     """The fullest machine that holds the whole width together, -1 when none does (best fit)."""
     servers, best, least = servers_for(width, jobs.per_server[j]), -1, np.inf
     for h in range(free.shape[0]):
@@ -99,7 +100,7 @@ def _copy(rows: Int32s, count: int, out: Int32s) -> int:
 
 
 @kernel
-def seat(free: Ints, jobs: Jobs, j: int, width: int, was: Int32s, stay: bool, out: Int32s) -> int:
+def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool, out: Int32s) -> int:
     """Take seats for exactly `width` workers with their servers, and write them; returns how many rows (0: no room).
 
     `was` are its seats in the slot before. `stay`: keep them though it could sit together elsewhere.
@@ -126,7 +127,7 @@ def seat(free: Ints, jobs: Jobs, j: int, width: int, was: Int32s, stay: bool, ou
 
 
 @kernel
-def _spread(free: Ints, jobs: Jobs, j: int, width: int, out: Int32s) -> int:
+def _spread(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
     """The roomiest machines first, each filled with workers and a server whenever one is due; takes nothing."""
     per_server = jobs.per_server[j]
     room = np.empty(free.shape[0], np.int64)
@@ -150,7 +151,7 @@ def _spread(free: Ints, jobs: Jobs, j: int, width: int, out: Int32s) -> int:
 
 
 @kernel
-def _servers_first(free: Ints, jobs: Jobs, j: int, width: int, out: Int32s) -> int:
+def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
     """Servers where fewest workers would fit, then workers where most do: for crumbs that hold only one kind."""
     machines = free.shape[0]
     servers = servers_for(width, jobs.per_server[j])
@@ -177,7 +178,15 @@ def _servers_first(free: Ints, jobs: Jobs, j: int, width: int, out: Int32s) -> i
 
 @kernel
 def seat_in_order(
-    order: Ints, widths: Ints, jobs: Jobs, free: Ints, was: Int32s, first: Ints, last: Ints, fixed: bool, narrower: bool
+    order: Ints,
+    widths: Ints,
+    jobs: JobTable,
+    free: Ints,
+    was: Int32s,
+    first: Ints,
+    last: Ints,
+    fixed: bool,
+    narrower: bool,
 ) -> Int32s:
     """Seat jobs one after the other; job j had was[first[j]:last[j]] in the slot before. Rows job by job.
 
@@ -216,7 +225,7 @@ def seat_in_order(
 
 
 @kernel
-def fill(queue: Ints, jobs: Jobs, free: Ints) -> tuple[Ints, Int32s]:
+def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
     """Progressive filling: a worker, with a server when one is due, to the smallest dominant share until nothing fits.
 
     Ties to the earlier in the queue. Returns every job's width, and seats that show they fit.
@@ -287,7 +296,7 @@ def _drop(members: Ints, count: int, one: int) -> int:
 
 
 @kernel
-def _pick(free: Ints, jobs: Jobs, j: int, workers: int, servers: int, sits: Int32s) -> int:
+def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: Int32s) -> int:
     """A machine with room for these: one where the job sits already, else the emptiest; -1: none."""
     best, most = -1, -1.0
     for h in range(free.shape[0]):
@@ -299,7 +308,7 @@ def _pick(free: Ints, jobs: Jobs, j: int, workers: int, servers: int, sits: Int3
 
 
 @kernel
-def _pick_apart(free: Ints, jobs: Jobs, j: int, sits: Int32s) -> tuple[int, int]:
+def _pick_apart(free: Ints, jobs: JobTable, j: int, sits: Int32s) -> tuple[int, int]:
     """Machines for a worker and for a server that find no room on one."""
     for at in range(free.shape[0]):
         if holds(free[at], jobs, j, 1, 0):
@@ -327,7 +336,7 @@ class Slotwise:
         self.run, cluster = run, run.cluster
         arrays, count = run.arrays, len(run.jobs)
         self.capacity: Ints = cluster.capacity[cluster.type_of]
-        self.jobs = Jobs(
+        self.jobs = JobTable(
             np.array([one.worker for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([one.server for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([one.per_server for one in arrays], dtype=np.int64),
@@ -344,6 +353,12 @@ class Slotwise:
         self._begun: set[int] = set()
         for j in range(count):
             self._size(j)
+
+    @property
+    def desk(self) -> Execution:
+        """The name of `run` in 0.1.0."""
+        old_attribute("Slotwise.desk", "run")
+        return self.run
 
     def _size(self, j: int) -> None:
         """The width asked for, or what one machine holds, or the widest; no more than fits an empty cluster."""

@@ -21,7 +21,7 @@ from equipoise.place.placers._slotwise import (
     WORKERS,
     Int32s,
     Ints,
-    Jobs,
+    JobTable,
     Slotwise,
     dominant,
     emptiness,
@@ -43,7 +43,7 @@ class Dorm:
 
 
 @kernel
-def widest_within(jobs: Jobs, j: int, share: float) -> int:
+def widest_within(jobs: JobTable, j: int, share: float) -> int:
     """The most workers whose dominant share is at most so much."""
     w = 0
     while w < jobs.widest[j] and dominant(jobs, j, w + 1) <= share:

@@ -7,11 +7,12 @@ what is idle is lent to waiting jobs without promise. Bad at jobs whose stated w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
+from equipoise._moved import old_attribute
 from equipoise.errors import InputError, refuse_words, unknown_name
 from equipoise.place.execution import (
     ADMITTED,
@@ -31,7 +32,7 @@ from equipoise.place.planner.packing import SLOT
 from equipoise.place.prices import Fixed, Prices
 from equipoise.place.prices._posted import EVERY
 
-PLACERS, METHODS = ("greedy", "rounding"), ("hull", "dynamic")
+PACKINGS, METHODS = ("greedy", "rounding"), ("hull", "dynamic")
 MOST_TRIES = 1_000_000
 OVERTIME = 0.1  # of its stated work: what a job that should be done is thought to need yet
 
@@ -39,18 +40,22 @@ OVERTIME = 0.1  # of its stated work: what a job that should be done is thought 
 @dataclass(frozen=True)
 class PDORS:
     prices: Prices = field(default_factory=Fixed)
-    placer: str = "greedy"  # or "rounding", the paper's
+    packing: str = "greedy"  # how a slot's workers are put on machines; or "rounding", the paper's
     replan: int = 0  # tries each slot
     backfill: bool = True
     label: str = "PDORS"
     method: str = "hull"  # or "dynamic", the paper's
     caution: float = 1.0  # plan for so many times the stated work: for jobs that often take longer than they say
+    placer: InitVar[str | None] = None  # the name of `packing` in 0.1.0
     colour: ClassVar[str] = "#2563eb"
     promises: ClassVar[bool] = True
     family: ClassVar[str] = "pdors"
 
-    def __post_init__(self) -> None:
-        for what, given, known in (("placer", self.placer, PLACERS), ("method", self.method, METHODS)):
+    def __post_init__(self, placer: str | None) -> None:
+        if placer is not None:
+            old_attribute("PDORS(placer=)", "PDORS(packing=)")
+            object.__setattr__(self, "packing", placer)
+        for what, given, known in (("packing", self.packing, PACKINGS), ("method", self.method, METHODS)):
             if given not in known:
                 raise unknown_name(what, str(given), known)
         if isinstance(self.replan, bool) or not isinstance(self.replan, int) or not 0 <= self.replan <= MOST_TRIES:
@@ -196,7 +201,7 @@ class PDORSSession:
 
 def _planner(policy: PDORS, run: Execution, seed: int, growth: Floats, base: Floats) -> Planner:
     """The planner with the policy's way of placing."""
-    if policy.placer == "rounding":
+    if policy.packing == "rounding":
         from equipoise.place.planner.rounding import RoundingPlanner
 
         return RoundingPlanner(run.cluster, run.horizon, growth, base, seed=seed)

@@ -114,7 +114,7 @@ class Trial:
 
 def replay_key(policy: Any) -> tuple[object, ...]:
     """What of a policy changes how history replays."""
-    return policy.family, policy.placer, policy.method, policy.backfill, policy.caution
+    return policy.family, policy.packing, policy.method, policy.backfill, policy.caution
 
 
 def trials(run: Execution, policy: Any, pasts: Sequence[Workload]) -> Callable[[Prices], Trial]:

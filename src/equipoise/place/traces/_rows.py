@@ -34,7 +34,7 @@ class Unmappable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TraceRow:
     """A job as a trace tells it: seconds, workers it asked for, what each needs."""
 
     line: int
@@ -78,7 +78,9 @@ class Mapped:
             )
         return cls(length, int(seed), float(elasticity), bool(sized))
 
-    def workload(self, rows: Sequence[Row], skipped: Sequence[Skipped], source: str, *, calendar: bool) -> Workload:
+    def workload(
+        self, rows: Sequence[TraceRow], skipped: Sequence[Skipped], source: str, *, calendar: bool
+    ) -> Workload:
         """Rows as jobs. Slot 0 starts at midnight of the first day, or without a calendar at the trace's own zero."""
         if not rows:
             why = f"; the first of {len(skipped)}: line {skipped[0].line}, {skipped[0].reason}" if skipped else ""
@@ -95,7 +97,9 @@ class Mapped:
         start = datetime.fromtimestamp(origin, UTC).replace(tzinfo=None).isoformat() if calendar else ""
         return Workload(tuple(jobs), self.slot, source, model.describe(self.seed) + PROFILED, tuple(skipped), start)
 
-    def _job(self, row: Row, arrival: int, model: UtilityModel, u: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Job:
+    def _job(
+        self, row: TraceRow, arrival: int, model: UtilityModel, u: np.ndarray[tuple[int], np.dtype[np.float64]]
+    ) -> Job:
         """Its work is what it does at the width it asked for in the time it took: then it takes exactly that time."""
         most = row.width if row.rigid else int(self.elasticity * row.width)
         tags = dict(row.tags)

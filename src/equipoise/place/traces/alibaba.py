@@ -9,7 +9,7 @@ from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Demand, Skipped, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, Row, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 COLUMNS = (
     "name",
@@ -36,7 +36,7 @@ def alibaba(path: str | Path, *, slot: str | float = "10m", seed: int = 0, sized
     wanted is a tag, not a demand. Slot 0 is the trace's own zero.
     """
     mapped = Mapped.of(slot, seed, 1, sized_utility)
-    found: list[Row] = []
+    found: list[TraceRow] = []
     skipped: list[Skipped] = []
     names: set[str] = set()
     for line, cells in rows.table(path, COLUMNS, EXPECTED):
@@ -49,7 +49,7 @@ def alibaba(path: str | Path, *, slot: str | float = "10m", seed: int = 0, sized
     return mapped.workload(found, skipped, str(path), calendar=False)
 
 
-def _row(line: int, cells: dict[str, str], names: set[str]) -> Row:
+def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
     if not cells["scheduled_time"].strip():
         raise Unmappable("never scheduled")
     submit = rows.number(cells["creation_time"], "creation_time", zero=True)
@@ -65,7 +65,7 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> Row:
     )
     if not any(worker.values()):
         raise Unmappable("asks for nothing")
-    return Row(
+    return TraceRow(
         line=line,
         id=rows.unique(cells["name"].strip() or "pod", line, names),
         submit=submit,

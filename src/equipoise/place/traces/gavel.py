@@ -6,7 +6,7 @@ from pathlib import Path
 
 from equipoise.place.job import Skipped, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, Row, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 from equipoise.place.traces.philly import fits
 
 EXPECTED = "a Gavel trace: 7 or 10 columns between tabs, the first a job type such as 'ResNet-18 (batch size 32)'"
@@ -30,7 +30,7 @@ def gavel(
     """
     mapped = Mapped.of(slot, seed, elasticity, sized_utility)
     limit = fits(gpus_per_machine)
-    found: list[Row] = []
+    found: list[TraceRow] = []
     skipped: list[Skipped] = []
     for line, text in enumerate(rows.opened(path, EXPECTED), start=1):
         cells = text.rstrip("\r\n").split("\t")
@@ -43,7 +43,7 @@ def gavel(
     return mapped.workload(found, skipped, str(path), calendar=False)
 
 
-def _row(line: int, cells: list[str], limit: int) -> Row:
+def _row(line: int, cells: list[str], limit: int) -> TraceRow:
     if len(cells) not in PLACES:
         raise Unmappable(f"wrong number of columns: {len(cells)}; expected 7 or 10 between tabs")
     steps, arrival, scale = (cells[k] for k in PLACES[len(cells)])
@@ -54,7 +54,7 @@ def _row(line: int, cells: list[str], limit: int) -> Row:
     if rate is None:
         raise Unmappable(f"job type {kind!r} was never measured on {width} GPUs")
     seconds = rows.number(steps, "steps") / rate
-    return Row(
+    return TraceRow(
         line=line,
         id=f"gavel-{line}",
         submit=rows.number(arrival, "arrival", zero=True),

@@ -8,7 +8,7 @@ from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Skipped, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, Row, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 COLUMNS = ("timestamp", "duration", "num_gpus")
 EXPECTED = "a Philly table: timestamp,duration,num_gpus,gpu_time,cluster"
@@ -31,7 +31,7 @@ def philly(
     """
     mapped = Mapped.of(slot, seed, elasticity, sized_utility)
     limit = fits(gpus_per_machine)
-    found: list[Row] = []
+    found: list[TraceRow] = []
     skipped: list[Skipped] = []
     for line, cells in rows.table(path, COLUMNS, EXPECTED):
         try:
@@ -39,7 +39,7 @@ def philly(
                 raise Unmappable("wrong number of columns")
             width = rows.whole(cells["num_gpus"], "num_gpus")
             found.append(
-                Row(
+                TraceRow(
                     line=line,
                     id=f"philly-{line}",
                     submit=rows.calendar(cells["timestamp"], "timestamp"),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.place.job import Workload
-from equipoise.place.traces._rows import Mapped, Row
+from equipoise.place.traces._rows import Mapped, TraceRow
 from equipoise.place.traces.philly import fits
 
 Floats = NDArray[np.float64]
@@ -71,7 +71,7 @@ def philly_like(
     seconds = np.where(widths == 1, _durations(rng, ONE, jobs), _durations(rng, SEVERAL, jobs))
     submits = np.sort(_arrivals(rng, jobs, days))
     found = [
-        Row(
+        TraceRow(
             line=k,
             id=f"job-{k}",
             submit=float(submits[k]),

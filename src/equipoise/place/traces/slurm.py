@@ -9,7 +9,7 @@ from pathlib import Path
 from equipoise.errors import InputError
 from equipoise.place.job import Demand, Skipped, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, Row, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 COLUMNS = ("jobid", "submit")
 EXPECTED = (
@@ -40,7 +40,7 @@ def slurm(
     belong to their job: they are left out, and the note says how many.
     """
     mapped = Mapped.of(slot, seed, elasticity, sized_utility)
-    found: list[Row] = []
+    found: list[TraceRow] = []
     skipped: list[Skipped] = []
     names: set[str] = set()
     steps = 0
@@ -60,7 +60,7 @@ def slurm(
     return replace(workload, note=f"{workload.note}; {steps} job steps left out") if steps else workload
 
 
-def _row(line: int, cells: dict[str, str], names: set[str]) -> Row:
+def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
     submit = rows.calendar(cells["submit"], "Submit")
     seconds = _duration(cells)
     tres = _tres(cells.get("alloctres") or cells.get("reqtres") or "")
@@ -74,7 +74,7 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> Row:
     if memory > width * MOST_MEMORY:
         raise Unmappable(f"memory is {tres['mem']}; more than 8 TiB a worker is a slip")
     share = {"gpu": 1000 if gpus else 0, "cpu": -(-cpus * 1000 // width), "memory": -(-memory * 1000 // width)}
-    return Row(
+    return TraceRow(
         line=line,
         id=rows.unique(f"slurm-{cells['jobid'].strip()}", line, names),
         submit=submit,

@@ -8,7 +8,7 @@ from pathlib import Path
 from equipoise.errors import InputError
 from equipoise.place.job import Demand, Skipped, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, Row, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 FIELDS = 18
 EXPECTED = "a Standard Workload Format file: 18 numbers a line, comments after ';'"
@@ -36,7 +36,7 @@ def swf(
     per = processors_per_worker
     if isinstance(per, bool) or not isinstance(per, int) or per < 1:
         raise InputError(f"processors_per_worker is {per!r}; expected a whole number of 1 or more")
-    found: list[Row] = []
+    found: list[TraceRow] = []
     skipped: list[Skipped] = []
     start = 0
     for line, text in enumerate(rows.opened(path, EXPECTED), start=1):
@@ -52,7 +52,7 @@ def swf(
     return mapped.workload(found, skipped, str(path), calendar=start > 0)
 
 
-def _row(line: int, cells: list[str], start: int, per: int) -> Row:
+def _row(line: int, cells: list[str], start: int, per: int) -> TraceRow:
     if len(cells) != FIELDS:
         raise Unmappable(f"wrong number of fields: {len(cells)}; expected {FIELDS}")
     processors = rows.whole(_known(cells, ALLOCATED, REQUESTED), "processors")
@@ -64,7 +64,7 @@ def _row(line: int, cells: list[str], start: int, per: int) -> Row:
         if kib > MOST_MEMORY:
             raise Unmappable(f"memory is {memory} KiB a processor; more than 4 TiB is a slip")
         worker["memory"] = round(kib * KIB) * each
-    return Row(
+    return TraceRow(
         line=line,
         id=f"swf-{line}",
         submit=start + rows.number(cells[SUBMIT], "submit time", zero=True),

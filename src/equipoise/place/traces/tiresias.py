@@ -8,7 +8,7 @@ from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Skipped, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, Row, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 from equipoise.place.traces.philly import fits
 
 COLUMNS = ("num_gpu", "submit_time", "duration")
@@ -29,7 +29,7 @@ def tiresias(
     """All-reduce jobs; slot 0 is the trace's own zero and lasts a minute, for these jobs take a few. As `philly` else."""
     mapped = Mapped.of(slot, seed, elasticity, sized_utility)
     limit = fits(gpus_per_machine)
-    found: list[Row] = []
+    found: list[TraceRow] = []
     skipped: list[Skipped] = []
     for line, cells in rows.table(path, COLUMNS, EXPECTED):
         try:
@@ -37,7 +37,7 @@ def tiresias(
                 raise Unmappable("wrong number of columns")
             width = rows.whole(cells["num_gpu"], "num_gpu")
             found.append(
-                Row(
+                TraceRow(
                     line=line,
                     id=f"tiresias-{line}",
                     submit=rows.number(cells["submit_time"], "submit_time", zero=True),
