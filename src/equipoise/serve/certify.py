@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
 from equipoise.place import read
-from equipoise.place.cluster import Cluster
+from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Job, Workload
 from equipoise.place.verify import measure
 from equipoise.serve.plan import events as kinds
@@ -60,7 +59,7 @@ class Walk:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Walked] = {}
-        self.machines: list[Any] = []
+        self.machines: list[Machine] = []
         self.down: dict[str, int] = {}
         self.outages: list[tuple[str, int, int]] = []  # machine, the slot it failed in, the slot it came back in
         self.seq = self.now = self.gaps = self.misplaced = 0

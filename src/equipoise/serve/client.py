@@ -15,20 +15,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
 
 from equipoise.errors import InputError
 from equipoise.serve.models import Answer, ClusterStatus, EventRecord, JobPage, JobStatus, JobWithCells, MachineStatus
+from equipoise.serve.plan.events import Body
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
     from equipoise import place
 
-Plain = dict[str, Any]
 T = TypeVar("T", bound=Answer)
 
 URL = "http://127.0.0.1:8321"
@@ -116,11 +118,11 @@ class Connection:
         method: str,
         path: str,
         params: Mapping[str, str | Sequence[str]] | None = None,
-        body: Plain | None = None,
+        body: Body | None = None,
         *,
         key: str | None = None,
         again: bool = False,
-    ) -> Plain:
+    ) -> Body:
         """The answer. What has no effect twice (`again`, and every GET) is sent again when the connection breaks."""
         import httpx
 
@@ -160,7 +162,7 @@ def _port(netloc: str) -> bool:
     return not port or (port.isdecimal() and int(port) < 65536)
 
 
-def _trusted(verify: bool | str | Path) -> Any:
+def _trusted(verify: bool | str | Path) -> bool | ssl.SSLContext:
     if isinstance(verify, bool):
         return verify
     import ssl
@@ -188,7 +190,7 @@ def _seconds(text: str | None) -> float | None:
     return float(text) if text is not None and text.isdecimal() else None
 
 
-def _object(answer: httpx.Response) -> Plain:
+def _object(answer: httpx.Response) -> Body:
     try:
         found = answer.json()
     except ValueError:
@@ -198,7 +200,7 @@ def _object(answer: httpx.Response) -> Plain:
     return found
 
 
-def answer(kind: type[T], values: Plain) -> T:
+def answer(kind: type[T], values: Body) -> T:
     """The values of an answer, read."""
     try:
         return kind.model_validate(values)
@@ -254,7 +256,7 @@ class Client(Connection):
 
     def submit(
         self,
-        job: Mapping[str, Any] | place.Job,
+        job: Mapping[str, object] | place.Job,
         *,
         key: str | None = None,
         dry_run: bool = False,
@@ -303,7 +305,7 @@ class Client(Connection):
             if after is None:
                 return
 
-    def explain(self, id: str) -> Plain:
+    def explain(self, id: str) -> Body:
         """Why it was decided so: `text` for people, prices, its best schedule, what would be admitted."""
         return self.ask("GET", f"/v1/jobs/{part(id)}/explain")
 
@@ -326,7 +328,7 @@ class Client(Connection):
         """Tell that a job is done."""
         return answer(JobWithCells, self.ask("POST", f"/v1/jobs/{part(id)}/finish"))
 
-    def forecast(self, job: Mapping[str, Any] | place.Job) -> Plain:
+    def forecast(self, job: Mapping[str, object] | place.Job) -> Body:
         """When such a job could start and end, prices aside; nothing is stored."""
         return self.ask("POST", "/v1/forecast", body=plain(job), again=True)
 
@@ -352,41 +354,41 @@ class Client(Connection):
         """Every machine."""
         return self.cluster().machines
 
-    def add_machine(self, name: str, capacity: Mapping[str, Any], count: int = 1) -> list[MachineStatus]:
+    def add_machine(self, name: str, capacity: Mapping[str, object], count: int = 1) -> list[MachineStatus]:
         """So many equal machines more; capacities are human, {"gpu": 8, "memory": "512Gi"}."""
         body = {"name": name, "capacity": dict(capacity), "count": count}
         return [answer(MachineStatus, each) for each in self.ask("POST", "/v1/machines", body=body)["machines"]]
 
-    def drain(self, name: str) -> Plain:
+    def drain(self, name: str) -> Body:
         """Nothing new on this machine; {"machine", "replanned", "displaced"}."""
         return self.ask("POST", f"/v1/machines/{part(name)}/drain", again=True)
 
-    def down(self, name: str) -> Plain:
+    def down(self, name: str) -> Body:
         """It is lost, with what ran there; as `drain`."""
         return self.ask("POST", f"/v1/machines/{part(name)}/down", again=True)
 
-    def up(self, name: str) -> Plain:
+    def up(self, name: str) -> Body:
         """It is back; as `drain`."""
         return self.ask("POST", f"/v1/machines/{part(name)}/up", again=True)
 
-    def prices(self, resource: str | None = None) -> Plain:
+    def prices(self, resource: str | None = None) -> Body:
         """Utility per unit and slot, by slot; with a resource also by machine."""
         return self.ask("GET", "/v1/prices", {} if resource is None else {"resource": resource})
 
-    def set_prices(self, base: Mapping[str, float], ratio: float = 10.0) -> Plain:
+    def set_prices(self, base: Mapping[str, float], ratio: float = 10.0) -> Body:
         """Utility per unit and slot on an empty machine, and how much more a full one costs."""
         return self.ask("PUT", "/v1/prices", body={"base": dict(base), "ratio": ratio})
 
-    def schedule(self, first: int | None = None, last: int | None = None) -> Plain:
+    def schedule(self, first: int | None = None, last: int | None = None) -> Body:
         """What runs where in these slots, and the utilisation of each resource."""
         asked = {"first": first, "last": last}
         return self.ask("GET", "/v1/schedule", {name: str(slot) for name, slot in asked.items() if slot is not None})
 
-    def certificate(self) -> Plain:
+    def certificate(self) -> Body:
         """Checks of everything decided so far, from the log alone."""
         return self.ask("GET", "/v1/certificate")
 
-    def status(self) -> Plain:
+    def status(self) -> Body:
         """Numbers of the moment: the slot, jobs by state, the share of every resource in use."""
         return self.ask("GET", "/v1/status")
 
@@ -428,7 +430,7 @@ class Client(Connection):
             time.sleep(pause(failed))
 
 
-def plain(job: Mapping[str, Any] | place.Job) -> Plain:
+def plain(job: Mapping[str, object] | place.Job) -> Body:
     """What is sent of a job. One of `place` keeps its exact numbers: its id is the name, and it arrives when it is sent."""
     if isinstance(job, Mapping):
         return dict(job)

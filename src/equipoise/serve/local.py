@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from equipoise.errors import InputError
@@ -24,7 +24,7 @@ LOOK = 0.05
 
 
 @contextmanager
-def local_service(machines: str | Path | Mapping[str, Any], *options: str, slot: str = "10m") -> Iterator[Client]:
+def local_service(machines: str | Path | Mapping[str, object], *options: str, slot: str = "10m") -> Iterator[Client]:
     """A client of a service with these machines (a file, or what stands in one), which ends with the block.
 
     `options` as `equipoise serve` has them, such as "--horizon", "48".

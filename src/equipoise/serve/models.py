@@ -5,9 +5,11 @@ Quantities as in `place`: "16Gi", "4ms", "2h". Times in slots.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
+
+from equipoise.serve.plan.events import Body
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Quantity = Annotated[str, Field(max_length=100)] | Number
@@ -26,7 +28,7 @@ class RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _always_whole(schema: dict[str, Any]) -> None:
+def _always_whole(schema: Body) -> None:
     """The service leaves no field out: the defaults are for a client that asks a service of another version."""
     schema["required"] = list(schema["properties"])
     for one in schema["properties"].values():
@@ -39,11 +41,11 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_always_whole)
 
     @property
-    def extra(self) -> dict[str, Any]:
+    def extra(self) -> Body:
         """Fields that this version does not know."""
         return self.model_extra or {}
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Body:
         """Plain values, as the service told them."""
         return self.model_dump(mode="json")
 
@@ -250,7 +252,7 @@ class EventRecord(Answer):
     name: str = Field(default="", description="of the job")
     tenant: str = ""
     text: str = ""
-    data: dict[str, Any] = Field(default_factory=dict)
+    data: Body = Field(default_factory=dict)
 
 
 class EventPage(BaseModel):
@@ -269,9 +271,9 @@ class ExplainOut(BaseModel):
     text: str
     earliest_start: int | None
     earliest_finish: int | None
-    prices: list[dict[str, Any]]
-    best: dict[str, Any] | None
-    smaller: dict[str, Any] | None
+    prices: list[Body]
+    best: Body | None
+    smaller: Body | None
 
 
 class StatusOut(BaseModel):

@@ -16,13 +16,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening, price_rows
-from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.events import Body, Event
 from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.messages import job_out, wall_of
 from equipoise.serve.plan.state import Held, State
@@ -33,7 +32,7 @@ from equipoise.serve.telemetry import Metrics, say
 from equipoise.serve.view import View
 
 PER_JOB = 10  # events a live job between snapshots, at least
-Command = Callable[[Scheduler], dict[str, Any]]
+Command = Callable[[Scheduler], Body]
 MOST_WAITING = 2_000  # requests: some seconds of work; who comes then is told so at once
 SHORTLY = 0.2, 5.0  # seconds before the store is tried again: first, and at most
 LOG = logging.getLogger("equipoise.serve")
@@ -50,12 +49,12 @@ class Ask:
     command: Command
     key: tuple[str, str, str] | None
     status: int
-    answer: Future[tuple[int, dict[str, Any]]] = field(default_factory=Future)
-    result: tuple[int, dict[str, Any]] | Exception | None = None
+    answer: Future[tuple[int, Body]] = field(default_factory=Future)
+    result: tuple[int, Body] | Exception | None = None
     asked: float = field(default_factory=time.perf_counter)
 
 
-def body_digest(body: Mapping[str, Any]) -> str:
+def body_digest(body: Mapping[str, object]) -> str:
     """The same for the same request, whatever the order of its fields."""
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -163,7 +162,7 @@ class Service:
 
     def ask(
         self, command: Command, *, key: tuple[str, str, str] | None = None, status: int = 200, urgent: bool = False
-    ) -> Future[tuple[int, dict[str, Any]]]:
+    ) -> Future[tuple[int, Body]]:
         """The answer to a command, once it is stored: a status and a body."""
         one = Ask(command, key, status)
         one.answer.set_running_or_notify_cancel()  # who no longer waits does not stop what is under way

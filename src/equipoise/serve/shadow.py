@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.job import Job, Sigmoid, Workload
@@ -31,9 +30,10 @@ from equipoise.place.traces.swf import EXPECTED as SWF
 from equipoise.place.traces.swf import RUN, START, SUBMIT
 from equipoise.serve.client import Client, ServiceError, plain
 from equipoise.serve.models import ClusterStatus, EventRecord
+from equipoise.serve.plan.events import Body
 
 ALIASES = {"sacct": "slurm"}
-NOTHING_YET = "no row could be made a job"  # what a reader says of a file in which nothing has ended
+NOTHING_YET = "no_jobs"  # the code of a reader's error for a file in which nothing has ended
 SWF_WAIT = 2  # its field of seconds waited, from 0
 
 
@@ -90,9 +90,9 @@ class Traced:
             try:
                 return self._parsed(copy)
             except InputError as error:
-                if NOTHING_YET in str(error):
+                if error.code == NOTHING_YET:
                     return None
-                raise InputError(str(error).replace(str(copy), str(self.path))) from None
+                raise InputError(str(error).replace(str(copy), str(self.path)), code=error.code) from None
 
     def _complete(self) -> bytes | None:
         """The complete lines, where the file has changed. One that is away for a moment is being rotated."""
@@ -237,7 +237,7 @@ class Report:
     first: int = 0
     now: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Body:
         return asdict(self)
 
 

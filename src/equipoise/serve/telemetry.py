@@ -14,7 +14,7 @@ import threading
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO
 from urllib.parse import quote, quote_plus, unquote
 
 from equipoise.serve.plan import events as kinds
@@ -90,7 +90,7 @@ def redact(text: str) -> str:
     return text
 
 
-def clean(value: object, depth: int = 0) -> Any:
+def clean(value: object, depth: int = 0) -> object:
     """A field as plain JSON without secrets, whatever it was: cycles, bytes and objects that cannot be shown included."""
     if value is None or isinstance(value, bool | int):
         return value
@@ -174,7 +174,7 @@ class JsonLines(logging.Formatter):
     """{"at", "level", "event", "logger", ...fields, "traceback"}: one line, whatever is in it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
+        line: dict[str, object] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": record.getMessage(),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner.packing import MACHINE, SERVERS, SLOT, WORKERS
+from equipoise.serve.plan.events import Body
 from equipoise.serve.plan.machines import DOWN, Floats, Ints, amounts_of
 from equipoise.serve.plan.messages import Wall, job_out
 from equipoise.serve.plan.state import Held, State
@@ -57,7 +57,7 @@ class View:
     def wall(self) -> Wall | None:
         return Wall(self.start, self.slot_seconds) if self.clock == "real" else None
 
-    def told(self, id: str) -> dict[str, Any] | None:
+    def told(self, id: str) -> Body | None:
         """A job that is not over, as the API tells it."""
         held = self.live.get(id)
         return job_out(held, self.names, self.wall) if held is not None else None
@@ -86,7 +86,7 @@ class View:
         full = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
         return np.asarray(self.base * np.exp(self.growth * full) * MILLI)
 
-    def bars(self, jobs: Sequence[Held], first: int, last: int) -> list[dict[str, Any]]:
+    def bars(self, jobs: Sequence[Held], first: int, last: int) -> list[Body]:
         """Cells of slots first..last as bars: stretches with the same workers and servers of a job on one machine, each with
         the share it takes of the resource that it takes most of there."""
         some = [held for held in jobs if len(held.cells)]

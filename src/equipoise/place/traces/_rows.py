@@ -84,7 +84,7 @@ class Mapped:
         """Rows as jobs. Slot 0 starts at midnight of the first day, or without a calendar at the trace's own zero."""
         if not rows:
             why = f"; the first of {len(skipped)}: line {skipped[0].line}, {skipped[0].reason}" if skipped else ""
-            raise InputError(f"{source}: no row could be made a job{why}")
+            raise InputError(f"{source}: no row could be made a job{why}", code="no_jobs")
         first = min(row.submit for row in rows)
         origin = first // 86400 * 86400 if calendar else 0.0
         model = UtilityModel(self.slot, median(row.gpu_hours for row in rows), self.sized)

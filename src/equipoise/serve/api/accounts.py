@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
@@ -30,6 +30,7 @@ from equipoise.serve.access import (
 from equipoise.serve.api.guard import Admin, Asked, Reader
 from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.models import RequestBody
+from equipoise.serve.plan.events import Body
 from equipoise.serve.store.rows import TenantRow, TokenRow
 from equipoise.units import MILLI
 
@@ -94,7 +95,7 @@ class TokensOut(BaseModel):
     tokens: list[TokenOut]
 
 
-def check_quota(given: dict[str, Any]) -> dict[str, Any]:
+def check_quota(given: Body) -> Body:
     """Exactly what the schema says, so that a client can check before it asks."""
     for name, value in given.items():
         check_name("resource", name)
@@ -125,9 +126,9 @@ QUOTA = {
 
 
 class TenantIn(RequestBody):
-    quota: Annotated[
-        dict[str, Any], Field(max_length=MOST_RESOURCES), AfterValidator(check_quota), WithJsonSchema(QUOTA)
-    ] = Field(default_factory=dict)
+    quota: Annotated[Body, Field(max_length=MOST_RESOURCES), AfterValidator(check_quota), WithJsonSchema(QUOTA)] = (
+        Field(default_factory=dict)
+    )
 
 
 class TenantOut(BaseModel):
@@ -143,7 +144,7 @@ def me(caller: Caller) -> Me:
     return Me(name=caller.name, role=caller.role, tenant=caller.tenant, open=caller.open)
 
 
-def token_out(row: TokenRow) -> dict[str, Any]:
+def token_out(row: TokenRow) -> Body:
     created = datetime.fromtimestamp(row.created, UTC).isoformat(timespec="seconds")
     return {"name": row.name, "role": row.role, "tenant": row.tenant, "created": created}
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any, get_args
+from typing import get_args
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, FastAPI
@@ -26,6 +26,8 @@ from equipoise.serve.api.refusals import GUARDED, known_parameters, refuse, spea
 from equipoise.serve.api.stream import Hub, routes_stream
 from equipoise.serve.certify import certify
 from equipoise.serve.models import CertificateOut, HealthOut
+from equipoise.serve.plan.decide import Scheduler
+from equipoise.serve.plan.events import Body
 from equipoise.serve.service import Service, Unavailable
 
 PAGE = files("equipoise.serve") / "page"
@@ -72,7 +74,7 @@ def framework(service: Service, access: Access, hub: Hub) -> FastAPI:
     return app
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
+def _document(app: FastAPI) -> Body:
     """The OpenAPI document. A route that streams or tells plain text refuses in JSON, as all do: say so."""
     if app.openapi_schema is None:
         app.openapi_schema = get_openapi(
@@ -96,7 +98,7 @@ async def _clock(service: Service) -> None:
         now = service.slot_at(time.time())
         if now > service.view.now:
 
-            def tick(scheduler: Any, now: int = now) -> dict[str, Any]:
+            def tick(scheduler: Scheduler, now: int = now) -> Body:
                 if now > scheduler.state.now:
                     scheduler.tick(now)
                 return {}
@@ -112,7 +114,7 @@ def _sees_all(caller: Caller) -> None:
         raise HTTPException(403, f"this tells of all tenants; your token {caller.name!r} is of {caller.tenant!r} alone")
 
 
-def without_counts(certificate: dict[str, Any]) -> dict[str, Any]:
+def without_counts(certificate: Body) -> Body:
     """What a tenant is told: whether every check passed, not how much others do."""
     checks = [check | {"meaning": check["meaning"].split(";")[0].rstrip(".") + "."} for check in certificate["checks"]]
     return certificate | {"checks": checks}
@@ -120,7 +122,7 @@ def without_counts(certificate: dict[str, Any]) -> dict[str, Any]:
 
 def _routes_proof(service: Service) -> APIRouter:
     router = APIRouter(responses=GUARDED, tags=["proof"])
-    made: dict[str, Any] = {"until": 0.0, "seq": -1, "answer": {}}
+    made: Body = {"until": 0.0, "seq": -1, "answer": {}}
     making = asyncio.Lock()
 
     @router.get("/v1/certificate", response_model=CertificateOut)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query
@@ -29,6 +29,7 @@ from equipoise.serve.models import (
     StatusOut,
 )
 from equipoise.serve.plan.decide import Scheduler
+from equipoise.serve.plan.events import Body
 from equipoise.serve.plan.machines import DOWN, DRAINING, UP, Ints
 from equipoise.serve.plan.messages import iso
 from equipoise.serve.service import Command, Service
@@ -89,7 +90,7 @@ class ClusterRoutes:
     async def set_prices(self, body: PricesIn, caller: Admin) -> JSONResponse:
         """Set what an empty machine costs, and how much more a full one."""
 
-        def command(scheduler: Scheduler) -> dict[str, Any]:
+        def command(scheduler: Scheduler) -> Body:
             scheduler.set_prices(body.base, body.ratio)
             return {}
 
@@ -117,7 +118,7 @@ class ClusterRoutes:
         if (body.advance is None) == (body.slot is None):
             raise InputError("expected one of advance (slots) and slot (a number)")
 
-        def command(scheduler: Scheduler) -> dict[str, Any]:
+        def command(scheduler: Scheduler) -> Body:
             now = scheduler.state.now
             to = now + body.advance if body.advance is not None else int(body.slot or 0)
             if to - now > MOST_AT_ONCE:
@@ -130,11 +131,11 @@ class ClusterRoutes:
 
     # What they share.
 
-    async def _asked(self, command: Command) -> dict[str, Any]:
+    async def _asked(self, command: Command) -> Body:
         return (await asyncio.wrap_future(self.service.ask(command)))[1]
 
     async def _change(self, name: str, status: str) -> JSONResponse:
-        def command(scheduler: Scheduler) -> dict[str, Any]:
+        def command(scheduler: Scheduler) -> Body:
             replanned, displaced = scheduler.set_machine(name, status)
             return {"replanned": replanned, "displaced": [{"job": j, "reason": r} for j, r in displaced]}
 
@@ -142,7 +143,7 @@ class ClusterRoutes:
         told = await to_thread.run_sync(machines_out, self.service.view, {name})
         return JSONResponse({"machine": told[0], **answer})
 
-    def _status(self, tenant: str | None) -> dict[str, Any]:
+    def _status(self, tenant: str | None) -> Body:
         service, view = self.service, self.service.view
         share = view.utilisation(view.used(view.now, view.now))
         return {
@@ -173,7 +174,7 @@ def routes_cluster(service: Service) -> APIRouter:
     return router
 
 
-def machines_out(view: View, names: set[str] | None) -> list[dict[str, Any]]:
+def machines_out(view: View, names: set[str] | None) -> list[Body]:
     """Machines, or those of these names, with what is held on them in this slot; units."""
     resources, used = view.cluster.resources, view.used(view.now, view.now)[0]
     rows = zip(view.names, view.status, (view.capacity / MILLI).tolist(), (used / MILLI).tolist(), strict=True)
@@ -189,7 +190,7 @@ def machines_out(view: View, names: set[str] | None) -> list[dict[str, Any]]:
     ]
 
 
-def prices_out(view: View, resource: str | None) -> dict[str, Any]:
+def prices_out(view: View, resource: str | None) -> Body:
     resources = view.cluster.resources
     if resource is not None and resource not in resources:
         raise unknown_name("resource", resource, resources)
@@ -211,7 +212,7 @@ def prices_out(view: View, resource: str | None) -> dict[str, Any]:
     return out
 
 
-def schedule_out(view: View, first: int | None, last: int | None, tenant: str | None) -> dict[str, Any]:
+def schedule_out(view: View, first: int | None, last: int | None, tenant: str | None) -> Body:
     if first is not None and last is not None and last < first:
         raise InputError(f"last is {last}, before first, {first}; expected slots in order")
     first = view.now if first is None else max(first, view.now)
@@ -232,10 +233,10 @@ def schedule_out(view: View, first: int | None, last: int | None, tenant: str | 
     }
 
 
-def occupied(view: View, used: Ints, first: int) -> list[dict[str, Any]]:
+def occupied(view: View, used: Ints, first: int) -> list[Body]:
     """How full machines are with what others hold, as stretches of equal share: no names, no counts of jobs."""
     share = (used / view.capacity.clip(min=1)).max(axis=2).round(3)
-    out: list[dict[str, Any]] = []
+    out: list[Body] = []
     for h in range(share.shape[1]):
         for t in range(share.shape[0]):
             value = float(share[t, h])

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Query
@@ -24,6 +24,7 @@ from equipoise.serve.models import OVER, EventPage, ExplainOut, ForecastOut, Job
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan import explain as explaining
 from equipoise.serve.plan.decide import NotFound, Scheduler
+from equipoise.serve.plan.events import Body
 from equipoise.serve.plan.messages import cells_out, event_out, job_out, wall_of
 from equipoise.serve.plan.state import Held
 from equipoise.serve.replay import Twin, restored
@@ -32,7 +33,6 @@ from equipoise.serve.service import Command, Service, body_digest
 JobState = Literal["admitted", "lent", "pending", "refused", "finished", "cancelled"]
 PLAIN = r"^[^\x00-\x1f]*$"  # no control characters: a database would choke on some
 LONGEST_KEY = 200
-Told = dict[str, Any]  # a body as it is sent, or stored
 REST, LONGEST_REST = 2.0, 2.0  # times as long as a replay took; seconds
 MOST_IN_A_PAGE, MOST_EVENTS = 1_000, 10_000
 Id = Annotated[str, Path(pattern=r"^j[0-9]{1,15}$", description="as submit answered")]
@@ -42,12 +42,12 @@ Key = Annotated[
 ]
 
 
-def with_cells(held: Held, scheduler: Scheduler) -> Told:
+def with_cells(held: Held, scheduler: Scheduler) -> Body:
     state = scheduler.state
     return job_out(held, state.machines.names, wall_of(state)) | {"cells": cells_out(held, state.machines.names)}
 
 
-async def submitted(service: Service, given: Told, owner: str, key: str) -> tuple[int, Told]:
+async def submitted(service: Service, given: Body, owner: str, key: str) -> tuple[int, Body]:
     """The stored answer to a submission."""
     unique = (owner, key, body_digest(given)) if key else None
     command = lambda scheduler: with_cells(scheduler.submit(given, owner), scheduler)  # noqa: E731
@@ -96,7 +96,7 @@ class JobRoutes:
         if tenant is not None and not caller.sees(tenant):
             return JSONResponse({"jobs": [], "next": None})
 
-        def read() -> Told:
+        def read() -> Body:
             rows = self.store.jobs(
                 tenant=whose,
                 states=state or (),
@@ -157,7 +157,7 @@ class JobRoutes:
 
     # What they share.
 
-    async def _replaying(self, work: Callable[[], Told]) -> Told:
+    async def _replaying(self, work: Callable[[], Body]) -> Body:
         """One replay at a time, and a rest after each: they take CPU from decisions, and the threads of other reads."""
         async with self._one_at_a_time:
             began = time.monotonic()
@@ -170,7 +170,7 @@ class JobRoutes:
         status, body = await asyncio.wrap_future(self.service.ask(command))
         return JSONResponse(body, status)
 
-    async def _mine(self, id: str, caller: Caller) -> Told:
+    async def _mine(self, id: str, caller: Caller) -> Body:
         """A job the caller may know of, live or over; else it is not there."""
         told = self.service.view.told(id)
         if told is None:
@@ -186,7 +186,7 @@ class JobRoutes:
             raise HTTPException(409, f"job {id} is {told['state']}; nothing more happens to it")
         return await self._asked(lambda scheduler: with_cells(command(scheduler), scheduler))
 
-    def _imagined(self, given: Told, owner: str) -> Told:
+    def _imagined(self, given: Body, owner: str) -> Body:
         """What a submission would be told, explained: asked of a copy of the state, so that nobody waits for it."""
         service = self.service
         scheduler = Scheduler(self._twin.now(), time.time, service.quota, finish=service.settings.finish)
@@ -196,7 +196,7 @@ class JobRoutes:
         text = explaining.text(found, verdict.state, verdict.reason, would=True)
         return with_cells(held, scheduler) | {"explain": {"text": text, **found}}
 
-    def _explained(self, id: str, told: Told) -> Told:
+    def _explained(self, id: str, told: Body) -> Body:
         service, store = self.service, self.store
         first = next(iter(store.events(job=id, limit=1)))
         state = restored(store, first.seq)
@@ -212,7 +212,7 @@ class JobRoutes:
 def routes_jobs(service: Service) -> APIRouter:
     """The routes, documented."""
     router, to = APIRouter(prefix="/v1", responses=GUARDED, tags=["jobs"]), JobRoutes(service)
-    both: dict[int | str, dict[str, Any]] = {200: {"model": JobWithCells}, **answers(409)}
+    both: dict[int | str, Body] = {200: {"model": JobWithCells}, **answers(409)}
     router.post("/jobs", status_code=201, response_model=JobWithCells, responses=both)(to.submit)
     router.get("/jobs", response_model=JobPage)(to.jobs)
     router.get("/jobs/{id}", response_model=JobWithCells, responses=answers(404))(to.job)

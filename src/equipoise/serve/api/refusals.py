@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,6 +13,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError, unknown_name
+from equipoise.serve.plan.events import Body
 from equipoise.serve.plan.planning import Conflict, NotFound
 from equipoise.serve.plan.submission import FIELDS
 from equipoise.serve.service import Unavailable
@@ -49,7 +49,7 @@ MEANINGS = {
 REFUSALS: dict[type[Exception], int] = {InputError: 422, NotFound: 404, Conflict: 409, Unavailable: 503, StoreLost: 503}
 
 
-def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def answers(*statuses: int) -> dict[int | str, Body]:
     """`responses=` of a route for these refusals."""
     return {status: {"model": ErrorOut, "description": MEANINGS[status]} for status in statuses}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.place import read
@@ -18,7 +17,7 @@ from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, WORKERS
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.clock import Clock
-from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.events import Body, Event
 from equipoise.serve.plan.machines import DOWN, UP, Machines
 from equipoise.serve.plan.planning import (
     EARLY,
@@ -42,7 +41,7 @@ __all__ = ["Conflict", "NotFound", "Scheduler", "Verdict", "opening", "price_row
 class Scheduler(Clock):
     """All that can be asked."""
 
-    def submit(self, body: Mapping[str, Any], tenant: str) -> Held:
+    def submit(self, body: Mapping[str, object], tenant: str) -> Held:
         """Store a job and decide about it."""
         state = self.state
         id = f"j{state.count + 1}"
@@ -58,7 +57,7 @@ class Scheduler(Clock):
         self.decide(held, verdict)
         return held
 
-    def imagine(self, body: Mapping[str, Any], tenant: str) -> tuple[Held, Verdict]:
+    def imagine(self, body: Mapping[str, object], tenant: str) -> tuple[Held, Verdict]:
         """What `submit` would decide now; nothing changes."""
         state = self.state
         job = job_of(body, state.cluster, id="new", slot=state.slot_seconds, horizon=state.horizon, now=state.now)
@@ -138,7 +137,7 @@ class Scheduler(Clock):
 
     # Machines and prices.
 
-    def add_machines(self, values: Mapping[str, Any]) -> list[str]:
+    def add_machines(self, values: Mapping[str, object]) -> list[str]:
         machine = read.machine_from(dict(values))
         names = list(self.state.machines.grown(machine).names[self.state.cluster.size :])
         self.record(kinds.MACHINE, status="added", machine=read.plain_machine(machine), names=names)
@@ -204,7 +203,7 @@ def price_rows(base: Mapping[str, float], ratio: float, resources: tuple[str, ..
     return [float(base.get(r, 0.0)) / 1000.0 for r in resources], [math.log(ratio)] * len(resources)
 
 
-def opening(machines: Machines, *, slot_seconds: float, horizon: int, start: float, clock: str) -> dict[str, Any]:
+def opening(machines: Machines, *, slot_seconds: float, horizon: int, start: float, clock: str) -> Body:
     """The data of the first event."""
     return {
         "format": FORMAT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 OPENED, SUBMITTED, DECIDED, TICK, PROGRESS, FINISHED, CANCELLED, MACHINE, PRICES = (
     "opened",
@@ -16,7 +16,7 @@ OPENED, SUBMITTED, DECIDED, TICK, PROGRESS, FINISHED, CANCELLED, MACHINE, PRICES
     "machine",
     "prices",
 )
-KINDS = (OPENED, SUBMITTED, DECIDED, TICK, PROGRESS, FINISHED, CANCELLED, MACHINE, PRICES)
+Body = dict[str, Any]  # a JSON object
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +29,77 @@ class Event:
     kind: str
     job: str  # "" where it is about none
     tenant: str
-    data: dict[str, Any]
+    data: Body
+
+
+# The data of each kind, as it is stored.
+
+
+class MachinesData(TypedDict):
+    """All machines, their status, the slots ahead that are planned, and prices by milli-unit."""
+
+    machines: list[Body]
+    inside: float
+    between: float
+    status: list[str]
+    window: int
+    base: list[float]
+    growth: list[float]
+
+
+class OpenedData(TypedDict):
+    """`floor` is the stored word for the machines."""
+
+    format: int
+    slot_seconds: float
+    horizon: int
+    start: float
+    clock: str
+    floor: MachinesData
+
+
+class SubmittedData(TypedDict):
+    name: str
+    job: Body
+
+
+class DecidedData(TypedDict):
+    """`cells` (slot, machine, workers, servers) where they changed."""
+
+    state: str
+    reason: str
+    worth: float
+    cost: float
+    cells: NotRequired[list[list[int]]]
+
+
+class TickData(TypedDict):
+    slot: int
+
+
+class ProgressData(TypedDict):
+    """Samples, and the measured pace: see `Held`."""
+
+    done: float
+    pace: float
+    reported: float
+    mark: float
+    since: float
+
+
+class FinishedData(TypedDict):
+    slot: int
+    reason: str
+
+
+class MachineData(TypedDict):
+    """ "added" with `machine`, or a status with the `name` of one."""
+
+    status: str
+    name: NotRequired[str]
+    machine: NotRequired[Body]
+
+
+class PricesData(TypedDict):
+    base: list[float]
+    growth: list[float]

@@ -5,21 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
 
+from equipoise.document import plain
 from equipoise.place.execution import ADMITTED, BEYOND_HORIZON, INFEASIBLE_ALONE
 from equipoise.place.explain import fits_one, prices_met, quickest, schedule_of
 from equipoise.place.explanation import least_change, missing
 from equipoise.place.job import Deadline, Job
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.serve.plan.decide import Scheduler
+from equipoise.serve.plan.events import Body
 from equipoise.serve.plan.messages import REASONS
 from equipoise.serve.plan.state import Held
 
 HOPELESS = (INFEASIBLE_ALONE, BEYOND_HORIZON)
 
 
-def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
+def explanation(scheduler: Scheduler, held: Held) -> Body:
     """Prices met, the best schedule though it may not pay, the first start and finish with room, the least change."""
     state, job, shape = scheduler.state, held.job, held.shape
     planner, start, end = state.machines.planner, scheduler.first, scheduler.deadline(job.arrival)
@@ -29,7 +30,7 @@ def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
     pays = plan is not None and plan.payoff > 0.0 and not scheduler.hopeless(held)
     smaller = None if pays else least_change(job, state.cluster, lambda form: _taken(scheduler, held, form))
     lacking = missing(job, state.cluster) if state.alone(held) <= 0.0 else ()
-    told: dict[str, Any] = {
+    told: Body = {
         "earliest_start": first,
         "earliest_finish": soonest.last if soonest is not None else None,
         "prices": [dataclasses.asdict(p) for p in prices_met(planner, shape, plan, start, end)] if end > start else [],
@@ -40,7 +41,8 @@ def explanation(scheduler: Scheduler, held: Held) -> dict[str, Any]:
         "horizon": end - 1,
         "deadline": _deadline(job),
     }
-    return {name: _plain(value) for name, value in told.items()}
+    found: Body = plain(told)
+    return found
 
 
 def _deadline(job: Job) -> int | None:
@@ -60,7 +62,7 @@ def _taken(scheduler: Scheduler, held: Held, form: Job) -> tuple[float | None, i
     return None if plan is None else (float(plan.payoff), plan.last)
 
 
-def text(told: Mapping[str, Any], state: str, reason: str, *, since: str = "", would: bool = False) -> str:
+def text(told: Body, state: str, reason: str, *, since: str = "", would: bool = False) -> str:
     """The same in a few sentences. `state` and `reason` are what it was told when it came; `since`: what it is by now."""
     because = REASONS.get(reason, "")
     came = f"It would be {state} now" if would else f"When it came, in slot {told['slot']}, it was {state}"
@@ -100,7 +102,7 @@ def text(told: Mapping[str, Any], state: str, reason: str, *, since: str = "", w
     return "\n".join(lines)
 
 
-def forecast(scheduler: Scheduler, body: Mapping[str, Any], tenant: str) -> dict[str, Any]:
+def forecast(scheduler: Scheduler, body: Mapping[str, object], tenant: str) -> Body:
     """When a job could start and end if it took all room there is, prices aside."""
     held, verdict = scheduler.imagine(body, tenant)
     start, end = scheduler.first, scheduler.deadline(held.job.arrival)
@@ -115,13 +117,3 @@ def forecast(scheduler: Scheduler, body: Mapping[str, Any], tenant: str) -> dict
         "end": last,
         "text": f"With all the room there is it could start in slot {first} and end in slot {last}; {promised}.",
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -6,9 +6,8 @@ is known from their cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from equipoise.place.planner import Planner
 from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.occupancy import Occupancy, move
 from equipoise.place.planner.packing import MACHINE, SERVERS, SLOT, WORKERS
+from equipoise.serve.plan.events import MachinesData
 
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -180,7 +180,7 @@ class Machines:
         book, row = self.planner.occupancy, slot % self.window
         return np.array(book.used[row, book.group[row, machine]])
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> MachinesData:
         """Plain values from which `restored` makes equal machines, but for what jobs hold."""
         cluster = self.cluster
         return {
@@ -194,7 +194,7 @@ class Machines:
         }
 
     @classmethod
-    def restored(cls, plain: Mapping[str, Any], now: int) -> Machines:
+    def restored(cls, plain: MachinesData, now: int) -> Machines:
         machines = tuple(read.machine_from(values) for values in plain["machines"])
         cluster = Cluster(machines, plain["inside"], plain["between"])
         made = cls(cluster, plain["window"], np.array(plain["base"]), np.array(plain["growth"]), now)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from equipoise.place.execution import ADMITTED, LENT, PENDING, REFUSED
 from equipoise.place.planner.packing import MACHINE, SLOT, WORKERS
 from equipoise.serve.plan import events as kinds
-from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.events import Body, Event
 from equipoise.serve.plan.machines import Int32s
 from equipoise.serve.plan.state import CANCELLED, FINISHED, Held, State
 from equipoise.units import MILLI
@@ -61,7 +61,7 @@ def wall_of(state: State) -> Wall | None:
     return Wall(state.start, state.slot_seconds) if state.clock == "real" else None
 
 
-def job_out(held: Held, names: Sequence[str], wall: Wall | None = None) -> dict[str, Any]:
+def job_out(held: Held, names: Sequence[str], wall: Wall | None = None) -> Body:
     """A job as the API tells it, without its cells. `names` of machines; `wall` where the clock is real."""
     cells = held.cells if held.finish is None else held.last
     machines = [names[h] for h in dict.fromkeys(cells[:, MACHINE].tolist())] if len(cells) else []
@@ -97,7 +97,7 @@ def _widest(cells: Int32s) -> int:
     return int(np.bincount(cells[:, SLOT] - cells[0, SLOT], cells[:, WORKERS]).max()) if len(cells) else 0
 
 
-def cells_out(held: Held, names: Sequence[str]) -> list[list[Any]]:
+def cells_out(held: Held, names: Sequence[str]) -> list[list[int | str]]:
     """[slot, machine name, workers, servers] a row."""
     return [[t, names[h], w, s] for t, h, w, s in held.cells.tolist()]
 
@@ -156,7 +156,7 @@ def event_text(event: Event) -> str:
     }[kind]
 
 
-def event_out(event: Event) -> dict[str, Any]:
+def event_out(event: Event) -> Body:
     """An event as the API tells it."""
     return {
         "seq": event.seq,

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from equipoise.place.planner import NO_CELLS, Plan
 from equipoise.place.planner.job_arrays import JobArrays, servers_for
 from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT
 from equipoise.serve.plan import events as kinds
-from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.events import Body, Event
 from equipoise.serve.plan.machines import Int32s, Ints, held_by
 from equipoise.serve.plan.state import Held, State
 
@@ -188,7 +187,7 @@ class Planning:
         self.backfill = Backfill(self)
         self._tries = 0
 
-    def record(self, kind: str, held: Held | None = None, **data: Any) -> None:
+    def record(self, kind: str, held: Held | None = None, **data: object) -> None:
         state = self.state
         job, tenant = (held.id, held.tenant) if held is not None else ("", "")
         if held is not None:
@@ -289,7 +288,7 @@ class Planning:
         both, missing = np.concatenate((before, running)), held.left / held.pace
         return missing - carry_out(both, len(before), held.shape, missing, 0.0)[1]
 
-    def _used_by(self, tenant: str, start: int, end: int, *, but: str) -> Any:
+    def _used_by(self, tenant: str, start: int, end: int, *, but: str) -> Ints:
         theirs = ((h.shape, h.cells) for h in self.state.jobs.values() if h.tenant == tenant and h.id != but)
         return use_by_slot(theirs, start, end - start, len(self.state.cluster.resources))
 
@@ -318,7 +317,7 @@ class Planning:
             self._lend_to(other, self.first)
 
     def _decided(self, held: Held, state: str, reason: str, worth: float, cost: float, cells: Int32s | None) -> None:
-        data: dict[str, Any] = {"state": state, "reason": reason, "worth": float(worth), "cost": float(cost)}
+        data: Body = {"state": state, "reason": reason, "worth": float(worth), "cost": float(cost)}
         if cells is not None and (len(cells) or len(held.cells)):
             data["cells"] = cells.tolist()
         self.record(kinds.DECIDED, held, **data)

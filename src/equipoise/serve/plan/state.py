@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
@@ -21,7 +22,18 @@ from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.job_arrays import JobArrays, arrays_of
 from equipoise.place.planner.packing import ROUNDING, SLOT
 from equipoise.serve.plan import events as kinds
-from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.events import (
+    Body,
+    DecidedData,
+    Event,
+    FinishedData,
+    MachineData,
+    OpenedData,
+    PricesData,
+    ProgressData,
+    SubmittedData,
+    TickData,
+)
 from equipoise.serve.plan.machines import DOWN, Holding, Int32s, Machines, held_by
 
 FORMAT = 1  # of events: every version reads those of all versions before it
@@ -40,7 +52,7 @@ class Held:
     job: Job
     shape: JobArrays
     at: float  # unix seconds of submission
-    body: dict[str, Any] = field(default_factory=dict, repr=False)  # the job in plain values, as the log has it
+    body: Body = field(default_factory=dict, repr=False)  # the job in plain values, as the log has it
     state: str = PENDING
     reason: str = ""
     worth: float = 0.0
@@ -99,7 +111,7 @@ class Held:
         self.done = self.job.work if left <= 0.0 else self.done + (missing - left) * self.pace
         self.last = past[past[:, SLOT] == past[-1, SLOT]]
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Body:
         return {
             "n": self.n,
             "id": self.id,
@@ -153,11 +165,10 @@ class State:
         """One event of the log, the next one."""
         if event.seq != self.seq + 1:
             raise ValueError(f"event {event.seq} does not follow event {self.seq}: the log has a gap")
-        _APPLY[event.kind](self, event)
+        _APPLY[event.kind](self, event, event.data)
         self.seq = event.seq
 
-    def _opened(self, event: Event) -> None:
-        data = event.data
+    def _opened(self, event: Event, data: OpenedData) -> None:
         if data["format"] > FORMAT:
             raise ValueError(f"the log has format {data['format']}; this version reads up to {FORMAT}")
         self.slot_seconds, self.horizon = float(data["slot_seconds"]), int(data["horizon"])
@@ -165,8 +176,8 @@ class State:
         self.now = event.slot
         self.machines = Machines.restored(data["floor"], event.slot)
 
-    def _submitted(self, event: Event) -> None:
-        job = read.job_from(event.data["job"], self.cluster, self.slot_seconds)
+    def _submitted(self, event: Event, data: SubmittedData) -> None:
+        job = read.job_from(data["job"], self.cluster, self.slot_seconds)
         self._enter(event, job, arrays_of(job, self.cluster))
 
     def submit(self, event: Event, job: Job, shape: JobArrays) -> None:
@@ -190,8 +201,8 @@ class State:
         )
         self.waiting[event.job] = self.jobs[event.job]
 
-    def _decided(self, event: Event) -> None:
-        held, data = self.jobs[event.job], event.data
+    def _decided(self, event: Event, data: DecidedData) -> None:
+        held = self.jobs[event.job]
         held.state, held.reason = data["state"], data["reason"]
         held.worth, held.cost = data["worth"], data["cost"]
         held.decided, held.seq = event.slot, event.seq
@@ -216,30 +227,29 @@ class State:
         self.waiting.pop(held.id, None)
         self.over[held.id] = self.jobs.pop(held.id)
 
-    def _tick(self, event: Event) -> None:
-        self.now = int(event.data["slot"])
+    def _tick(self, event: Event, data: TickData) -> None:
+        self.now = int(data["slot"])
         for held in self.jobs.values():
             held.settle(self.now)
         self.machines.advance(self.now)
 
-    def _progress(self, event: Event) -> None:
+    def _progress(self, event: Event, data: ProgressData) -> None:
         held = self.jobs[event.job]
-        held.done, held.pace, held.reported = event.data["done"], event.data["pace"], event.data["reported"]
-        held.mark, held.since, held.seq = event.data["mark"], event.data["since"], event.seq
+        held.done, held.pace, held.reported = data["done"], data["pace"], data["reported"]
+        held.mark, held.since, held.seq = data["mark"], data["since"], event.seq
 
-    def _finished(self, event: Event) -> None:
+    def _finished(self, event: Event, data: FinishedData) -> None:
         held = self.jobs[event.job]
-        held.state, held.reason, held.finish, held.seq = FINISHED, event.data["reason"], event.data["slot"], event.seq
+        held.state, held.reason, held.finish, held.seq = FINISHED, data["reason"], data["slot"], event.seq
         held.done = held.job.work
         self._end(held)
 
-    def _cancelled(self, event: Event) -> None:
+    def _cancelled(self, event: Event, data: Body) -> None:
         held = self.jobs[event.job]
         held.state, held.reason, held.seq = CANCELLED, "", event.seq
         self._end(held)
 
-    def _machine(self, event: Event) -> None:
-        data = event.data
+    def _machine(self, event: Event, data: MachineData) -> None:
         if data["status"] == "added":
             self.machines.enlarge(self.machines.grown(read.machine_from(data["machine"])))
             for held in self.jobs.values():
@@ -250,12 +260,12 @@ class State:
         else:
             self.machines.set(self.machines.machine(data["name"]), data["status"], self.holding())
 
-    def _prices(self, event: Event) -> None:
-        self.machines.reprice(np.array(event.data["base"]), np.array(event.data["growth"]), self.holding())
+    def _prices(self, event: Event, data: PricesData) -> None:
+        self.machines.reprice(np.array(data["base"]), np.array(data["growth"]), self.holding())
 
     # Snapshots, and what must be equal after replay.
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Body:
         """All of it as plain JSON."""
         return {
             "form": FORM,
@@ -275,7 +285,7 @@ class State:
         return digest_of(self.plain())
 
     @classmethod
-    def restored(cls, plain: dict[str, Any]) -> State:
+    def restored(cls, plain: Body) -> State:
         """The state that `plain` tells of."""
         if plain.get("form") != FORM:
             raise ValueError(f"the snapshot has form {plain.get('form')}; this version reads form {FORM}")
@@ -330,7 +340,7 @@ class State:
         return held.fastest
 
 
-_APPLY = {
+_APPLY: dict[str, Callable[[State, Event, Any], None]] = {
     kinds.OPENED: State._opened,
     kinds.SUBMITTED: State._submitted,
     kinds.DECIDED: State._decided,
@@ -347,6 +357,6 @@ def cells_of(rows: list[list[int]]) -> Int32s:
     return np.array(rows, np.int32).reshape(-1, 4) if rows else NO_CELLS
 
 
-def digest_of(plain: dict[str, Any]) -> str:
+def digest_of(plain: Body) -> str:
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

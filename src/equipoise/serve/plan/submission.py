@@ -12,6 +12,7 @@ from equipoise.errors import InputError, unknown_name
 from equipoise.place import read
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job
+from equipoise.serve.plan.events import Body
 
 SHORT = ("workers", "duration")
 LONG = ("work", "samples", "epochs", "batch", "time_per_sample", "gradient", "requested", "most")
@@ -23,7 +24,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 DEFAULT_VALUE = 1.0
 
 
-def job_of(body: Mapping[str, Any], cluster: Cluster, *, id: str, slot: float, horizon: int, now: int) -> Job:
+def job_of(body: Mapping[str, object], cluster: Cluster, *, id: str, slot: float, horizon: int, now: int) -> Job:
     """The job that a request describes, arriving now. Every mistake is one line."""
     values = {name: value for name, value in body.items() if value is not None}
     for name in values:
@@ -48,7 +49,7 @@ def job_of(body: Mapping[str, Any], cluster: Cluster, *, id: str, slot: float, h
         raise InputError(str(error).replace(f"job {id!r}: ", f"job {label!r}: " if label else "", 1)) from None
 
 
-def name_of(body: Mapping[str, Any]) -> str:
+def name_of(body: Mapping[str, object]) -> str:
     """What the user calls the job; "" when nothing was said."""
     name = body.get("name")
     if name is None:
@@ -60,7 +61,7 @@ def name_of(body: Mapping[str, Any]) -> str:
     return name
 
 
-def _short(values: Mapping[str, Any], slot: float) -> dict[str, Any]:
+def _short(values: Mapping[str, object], slot: float) -> Body:
     """`workers` for `duration` as work: a sample is one worker for one slot; never wider than asked."""
     given = [name for name in SHORT if name in values]
     if not given:
@@ -78,7 +79,7 @@ def _short(values: Mapping[str, Any], slot: float) -> dict[str, Any]:
     return {"work": workers * seconds / slot, "batch": workers, "time_per_sample": "1 slots", "requested": workers}
 
 
-def _worth(values: Mapping[str, Any], horizon: int) -> Any:
+def _worth(values: Mapping[str, object], horizon: int) -> Any:
     """`utility` as given; else a value that is lost at the deadline, or that fades over twice the horizon."""
     if "utility" in values:
         if clash := [name for name in ("value", "deadline") if name in values]:

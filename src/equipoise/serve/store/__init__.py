@@ -6,7 +6,7 @@ The values are plain; SQLAlchemy is loaded when a store is opened.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from equipoise.errors import InputError
 from equipoise.serve.store.rows import (
@@ -51,7 +51,7 @@ _LOADED_WHEN_USED = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _LOADED_WHEN_USED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

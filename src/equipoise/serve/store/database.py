@@ -19,6 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import PoolProxiedConnection
 
 from equipoise.errors import InputError
+from equipoise.serve.plan.events import Body
 from equipoise.serve.store.rows import StoreLost
 
 READERS = 16  # connections that read at once; a further reader waits for one
@@ -248,7 +249,7 @@ def _set_up_postgresql(connection: Any, address: Address) -> None:
         )
 
 
-def _pool() -> dict[str, Any]:
+def _pool() -> Body:
     from sqlalchemy.pool import QueuePool
 
     return {"poolclass": QueuePool, "pool_timeout": 60}

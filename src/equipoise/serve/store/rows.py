@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from equipoise.errors import Failure, InputError
-from equipoise.serve.plan.events import Event
+from equipoise.serve.plan.events import Body, Event
 
 
 class Fenced(Exception):
@@ -34,7 +33,7 @@ class JobRow:
     submitted: int  # slot
     finish: int | None  # slot
     seq: int
-    data: dict[str, Any]
+    data: Body
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Answer:
     key: str
     digest: str
     status: int
-    body: dict[str, Any]
+    body: Body
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Snapshot:
 
     seq: int
     digest: str
-    state: dict[str, Any]
+    state: Body
 
 
 @dataclass

@@ -8,7 +8,18 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, insert, literal_column, select, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 from equipoise.serve.plan.events import Event
@@ -18,6 +29,7 @@ from equipoise.serve.store.lock import Lock
 from equipoise.serve.store.rows import Answer, Batch, Fenced, JobRow, Snapshot, StoreLost, TenantRow, TokenRow
 from equipoise.serve.store.transaction import compact, rows, statements, unpack, write
 
+Query = Select[tuple[Any, ...]]
 PAGE = 2_000  # events per read: a long log is streamed without a long transaction
 
 
@@ -202,7 +214,7 @@ class Store:
         t = schema.jobs.c
         order = t.n.desc() if newest_first else t.n.asc()
 
-        def page(*also: Any) -> Select[Any]:
+        def page(*also: ColumnElement[bool]) -> Query:
             query = select(schema.jobs).where(*also).order_by(order).limit(limit)
             if tenant is not None:
                 query = query.where(t.tenant == tenant)
@@ -216,7 +228,7 @@ class Store:
         # One ordered page per state, merged: each is a walk along an index, however rare the state. In one statement, so
         # that a job which changes its state meanwhile is listed once.
         pages = [page(t.state == state) for state in dict.fromkeys(states)] or [page()]
-        query: Select[Any] = pages[0]
+        query: Query = pages[0]
         if len(pages) > 1:
             parts = union_all(*(select(part.subquery()) for part in pages)).subquery()
             query = select(parts).order_by(parts.c.n.desc() if newest_first else parts.c.n.asc()).limit(limit)
@@ -267,6 +279,6 @@ class Store:
             return connection.execute(delete(schema.tenants).where(schema.tenants.c.name == name)).rowcount > 0
 
 
-def _job(row: Any) -> JobRow:
+def _job(row: Sequence[Any]) -> JobRow:
     n, id, tenant, name, state, reason, submitted, finish, seq, data = row
     return JobRow(n, id, tenant, name, state, reason, submitted, finish, seq, json.loads(data))

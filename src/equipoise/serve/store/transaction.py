@@ -6,12 +6,12 @@ import json
 import zlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Dialect, Table, insert
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
 
+from equipoise.serve.plan.events import Body
 from equipoise.serve.store.rows import Batch, Fenced, JobRow
 from equipoise.serve.store.schema import answers, events, job_counts, jobs, snapshots
 
@@ -32,11 +32,11 @@ class Statements:
     answers: str
     snapshots: str
 
-    def ids(self, ids: list[str]) -> tuple[Any, ...]:
+    def ids(self, ids: list[str]) -> tuple[object, ...]:
         """The parameters of `states`."""
         return (compact(ids),) if self.kind == "sqlite" else (ids,)
 
-    def pairs(self, pairs: list[tuple[str, str]]) -> tuple[Any, ...]:
+    def pairs(self, pairs: list[tuple[str, str]]) -> tuple[object, ...]:
         """The parameters of `given`."""
         return (compact(pairs),) if self.kind == "sqlite" else tuple(map(list, zip(*pairs, strict=True)))
 
@@ -79,11 +79,11 @@ def statements(kind: str) -> Statements:
 class BatchRows:
     """A batch as the database takes it, made before the transaction begins: others wait for it no longer than they must."""
 
-    events: list[tuple[Any, ...]]
+    events: list[tuple[object, ...]]
     jobs: dict[str, JobRow]
-    job_rows: list[tuple[Any, ...]]
-    answers: list[tuple[Any, ...]]
-    snapshots: list[tuple[Any, ...]]
+    job_rows: list[tuple[object, ...]]
+    answers: list[tuple[object, ...]]
+    snapshots: list[tuple[object, ...]]
 
 
 def rows(batch: Batch) -> BatchRows:
@@ -102,14 +102,14 @@ def rows(batch: Batch) -> BatchRows:
     )
 
 
-def pack(state: dict[str, Any]) -> bytes:
+def pack(state: Body) -> bytes:
     """A snapshot's state as it is stored."""
     return zlib.compress(compact(state).encode(), 3)
 
 
-def unpack(packed: bytes) -> dict[str, Any]:
+def unpack(packed: bytes) -> Body:
     """The inverse of `pack`."""
-    state: dict[str, Any] = json.loads(zlib.decompress(packed))
+    state: Body = json.loads(zlib.decompress(packed))
     return state
 
 
