@@ -6,7 +6,6 @@ Sources stay readable on GitHub: formulas are TeX between dollars, and links lea
 from __future__ import annotations
 
 import html
-import json
 import logging
 import re
 from pathlib import Path
@@ -17,7 +16,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 from equipoise.claims.ledger import RECORDED
-from equipoise.report.claims import claims_page
+from equipoise.document import read
+from equipoise.present import report
 
 ROOT = Path(__file__).parents[1]
 FROM_THE_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
@@ -40,8 +40,7 @@ def on_files(files: Any, config: Any) -> Any:
     for name, source in FROM_THE_ROOT.items():
         text = DOCS_LINK.sub("](", (ROOT / source).read_text(encoding="utf-8"))
         files.append(File.generated(config, name, content=text))
-    recorded = json.loads((RECORDED / "full.json").read_text(encoding="utf-8"))
-    files.append(File.generated(config, LEDGER, content=claims_page(recorded)))
+    files.append(File.generated(config, LEDGER, content=report(read(RECORDED / "full.json"))))
     return files
 
 

@@ -30,6 +30,11 @@ MOVED: dict[str, str] = {
     "equipoise.place.schedule_file": "equipoise.place.schedule",
     "equipoise.place.utility": "equipoise.place.job",
     "equipoise.share.audit.certify": "equipoise.share.sweep.certify",
+    "equipoise.claims.Bars": "equipoise.present.values.bars",
+    "equipoise.claims.Bound": "equipoise.claims.Interval",
+    "equipoise.claims.Curve": "equipoise.present.values.Series",
+    "equipoise.claims.Figure": "equipoise.present.values.Figure",
+    "equipoise.claims.Mark": "equipoise.present.values.Mark",
 }
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from equipoise.cli.reproduce_run import ReproduceConfig, run_reproduce
+from equipoise.cli.reproduce import app
 from equipoise.place.planner.rounding import Rounding
 from equipoise.share.policies import UARALARA, UARALARACorrected
 from equipoise.train.state import State
@@ -44,12 +44,12 @@ BREAKAGES = {
 @pytest.mark.parametrize("name", BREAKAGES)
 def test_a_breakage_shows(name, monkeypatch, tmp_path, capsys):
     """Sound, the claim passes; broken, it is named in the terminal, on the page and in a certificate that fails."""
-    config = ReproduceConfig(claims=[name], quick=True)
-    assert run_reproduce(config, data_dir=None, out=tmp_path / "sound", workers=1, as_json=False)
-    assert "changed" not in capsys.readouterr().out
+    words = [name, "--quick", "--workers", "1", "--out"]
+    assert app([*words, str(tmp_path / "sound")], standalone_mode=False) == 0
+    assert "changed" not in capsys.readouterr().out.lower()
     BREAKAGES[name](monkeypatch)
-    assert not run_reproduce(config, data_dir=None, out=tmp_path / "broken", workers=1, as_json=False)
-    assert f"changed {name}" in capsys.readouterr().out
+    assert app([*words, str(tmp_path / "broken")], standalone_mode=False) == 1
+    assert "Changed since it was recorded." in capsys.readouterr().out
     (folder,) = (tmp_path / "broken").iterdir()
     content = json.loads((folder / "result.json").read_text())
     assert content["certificate"]["checks"][1]["name"] == "recorded" and not content["certificate"]["passed"]

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from equipoise.claims import Bars, Claim, Curve, Figure, Finding, Mark, Measured, Scale, at_least, at_most, between
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between
 from equipoise.claims import ledger as ledger_module
+from equipoise.claims.finding import verdict
 from equipoise.claims.ledger import changed, chosen, claims, compare, play
-from equipoise.claims.verdict import verdict
 from equipoise.errors import InputError
+from equipoise.present.values import Axis, Figure, Mark, Series, bars
 
 
 def found(value, bound, error=None, **more):
@@ -140,9 +141,11 @@ def test_a_name_that_is_nearly_right_is_suggested():
 
 def test_figures_become_plain_data():
     """What is not finite is null, kinds are told apart, six digits are kept."""
-    plain = Figure("t", "x", "y", [Curve("c", [1, 2], [math.nan, 1 / 3])], marks=[Mark("x", 1.0, "here")]).as_dict()
+    plain = Figure(
+        "t", Axis("x"), Axis("y"), [Series("c", [1, 2], [math.nan, 1 / 3])], [Mark("x", 1.0, "here")]
+    ).as_dict()
     assert plain["series"][0]["y"] == [None, 0.333333] and plain["series"][0]["kind"] == "curve"
-    assert Figure("t", "x", "y", [Bars("b", [1])], groups=["g"]).as_dict()["series"][0]["kind"] == "bars"
+    assert Figure("t", Axis("x"), Axis("y"), [bars("b", [1])]).as_dict()["series"][0]["kind"] == "bars"
     assert plain["marks"] == [{"axis": "x", "value": 1.0, "name": "here"}]
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from equipoise.claims.figure import Figure
-from equipoise.claims.finding import Finding
-from equipoise.claims.verdict import Verdict, verdict
+from equipoise.claims.finding import Finding, Verdict, verdict
+from equipoise.present.values import Figure
 
 Value = TypeVar("Value")
 

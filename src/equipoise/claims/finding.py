@@ -1,17 +1,54 @@
-"""A finding: one measured value beside the bound that a claim states for it."""
+"""A finding: one measured value beside the interval that a claim states for it; and the verdict on all findings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scipy.special import ndtr, stdtrit
 
-from equipoise.claims.bounds import SIGMAS, Bound
-
+SIGMAS = 2.0  # standard errors that a value of many samples must be clear of its bound
 PAPER, OURS = "paper", "ours"
+REPRODUCED, NOT_REPRODUCED, DEPENDS, BEYOND = "reproduced", "not reproduced", "depends", "beyond"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval; one end may be open. The ends belong to it."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def holds(self, value: float, error: float | None, sigmas: float = SIGMAS) -> bool | None:
+        """True inside and False outside, by so many standard errors; None when the sample is too small to tell."""
+        if not math.isfinite(value):
+            return False
+        slack = sigmas * error if error else 0.0
+        if self.low <= value - slack and value + slack <= self.high:
+            return True
+        return False if value + slack < self.low or value - slack > self.high else None
+
+    def __str__(self) -> str:
+        if self.low == -math.inf:
+            return f"≤ {self.high:.4g}"
+        return f"≥ {self.low:.4g}" if self.high == math.inf else f"{self.low:.4g} to {self.high:.4g}"
+
+
+def at_most(limit: float) -> Interval:
+    """The value may not be larger."""
+    return Interval(high=float(limit))
+
+
+def at_least(limit: float) -> Interval:
+    """The value may not be smaller."""
+    return Interval(low=float(limit))
+
+
+def between(low: float, high: float) -> Interval:
+    """The value lies in an interval."""
+    return Interval(float(low), float(high))
 
 
 @dataclass(frozen=True)
@@ -24,7 +61,7 @@ class Finding:
 
     quantity: str  # in words: "largest |sum of shares - budget|"
     value: float
-    bound: Bound
+    bound: Interval
     unit: str = ""
     error: float | None = None
     over: str = ""  # what it was taken over: "worst of 20 instances", "mean of 200 seeds"
@@ -33,7 +70,7 @@ class Finding:
     sigmas: float = SIGMAS  # standard errors it must be clear of its bound by; Student's where samples are few
 
     @classmethod
-    def mean(cls, quantity: str, samples: Iterable[float], bound: Bound, **more: Any) -> Finding:
+    def mean(cls, quantity: str, samples: Iterable[float], bound: Interval, **more: Any) -> Finding:
         """The mean of independent samples, with its standard error."""
         drawn = [float(sample) for sample in samples]
         mean = math.fsum(drawn) / len(drawn)
@@ -43,7 +80,7 @@ class Finding:
         return cls(quantity, mean, bound, error=error, sigmas=few, **more)
 
     @classmethod
-    def share(cls, quantity: str, hits: Iterable[bool], bound: Bound, **more: Any) -> Finding:
+    def share(cls, quantity: str, hits: Iterable[bool], bound: Interval, **more: Any) -> Finding:
         """How many of independent trials hit, in percent; its error is half the longer arm of Wilson's interval.
 
         So ten hits in ten trials are no certainty: 71 % would still be likely.
@@ -79,3 +116,39 @@ class Finding:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word, and what it depends on if it does."""
+
+    word: str
+    on: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.word} ({self.on})" if self.on else self.word
+
+
+def verdict(findings: Sequence[Finding]) -> Verdict:
+    """Reproduced: all that the paper says holds. Not reproduced: none of it. Depends: some, or the samples are too few.
+
+    Where the paper leaves it open, what is said here in its place is judged alike; if all of it holds, it goes beyond.
+    """
+    said = [finding for finding in findings if finding.about == PAPER]
+    judged = said or [finding for finding in findings if finding.about == OURS]
+    if judged and all(finding.holds for finding in judged):
+        return Verdict(REPRODUCED if said else BEYOND)
+    if all(finding.holds is False for finding in judged):
+        return Verdict(NOT_REPRODUCED)
+    return Verdict(DEPENDS, _on(judged))
+
+
+def _on(judged: Sequence[Finding]) -> str:
+    """Where it holds, where not, and where nobody can tell yet."""
+    words = {True: "holds", False: "not", None: "too few samples"}
+    parts = []
+    for outcome, word in words.items():
+        names = [finding.when or finding.quantity for finding in judged if finding.holds is outcome]
+        if names:
+            parts.append(f"{word}: {' / '.join(dict.fromkeys(names))}")
+    return "; ".join(parts)

@@ -1,25 +1,41 @@
-"""The ledger: which claims there are, playing them, and comparing them with the recording of an earlier run."""
+"""The ledger: which claims there are, measuring them, and comparing them with the recording of an earlier run."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from equipoise.certificate import Certificate, Check
 from equipoise.claims.claim import Claim, Measured, Scale
+from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
+from equipoise.result import Result
+from equipoise.spec import Spec, setting
 
 VERBS = ("train", "share", "place")
 RECORDED = Path(__file__).parent / "recorded"
-Entry = dict[str, Any]  # Claim.as_dict
+MNIST = "mnist-log-against-uniform"  # the claim that is measured on MNIST where its files are found
+COLUMNS = (
+    "about",
+    "quantity",
+    "when",
+    "value",
+    "error",
+    "unit",
+    "low",
+    "high",
+    "holds",
+    "over",
+)  # of a finding, in history.csv
+Entry = Row  # Claim.as_dict
 Progress = Callable[[int, int, str], None]  # claims done, claims in all, the one just done
 
 
@@ -91,7 +107,7 @@ def sides(entry: Entry) -> dict[str, bool | None]:
     return found
 
 
-def _key(finding: dict[str, Any]) -> str:
+def _key(finding: Row) -> str:
     when = f" ({finding['when']})" if finding["when"] else ""
     return f"{finding['about']}: {finding['quantity']}{when} {finding['bound']}"
 
@@ -130,3 +146,96 @@ def compare(entries: Sequence[Entry], *, quick: bool) -> tuple[list[Entry], Cert
     if unknown:
         checks.append(Check.not_made("known", f"no recording of {', '.join(unknown)} at this scale"))
     return told, Certificate(tuple(checks))
+
+
+class ReproduceSpec(Spec):
+    """What a run of `equipoise reproduce` is."""
+
+    claims: list[str] = setting([], "Names of claims, or a verb for all of its own; none: all.", "What")
+    quick: bool = setting(False, "Fewer seeds, smaller sizes: all claims in minutes.", "What")
+    mnist: bool | None = setting(
+        None, "Measured on MNIST, not on the digits; unset: where its files are found.", "What"
+    )
+
+    def build(self, data_dir: Path | None = None) -> tuple[list[Claim], Scale]:
+        """The claims, and the scale they are measured at.
+
+        Parameters
+        ----------
+        data_dir
+            The folder of the four MNIST files; None: the folder mnist/ in EQUIPOISE_DATA, if it is there.
+        """
+        mnist = None if self.mnist is False and data_dir is None else mnist_folder(data_dir)
+        if self.mnist and mnist is None:
+            raise InputError("this run was measured on MNIST, which is not found; name its folder with --data-dir")
+        return chosen(self.claims), Scale(quick=self.quick, mnist=mnist)
+
+
+def mnist_folder(given: Path | None) -> Path | None:
+    """Where the MNIST files lie, if they do."""
+    if given is not None:
+        if not given.is_dir():
+            raise InputError(f"--data-dir {given} is no folder; name the one that holds the four MNIST files")
+        return given
+    named_by = os.environ.get("EQUIPOISE_DATA")
+    found = Path(named_by) / "mnist" if named_by else None
+    return found if found is not None and found.is_dir() else None
+
+
+@dataclass(frozen=True)
+class Reproduction(Result):
+    """Claims as they were measured, beside the recording."""
+
+    entries: list[Entry]
+    certificate: Certificate
+    spec: ReproduceSpec
+
+    def document(self, *, certify: bool = True) -> Document:
+        rows = [
+            {"claim": entry["name"], "verb": entry["verb"], "verdict": entry["verdict"]}
+            | {name: finding[name] for name in COLUMNS}
+            for entry in self.entries
+            for finding in entry["findings"]
+        ]
+        return Document("reproduce", {"claims": self.entries}, self.certificate, self.spec.plain(), {"history": rows})
+
+
+def settled(wanted: Sequence[Claim], scale: Scale) -> ReproduceSpec:
+    """The settings that repeat such a run, wherever MNIST lies."""
+    names = [claim.name for claim in wanted]
+    return ReproduceSpec(claims=names, quick=scale.quick, mnist=scale.mnist is not None if MNIST in names else None)
+
+
+def reproduce(
+    wanted: Sequence[Claim], scale: Scale, *, workers: int | None = None, progress: Progress | None = None
+) -> Reproduction:
+    """Measure claims and compare them with the recording.
+
+    Parameters
+    ----------
+    wanted
+        The claims; `chosen` finds them by name.
+    scale
+        How much is played.
+    workers
+        Processes that measure beside each other; None: one for each core.
+    progress
+        Called with the claims done, all claims, and the name of the last one done.
+    """
+    entries, certificate = compare(play(wanted, scale, workers=workers, progress=progress), quick=scale.quick)
+    return Reproduction(entries, certificate, settled(wanted, scale))
+
+
+def listing(names: Sequence[str]) -> list[Row]:
+    """Every claim with its sentence, its source, and the verdict that was recorded."""
+    before = recorded(quick=False)
+    return [
+        {
+            "name": claim.name,
+            "verb": claim.verb,
+            "sentence": claim.sentence,
+            "source": claim.source,
+            "recorded": before[claim.name]["verdict"] if claim.name in before else None,
+        }
+        for claim in chosen(names)
+    ]

@@ -31,8 +31,9 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from equipoise.document import Document
 from equipoise.errors import InputError
 from equipoise.present.values import Page
 
@@ -41,31 +42,24 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "page", "report"]
 
-PAGES: dict[str, str] = {}  # verb of a document: the file here that has its page
+PAGES = {"reproduce": "claims"}  # verb of a document: the file here that has its page
 SHEETS: dict[str, str] = {}  # ... that draws it for a paper
 
 
-class AnyDocument(Protocol):
-    """What is read here of a document."""
-
-    @property
-    def verb(self) -> str: ...
-
-
-def page(document: AnyDocument) -> Page:
+def page(document: Document) -> Page:
     """The page of a document, by its verb."""
     found: Page = _module(document.verb, PAGES, "page").page(document)
     return found
 
 
-def report(document: AnyDocument) -> str:
+def report(document: Document) -> str:
     """The page of a document as one HTML file that needs nothing else."""
     from equipoise.present.html import html_of
 
     return html_of(page(document))
 
 
-def draw(document: AnyDocument, *, width: str | float = "column", **choices: Any) -> PaperFigure:
+def draw(document: Document, *, width: str | float = "column", **choices: Any) -> PaperFigure:
     """The figure of a document for a paper.
 
     Parameters

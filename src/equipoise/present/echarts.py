@@ -180,17 +180,23 @@ def option(figure: Figure) -> Option | None:
     lying = bool(figure.y.groups)
     drawn = [entry for k, series in enumerate(figure.series) for entry in _series(figure, k, series)]
     drawn += [_rule(mark) for mark in figure.marks]
-    names = list(dict.fromkeys(s.name for s in figure.series if s.name and not s.silent))
+    entries = {s.name: _entry(s) for s in reversed(figure.series) if s.name and not s.silent}
+    names = list(reversed(entries.values()))
     many = len(names) > 1 if figure.legend is None else figure.legend
-    inherit = (
-        {"icon": "inherit", "itemWidth": 26} if any(s.kind in ("line", "step", "dots") for s in figure.series) else {}
-    )
     return frame(
         **_panels(figure, many),
-        legend=legend(data=names, **inherit) if many else {"show": False},
+        legend=legend(data=names) if many else {"show": False},
         tooltip=_tooltip(figure, lying),
         series=drawn,
     )
+
+
+def _entry(series: Series) -> Option:
+    """Its entry in the legend: a line with its dashes and marker, a dot, or a block."""
+    if series.kind in ("bars", "area"):
+        return {"name": series.name, "icon": "roundRect"}
+    bare = series.kind == "dots" and series.look is None
+    return {"name": series.name, "icon": series.marker or "circle" if bare else "inherit"}
 
 
 def _panels(figure: Figure, many: bool) -> Option:
@@ -225,7 +231,7 @@ def _across(figure: Figure) -> Option:
     if axis.groups:
         label: Option = {"color": "@soft", "hideOverlap": True}
         if len(axis.groups) <= FEW:  # no bar without its name: long ones are broken, not left out
-            label |= {"interval": 0, "hideOverlap": False, "width": 84, "overflow": "break"}
+            label |= {"interval": 0, "hideOverlap": False, "width": 84, "overflow": "break", "lineHeight": 14}
         return x_axis(axis.name, "category", pointer=axis.point, data=list(axis.groups), axisLabel=label)
     values = [v for s in figure.series for v in s.x] + [m.value for m in figure.marks if m.axis == "x"]
     pointer = "@bitsPointer" if axis.form == "bits" else "@short" if axis.point == "{value}" else axis.point
@@ -428,7 +434,9 @@ def _rule(mark: Mark) -> Option:
     """A series without points that carries one mark."""
     rule = mark_at(f"{mark.axis}Axis", mark.value, mark.name, mark.colour or "@ink")
     rule["lineStyle"] |= {"type": mark.dash, "width": mark.width}
-    rule["label"] |= {"show": bool(mark.name), "backgroundColor": "@paper", "padding": [1, 3], "borderRadius": 2}
+    rule["label"]["show"] = bool(mark.name)
+    if mark.dash != "dashed":  # an event: its name is read on its line's own ground
+        rule["label"] |= {"backgroundColor": "@paper", "padding": [1, 3], "borderRadius": 2}
     if mark.axis == "x":
         rule["label"] |= {
             "position": "insideEndTop" if mark.end else "insideEndBottom",

@@ -13,21 +13,21 @@ from rich.text import Text as RichText
 
 from equipoise.certificate import Certificate, Check
 from equipoise.present.text import number
-from equipoise.present.values import Bullets, Cell, Cells, KeyNumbers, Table, Text
+from equipoise.present.values import Block, Bullets, Cell, Cells, Figure, KeyNumbers, Section, Table, Text
 
 GAP = 2  # between columns
-FOLDED = 16  # width that words in a column which may wrap keep at least
+FOLDED = 30  # width that words in a column which may wrap keep at least
 COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "blue": "blue", "soft": "dim"}
-Shown = Table | KeyNumbers | Certificate | Text | Bullets
 
 
-def show(console: Console, *values: Shown) -> None:
+def show(console: Console, *values: Block | Certificate) -> None:
     """Print these values one below the other."""
     for value in values:
-        console.print(drawn(value, console.width))
+        if not isinstance(value, Figure):
+            console.print(drawn(value, console.width))
 
 
-def drawn(value: Shown, width: int) -> RenderableType:
+def drawn(value: Block | Certificate, width: int) -> RenderableType:
     """A value for a terminal of so many columns."""
     if isinstance(value, Table):
         return table(value, width)
@@ -37,6 +37,12 @@ def drawn(value: Shown, width: int) -> RenderableType:
         return certificate_table(value)
     if isinstance(value, Bullets):
         return RichText("\n".join(value.items))
+    if isinstance(value, Section):
+        mark = RichText(f": {value.mark}" if value.mark else "", style=COLOURS.get(value.tone, ""))
+        inner = [drawn(block, width) for block in value.blocks if not isinstance(block, Figure)]
+        return Group(RichText(), RichText.assemble((value.title, "bold"), mark), *inner)
+    if not isinstance(value, Text):
+        raise TypeError(f"{type(value).__name__} has no form in the terminal")
     style = "bold red" if value.banner else "dim" if value.soft else ""
     return RichText(" ".join(filter(None, (value.strong, value.words))), style=style)
 

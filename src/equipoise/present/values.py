@@ -198,6 +198,11 @@ class Series:
     silent: bool = False  # without a tooltip and without an entry in the legend
 
 
+def bars(name: str, y: Numbers, error: Numbers | None = None) -> Series:
+    """A bar for each group of the figure's x axis."""
+    return Series(name, range(len(y)), y, "bars", error)
+
+
 @dataclass(frozen=True)
 class Mark:
     """A line across the figure at one value of x or y, with a name on it."""
@@ -245,13 +250,12 @@ class Figure:
         return self.label or f"{what}: {self.y.name} against {self.x.name}"
 
     def as_dict(self) -> dict[str, object]:
-        """Plain values, as a claim's figures stand in result.json; `figure_from` reads them back."""
-        bars = bool(self.x.groups)
+        """Plain values, as a claim's figures stand in result.json; present/claims.py reads them back."""
         return {
             "title": self.title,
             "x": self.x.name,
             "y": self.y.name,
-            "series": [_plain_series(series, bars) for series in self.series],
+            "series": [_plain_series(series) for series in self.series],
             "caption": self.caption,
             "groups": list(self.x.groups),
             "marks": [
@@ -264,12 +268,13 @@ class Figure:
         }
 
 
-def _plain_series(series: Series, bars: bool) -> dict[str, object]:
+def _plain_series(series: Series) -> dict[str, object]:
     found: dict[str, object] = {"name": series.name}
-    if not bars:
+    grouped = series.kind == "bars"
+    if not grouped:
         found["x"] = short_numbers(series.x)
     found |= {"y": short_numbers(series.y), "error": None if series.error is None else short_numbers(series.error)}
-    if bars:
+    if grouped:
         return found | {"kind": "bars"}
     return found | {"dashed": series.dash != "solid", "dots": series.kind == "dots", "kind": "curve"}
 

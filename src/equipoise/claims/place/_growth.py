@@ -9,14 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.claims import Curve, Finding, at_least
+from equipoise.claims import Finding, at_least
 from equipoise.place import Cluster, Result, Workload, bound, placers, prices, simulate
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
+from equipoise.present.values import Series
 
 SLOTS = 20  # of an hour
 SEEDS, HISTORY = 500, 900  # the first seed that is scored, and the first that prices are calibrated on
 PAPER, OURS, OTHERS = "PD-ORS, recalled prices", "PDORS, our prices", ("FIFO", "DRF", "Dorm", "OASiS")
 MORE = 0.1  # points or per cent: what a lead is at least, so that a tie is none
+ABSTRACT = "arXiv 2108.02917, abstract and introduction"  # where these claims stand
+UNREAD = (
+    "all but the abstract and introduction; the model is re-derived and the constants are recalled, so the sentence is"
+    " judged and no number of the paper."
+)
 NOTES = (
     "FIFO gives every job the width it asks for, 1 to 30 workers; the others size jobs themselves.",
     "The paper's prices are recalled, not read: where they lose, it may be our memory. Ours are calibrated by replaying"
@@ -26,7 +32,7 @@ NOTES = (
 
 
 @dataclass(frozen=True)
-class Run:
+class SeedRun:
     """One policy on one seed, beside the most that any could earn."""
 
     utility: float
@@ -41,7 +47,7 @@ class Run:
         return 100.0 * self.utility / self.bound
 
 
-Runs = dict[str, list[Run]]  # by policy, a run a seed
+Runs = dict[str, list[SeedRun]]  # by policy, a run a seed
 Policies = dict[str, Any]  # by the name they are shown by
 
 
@@ -58,13 +64,13 @@ def contenders(past: Sequence[Workload]) -> Policies:
     }
 
 
-def scored(result: Result, most: float) -> Run:
+def scored(result: Result, most: float) -> SeedRun:
     """What counts of a run. It must pass its certificate: nothing is compared that does not hold."""
     assert result.certificate().passed, result.certificate()
     arrival = np.array([job.arrival for job in result.jobs])
     done = result.finish >= 0
     slots = np.where(done, result.finish + 1, result.end) - arrival
-    return Run(result.utility, most, result.completed, float(slots.sum()), float(slots[done].sum()))
+    return SeedRun(result.utility, most, result.completed, float(slots.sum()), float(slots[done].sum()))
 
 
 def play(cluster: Cluster, workloads: Sequence[Workload], shown: Policies, slots: int = SLOTS) -> Runs:
@@ -101,7 +107,7 @@ def words(machines: str, jobs: str, seeds: int, histories: int) -> str:
     )
 
 
-def by_seed(runs: list[Runs], label: str, value: Callable[[Run], float]) -> list[float]:
+def by_seed(runs: list[Runs], label: str, value: Callable[[SeedRun], float]) -> list[float]:
     """A value's mean over all sizes, seed by seed: seeds are independent, sizes of one seed are not."""
     return [float(np.mean([value(run) for run in seed])) for seed in zip(*(r[label] for r in runs), strict=True)]
 
@@ -126,11 +132,11 @@ def leads(runs: list[Runs], label: str, about: str, over: str) -> list[Finding]:
     return findings
 
 
-def curves(runs: list[Runs], x: Sequence[float], value: Callable[[Run], float]) -> list[Curve]:
+def curves(runs: list[Runs], x: Sequence[float], value: Callable[[SeedRun], float]) -> list[Series]:
     """A policy's mean over seeds at each size, with its standard error."""
     out = []
     for label in runs[0]:
         table = np.array([[value(run) for run in r[label]] for r in runs])
         error = table.std(axis=1, ddof=1) / np.sqrt(table.shape[1])
-        out.append(Curve(label, x, table.mean(axis=1).tolist(), error.tolist()))
+        out.append(Series(label, x, table.mean(axis=1).tolist(), error=error.tolist()))
     return out

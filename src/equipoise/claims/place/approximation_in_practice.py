@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_least, at_most
-from equipoise.claims.place._growth import HISTORY, OURS, PAPER, SEEDS
-from equipoise.claims.place._source import ABSTRACT, UNREAD
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims.place._growth import ABSTRACT, HISTORY, OURS, PAPER, SEEDS, UNREAD
 from equipoise.place import Workload, bound, placers, prices, simulate
 from equipoise.place.cluster import Cluster
 from equipoise.place.traces.synthetic import REGIMES, regime, synthetic, synthetic_cluster
+from equipoise.present.values import Axis, Figure, bars
 
 HISTORIES = 2
 MACHINES, JOBS, SLOTS = 2, 4, 6  # of a tiny workload: the optimum itself can be computed
@@ -105,12 +105,10 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Guaranteed and earned",
-                x="",
-                y="% of the LP bound or the optimum",
-                groups=list(played),
-                log_y=True,
+                x=Axis(groups=list(played)),
+                y=Axis("% of the LP bound or the optimum", log=True),
                 series=[
-                    Bars(key, [sum(row[key] for row in some) / len(some) for some in played.values()])
+                    bars(key, [sum(row[key] for row in some) / len(some) for some in played.values()])
                     for key in (PROMISED, PAPER, OURS)
                 ],
                 caption="The guarantee holds, two orders of magnitude below what prices from history earn without one.",

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Mark, Measured, Scale, at_least
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least
+from equipoise.claims.place._growth import ABSTRACT, UNREAD
 from equipoise.claims.place._slots import Floats, Slot, asked
-from equipoise.claims.place._source import ABSTRACT, UNREAD
 from equipoise.place.planner.rounding import FAVOURS, Relaxation, stretch
+from equipoise.present.values import Axis, Figure, Mark, Series
 
 DELTA = 0.1  # the probability with which a kind of rows may fail
 MACHINES, SEED, DRAWS = 50, 1, 200
@@ -89,10 +90,9 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Rows kept by a draw, over G",
-                x="G",
-                y="draws, %",
-                log_x=True,
-                series=[Curve(f"{rows} rows kept", GRID, means[rows]) for rows in means],
+                x=Axis("G", log=True),
+                y=Axis("draws, %"),
+                series=[Series(f"{rows} rows kept", GRID, means[rows]) for rows in means],
                 marks=[Mark("x", middle[favour], f"G for {favour}, median") for favour in FAVOURS],
                 caption="One kind of rows is kept where the other is broken; few draws keep both, at any G.",
             ),

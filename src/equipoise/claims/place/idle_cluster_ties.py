@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_least, at_most
-from equipoise.claims.place._growth import HISTORY, OURS, PAPER, SEEDS, SLOTS, Runs, grown
-from equipoise.claims.place._source import UNREAD
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims.place._growth import HISTORY, OURS, PAPER, SEEDS, SLOTS, UNREAD, Runs, grown
+from equipoise.present.values import Axis, Figure, bars
 
 IDLE, BUSY = (60, 6), (20, 40)  # machines, jobs
 HISTORIES = 2
@@ -37,12 +37,11 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Behind the best policy",
-                x="",
-                y="utility, % behind",
-                groups=list(idle),
+                x=Axis(groups=list(idle)),
+                y=Axis("utility, % behind"),
                 series=[
-                    Bars("idle", [behind(idle, label) for label in idle]),
-                    Bars("busy", [behind(busy, label) for label in busy]),
+                    bars("idle", [behind(idle, label) for label in idle]),
+                    bars("busy", [behind(busy, label) for label in busy]),
                 ],
                 caption="With room for everybody four policies tie; under load the same four are far apart.",
             ),

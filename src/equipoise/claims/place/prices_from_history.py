@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_least
-from equipoise.claims.place._growth import HISTORY, SEEDS, Policies, Runs, play
-from equipoise.claims.place._source import UNREAD
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least
+from equipoise.claims.place._growth import HISTORY, SEEDS, UNREAD, Policies, Runs, play
 from equipoise.place import placers, prices
 from equipoise.place.prices import Prices
 from equipoise.place.traces.synthetic import REGIMES, regime
+from equipoise.present.values import Axis, Figure, bars
 
 RECALLED, REPLAY, BID = "recalled", "replay", "bid"
 TIMES = 1.5  # what prices from history should earn of the recalled ones', at least, where the cluster is short
@@ -46,10 +46,10 @@ def measure(scale: Scale) -> Measured:
         for name in names
         for kind in (REPLAY, BID)
     ]
-    bars = []
+    drawn = []
     for kind in (RECALLED, REPLAY, BID):
         row = [Finding.mean(kind, [run.share for run in runs[name][kind]], at_least(0.0)) for name in names]
-        bars.append(Bars(kind, [one.value for one in row], [one.error or 0.0 for one in row]))
+        drawn.append(bars(kind, [one.value for one in row], error=[one.error or 0.0 for one in row]))
     return Measured(
         protocol=f"{'; '.join(map(words, names))}: seeds {SEEDS}-{SEEDS + seeds - 1}, prices from"
         f" {', '.join(map(str, histories))} histories, seeds {HISTORY} and up. The same planner with greedy placement;"
@@ -59,10 +59,9 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Utility by kind of price",
-                x="",
-                y="utility, % of the LP bound",
-                groups=[words(name) for name in names],
-                series=bars,
+                x=Axis(groups=[words(name) for name in names]),
+                y=Axis("utility, % of the LP bound"),
+                series=drawn,
                 caption="Prices that history has paid earn several times what prices near nothing earn.",
             ),
         ),

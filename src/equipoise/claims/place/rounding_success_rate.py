@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Mark, Measured, Scale, at_least
-from equipoise.claims.place._growth import HISTORY, SEEDS, SLOTS
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least
+from equipoise.claims.place._growth import ABSTRACT, HISTORY, SEEDS, SLOTS, UNREAD
 from equipoise.claims.place._slots import Slot, asked, greedy
-from equipoise.claims.place._source import ABSTRACT, UNREAD
 from equipoise.place.job import worth_over
 from equipoise.place.planner import Planner
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.planner.rounding import TRIES, Rounding, RoundingPlanner
 from equipoise.place.prices import densities
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
+from equipoise.present.values import Axis, Figure, Mark, Series
 
 HIGH = 95.0  # per cent: what "with high probability" is taken to mean at least
 SEED = 0
@@ -76,7 +76,7 @@ def measure(scale: Scale) -> Measured:
         ours = [one.greedy < np.inf for one in slots]
         findings.append(Finding.share("slots placed by greedy", ours, high, over=of, when=where, about="ours"))
         after = [100.0 * float(np.mean([0 < one.draws <= k for one in slots])) for k in range(1, TRIES + 1)]
-        curves.append(Curve(where, range(1, TRIES + 1), after))
+        curves.append(Series(where, range(1, TRIES + 1), after))
     runs, where = [in_a_run(SEEDS + k) for k in range(seeds)], f"in a run, {MACHINES} machines"
     findings.append(Finding.mean(f"widths {what}", runs, high, unit="%", over=f"{seeds} runs", when=where))
     every = [one for slots in found.values() for one in slots]
@@ -92,8 +92,8 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Rounding a slot until it fits",
-                x="draws",
-                y="slots placed, %",
+                x=Axis("draws"),
+                y=Axis("slots placed, %"),
                 series=curves,
                 marks=(Mark("y", HIGH, "with high probability"),),
                 caption="The first draws help; the slots that are left then hardly ever come right.",

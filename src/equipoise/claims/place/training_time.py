@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Claim, Figure, Finding, Measured, Scale, at_least
-from equipoise.claims.place._growth import MORE, NOTES, OTHERS, OURS, PAPER, Runs, by_seed, curves, grown, words
-from equipoise.claims.place._source import ABSTRACT, UNREAD
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least
+from equipoise.claims.place._growth import (
+    ABSTRACT,
+    MORE,
+    NOTES,
+    OTHERS,
+    OURS,
+    PAPER,
+    UNREAD,
+    Runs,
+    by_seed,
+    curves,
+    grown,
+    words,
+)
+from equipoise.present.values import Axis, Figure
 
 JOBS, MACHINES = 40, 40  # while the other one grows
 ALL, DONE = "every job", "finished jobs only"
@@ -59,15 +72,15 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Training time of every job",
-                x="machines",
-                y="hours a job, the unfinished to the end",
+                x=Axis("machines"),
+                y=Axis("hours a job, the unfinished to the end"),
                 series=curves(runs[: len(machines)], machines, lambda run: run.slots_all / JOBS),
                 caption="The more a policy finishes, the less time passes in all.",
             ),
             Figure(
                 "Jobs finished",
-                x="machines",
-                y=f"of {JOBS}",
+                x=Axis("machines"),
+                y=Axis(f"of {JOBS}"),
                 series=curves(runs[: len(machines)], machines, lambda run: float(run.completed)),
                 caption="Who finishes only the few easiest has short training times: a mean over finished jobs flatters it.",
             ),

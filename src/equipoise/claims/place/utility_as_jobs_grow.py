@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Claim, Figure, Measured, Scale
-from equipoise.claims.place._growth import NOTES, OURS, PAPER, curves, grown, leads, words
-from equipoise.claims.place._source import ABSTRACT, UNREAD
+from equipoise.claims import Claim, Measured, Scale
+from equipoise.claims.place._growth import ABSTRACT, NOTES, OURS, PAPER, UNREAD, curves, grown, leads, words
+from equipoise.present.values import Axis, Figure
 
 MACHINES = 40
 
@@ -20,15 +20,15 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Utility as jobs grow",
-                x="jobs",
-                y="total utility",
+                x=Axis("jobs"),
+                y=Axis("total utility"),
                 series=curves(runs, jobs, lambda run: run.utility),
                 caption="With recalled prices more jobs bring no more: who comes first has the machines. Ours choose.",
             ),
             Figure(
                 "Share of what anybody could earn",
-                x="jobs",
-                y="utility, % of the LP bound",
+                x=Axis("jobs"),
+                y=Axis("utility, % of the LP bound"),
                 series=curves(runs, jobs, lambda run: run.share),
                 caption="The more jobs compete, the smaller the share; smallest for those without prices from history.",
             ),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Claim, Figure, Measured, Scale
-from equipoise.claims.place._growth import NOTES, OURS, PAPER, curves, grown, leads, words
-from equipoise.claims.place._source import ABSTRACT, UNREAD
+from equipoise.claims import Claim, Measured, Scale
+from equipoise.claims.place._growth import ABSTRACT, NOTES, OURS, PAPER, UNREAD, curves, grown, leads, words
+from equipoise.present.values import Axis, Figure
 
 JOBS = 40
 
@@ -20,15 +20,15 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Utility as machines grow",
-                x="machines",
-                y="total utility",
+                x=Axis("machines"),
+                y=Axis("total utility"),
                 series=curves(runs, machines, lambda run: run.utility),
                 caption="PD-ORS leads those that know no utilities at every size; prices from history earn far more still.",
             ),
             Figure(
                 "Share of what anybody could earn",
-                x="machines",
-                y="utility, % of the LP bound",
+                x=Axis("machines"),
+                y=Axis("utility, % of the LP bound"),
                 series=curves(runs, machines, lambda run: run.share),
                 caption="The fewer the machines, the more it matters who is turned away.",
             ),

@@ -6,13 +6,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from equipoise.claims import Claim, Figure, Finding, Mark, Measured, Scale, at_least, between
-from equipoise.claims.place._growth import HISTORY, MORE, SEEDS, SLOTS, Policies, Run, Runs, curves, play
-from equipoise.claims.place._source import ABSTRACT, UNREAD
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, between
+from equipoise.claims.place._growth import (
+    ABSTRACT,
+    HISTORY,
+    MORE,
+    SEEDS,
+    SLOTS,
+    UNREAD,
+    Policies,
+    Runs,
+    SeedRun,
+    curves,
+    play,
+)
 from equipoise.place import Workload, placers, prices
 from equipoise.place.execution import Execution
 from equipoise.place.prices._posted import clearing
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
+from equipoise.present.values import Axis, Figure, Mark
 
 MACHINES, JOBS, SEED_COUNT, HISTORIES = 40, 40, 8, 6
 AWARE, BLIND = "plans for locality", "ignores it"
@@ -45,7 +57,7 @@ def at(times: float, seeds: int) -> Runs:
     }
 
 
-def _mean(runs: tuple[Run, ...]) -> Run:
+def _mean(runs: tuple[SeedRun, ...]) -> SeedRun:
     return replace(runs[0], utility=float(np.mean([run.utility for run in runs])))
 
 
@@ -77,10 +89,9 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "What locality earns",
-                x="bandwidth between machines, times the workload's",
-                y="utility, % of the LP bound",
+                x=Axis("bandwidth between machines, times the workload's", log=True),
+                y=Axis("utility, % of the LP bound"),
                 series=curves(list(runs.values()), links, lambda run: run.share),
-                log_x=True,
                 marks=(Mark("x", USUAL, "the workload"),),
                 caption="The slower the links, the more it is worth to plan for one machine; at the fastest, nothing.",
             ),

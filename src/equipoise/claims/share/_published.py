@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.claims import Bound, Curve, Finding, at_least, at_most
+from equipoise.claims import Finding, Interval, at_least, at_most
+from equipoise.present.values import Series
 from equipoise.share import Site, Sweep, Workload, policies, sweep
 from equipoise.share.view import Policy
 from equipoise.statistics import Paired
@@ -60,7 +61,7 @@ def _error(gap: Paired) -> float:
     return math.inf if gap.standard_error is None else gap.standard_error
 
 
-def lead(quantity: str, gap: Paired, bound: Bound, *, scale: float = 1.0, **more: Any) -> Finding:
+def lead(quantity: str, gap: Paired, bound: Interval, *, scale: float = 1.0, **more: Any) -> Finding:
     """A paired difference as a finding, with its standard error."""
     return Finding(quantity, scale * gap.difference, bound, error=scale * _error(gap), **more)
 
@@ -75,11 +76,11 @@ def mean_of(found: Sweep, name: str, measure: str, load: int = 60) -> float:
     return float(next(row for row in found.rows if row["policy"] == name and row["load"] == load)[measure])
 
 
-def curves(found: Sweep, measure: str, names: Sequence[str], scale: float = 1.0) -> tuple[Curve, ...]:
+def curves(found: Sweep, measure: str, names: Sequence[str], scale: float = 1.0) -> tuple[Series, ...]:
     """A line a policy over the loads, with its standard error."""
     rows = {(row["policy"], row["load"]): row for row in found.rows}
     return tuple(
-        Curve(
+        Series(
             name,
             found.loads,
             [scale * rows[name, load][measure] for load in found.loads],

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from equipoise.claims import Bound, Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Interval, Measured, Scale, at_least, at_most
 from equipoise.claims.share._published import AHEAD, SOURCE, Floats, lead, least_sure, mean_of, pair, played, told
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.share import Sweep, Workload, policies
 from equipoise.share.estimators import Bayes
 
@@ -87,15 +88,15 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Success under noise, 60 tasks",
-                x="sd of an observed error",
-                y="percent of tasks",
+                x=Axis("sd of an observed error"),
+                y=Axis("percent of tasks"),
                 series=_lines(noisy, ("Uniform", *LEARNERS, ROBUST, OURS)),
                 caption="Uniform cannot see noise; learners can.",
             ),
             Figure(
                 "Success with a wrong prior, 60 tasks",
-                x="shift of the mean of b that is told",
-                y="percent of tasks",
+                x=Axis("shift of the mean of b that is told"),
+                y=Axis("percent of tasks"),
                 series=_lines(wrong, (ROBUST, OURS, BARE)),
                 caption="Floor, probes and a population learnt online stand in for a prior that is wrong.",
             ),
@@ -124,7 +125,7 @@ def _fell(noisy: dict[float, Sweep], name: str) -> Floats:
     return np.asarray(calm - loud)
 
 
-def _success(found: Sweep, name: str, bound: Bound, count: int) -> Finding:
+def _success(found: Sweep, name: str, bound: Interval, count: int) -> Finding:
     return Finding.mean(
         f"success of {name} with b told .1 too low",
         found.measured[name, 60]["success"],
@@ -135,9 +136,9 @@ def _success(found: Sweep, name: str, bound: Bound, count: int) -> Finding:
     )
 
 
-def _lines(found: dict[float, Sweep], names: tuple[str, ...]) -> tuple[Curve, ...]:
+def _lines(found: dict[float, Sweep], names: tuple[str, ...]) -> tuple[Series, ...]:
     at = tuple(found)
-    return tuple(Curve(name, at, [mean_of(found[x], name, "success") for x in at]) for name in names)
+    return tuple(Series(name, at, [mean_of(found[x], name, "success") for x in at]) for name in names)
 
 
 CLAIM = Claim(

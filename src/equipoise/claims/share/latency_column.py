@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.claims import Bars, Bound, Claim, Figure, Finding, Measured, Scale
+from equipoise.claims import Claim, Finding, Interval, Measured, Scale
 from equipoise.claims.share._published import AHEAD, BEHIND, PUBLISHED, SOURCE, Floats, seeds, told
+from equipoise.present.values import Axis, Figure, bars
 from equipoise.share import Run, policies, simulate
 from equipoise.share.task import DONE
 
@@ -63,7 +64,7 @@ def measure(scale: Scale) -> Measured:
     )
 
 
-def _ours(quantity: str, samples: Floats, bound: Bound, over: str) -> Finding:
+def _ours(quantity: str, samples: Floats, bound: Interval, over: str) -> Finding:
     there = samples[np.isfinite(samples)]
     return Finding.mean(quantity, there, bound, unit="steps", over=over, about="ours")
 
@@ -93,12 +94,11 @@ def _on_the_same(one: Run, other: Run) -> Floats:
 def _figure(runs: dict[str, Run], column: dict[str, Floats]) -> Figure:
     return Figure(
         f"Latency at {LOAD} tasks",
-        x="policy",
-        y="steps",
-        groups=tuple(runs),
+        x=Axis("policy", groups=tuple(runs)),
+        y=Axis("steps"),
         series=(
-            Bars("over successes", [float(np.nanmean(column[name])) for name in runs]),
-            Bars("failures count until their deadline", [float(_with_failures(run).mean()) for run in runs.values()]),
+            bars("over successes", [float(np.nanmean(column[name])) for name in runs]),
+            bars("failures count until their deadline", [float(_with_failures(run).mean()) for run in runs.values()]),
         ),
         caption="The mean over successes leaves out who failed; the second bar counts them in.",
     )

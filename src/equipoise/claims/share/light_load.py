@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Bars, Claim, Figure, Finding, Mark, Measured, Scale, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.claims.share._published import PUBLISHED, SOURCE, Floats, mean_of, played, told
+from equipoise.present.values import Axis, Figure, Mark, bars
 from equipoise.share import Sweep
 
 LOAD = 10
@@ -28,10 +29,9 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 f"Success at {LOAD} tasks",
-                x="policy",
-                y="percent of tasks",
-                groups=names,
-                series=(Bars("success", [mean_of(found, name, "success", LOAD) for name in names]),),
+                x=Axis("policy", groups=names),
+                y=Axis("percent of tasks"),
+                series=(bars("success", [mean_of(found, name, "success", LOAD) for name in names]),),
                 marks=(Mark("y", float(bound.mean()), "most that anyone could finish"),),
                 caption="How close everybody comes on a nearly empty site. UARA+LARA asks just in time, on estimates.",
             ),

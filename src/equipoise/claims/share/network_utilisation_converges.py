@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most, between
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between
 from equipoise.claims.share._published import LOADS, PUBLISHED, SOURCE, curves, mean_of, played, seeds, told
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.share import Site, Sweep, Workload
 
 ALIKE = 1.0  # points of the uplink between any two policies
@@ -60,16 +61,16 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Network utilisation",
-                x="tasks",
-                y="percent of the uplink",
-                series=(*curves(paper, "network", PUBLISHED), Curve("all data", LOADS, offered, dashed=True)),
+                x=Axis("tasks"),
+                y=Axis("percent of the uplink"),
+                series=(*curves(paper, "network", PUBLISHED), Series("all data", LOADS, offered, dash="dashed")),
                 caption="All five lie on the line of all data that arrive; it grows with the load and does not "
                 "level off.",
             ),
             Figure(
                 "Network utilisation, network-heavy",
-                x="tasks",
-                y="percent of the uplink",
+                x=Axis("tasks"),
+                y=Axis("percent of the uplink"),
                 series=curves(heavy, "network", PUBLISHED),
                 caption="Where the uplink is the bottleneck, tasks fail before they are sent and policies part.",
             ),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
 from equipoise.claims.share._published import AHEAD, SOURCE, Floats, lead, mean_of, pair, played, told
+from equipoise.present.values import Axis, Figure, bars
 from equipoise.share import Sweep, Task, Workload, policies, simulate
 from equipoise.statistics import ratio_and_error
 
@@ -118,12 +119,11 @@ def _figure(found: Sweep) -> Figure:
     names = ("Uniform", PUBLISHED, CORRECTED, KNOWING, BOTH)
     return Figure(
         "UARA+LARA at 60 tasks, mended step by step",
-        x="policy",
-        y="percent",
-        groups=("Uniform", "UARA+LARA", "right denominator", "true work", "both"),
+        x=Axis("policy", groups=("Uniform", "UARA+LARA", "right denominator", "true work", "both")),
+        y=Axis("percent"),
         series=(
-            Bars("success, % of tasks", [mean_of(found, name, "success") for name in names]),
-            Bars("idle while work waits, % of the site", [mean_of(found, name, "idle_while_work") for name in names]),
+            bars("success, % of tasks", [mean_of(found, name, "success") for name in names]),
+            bars("idle while work waits, % of the site", [mean_of(found, name, "idle_while_work") for name in names]),
         ),
         caption="What the denominator is worth, what true estimates are worth, and what stays lost with both.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from equipoise.claims import Claim, Figure, Finding, Measured, Scale
+from equipoise.claims import Claim, Finding, Measured, Scale
 from equipoise.claims.share._published import (
     AHEAD,
     LOADS,
@@ -19,6 +19,7 @@ from equipoise.claims.share._published import (
     played,
     told,
 )
+from equipoise.present.values import Axis, Figure
 from equipoise.share import Sweep
 
 # measure: what it does as the load grows, unit, scale
@@ -84,11 +85,10 @@ def _figure(found: Sweep, panel: str) -> Figure:
     way, unit, factor = PANELS[panel]
     return Figure(
         f"{panel.capitalize()} over the load",
-        x="tasks",
-        y=AXES.get(panel, unit),
+        x=Axis("tasks"),
+        y=Axis(AXES.get(panel, unit), log=panel == "efficiency"),
         series=curves(found, panel, PUBLISHED, factor),
         caption=f"{panel.capitalize()} {way} as the site fills; bands are standard errors.",
-        log_y=panel == "efficiency",
     )
 
 

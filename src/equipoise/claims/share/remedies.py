@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Bars, Claim, Curve, Figure, Finding, Mark, Measured, Scale, at_least
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least
 from equipoise.claims.share._published import AHEAD, SOURCE, lead, mean_of, pair, played, told
+from equipoise.present.values import Axis, Figure, Mark, Series, bars
 from equipoise.share import Sweep, Workload, policies
 
 CORRECTED, FLOOR, HONEST, OURS = "UARALARACorrected", "UARALARAFloor", "UniformCorrected", "Hybrid"
@@ -80,10 +81,9 @@ def _gains(found: Sweep, name: str, over: str) -> Finding:
 def _bars(found: Sweep) -> Figure:
     return Figure(
         "Remedies at 60 tasks",
-        x="policy",
-        y="percent of tasks",
-        groups=NAMES,
-        series=(Bars("success", [mean_of(found, name, "success") for name in NAMES]),),
+        x=Axis("policy", groups=NAMES),
+        y=Axis("percent of tasks"),
+        series=(bars("success", [mean_of(found, name, "success") for name in NAMES]),),
         caption="From UARA+LARA as published to Hybrid, with both Uniforms between them.",
     )
 
@@ -92,10 +92,10 @@ def _floors(found: Sweep, floors: Sweep) -> Figure:
     rows = floors.rows
     return Figure(
         "How large a minimum share?",
-        x="minimum, part of an equal share",
-        y="percent of tasks",
+        x=Axis("minimum, part of an equal share"),
+        y=Axis("percent of tasks"),
         series=(
-            Curve(
+            Series(
                 "UARA+LARA, corrected, with a minimum",
                 FLOORS,
                 [row["success"] for row in rows],

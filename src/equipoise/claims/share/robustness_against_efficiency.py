@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Bound, Claim, Curve, Figure, Finding, Measured, Scale, at_least
+from equipoise.claims import Claim, Finding, Interval, Measured, Scale, at_least
 from equipoise.claims.share._published import (
     AHEAD,
     BEHIND,
@@ -17,6 +17,7 @@ from equipoise.claims.share._published import (
     played,
     told,
 )
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.share import Sweep, policies
 from equipoise.statistics import Paired
 
@@ -108,7 +109,7 @@ def _leads(found: Sweep, what: str, load: int) -> Paired:
     return pair(found, OURS, _leader(found, what, load), what, load)
 
 
-def _points(quantity: str, gap: Paired, bound: Bound, over: str, **more: str) -> Finding:
+def _points(quantity: str, gap: Paired, bound: Interval, over: str, **more: str) -> Finding:
     efficiency = gap.measure == "efficiency"
     return lead(
         quantity,
@@ -121,25 +122,25 @@ def _points(quantity: str, gap: Paired, bound: Bound, over: str, **more: str) ->
     )
 
 
-def _dots(found: Sweep, load: int) -> tuple[Curve, ...]:
+def _dots(found: Sweep, load: int) -> tuple[Series, ...]:
     places = {
         name: (PER_1000 * mean_of(found, name, "efficiency", load), mean_of(found, name, "success", load))
         for name in (*PUBLISHED, OURS)
     }
-    return tuple(Curve(name, [x], [y], dots=True) for name, (x, y) in places.items())
+    return tuple(Series(name, [x], [y], kind="dots") for name, (x, y) in places.items())
 
 
-def _path(found: Sweep, name: str) -> Curve:
+def _path(found: Sweep, name: str) -> Series:
     """One policy with a constant varied."""
     rows = [(PER_1000 * row["efficiency"], row["success"]) for row in found.rows]
-    return Curve(name, [x for x, _ in rows], [y for _, y in rows], dashed=True)
+    return Series(name, [x for x, _ in rows], [y for _, y in rows], dash="dashed")
 
 
-def _frontier(found: Sweep, load: int, *paths: Curve) -> Figure:
+def _frontier(found: Sweep, load: int, *paths: Series) -> Figure:
     return Figure(
         f"Success against efficiency, {load} tasks",
-        x="success % per 1000 energy",
-        y="percent of tasks",
+        x=Axis("success % per 1000 energy"),
+        y=Axis("percent of tasks"),
         series=(*_dots(found, load), *paths),
         caption="Up and to the right is better." + (" A constant moves a policy along its line." if paths else ""),
     )

@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.claims.share._published import AHEAD, PER_1000, SOURCE, Floats, lead, least_sure, pair, played, told
+from equipoise.present.values import Axis, Figure, bars
 from equipoise.share import Sweep
 from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE
 
@@ -122,12 +123,11 @@ def _figure(found: Sweep, column: str) -> Figure:
     runs = [scale * _runs(found, name, column) for name in PUBLISHED_TABLE]
     return Figure(
         f"{column.capitalize()} at {PUBLISHED_LOAD} tasks",
-        x="policy",
-        y="percent of tasks" if column == "success" else unit,
-        groups=tuple(PUBLISHED_TABLE),
+        x=Axis("policy", groups=tuple(PUBLISHED_TABLE)),
+        y=Axis("percent of tasks" if column == "success" else unit),
         series=(
-            Bars("the paper's run", [scale * getattr(row, column) for row in PUBLISHED_TABLE.values()]),
-            Bars(
+            bars("the paper's run", [scale * getattr(row, column) for row in PUBLISHED_TABLE.values()]),
+            bars(
                 "here, mean of all runs",
                 [float(run.mean()) for run in runs],
                 error=[float(run.std(ddof=1)) for run in runs],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale
+from equipoise.claims import Claim, Finding, Measured, Scale
 from equipoise.claims.share._published import (
     AHEAD,
     BEHIND,
@@ -15,6 +15,7 @@ from equipoise.claims.share._published import (
     played,
     told,
 )
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.share import Site, Sweep
 from equipoise.share.site import LAWS
 from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE
@@ -46,8 +47,8 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Energy that UARA saves against Uniform",
-                x="tasks",
-                y="percent of Uniform's energy",
+                x=Axis("tasks"),
+                y=Axis("percent of Uniform's energy"),
                 series=tuple(_curve(sweep, law) for law, sweep in found.items()),
                 caption="Below zero it costs energy: a task that keeps its server makes that one run fast while "
                 "others idle.",
@@ -77,10 +78,10 @@ def _saved(found: Sweep, law: str, loads: tuple[int, ...], over: str) -> Finding
     )
 
 
-def _curve(found: Sweep, law: str) -> Curve:
+def _curve(found: Sweep, law: str) -> Series:
     gaps = [pair(found, UNIFORM, UARA, "energy", load) for load in LOADS]
     whole = [mean_of(found, UNIFORM, "energy", load) for load in LOADS]
-    return Curve(
+    return Series(
         WORDS[law],
         LOADS,
         [100.0 * gap.difference / energy for gap, energy in zip(gaps, whole, strict=True)],

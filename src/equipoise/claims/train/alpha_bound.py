@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from equipoise.claims import Bars, Claim, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.present.values import Axis, Figure, bars
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, SmoothSVM, solve
 from equipoise.train.models.model import Model
 from equipoise.train.theory import paper_alpha, smallest_connectivity
@@ -115,11 +116,9 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Rounds to 1e-6",
-                x="",
-                y="rounds, median",
-                groups=list(CASES),
-                log_y=True,
-                series=[Bars(name, rounds) for name, rounds in medians.items()],
+                x=Axis(groups=list(CASES)),
+                y=Axis("rounds, median", log=True),
+                series=[bars(name, rounds) for name, rounds in medians.items()],
                 caption="The bound is safe; alphas past it are a little faster, another rule much.",
             ),
         ),

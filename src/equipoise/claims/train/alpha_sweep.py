@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from equipoise.claims import Bars, Claim, Curve, Figure, Finding, Mark, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.present.values import Axis, Figure, Mark, Series, bars
 from equipoise.train.instances import Instances
 from equipoise.train.studies import ALPHA_ROUNDS, ALPHAS, TARGET, alpha_study
 
@@ -83,21 +84,18 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Rounds to 1e-6 over alpha",
-                x="alpha, times |lambda_2|/L",
-                y="rounds, median",
-                log_x=True,
-                log_y=True,
-                series=(Curve("gradient tracking", ALPHAS, [rounds[part] for part in ALPHAS]),),
+                x=Axis("alpha, times |lambda_2|/L", log=True),
+                y=Axis("rounds, median", log=True),
+                series=(Series("gradient tracking", ALPHAS, [rounds[part] for part in ALPHAS]),),
                 marks=(Mark("x", 1.0, "the paper's bound"), Mark("x", limit, "limit of the rounds")),
                 caption="Up to the bound rounds fall with alpha; the fastest lie past it, and divergence beyond "
                 "the limit.",
             ),
             Figure(
                 "What became of the runs",
-                x="alpha, times |lambda_2|/L",
-                y="runs",
-                groups=[f"{part:g}" for part in ALPHAS],
-                series=tuple(Bars(name, [row[name] for row in rows]) for name in ("converged", "slow", "diverged")),
+                x=Axis("alpha, times |lambda_2|/L", groups=[f"{part:g}" for part in ALPHAS]),
+                y=Axis("runs"),
+                series=tuple(bars(name, [row[name] for row in rows]) for name in ("converged", "slow", "diverged")),
                 caption=f"Slow: not there after {ALPHA_ROUNDS:,} rounds.",
             ),
         ),

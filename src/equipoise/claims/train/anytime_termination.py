@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import baselines
 from equipoise.train.baselines.track import Track
 from equipoise.train.comparison import compare
@@ -73,10 +74,9 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "CPUs that are not there, or not used, if one stops now",
-                x="round",
-                y="|sum of shares - budget|, CPUs",
-                series=[Curve(NAMES[name], one.round, one.violation) for name, one in first.items()],
-                log_y=True,
+                x=Axis("round"),
+                y=Axis("|sum of shares - budget|, CPUs", log=True),
+                series=[Series(NAMES[name], one.round, one.violation) for name, one in first.items()],
                 caption="Flows keep the budget to the last bit and have no line; dual methods reach it only in the end.",
             ),
         ),

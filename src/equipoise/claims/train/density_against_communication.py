@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import baselines
 from equipoise.train.instances import Instances
 from equipoise.train.studies import DENSITIES, TARGET, density_study
@@ -62,13 +63,12 @@ def measure(scale: Scale) -> Measured:
         figures=[
             Figure(
                 f"{title} to {TARGET:g}",
-                x="links a centre has",
-                y=column + ("s" if column == "round" else ""),
+                x=Axis("links a centre has"),
+                y=Axis(column + ("s" if column == "round" else ""), log=True),
                 series=[
-                    Curve(words, degrees, [_number(row[column]) for row in table[name]])
+                    Series(words, degrees, [_number(row[column]) for row in table[name]])
                     for name, words in ENTRANTS.items()
                 ],
-                log_y=True,
                 caption=caption,
             )
             for title, column, caption in (

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.claims import Bound, Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Interval, Measured, Scale, at_least, at_most
 from equipoise.claims.train._watched import off_budget
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import LeastSquares, Moment, Network, Problem, Quadratic, solve
 from equipoise.train.arrays import Floats
 
@@ -78,7 +79,7 @@ def measure(scale: Scale) -> Measured:
     }
     findings = []
 
-    def find(quantity: str, value: float, bound: Bound, unit: str, over: str, when: str) -> None:
+    def find(quantity: str, value: float, bound: Interval, unit: str, over: str, when: str) -> None:
         findings.append(Finding(quantity, value, bound, unit, over=over, when=when, about="ours"))
 
     worst, least = f"worst round of {seeds} instances", f"least of {seeds} instances after {DRAWN} rounds"
@@ -107,11 +108,11 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "|sum of shares - budget| on one-way links",
-                x="round",
-                y="CPUs",
+                x=Axis("round"),
+                y=Axis("CPUs"),
                 series=(
-                    Curve("the paper's flows", np.arange(1, len(shown) + 1), shown),
-                    Curve("push form", np.arange(1, len(held) + 1), held),
+                    Series("the paper's flows", np.arange(1, len(shown) + 1), shown),
+                    Series("push form", np.arange(1, len(held) + 1), held),
                 ),
                 caption="Rows of weights sum to zero and columns do not: the paper's flows lose the budget where "
                 "links are one-way.",

@@ -6,7 +6,8 @@ import warnings
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Mark, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.present.values import Axis, Figure, Mark, Series
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, solve
 from equipoise.train.arrays import Floats
 from equipoise.train.theory import paper_alpha
@@ -117,12 +118,11 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Do the eigenvalues cross?",
-                x="alpha, times |lambda_2|/L",
-                y="largest real part (time); radius - 1 (rounds)",
-                log_x=True,
+                x=Axis("alpha, times |lambda_2|/L", log=True),
+                y=Axis("largest real part (time); radius - 1 (rounds)"),
                 series=(
-                    Curve("continuous time", parts, _abscissae(loop, parts * bound)),
-                    Curve("rounds", parts, [loop.radius(float(part * bound), STEP) - 1.0 for part in parts]),
+                    Series("continuous time", parts, _abscissae(loop, parts * bound)),
+                    Series("rounds", parts, [loop.radius(float(part * bound), STEP) - 1.0 for part in parts]),
                 ),
                 marks=(
                     Mark("x", 1.0, "the paper's bound"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
 from equipoise.claims.train._watched import Watched, watched
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import Method, Network, Problem
 from equipoise.train.arrays import Floats
 from equipoise.train.instances import Instances
@@ -101,9 +102,9 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Farthest share outside its box",
-                x="round",
-                y="CPUs",
-                series=tuple(Curve(name, numbers, runs[0].outside[:FIRST]) for name, runs in boxed.items()),
+                x=Axis("round"),
+                y=Axis("CPUs"),
+                series=tuple(Series(name, numbers, runs[0].outside[:FIRST]) for name, runs in boxed.items()),
                 caption="A penalty gives way and settles outside; the limiter never does.",
             ),
         ),

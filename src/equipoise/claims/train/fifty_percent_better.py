@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import baselines
 from equipoise.train.arrays import Floats
 from equipoise.train.comparison import ARRIVED, MethodComparison, Progress, better_share, compare, finite
@@ -97,10 +98,10 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Where a log code is more than half nearer than a uniform one of the same bits",
-                x="optimal price",
-                y="% of instances",
+                x=Axis("optimal price"),
+                y=Axis("% of instances"),
                 series=[
-                    Curve(NAMES[code], prices, [100.0 * float(sample.mean()) for sample in samples])
+                    Series(NAMES[code], prices, [100.0 * float(sample.mean()) for sample in samples])
                     for code, samples in by_price.items()
                 ],
                 caption="Node-wise log codes are fine near 0, where their cells are fine, and coarse far from it.",

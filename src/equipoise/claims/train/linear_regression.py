@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_most
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Run, solve
 from equipoise.train.arrays import Floats
 
@@ -60,7 +61,7 @@ def measure(scale: Scale) -> Measured:
             )
         )
         history = found[0][0].history
-        curves.append(Curve(name, history["round"][:160], np.maximum(np.abs(history["relative_gap"][:160]), 1e-18)))
+        curves.append(Series(name, history["round"][:160], np.maximum(np.abs(history["relative_gap"][:160]), 1e-18)))
     return Measured(
         protocol=f"{SIZE} parameters, {NODES} centres with {ROWS} samples each, five Erdős–Rényi graphs (p = 0.3) "
         f"in turn, {seeds} instances of {rounds:,} rounds, codes of rho = {RHO:g}: gradient tracking as in the "
@@ -69,9 +70,8 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Gap of the worst centre's model",
-                x="round",
-                y="gap, of the start",
-                log_y=True,
+                x=Axis("round"),
+                y=Axis("gap, of the start", log=True),
                 series=curves,
                 caption="Node-wise codes stop where neighbouring parameters fall into one cell.",
             ),

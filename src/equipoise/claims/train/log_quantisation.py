@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import LeastSquares, LogQuantizer, Method, Network, Problem, UniformQuantizer, compare, solve
 from equipoise.train.comparison import MethodComparison
 from equipoise.train.instances import Instances
@@ -66,11 +67,10 @@ def measure(scale: Scale) -> Measured:
         figures.append(
             Figure(
                 f"Relative gap at an optimal price of {price:g}",
-                x="round",
-                y="gap, of the start",
-                log_y=True,
+                x=Axis("round"),
+                y=Axis("gap, of the start", log=True),
                 series=[
-                    Curve(code, shown, np.maximum(found.tracks[name][0].relative_gap[shown], 1e-20))
+                    Series(code, shown, np.maximum(found.tracks[name][0].relative_gap[shown], 1e-20))
                     for name, code in CODES.items()
                 ],
                 caption="Node-wise codes are as coarse as the price itself, so they converge only where it is 0."

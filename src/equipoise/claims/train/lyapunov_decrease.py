@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
 from equipoise.claims.train._lyapunov import CHANNELS, LASTING, LyapunovTrace, energy, trace, traces, weighted
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem
 from equipoise.train.steps import choose_steps, known_smoothness
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
@@ -84,11 +85,10 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Cost of CPU above the optimum",
-                x="round",
-                y="of the start",
-                log_y=True,
+                x=Axis("round"),
+                y=Axis("of the start", log=True),
                 series=[
-                    Curve(
+                    Series(
                         name, np.arange(101), shown["cpu", channel, "static"][:101] / shown["cpu", channel, "static"][0]
                     )
                     for name, channel in (("ideal", IDEAL), ("innovation codes", INNOVATION), ("node-wise codes", NODE))
@@ -97,10 +97,9 @@ def measure(scale: Scale) -> Measured:
             ),
             Figure(
                 "A path with one large shard",
-                x="round",
-                y="of the start",
-                log_y=True,
-                series=[Curve(name, np.arange(61), each.values[:61] / each.values[0]) for name, each in hard.items()],
+                x=Axis("round"),
+                y=Axis("of the start", log=True),
+                series=[Series(name, np.arange(61), each.values[:61] / each.values[0]) for name, each in hard.items()],
                 caption="The plain norm rises on the way to 0; the weighted norm and the energy fall in every round.",
             ),
         ),

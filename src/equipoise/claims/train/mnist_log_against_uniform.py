@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.data import Dataset, digits, mnist, split
 from equipoise.data.split import stratified
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import LogQuantizer, Method, Network, Problem, Run, Softmax, UniformQuantizer, solve
 from equipoise.train.quantize import Quantizer
 
@@ -96,18 +97,16 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "What quantisation leaves",
-                x="rho",
-                y="gap of the worst centre's model, nats",
+                x=Axis("rho", log=True),
+                y=Axis("gap of the worst centre's model, nats", log=True),
                 series=[
-                    Curve(label, rhos, [max(getattr(row, kind), 1e-15) for row in rows])
+                    Series(label, rhos, [max(getattr(row, kind), 1e-15) for row in rows])
                     for kind, label in (
                         ("uniform", "uniform, same bits"),
                         ("log", "log, node by node"),
                         ("ours", "ours"),
                     )
                 ],
-                log_x=True,
-                log_y=True,
                 caption="The log code leaves less than the uniform one at every rho, and more the coarser it is.",
             ),
         ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most, between
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import LogQuantizer
 from equipoise.train.instances import Instances
 from equipoise.train.studies import RHOS, TARGET, rho_study
@@ -77,22 +78,19 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 f"Distance left after {ROUNDS} rounds",
-                x="rho",
-                y="distance from the optimum",
+                x=Axis("rho", log=True),
+                y=Axis("distance from the optimum", log=True),
                 series=[
-                    Curve(WORDS[name], RHOS, [row["distance"] for row in chosen])
+                    Series(WORDS[name], RHOS, [row["distance"] for row in chosen])
                     for name, chosen in (("LaplacianLog", paper), ("Ours", ours))
                 ],
-                log_x=True,
-                log_y=True,
                 caption="The paper's code leaves what its cells leave; innovations leave nothing at any rho.",
             ),
             Figure(
                 f"Bits on all links to a distance of {TARGET:g}, ours",
-                x="rho",
-                y="bits",
-                series=[Curve("ours", RHOS, [row["bits"] or math.nan for row in ours])],
-                log_x=True,
+                x=Axis("rho", log=True),
+                y=Axis("bits"),
+                series=[Series("ours", RHOS, [row["bits"] or math.nan for row in ours])],
                 caption="Finer codes pay in bits a message, coarser ones in rounds: a rho between is cheapest.",
             ),
         ),

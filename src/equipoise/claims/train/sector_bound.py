@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import LogQuantizer
 from equipoise.train.arrays import Floats
 
@@ -64,13 +65,13 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "The largest q(v)/v",
-                x="rho",
-                y="q(v)/v",
+                x=Axis("rho"),
+                y=Axis("q(v)/v"),
                 series=(
-                    Curve("measured", RHOS, tops, dots=True),
-                    Curve("e^(rho/2)", at, np.exp(at / 2)),
-                    Curve("1 + rho/2", at, 1 + at / 2, dashed=True),
-                    Curve("1 + rho^2/4", at, 1 + at**2 / 4, dashed=True),
+                    Series("measured", RHOS, tops, kind="dots"),
+                    Series("e^(rho/2)", at, np.exp(at / 2)),
+                    Series("1 + rho/2", at, 1 + at / 2, dash="dashed"),
+                    Series("1 + rho^2/4", at, 1 + at**2 / 4, dash="dashed"),
                 ),
                 caption="Measured values lie on e^(rho/2), above both published forms.",
             ),

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.claims.train._continuous import flow_in_time
 from equipoise.claims.train._watched import off_budget, watched
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import LogQuantizer, Method, Network, Problem, Quadratic, SmoothSVM
 from equipoise.train.arrays import Floats
 from equipoise.train.truth import optimal_model
@@ -110,11 +111,10 @@ def _figure(times: Floats, models: Floats, best: Floats) -> Figure:
     spread = {"weights": models[:, :, :-1], "bias": models[:, :, -1:]}
     return Figure(
         "Centres' parameters in continuous time",
-        x="time",
-        y="farthest centre from the pooled SVM",
-        log_y=True,
+        x=Axis("time"),
+        y=Axis("farthest centre from the pooled SVM", log=True),
         series=[
-            Curve(name, times[1:], np.abs(part - (best[:-1] if name == "weights" else best[-1:])).max(axis=(1, 2))[1:])
+            Series(name, times[1:], np.abs(part - (best[:-1] if name == "weights" else best[-1:])).max(axis=(1, 2))[1:])
             for name, part in spread.items()
         ],
         caption="All 20 centres meet at the centralised SVM, parameters and bias.",

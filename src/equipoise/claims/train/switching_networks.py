@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.claims.train._watched import off_budget
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Run, solve
 from equipoise.train.network import Switching
 
@@ -61,7 +62,7 @@ def measure(scale: Scale) -> Measured:
             if switching == "fresh":
                 history = runs[0].history
                 shown = np.unique(np.geomspace(1, len(history["round"]), 70).astype(int)) - 1
-                curves.append(Curve(name, history["round"][shown], np.abs(history["relative_gap"][shown])))
+                curves.append(Series(name, history["round"][shown], np.abs(history["relative_gap"][shown])))
     return Measured(
         protocol=f"{NODES} centres, quadratic costs and least squares, Erdős–Rényi graphs (p = {SPARSE:g}), five in "
         f"turn or a new one every round; {seeds} instances, at most {rounds:,} rounds (1,000 with node-wise "
@@ -71,10 +72,8 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "A new graph every round",
-                x="round",
-                y="gap, of the start",
-                log_y=True,
-                log_x=True,
+                x=Axis("round", log=True),
+                y=Axis("gap, of the start", log=True),
                 series=curves,
                 caption="Switching does not stop convergence; node-wise codes do.",
             ),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Claim, Curve, Figure, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, Run, solve
 from equipoise.train.truth import optimal_model
 
@@ -73,11 +74,10 @@ def measure(scale: Scale) -> Measured:
         figures=(
             Figure(
                 "Gap of the worst centre's model",
-                x="round",
-                y="F - F*",
-                log_y=True,
+                x=Axis("round"),
+                y=Axis("F - F*", log=True),
                 series=tuple(
-                    Curve(
+                    Series(
                         f"z(0) = {name}", runs[key][0][0].history["round"], np.abs(runs[key][0][0].history["model_gap"])
                     )
                     for key, name in (("gradient", "gradient"), ("zero", "0"))
