@@ -170,6 +170,8 @@ def _cell(value: object) -> str:
 
 # Folders of runs.
 
+_NEW_ROOTS: set[Path] = set()  # folders of run folders that this process has made
+
 
 def new_folder(root: Path, verb: str, config: Mapping[str, object], *, room: int = ROOM) -> Path:
     """Make `root/<verb>-<time>-<id>`, never one that exists, and see before the run that results can be written there.
@@ -187,6 +189,8 @@ def new_folder(root: Path, verb: str, config: Mapping[str, object], *, room: int
     """
     if root.exists() and not root.is_dir():
         raise InputError(f"--out {root} is a file: name a folder", code="disk")
+    if not root.exists():
+        _NEW_ROOTS.add(root)
     name = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()[:6]
     base = f"{verb.replace(' ', '-')}-{datetime.now():%Y%m%d-%H%M%S}-{name}"
     count = 1
@@ -208,9 +212,11 @@ def new_folder(root: Path, verb: str, config: Mapping[str, object], *, room: int
 
 
 def drop_if_empty(folder: Path) -> None:
-    """Remove a run folder in which nothing was written, such as after an error."""
+    """Remove a run folder in which nothing was written, such as after an error, and the one above if that is new too."""
     with suppress(OSError):
         folder.rmdir()
+        if folder.parent in _NEW_ROOTS:
+            folder.parent.rmdir()
 
 
 def check_room(folder: Path, room: int = ROOM) -> None:

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from equipoise.cli import main
-from equipoise.cli.options import read_config
-from equipoise.cli.share_execute_config import ExecuteConfig
+from equipoise.engine.real_clock.spec import ExecuteSpec
 
 QUICK = (
     "--tasks",
@@ -74,7 +73,7 @@ def test_a_run_prints_both_and_leaves_a_folder(execute, tmp_path):
     assert len(tasks) == 6
     done = [task["done_executed"] is not None for task in tasks if task["policy"] == "SDF"]
     assert rows["SDF"]["success_executed"] == pytest.approx(100 * sum(done) / 3)
-    again = read_config(ExecuteConfig, folder / "config.yaml", {})
+    again = ExecuteSpec.from_yaml(folder / "config.yaml")
     assert again.units == content["config"]["units"] and again.work == str(tmp_path / "my.py:learns")
     with (folder / "history.csv").open() as file:
         steps = list(csv.DictReader(file))

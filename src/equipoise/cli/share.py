@@ -11,8 +11,8 @@ import typer
 
 from equipoise.cli.options import read_config, with_options
 from equipoise.cli.share_config import LadderConfig, ShareConfig
-from equipoise.cli.share_execute_config import ExecuteConfig
 from equipoise.cli.spread_options import Address, Spread, Workers, spreading
+from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
 
 app = typer.Typer(
@@ -78,16 +78,15 @@ def climb(
 
 
 @app.command("execute")
-@with_options(ExecuteConfig)
+@with_options(ExecuteSpec)
 def execute(chosen: dict[str, Any], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
     """Run it for real: training processes held to the CPU that policies give them, beside the simulation.
 
     With no options: 24 scikit-learn tasks on one CPU under four policies, about two minutes.
     """
-    settings = read_config(ExecuteConfig, config, chosen)
     from equipoise.cli.share_execute import run_execute
 
-    raise typer.Exit(0 if run_execute(settings, out, quiet=json) else 1)
+    raise typer.Exit(0 if run_execute(ExecuteSpec.read(config, chosen), out, quiet=json) else 1)
 
 
 @app.command("check")

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "page", "report"]
 
-PAGES = {"reproduce": "claims"}  # verb of a document: the file here that has its page
+# Verb of a document: the file here that has its page.
+PAGES = {"reproduce": "claims", "share execute": "execution"}
 SHEETS: dict[str, str] = {}  # ... that draws it for a paper
 
 

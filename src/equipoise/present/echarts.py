@@ -377,7 +377,7 @@ def _bars(figure: Figure, series: Series, colour: str, points: list[Any]) -> Opt
     if series.values:
         side, k = ("right", 0) if lying else ("top", 1)
         made["label"] = {"show": True, "position": side, "color": "@ink", "formatter": f'@barValue {{"k": {k}}}'}
-        if lying:
+        if lying and series.opacity == 1.0:  # on a pale bar nobody could read it
             made["data"] = _labelled(points, figure.x.high)
     return made
 

@@ -5,31 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.document import Document, Look, Row, look_of
 from equipoise.engine.cpu_limit import CpuLimiter, limiter
 from equipoise.engine.real_clock.execute import Executed, execute
 from equipoise.engine.real_clock.scene import CORES, RealPlan, RealScene, make_plan, record_all, record_past
+from equipoise.engine.real_clock.spec import SEED_MOST, USUAL
 from equipoise.engine.real_clock.task_processes import Start, TaskProcesses, open_processes
 from equipoise.errors import InputError
+from equipoise.result import Result
 from equipoise.share.simulate import Run, play
-from equipoise.share.task import DONE
+from equipoise.share.task import DONE, STATES
 from equipoise.share.view import Policy, name_of
 from equipoise.share.workload import Batch
+from equipoise.spec import Spec
 
 Floats = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
-USUAL = ("sgd", "mlp", "nb")
 SHARE_LEAST = (
     0.5  # of the site's CPUs, for those that show the speed: small shares cost no more (found on seeds 0 to 4)
 )
 PACERS, PACED_CPU = 6, 0.2  # tasks that show the speed just before a run, and seconds of CPU that each may take
 TASKS_MOST = 500
-SEED_MOST = 40_000  # so that the seeds of tasks stay below 2^32, which scikit-learn asks for
 DISTURBED = 5.0  # percent of CPU not got, or by which speed changed since tasks were recorded
 
 
@@ -60,7 +61,7 @@ class Pair:
     def speed(self) -> float:
         return speed(self.plan, self.executed)
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """Plain values; times in steps, energy by the site's law."""
         simulated, executed = self.simulated, self.executed.run
         one, other = self.done
@@ -90,9 +91,9 @@ class Pair:
             "stretched": self.executed.stretched,
         }
 
-    def task_rows(self) -> Iterator[dict[str, Any]]:
-        """A row a task: who it is, what was simulated and what happened."""
-        run, faults = self.executed.run, {fault.task: fault.why for fault in self.executed.faults}
+    def task_rows(self) -> Iterator[Row]:
+        """One row per task: who it is, what was simulated and what happened."""
+        run, faults = self.executed.run, {fault.task: fault for fault in self.executed.faults}
         batch, done = self.plan.batch, self.done
         for k, work in enumerate(self.plan.works):
             yield {
@@ -114,23 +115,57 @@ class Pair:
                 "cpu_asked": float(self.executed.asked[k]),
                 "cpu_got": float(self.executed.got[k]),
                 "shortfall": max(float(self.executed.asked[k] - self.executed.got[k]), 0.0),
-                "fault": faults.get(k, ""),
+                "fault": faults[k].why if k in faults else "",
+                "fault_step": faults[k].step if k in faults else None,
             }
 
+    def history(self) -> Iterator[Row]:
+        """One row per step and task that was there: what was decided and what was done."""
+        trace = self.executed.run.trace
+        assert trace is not None
+        for step, states in enumerate(trace.state[:, 0].tolist()):
+            for task, state in enumerate(states):
+                if STATES[state] in ("sending", "delayed", "computing"):
+                    yield {
+                        "policy": self.policy,
+                        "seed": self.plan.seed,
+                        "step": step,
+                        "task": task,
+                        "state": STATES[state],
+                        "bandwidth": float(trace.bandwidth[step, 0, task]),
+                        "compute": float(trace.compute[step, 0, task]),
+                        "cpu_samples": float(self.executed.took[step, task]),
+                        "samples": float(trace.samples[step, 0, task]),
+                        "error": float(trace.error[step, 0, task]),
+                    }
 
-def _number(value: Any) -> float | None:
+    def steps(self) -> Iterator[Row]:
+        """One row per step: compute of the whole site as simulated, as given on the clock, and as taken."""
+        assert self.executed.run.trace is not None and self.simulated.trace is not None
+        simulated, given = (run.compute[:, 0].sum(axis=1) for run in (self.simulated.trace, self.executed.run.trace))
+        for step, used in enumerate(zip(simulated, given, self.executed.took.sum(axis=1), strict=True)):
+            numbers = dict(zip(("simulated", "given", "taken"), map(float, used), strict=True))
+            yield {"policy": self.policy, "seed": self.plan.seed, "step": step, **numbers}
+
+
+def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-@dataclass(frozen=True)
-class RealComparison:
+@dataclass(frozen=True, repr=False)
+class RealComparison(Result):
     """Every policy on every seed."""
 
     scene: RealScene
     limiter: str
     says: str
     units: dict[str, float]  # seconds of CPU by kind of task
-    pairs: tuple[Pair, ...] = field(repr=False)
+    pairs: tuple[Pair, ...]
+    looks: dict[str, Look] = field(default_factory=dict)  # colour and marker of each policy
+    spec: Spec | None = None
+
+    def __repr__(self) -> str:
+        return f"RealComparison({', '.join(self.names)}; {len(self.seeds)} seeds, {self.scene.cpus:g} CPUs)"
 
     @property
     def names(self) -> list[str]:
@@ -141,7 +176,7 @@ class RealComparison:
         return list(dict.fromkeys(pair.plan.seed for pair in self.pairs))
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """A row a policy: means over seeds, and over all tasks that both finished for completion times."""
         found = []
         for name in self.names:
@@ -190,6 +225,37 @@ class RealComparison:
         changes = [pair.speed / pair.pace - 1.0 for pair in self.pairs if pair.speed > 0]
         starved = any(row["shortfall"] > DISTURBED for row in self.rows)
         return starved or (bool(changes) and abs(float(np.mean(changes))) > DISTURBED / 100.0)
+
+    def document(self, *, certify: bool = True) -> Document:
+        """The table, every run, every task, every step; the certificate on demand."""
+        from equipoise.engine.real_clock.audit import certify as audited
+
+        first = [pair for pair in self.pairs if pair.plan.seed == self.seeds[0]]
+        site = self.scene.site
+        result: Row = {
+            "rows": self.rows,
+            "same_order": self.same_order,
+            "disturbed": self.disturbed,
+            "limiter": self.says,
+            "runs": [pair.row() for pair in self.pairs],
+            "tasks": [row for pair in self.pairs for row in pair.task_rows()],
+            "site": {
+                "cpus": self.scene.cpus,
+                "step": self.scene.step,
+                "capacity": site.capacity,
+                "horizon": max(pair.plan.batch.horizon for pair in self.pairs),
+            },
+            "steps": [row for pair in first for row in pair.steps()],
+        }
+        settings = self.settings()
+        return Document(
+            "share execute",
+            result,
+            audited(self) if certify else None,
+            settings and settings | {"units": self.units},
+            {"history": [row for pair in self.pairs for row in pair.history()]},
+            looks=self.looks,
+        )
 
 
 def _mean(values: list[float | None]) -> float | None:
@@ -293,7 +359,8 @@ def compare(
                 )
                 again = play(policy, at_speed(plan, executed), scene.site, plan.prior, trace=True)
                 pairs.append(Pair(name, plan, simulated, again, executed, pace, processes.left()))
-        return RealComparison(scene, cpu.name, cpu.says, costs, tuple(pairs))
+        looks = {name_of(policy): look_of(policy) for policy in policies}
+        return RealComparison(scene, cpu.name, cpu.says, costs, tuple(pairs), looks)
 
 
 def _refuse(

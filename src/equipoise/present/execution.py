@@ -1,0 +1,370 @@
+"""The page of tasks on the real clock: simulated and executed beside each other, the machine's part, every task's end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from equipoise.document import Document, Row
+from equipoise.present.text import NOTHING, count
+from equipoise.present.values import (
+    Axis,
+    Block,
+    Cell,
+    Cells,
+    Code,
+    Column,
+    Figure,
+    KeyNumber,
+    KeyNumbers,
+    Look,
+    Page,
+    Section,
+    Series,
+    Table,
+    Text,
+    looks,
+    verdict,
+)
+
+HELD = (
+    "Speed is the CPU that the units done took when they were recorded, over what they took now; “at its speed” is the"
+    " simulation of a machine with that speed and that much of its CPU."
+)
+BUSY = (
+    "tasks missed more than 5 % of their CPU or its speed has changed since they were recorded, and differences say more"
+    " of the machine than of the policies."
+)
+
+
+def page(document: Document) -> Page:
+    """The page of a result of `share execute`."""
+    held = f"Processes were held by {document.result['limiter']}. {HELD}"
+    blocks: list[Block] = [tiles(document), replace(table(document), note=held)]
+    if document.result["disturbed"]:
+        blocks.append(Text(BUSY, strong="The machine was busy:", banner=True))
+    faults: list[Block] = [block for row in document.rows("tasks") if row["fault"] for block in _fault(row)]
+    if faults:
+        blocks.append(Section("Tasks that failed by themselves", faults, key="faults"))
+    blocks += [*_figures(document), _ends(document)]
+    return Page(
+        title(document),
+        blocks,
+        document.verb,
+        document.version,
+        document.certificate,
+        document.config,
+        {
+            "result.json": "holds the result",
+            "history.csv": "what every task was given and did, step by step",
+            "config.yaml": "repeats the run",
+        },
+    )
+
+
+def title(document: Document) -> str:
+    """24 training processes on 1 CPU, 5 seeds: executed success within 2.5 points of simulated: certificate passed."""
+    rows, runs = document.rows("rows"), document.rows("runs")
+    cpus = _site(document).get("cpus")
+    where = count(runs[0]["tasks"], "training process", "training processes")
+    where += "" if cpus is None else f" on {cpus:g} CPU{'s' * (cpus != 1)}"
+    worst = max(abs(row["success_apart"]) for row in rows)
+    order = "" if len(rows) < 2 else ", in the same order" if document.result["same_order"] else ", in another order"
+    passed = "" if document.certificate is None else f": certificate {verdict(document.certificate)}"
+    seeds = count(rows[0]["seeds"], "seed")
+    return f"{where}, {seeds}: executed success within {worst:.1f} points of simulated{order}{passed}"
+
+
+def tiles(document: Document) -> KeyNumbers:
+    """The numbers to look at first."""
+    rows, step = document.rows("rows"), _site(document).get("step")
+    best = max(rows, key=lambda row: row["success_executed"])
+    worst = max(rows, key=lambda row: abs(row["success_apart"]))
+    apart = [value for row in rows if (value := row["completion_apart"]) is not None]
+    missed = max(rows, key=lambda row: row["shortfall"])
+    slow = min(rows, key=lambda row: row["speed"] or 1.0)
+    return KeyNumbers(
+        [
+            KeyNumber(
+                "most tasks finished, executed",
+                f"{best['success_executed']:.1f} %",
+                f"{best['policy']}; simulated {best['success_simulated']:.1f} %",
+            ),
+            KeyNumber(
+                "success apart, at most",
+                f"{abs(worst['success_apart']):.1f} points",
+                f"{worst['policy']}: executed minus simulated is {_fixed(worst, 'success_apart', 1, '+')}",
+            ),
+            KeyNumber(
+                "completion times apart",
+                f"{sum(apart) / len(apart):.2f} steps" if apart else NOTHING,
+                "mean over tasks that both finished" + ("" if step is None else f"; a step is {step:g} s"),
+            ),
+            KeyNumber(
+                "CPU missed, at most",
+                f"{missed['shortfall']:.1f} %",
+                f"{missed['policy']}: not got; speed {_fixed(slow, 'speed', 2)} of that recorded, at least",
+            ),
+        ]
+    )
+
+
+MEASURES: tuple[tuple[str, str, int, int], ...] = (  # column, key of a row, digits, when it leaves a narrow terminal
+    ("success simulated, %", "success_simulated", 1, 0),
+    ("at its speed, %", "success_at_speed", 1, 2),
+    ("executed, %", "success_executed", 1, 0),
+    ("apart, points", "success_apart", 1, 0),
+    ("latency simulated, steps", "latency_simulated", 1, 3),
+    ("executed, steps", "latency_executed", 1, 3),
+    ("completion apart, steps", "completion_apart", 2, 1),
+    ("energy simulated", "energy_simulated", 0, 4),
+    ("executed", "energy_executed", 0, 4),
+    ("CPU missed, %", "shortfall", 1, 0),
+    ("speed", "speed", 2, 5),
+)
+
+
+def table(document: Document) -> Table:
+    """Simulated and executed beside each other, one row per policy."""
+    styles = _looks(document)
+    columns = [Column("policy", "left"), *(Column(name, drop=drop) for name, _, _, drop in MEASURES)]
+    rows: list[Cells] = [
+        [Cell(str(row["policy"]), look=styles[str(row["policy"])]), *(_measure(row, *which[1:3]) for which in MEASURES)]
+        for row in document.rows("rows")
+    ]
+    return Table("Simulated and executed", columns, rows, key="beside")
+
+
+def sentences(document: Document) -> list[str]:
+    """The finding in words, for the terminal."""
+    rows = document.rows("rows")
+    worst = max(rows, key=lambda row: abs(row["success_apart"]))
+    order = "in the same order" if document.result["same_order"] else "in another order"
+    apart = abs(worst["success_apart"])
+    found = [f"executed success is at most {apart:.1f} points from simulated ({worst['policy']}), {order}"]
+    ends = [value for row in rows if (value := row["completion_apart"]) is not None]
+    if ends:
+        found.append(f"tasks that both finish end {sum(ends) / len(ends):.2f} steps apart on average")
+    speeds = [speed for row in rows if (speed := row["speed"])]
+    if speeds:
+        found.append(f"a unit of work took {len(speeds) / sum(speeds):.2f} times the CPU that it took when recorded")
+    return found
+
+
+def warnings(document: Document) -> list[str]:
+    """What a user should know beside the table: tasks that failed by themselves, and a busy machine."""
+    lines = [
+        f"{_where(row)} failed: {str(row['fault']).strip().splitlines()[-1]}"
+        for row in document.rows("tasks")
+        if row["fault"]
+    ]
+    return lines + ([f"the machine was busy: {BUSY}"] if document.result["disturbed"] else [])
+
+
+def _where(row: Row) -> str:
+    step = "" if row.get("fault_step") is None else f", step {row['fault_step']}"
+    return f"{row['policy']}, seed {row['seed']}{step}: task {row['task']} ({row['kind']})"
+
+
+def _fault(row: Row) -> list[Block]:
+    """A task that failed by itself, with the last lines it said."""
+    return [Text("", strong=_where(row)), Code(str(row["fault"]), label=_where(row))]
+
+
+def _figures(document: Document) -> list[Block]:
+    styles = _looks(document)
+    found = [
+        _bars(
+            document,
+            "success",
+            "Tasks finished in time",
+            Axis("% of tasks", low=0, high=100),
+            "Pale: the simulation of the same tasks, by their recorded curves. Full: real processes.",
+        ),
+        _bars(
+            document,
+            "energy",
+            "Energy",
+            Axis("energy by the site's law", low=0),
+            "Pale: from the simulator's decisions. Full: from the CPU that processes really took. A task that ends within"
+            " a step leaves the rest of it unused, which the simulator charges for.",
+        ),
+        _completions(document, styles),
+        _cpu(document, styles),
+    ]
+    if "steps" in document.names:
+        found += [_site_of(document, look) for look in styles.values()]
+    return [*found]
+
+
+def _bars(document: Document, measure: str, heading: str, axis: Axis, caption: str) -> Figure:
+    """Two bars for each policy."""
+    styles, rows = _looks(document), document.rows("rows")
+    places = list(range(len(rows)))
+    series = [
+        Series(
+            kind,
+            [round(row[f"{measure}_{kind}"], 2) for row in rows],
+            places,
+            kind="bars",
+            colour="@ink",
+            colours=[styles[str(row["policy"])].colour for row in rows],
+            opacity=opacity,
+            values=True,
+        )
+        for kind, opacity in (("simulated", 0.45), ("executed", 1.0))
+    ]
+    return Figure(
+        heading,
+        axis,
+        Axis(groups=[str(row["policy"]) for row in rows]),
+        series,
+        caption=caption,
+        key=measure,
+        label=f"Bars: {heading.lower()}, simulated and executed, by policy",
+        down=True,
+    )
+
+
+def _completions(document: Document, styles: dict[str, Look]) -> Figure:
+    """Each task that both finished: when in the simulation, when on the clock."""
+    top = max(_site(document).get("horizon") or 0.0, *(row["deadline"] for row in document.rows("tasks")))
+    return Figure(
+        "When tasks were done",
+        Axis("simulated, step", low=0, high=top, point="step {value}"),
+        Axis("executed, steps on the clock", low=0, high=top),
+        [
+            *_dots(document, styles, lambda row: (row["done_simulated"], _finished(row))),
+            Series("as simulated", [0, top], [0, top], colour="@soft", dash="dashed", width=1.5, marker="none"),
+        ],
+        caption="One dot for each task that both finished. The simulator stamps the end of a step, so a perfect one lies up"
+        " to a step below the line; above it, the machine was slower than when tasks were recorded.",
+        key="completions",
+        label="Dots: executed against simulated completion of every task that both finished",
+        tip="item",
+    )
+
+
+def _cpu(document: Document, styles: dict[str, Look]) -> Figure:
+    """CPU seconds of each task, asked and got."""
+    tasks = document.rows("tasks")
+    top = max(max(row["cpu_asked"], row["cpu_got"]) for row in tasks)
+    return Figure(
+        "CPU asked and got",
+        Axis("asked, seconds of CPU", low=0, point="{value} s"),
+        Axis("got, seconds of CPU", low=0),
+        [
+            *_dots(document, styles, lambda row: (row["cpu_asked"], row["cpu_got"])),
+            Series("all of it", [0, top], [0, top], colour="@soft", dash="dashed", width=1.5, marker="none"),
+        ],
+        caption="One dot for each task. Below the line: the machine was busy with something else. A share is a ceiling.",
+        key="cpu",
+        label="Dots: seconds of CPU that every task got against what its shares asked for",
+        tip="item",
+    )
+
+
+def _dots(
+    document: Document, styles: dict[str, Look], place: Callable[[Row], tuple[float | None, float | None]]
+) -> list[Series]:
+    """One dot per task in its policy's colour, where both numbers are known."""
+    found = []
+    for name, look in styles.items():
+        places = [place(row) for row in document.rows("tasks") if row["policy"] == name]
+        points = [(round(x, 3), round(y, 3)) for x, y in places if x is not None and y is not None]
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        found.append(Series(look.name, xs, ys, kind="dots", look=look, size=8))
+    return found
+
+
+def _site_of(document: Document, look: Look) -> Figure:
+    """The first seed under one policy: what was given in each step, what was used, what the simulator used."""
+    rows = [row for row in document.rows("steps") if row["policy"] == look.key]
+    steps = [row["step"] for row in rows]
+    capacity = _site(document).get("capacity") or 0.0
+
+    def line(name: str, **style: object) -> Series:
+        return Series(name, steps, [round(row[name], 2) for row in rows], kind="step", **style)  # type: ignore[arg-type]
+
+    return Figure(
+        f"The site under {look.name}",
+        Axis("step", low=0, high=len(rows), point="step {value}"),
+        Axis("samples per step", low=0, high=capacity),
+        [
+            line("simulated", colour="@soft", dash="dashed"),
+            line("given", colour=look.colour, width=1.5, opacity=0.5),
+            line("taken", colour=look.colour),
+        ],
+        caption=f"Seed {rows[0]['seed']}. Dashed: the simulation. Pale: what the policy gave on the clock. Full: CPU that"
+        f" processes took, in samples; {capacity:g} are a step of all the site's CPU.",
+        key=f"site-{look.name}",
+        label=f"Lines: compute of the site in every step under {look.name}, simulated, given and taken",
+    )
+
+
+def _ends(document: Document) -> Table:
+    """The first seed, one row per task: when it was done under each policy, simulated and executed."""
+    tasks = document.rows("tasks")
+    first = tasks[0]["seed"]
+    ends = {(str(row["policy"]), row["task"]): row for row in tasks if row["seed"] == first}
+    names = list(dict.fromkeys(name for name, _ in ends))
+    mine = [row for (name, _), row in ends.items() if name == names[0]]
+    columns = [Column("task", "left"), Column("kind", "left")]
+    columns += [Column(name) for name in ("arrival", "deadline", "target", "work", *names)]
+    rows = [
+        [
+            str(row["task"]),
+            str(row["kind"]).rpartition("/")[2],
+            str(row["arrival"]),
+            str(row["deadline"]),
+            _fixed(row, "target", 3),
+            _fixed(row, "work", 0),
+            *(
+                f"{_end(ends[name, row['task']], 'simulated')} · {_end(ends[name, row['task']], 'executed')}"
+                for name in names
+            ),
+        ]
+        for row in mine
+    ]
+    note = "Under each policy the step by which it was done, simulated · executed; – where it was not done in time."
+    return Table(f"Every task of seed {first}", columns, rows, note, key="ends")
+
+
+def _both_ends(row: Row) -> str:
+    return f"{_end(row, 'simulated')} · {_end(row, 'executed')}"
+
+
+def _end(row: Row, which: str) -> str:
+    if which == "executed" and row["fault"]:
+        return "fault"
+    return NOTHING if row[f"done_{which}"] is None else str(row[f"done_{which}"])
+
+
+def _finished(row: Row) -> float | None:
+    return None if row["done_executed"] is None else row["finished"]
+
+
+def _looks(document: Document) -> dict[str, Look]:
+    return looks([str(row["policy"]) for row in document.rows("rows")], document.looks)
+
+
+def _site(document: Document) -> dict[str, float]:
+    """CPUs, seconds of a step, samples per step, steps; nothing in a result of 0.1.0."""
+    found = document.result.get("site")
+    return (
+        {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+        if isinstance(found, dict)
+        else {}
+    )
+
+
+def _measure(row: Row, name: str, digits: int) -> str:
+    if name != "success_apart":
+        return _fixed(row, name, digits)
+    error = row["success_apart_se"]
+    return _fixed(row, name, digits, "+") + ("" if error is None else f" ± {error:.1f}")
+
+
+def _fixed(row: Row, name: str, digits: int, sign: str = "") -> str:
+    value = row[name]
+    return NOTHING if value is None else f"{value:{sign},.{digits}f}".replace("-", "−")
