@@ -14,17 +14,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
+from equipoise.document import Row
 from equipoise.engine.cpu_limit import available, cgroup1, cgroup2, limiter
 from equipoise.engine.cpu_limit.limiters import CORES, CpuLimiter
 from equipoise.engine.cpu_limit.process_tree import cpu_seconds
 from equipoise.errors import Failure, InputError
+from equipoise.present.values import Cell, Column, KeyNumber, KeyNumbers, Table
 
 SHARES = (0.1, 0.3, 0.7)  # cores
 SECONDS, QUICK_SECONDS = 2.0, 0.5
 UNTESTED = ("systemd", "cgroup2")  # written to the documentation; there was no machine to try them on
-UNTRIED = "untested on a real kernel by its makers"
+UNTRIED = "not yet tried on a real kernel"
 EXTRAS = {"Ray": "ray", "torch": "torch", "joblib": "joblib", "PostgreSQL (psycopg)": "psycopg"}
 
 
@@ -68,7 +69,7 @@ class Measured:
         """Cores asked and not got."""
         return max(0.0, self.asked - self.got)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """For --json."""
         return asdict(self) | {"shortfall": self.shortfall}
 
@@ -102,6 +103,13 @@ class LimiterKind:
             said.append(f"{UNTRIED}: these figures are its test")
         return "; ".join(said)
 
+    def cells(self) -> list[str | Cell]:
+        """Its row in the table."""
+        got = [f"{row.got:.3f}" for row in self.measured]
+        cost = f"{max(row.guardian for row in self.measured):.3f}" if self.measured else "-"
+        works = Cell("yes", tone="good") if self.works else Cell("no", tone="warn")
+        return [self.name, works, *(got + ["-"] * len(SHARES))[: len(SHARES)], cost, self.note]
+
 
 @dataclass(frozen=True)
 class Examination:
@@ -121,7 +129,37 @@ class Examination:
         """Does any kind hold anything?"""
         return self.best != "none"
 
-    def as_dict(self) -> dict[str, Any]:
+    def numbers(self) -> KeyNumbers:
+        """The machine and what is installed, one line each."""
+        here = self.machine
+        quota = "" if here.quota is None else f", of which a quota allows this process {here.quota:g}"
+        usable = "" if here.usable_cores == here.cores else f", {here.usable_cores} of them for this process"
+        found = {
+            "cores": f"{here.cores}{usable}{quota}",
+            "processor": here.model,
+            "memory": f"{here.memory_gib:.1f} GiB",
+            "cgroup": here.cgroup,
+            "load": f"{here.load:.2f} processes wanted a core in the last minute",
+        } | {name: version or "not installed" for name, version in self.extras.items()}
+        return KeyNumbers([KeyNumber(name, value) for name, value in found.items()])
+
+    def table(self) -> Table:
+        """One row for each kind of limit: does it work, what it gave, what it lacks."""
+        pick = f"picked where none is named: {self.best}"
+        return Table(
+            "holding a process to its CPU: cores asked and got",
+            [
+                Column("kind", "left"),
+                Column("works", "left"),
+                *(Column(f"{share:.2f}") for share in SHARES),
+                Column("guardian", drop=1),
+                Column("note", "left", wrap=True),
+            ],
+            [kind.cells() for kind in self.kinds],
+            pick if self.holds else "nothing here can hold a process to a share",
+        )
+
+    def as_dict(self) -> Row:
         """For --json."""
         kinds = [
             {"kind": kind.name, "means": kind.means, "works": kind.works, "missing": kind.missing, "note": kind.note}
@@ -132,9 +170,17 @@ class Examination:
 
 
 def examine(
-    seconds: float = SECONDS, tell: Callable[[int, int, str], None] = lambda done, total, doing: None
+    seconds: float = SECONDS, progress: Callable[[int, int, str], None] = lambda done, total, doing: None
 ) -> Examination:
-    """Look, and measure every kind that works; `tell` hears how far it is."""
+    """Look, and measure every kind that works.
+
+    Parameters
+    ----------
+    seconds
+        How long each share is held.
+    progress
+        Called with how many shares are measured, of how many, and what is measured next.
+    """
     found = available()
     total = len(SHARES) * sum(one.works and one.kind != "none" for one in found)
     done = 0
@@ -145,8 +191,7 @@ def examine(
             try:
                 with limiter(one.kind) as cpu:
                     for share in SHARES:
-                        if tell is not None:
-                            tell(done, total, f"{one.kind} {share:g}")
+                        progress(done, total, f"{one.kind} {share:g}")
                         rows.append(measure(cpu, share, seconds))
                         done += 1
             except (InputError, Failure) as error:
