@@ -179,7 +179,7 @@ def option(figure: Figure) -> Option | None:
         return None
     lying = bool(figure.y.groups)
     drawn = [entry for k, series in enumerate(figure.series) for entry in _series(figure, k, series)]
-    drawn += [_rule(mark) for mark in figure.marks]
+    drawn += [_rule(figure, mark) for mark in figure.marks]
     entries = {s.name: _entry(s) for s in reversed(figure.series) if s.name and not s.silent}
     names = list(reversed(entries.values()))
     many = len(names) > 1 if figure.legend is None else figure.legend
@@ -241,7 +241,21 @@ def _across(figure: Figure) -> Option:
         found |= {"min": 0} if lying and axis.zero else {"min": "dataMin"} if axis.whole else {"scale": True}
     if axis.high is None and axis.whole and not axis.log:
         found["max"] = "dataMax"
-    return found
+    return found | (_room(axis, figure.series, lying=True) if figure.y.groups else {})
+
+
+def _room(axis: Axis, series: Sequence[Series], *, lying: bool) -> Option:
+    """Past the largest value, for its whisker."""
+    ends = [(_finite(v, False), _finite(e, False)) for s in series for v, e in _with_errors(s, lying)]
+    top = max((v for v, _ in ends if v is not None), default=0.0)
+    past = max((v + (e or 0.0) for v, e in ends if v is not None), default=0.0)
+    if axis.log or axis.high is not None or not past > top > 0:
+        return {}
+    return {"boundaryGap": [0, f"{100 * (past / top - 1):.2g}%"]}
+
+
+def _with_errors(series: Series, lying: bool) -> Iterable[tuple[float | None, float | None]]:
+    return () if series.error is None else zip(series.x if lying else series.y, series.error, strict=True)
 
 
 def _upright(figure: Figure, axis: Axis, series: Sequence[Series], labels: int = 7) -> Option:
@@ -252,6 +266,7 @@ def _upright(figure: Figure, axis: Axis, series: Sequence[Series], labels: int =
     values = [v for s in series for v in _ends(s)]
     values += [m.value for m in figure.marks if m.axis == "y" and axis is figure.y]
     found = y_axis(axis.name, "log" if axis.log else "value", **_scale(axis, values, labels))
+    found |= _room(axis, series, lying=False)
     return found if axis.log or axis.low is not None else found | {"scale": not axis.zero}
 
 
@@ -430,14 +445,16 @@ def _band(figure: Figure, series: Series, colour: str) -> Option:
     return made | {"itemStyle": {"color": colour}, "tooltip": {"show": False}, "silent": True}
 
 
-def _rule(mark: Mark) -> Option:
+def _rule(figure: Figure, mark: Mark) -> Option:
     """A series without points that carries one mark."""
     rule = mark_at(f"{mark.axis}Axis", mark.value, mark.name, mark.colour or "@ink")
     rule["lineStyle"] |= {"type": mark.dash, "width": mark.width}
     rule["label"]["show"] = bool(mark.name)
     if mark.dash != "dashed":  # an event: its name is read on its line's own ground
         rule["label"] |= {"backgroundColor": "@paper", "padding": [1, 3], "borderRadius": 2}
-    if mark.axis == "x":
+    if mark.axis == "x" and figure.y.groups:  # above the bars, to be read from left to right
+        rule["label"] |= {"position": "start" if figure.down else "end", "distance": 4, "align": "right"}
+    elif mark.axis == "x":
         rule["label"] |= {
             "position": "insideEndTop" if mark.end else "insideEndBottom",
             "distance": [2, 3],

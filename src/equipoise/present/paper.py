@@ -333,7 +333,7 @@ def _colours(panels: Sequence[Panel]) -> dict[str, str]:
     found: dict[str, str] = {}
     everything = [series for panel in panels for series in panel.figure.series]
     for series in everything:
-        given = series.look.own if series.look else _shade(series.colour)
+        given = series.look.own or series.look.light if series.look else _shade(series.colour)
         if given:
             found[series.name] = given
     spare = [colour for colour in SPARE if colour not in found.values()] or list(SPARE)
@@ -367,6 +367,8 @@ def _panel(axes: Any, panel: Panel, colours: Mapping[str, str]) -> None:
     if panel.spans is not None:
         _spans(axes, panel)
     for series in figure.series:
+        if series.strip:
+            continue  # a paper has room for the main panel only
         if series.kind == "bars":
             _draw_bars(axes, figure, series, colours[series.name])
         else:
@@ -501,8 +503,9 @@ def _handles(panels: Sequence[Panel], colours: Mapping[str, str]) -> list[Any]:
     for panel in panels:
         if panel.figure.legend is not None:
             continue
-        for series in panel.figure.series:
-            if series.name and not series.silent and series.name not in found:
+        shown = [series for series in panel.figure.series if series.name and not (series.silent or series.strip)]
+        for series in shown if len(shown) > 1 else ():
+            if series.name not in found:
                 colour = colours[series.name]
                 shape = Patch(facecolor=colour, label=series.name) if series.kind == "bars" else None
                 found[series.name] = shape or Line2D([], [], label=series.name, **_style(series, colour))
@@ -512,4 +515,4 @@ def _handles(panels: Sequence[Panel], colours: Mapping[str, str]) -> list[Any]:
                 found.setdefault(
                     mark.name, Line2D([], [], linewidth=0.9, label=mark.name, color=colour, linestyle=dash)
                 )
-    return list(found.values()) if len(found) > 1 else []
+    return list(found.values())

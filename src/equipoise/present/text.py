@@ -36,6 +36,25 @@ def percent(part: float | None) -> str:
     return NOTHING if part is None or not math.isfinite(part) else f"{100 * part:.1f} %"
 
 
+def fixed(value: float | None, digits: int, sign: str = "") -> str:
+    """So many digits after the point; `sign` "+" shows it for what is positive too."""
+    return NOTHING if value is None or not math.isfinite(value) else f"{value:{sign},.{digits}f}".replace("-", "−")
+
+
+def with_error(value: float | None, error: float | None, digits: int, sign: str = "") -> str:
+    """57.0 ± 0.6; without the error where none is known."""
+    shown = fixed(value, digits, sign)
+    return shown if error is None or shown == NOTHING else f"{shown} ± {fixed(error, digits)}"
+
+
+def power(value: float | None) -> str:
+    """Two digits and a power of ten: 3.2e-7, 1.0e3; 0 for nothing at all."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return "0" if value == 0 else mantissa if int(exponent) == 0 else f"{mantissa}e{int(exponent)}"
+
+
 def count(amount: int, one: str, many: str | None = None) -> str:
     """1 node, 20 nodes."""
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"
