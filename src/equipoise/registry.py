@@ -8,6 +8,7 @@ the source without running it, so `--help` imports nothing. Files whose name sta
 from __future__ import annotations
 
 import ast
+import gzip
 import importlib
 import importlib.util
 import sys
@@ -78,9 +79,9 @@ class Registry(Generic[T]):
         """Every choice, by `rank` where files state one, then by file name."""
         return self._choices
 
-    def names(self) -> tuple[str, ...]:
-        """What each choice is called, in the order of `choices`."""
-        return tuple(choice.name for choice in self._choices)
+    def names(self, having: str = "") -> tuple[str, ...]:
+        """What each choice is called, in the order of `choices`; `having` keeps those that state such a fact."""
+        return tuple(choice.name for choice in self._choices if not having or having in choice.facts)
 
     def find(self, text: str) -> Choice:
         """The choice of this name, file name or class name, in upper or lower case.
@@ -125,10 +126,11 @@ class Registry(Generic[T]):
             A text file.
         """
         try:
-            with path.open("rb") as file:
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
                 raw = [file.readline(LONGEST_LINE) for _ in range(FIRST_LINES)]
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}; name an existing file") from None
+        except (OSError, EOFError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise InputError(f"cannot read {path}: {why}; name an existing file") from None
         lines = [line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in raw if line]
         for choice in self._choices:
             if "matches" not in choice.facts:
@@ -138,7 +140,7 @@ class Registry(Generic[T]):
             if matches(lines):
                 return choice.name
         raise InputError(
-            f"{path}: no {self.kind} recognises its first lines; name one of {', '.join(self.names())}",
+            f"{path}: no {self.kind} recognises its first lines; name one of {', '.join(self.names('matches'))}",
             code="registry.format",
         )
 
@@ -194,11 +196,14 @@ def _literals(body: Sequence[ast.stmt]) -> dict[str, object]:
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
         for target in targets:
-            if isinstance(target, ast.Name) and node.value is not None:  # type: ignore[attr-defined]
-                try:
-                    facts[target.id] = ast.literal_eval(node.value)  # type: ignore[attr-defined]
-                except ValueError:
-                    continue
+            try:
+                value = ast.literal_eval(node.value)  # type: ignore[attr-defined]
+            except ValueError:  # no literal, or an annotation without a value
+                continue
+            if isinstance(target, ast.Name):
+                facts[target.id] = value
+            elif isinstance(target, ast.Tuple) and isinstance(value, tuple):  # label, colour = "SDF", "#d95f02"
+                facts |= {name.id: v for name, v in zip(target.elts, value, strict=False) if isinstance(name, ast.Name)}
     return facts
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from equipoise.cli.options import setting
 from equipoise.cli.policy_file import whole_reference
 from equipoise.errors import InputError, unknown_name
+from equipoise.registry import Choice, Registry
 
-FORMATS = ("auto", "own", "alibaba", "gavel", "philly", "slurm", "swf", "tiresias")
-PRICES = ("best", "replay", "bid", "recalled", "fixed")
-PLACERS = ("greedy", "rounding")
-POLICIES = ("PDORS", "OASiS", "FIFO", "DRF", "Dorm", "SRTF", "LAS")
+# The folders of choices, read without importing what is in them.
+PLACERS: Registry[object] = Registry("equipoise.place.placers", "policy")
+PRICE_KINDS: Registry[object] = Registry("equipoise.place.prices", "prices")
+TRACES: Registry[object] = Registry("equipoise.place.traces", "format")
+FORMATS = ("auto", "own", *TRACES.names("matches"))
+PRICES = PRICE_KINDS.names()
+PACKINGS = ("greedy", "rounding")
+POLICIES = tuple(choice.object_name for choice in PLACERS.choices())
 EVERY = "all"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor lending
 PATHS = ("jobs", "cluster")
@@ -193,8 +198,8 @@ class Priced(Scene):
     @field_validator("placer")
     @classmethod
     def _known_placer(cls, value: str) -> str:
-        if value not in PLACERS:
-            raise unknown_name("placer", value, PLACERS)
+        if value not in PACKINGS:
+            raise unknown_name("placer", value, PACKINGS)
         return value
 
 
@@ -217,7 +222,7 @@ class PlaceConfig(Priced):
         found: list[str] = []
         for name in words(value, "pdors,drf"):
             if name.lower() == EVERY:
-                found += [known.lower() for known in POLICIES]
+                found += [choice.stem for choice in PLACERS.choices()]
             elif ".py" in name:
                 found.append(whole_reference(name))
             else:
@@ -251,13 +256,25 @@ class BoundConfig(Scene):
 def known_policy(name: str) -> str:
     """`pdors`, `pdors:recalled`: in small letters, or an error that names the nearest."""
     plain, colon, kind = name.lower().partition(":")
-    if plain.removesuffix("-style") not in [known.lower() for known in POLICIES]:
-        raise unknown_name("policy", name.lower(), [*(known.lower() for known in POLICIES), EVERY])
-    if colon and plain != "pdors":
+    try:
+        choice = PLACERS.find(plain)
+    except InputError:
+        raise unknown_name("policy", name.lower(), [*(known.stem for known in PLACERS.choices()), EVERY]) from None
+    if colon and not comes_in_kinds(choice):
         raise InputError(f"{name!r}: only pdors comes in kinds, such as pdors:recalled")
     if colon and kind not in (*PRICES, PLAIN):
-        raise unknown_name("kind of pdors", kind, (*PRICES, PLAIN))
-    return plain.removesuffix("-style") + colon + kind
+        raise unknown_name(f"kind of {choice.stem}", kind, (*PRICES, PLAIN))
+    return choice.stem + colon + kind
+
+
+def comes_in_kinds(choice: Choice) -> bool:
+    """Whether a policy posts the prices that the settings say."""
+    return "prices" in settings_of(choice) and "kind" not in choice.facts
+
+
+def settings_of(choice: Choice) -> tuple[str, ...]:
+    """The options of the command line that a policy takes."""
+    return cast("tuple[str, ...]", choice.facts.get("settings", ()))
 
 
 def words(value: Any, example: str) -> list[str]:

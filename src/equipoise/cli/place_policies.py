@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.cli.place_config import PLAIN, PRICES, PlaceConfig, Priced
+from equipoise.cli.place_config import PLACERS, PLAIN, PRICE_KINDS, PRICES, PlaceConfig, Priced, settings_of
 from equipoise.cli.place_scene import Ready
 from equipoise.cli.policy_file import load_policy
 from equipoise.errors import InputError, unknown_name
@@ -18,8 +18,9 @@ from equipoise.place.prices._posted import Prices, Trial
 from equipoise.place.prices.bid import Scaled
 from equipoise.place.read import jobs as read_jobs
 from equipoise.place.read import write_jobs
+from equipoise.place.simulate import Placer
+from equipoise.registry import Choice, is_reference
 
-FREE = ("fixed",)  # kinds of prices that need no history
 OWN_COLOURS = ("#9333ea", "#be185d", "#0f766e", "#a16207")
 
 
@@ -28,46 +29,55 @@ def kinds(config: PlaceConfig) -> list[str]:
     found = []
     for name in config.policy:
         plain, _, kind = name.partition(":")
-        if plain == "pdors":
-            found.append(kind if kind in PRICES else config.prices)
-        elif plain == "oasis":
-            found.append("recalled")
+        if not is_reference(name) and "prices" in settings_of(PLACERS.find(plain)):
+            found.append(kind_of(config, PLACERS.find(plain), kind))
     return found
+
+
+def kind_of(config: Priced, choice: Choice, kind: str) -> str:
+    """The prices a policy posts: its own, those asked for with its name, or those of the settings."""
+    return str(choice.facts.get("kind") or (kind if kind in PRICES else config.prices))
 
 
 def needs_history(config: PlaceConfig) -> bool:
     """Whether any of its policies has prices that come from past jobs."""
-    return any(kind in PRICES and kind not in FREE for kind in kinds(config))
+    return any(kind in PRICES and _from_history(kind) for kind in kinds(config))
 
 
-def players(config: PlaceConfig, scene: Ready) -> list[Any]:
+def _from_history(kind: str) -> bool:
+    return bool(PRICE_KINDS.find(kind).facts.get("needs_history", True))
+
+
+def players(config: PlaceConfig, scene: Ready) -> list[Placer]:
     """The policies, in the order given."""
-    found: list[Any] = []
+    found: list[Placer] = []
     for name in config.policy:
         plain, _, kind = name.partition(":")
-        if ".py" in name:
+        if is_reference(name):
             found.append(_own(name, OWN_COLOURS[len(found) % len(OWN_COLOURS)]))
-        elif plain == "pdors":
-            found.append(pdors(config, scene, kind))
-        elif plain == "oasis":
-            found.append(placers.OASiS(prices=prices.Recalled(scene.pasts), packing=config.placer))
         else:
-            found.append(placers.named(plain))
+            found.append(placer(config, scene, plain, kind))
     labels = [policy.label for policy in found]
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise InputError(f"two policies are called {twice[0]!r}; give yours another label")
     return found
 
 
-def pdors(config: Priced, scene: Ready, kind: str = "") -> Any:
-    """PDORS as the settings say; `kind` is one of prices, or plain: no re-planning, no lending."""
-    asked = kind if kind in PRICES else config.prices
-    label = f"PDORS {kind}" if kind else "PDORS"
+def placer(config: Priced, scene: Ready, name: str, kind: str = "") -> Placer:
+    """A policy of ours as the settings say; `kind` is one of prices, or plain: no re-planning, no lending."""
+    choice = PLACERS.find(name)
+    takes, settings = settings_of(choice), dict[str, object]()
+    if "kind" in choice.facts:
+        settings["prices"] = _made(str(choice.facts["kind"]), scene)
+    elif "prices" in takes:
+        settings["prices"] = price(config, scene, kind_of(config, choice, kind))
+    if "packing" in takes:
+        settings["packing"] = config.placer
     if kind == PLAIN:
-        return placers.PDORS(price(config, scene, asked), config.placer, backfill=False, label=label)
-    return placers.PDORS(
-        price(config, scene, asked), config.placer, config.replan, config.backfill, label, caution=config.caution
-    )
+        settings["backfill"] = False
+    else:
+        settings |= {field: getattr(config, field) for field in ("replan", "backfill", "caution") if field in takes}
+    return placers.PLACERS.make(choice.stem, **settings, **({"label": f"{choice.name} {kind}"} if kind else {}))
 
 
 def price(config: Priced, scene: Ready, kind: str) -> Prices:
@@ -78,16 +88,11 @@ def price(config: Priced, scene: Ready, kind: str) -> Prices:
         return prices.Fixed(config.fixed_prices, config.fixed_ratio)
     if config.fixed_prices is not None:
         raise InputError(f"--fixed-prices has no effect: prices are {kind}; say --prices fixed")
-    if kind not in PRICES:
-        return read_prices(Path(kind), scene.cluster)
-    made: dict[str, Any] = {
-        "best": prices.Best,
-        "replay": prices.Replay,
-        "bid": prices.Bid,
-        "recalled": prices.Recalled,
-    }
-    found: Prices = made[kind](scene.pasts)
-    return found
+    return _made(kind, scene) if kind in PRICES else read_prices(Path(kind), scene.cluster)
+
+
+def _made(kind: str, scene: Ready) -> Prices:
+    return prices.PRICES.load(kind)(*([scene.pasts] if _from_history(kind) else []))
 
 
 def baseline_of(config: PlaceConfig, labels: list[str]) -> str:

@@ -16,19 +16,13 @@ from equipoise.cli.place_config import Priced, Scene
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload
+from equipoise.place.traces import format_of
 
 DRAWN, DRAWN_SLOTS, DRAWN_MACHINES = 60, 24, 20  # the built-in example: an overloaded day
 OTHER_SEEDS, HISTORIES = 1000, 4  # its history: so many other draws, from this seed on
 GPUS = 8
 PLANNED_AHEAD = 48 * 3600.0  # seconds, where nothing is said
 FIRST_LINES = 3  # of skipped rows that are named
-OWN = (".yaml", ".yml", ".json")
-HEADERS = {  # columns that only this format has
-    "alibaba": {"creation_time", "gpu_milli"},
-    "philly": {"timestamp", "num_gpus", "duration"},
-    "tiresias": {"submit_time", "num_gpu", "duration"},
-    "own": {"id", "arrival"},
-}
 NODE_LIST, CLUSTER_TABLE = {"cpu_milli", "memory_mib", "gpu"}, {"num_switch", "num_gpu_p_node"}
 VARYING = re.compile(r"'[^']*'|[-+]?\d[\d.,:e+ -]*")
 
@@ -239,7 +233,7 @@ def read_jobs(config: Scene, path: Path, kind: str, cluster: Cluster | None) -> 
         if cluster is None:
             raise InputError(f"{path.name} is in our own format already; expected a trace (--format philly, ...)")
         return read.jobs(path, cluster, config.slot)
-    reader = traces.FORMATS[kind]
+    reader = traces.TRACES.load(kind)
     given = {
         "slot": config.slot,
         "seed": config.seed,
@@ -272,33 +266,6 @@ def read_cluster(config: Scene, kind: str) -> Cluster:
     if config.machines is None:
         raise InputError("no cluster: say what the jobs run on, --cluster FILE, or --machines COUNT of 8 GPUs each")
     return traces.gpu_cluster(config.machines, config.gpus_per_machine or GPUS)
-
-
-def format_of(path: Path) -> str:
-    """By its ending and its first line."""
-    bare = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    ending = bare.suffix.lower()
-    if ending in OWN:
-        return "own"
-    if ending == ".swf":
-        return "swf"
-    columns, first = _columns(path), _first_line(path)
-    for kind, needed in HEADERS.items():
-        if columns >= needed:
-            return kind
-    if first.lower().startswith("jobid|") or "|jobid|" in first.lower():
-        return "slurm"
-    if first.startswith(";"):
-        return "swf"
-    if first.count("\t") in (6, 9):
-        return "gavel"
-    if first.startswith("#") and ending == ".csv":
-        return "own"
-    from equipoise.place.traces import FORMATS
-
-    raise InputError(
-        f"{path}: its first line is none that is known; say --format {', '.join(['own', *sorted(FORMATS)])}"
-    )
 
 
 def _first_line(path: Path) -> str:

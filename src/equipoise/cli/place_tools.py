@@ -12,17 +12,19 @@ from rich.console import Console
 from equipoise import __version__
 from equipoise.certificate import Certificate
 from equipoise.cli import place_tables
-from equipoise.cli.place_config import PRICES, BoundConfig, PlaceConfig, Priced, Scene
-from equipoise.cli.place_policies import FREE, needs_history, pdors, players, write_prices
+from equipoise.cli.place_config import BoundConfig, PlaceConfig, Priced, Scene
+from equipoise.cli.place_policies import needs_history, placer, players, write_prices
 from equipoise.cli.place_run import play
-from equipoise.cli.place_scene import Ready, format_of, read_cluster, read_jobs, ready, skipped_lines
+from equipoise.cli.place_scene import Ready, read_cluster, read_jobs, ready, skipped_lines
 from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, to_json
 from equipoise.errors import InputError
 from equipoise.place.bound import bound
 from equipoise.place.comparison import CALIBRATING, trial_rows
 from equipoise.place.execution import Execution
+from equipoise.place.prices import PRICES
 from equipoise.place.read import write_cluster, write_jobs
+from equipoise.place.traces import format_of
 from equipoise.present.terminal import key_numbers
 from equipoise.present.text import count, number, percent
 
@@ -113,8 +115,9 @@ def _unknown_job(job: str, scene: Ready) -> str:
 
 def run_calibrate(config: Priced, out: Path, *, quiet: bool) -> None:
     """Replay every candidate on history, and write the best."""
-    if config.prices not in PRICES or config.prices in (*FREE, "recalled"):
-        raise InputError(f"--prices {config.prices}: nothing to calibrate; expected best, replay or bid")
+    known = [kind for kind in PRICES.names() if hasattr(PRICES.load(kind), "trials")]
+    if config.prices not in known:
+        raise InputError(f"--prices {config.prices}: nothing to calibrate; expected {', '.join(known)}")
     if out.suffix not in (".yaml", ".yml"):
         raise InputError(f"--out {out}: expected a file that ends in .yaml")
     if out.exists():
@@ -122,7 +125,7 @@ def run_calibrate(config: Priced, out: Path, *, quiet: bool) -> None:
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: {out.absolute().parent} is not a folder")
     scene = _history_scene(config)
-    policy = pdors(config, scene)
+    policy: Any = placer(config, scene, "pdors")
     with metered(CALIBRATING, "replay", None, quiet=quiet) as meter:
         rows = trial_rows(
             scene.cluster,

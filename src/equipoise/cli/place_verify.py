@@ -11,12 +11,13 @@ from rich.console import Console
 
 from equipoise.cli.place_config import Scene
 from equipoise.cli.place_run import file_name
-from equipoise.cli.place_scene import format_of, read_jobs
+from equipoise.cli.place_scene import read_jobs
 from equipoise.cli.run_folder import document, to_json
 from equipoise.errors import InputError
 from equipoise.place import read
 from equipoise.place.job import Workload
 from equipoise.place.schedule import read_schedule, verify_files
+from equipoise.place.traces import format_of
 from equipoise.present.terminal import certificate_table, key_numbers
 from equipoise.present.text import number
 

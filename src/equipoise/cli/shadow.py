@@ -115,7 +115,7 @@ def _follow(fed: Shadow, traced: Traced, lag: int, poll: float, every: float, js
 
 def _format(file: Path, follow: bool) -> str:
     """By its first line, which a file to follow may not have yet."""
-    from equipoise.cli.place_scene import format_of
+    from equipoise.place.traces import format_of
 
     if follow and file.stat().st_size == 0:
         raise InputError(f"{file} is empty, so that its format is not known yet; say --format sacct")

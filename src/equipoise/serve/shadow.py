@@ -19,7 +19,7 @@ from statistics import fmean, median
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.job import Job, Sigmoid, Workload
-from equipoise.place.traces import FORMATS
+from equipoise.place.traces import TRACES
 from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import CPUS_PER_GPU, LARGEST, Unmappable
 from equipoise.place.traces.alibaba import COLUMNS as POD_COLUMNS
@@ -58,8 +58,8 @@ class Reading:
 def kind_of(format: str) -> str:
     """The reader's name of a format."""
     kind = ALIASES.get(format, format)
-    if kind not in FORMATS:
-        raise unknown_name("format", format, (*FORMATS, *ALIASES))
+    if kind not in TRACES.names("matches"):
+        raise unknown_name("format", format, (*TRACES.names("matches"), *ALIASES))
     return kind
 
 
@@ -116,7 +116,7 @@ class Traced:
         return text
 
     def _parsed(self, path: Path) -> Reading:
-        reader = FORMATS[self.kind]
+        reader = TRACES.load(self.kind)
         settings = {"slot": self.slot, "seed": self.seed, "sized_utility": False, "gpus_per_machine": self.gpus}
         takes = inspect.signature(reader).parameters
         found = reader(path, **{name: value for name, value in settings.items() if name in takes})

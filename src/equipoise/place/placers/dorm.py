@@ -37,6 +37,7 @@ UNFAIR = 0.1  # of the cluster: how far a job may grow beyond its fair share (in
 class Dorm:
     label: str = "Dorm-style"
     colour: ClassVar[str] = "#be185d"
+    rank: ClassVar[int] = 5
 
     def start(self, run: Execution, seed: int) -> DormSession:
         return DormSession(run)

@@ -19,6 +19,7 @@ from equipoise.place.placers._slotwise import WORKERS, Int32s, Ints, Slotwise, f
 class DRF:
     label: str = "DRF"
     colour: ClassVar[str] = "#7c3aed"
+    rank: ClassVar[int] = 4
 
     def start(self, run: Execution, seed: int) -> DRFSession:
         return DRFSession(run)

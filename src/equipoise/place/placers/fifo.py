@@ -16,6 +16,7 @@ from equipoise.place.placers._slotwise import Int32s, Ints, Slotwise
 class FIFO:
     label: str = "FIFO"
     colour: ClassVar[str] = "#6b7280"
+    rank: ClassVar[int] = 3
 
     def start(self, run: Execution, seed: int) -> FIFOSession:
         return FIFOSession(run)

@@ -19,6 +19,7 @@ from equipoise.place.placers._slotwise import JOB, Int32s, Ints, Slotwise, domin
 class LAS:
     label: str = "LAS"
     colour: ClassVar[str] = "#0d9488"
+    rank: ClassVar[int] = 7
 
     def start(self, run: Execution, seed: int) -> LASSession:
         return LASSession(run)

@@ -30,7 +30,10 @@ class OASiS(PDORS):
     backfill: bool = False
     label: str = "OASiS"
     colour: ClassVar[str] = "#0891b2"
+    rank: ClassVar[int] = 2
     family: ClassVar[str] = "oasis"
+    settings: ClassVar[tuple[str, ...]] = ("prices", "packing")
+    kind: ClassVar[str] = "recalled"
 
     def start(self, run: Execution, seed: int) -> PDORSSession:
         return PDORSSession(self, cast(Execution, Apart(run)), seed)

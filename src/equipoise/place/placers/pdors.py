@@ -48,8 +48,10 @@ class PDORS:
     caution: float = 1.0  # plan for so many times the stated work: for jobs that often take longer than they say
     placer: InitVar[str | None] = None  # the name of `packing` in 0.1.0
     colour: ClassVar[str] = "#2563eb"
+    rank: ClassVar[int] = 1
     promises: ClassVar[bool] = True
     family: ClassVar[str] = "pdors"
+    settings: ClassVar[tuple[str, ...]] = ("prices", "packing", "replan", "backfill", "caution")
 
     def __post_init__(self, placer: str | None) -> None:
         if placer is not None:

@@ -19,6 +19,7 @@ from equipoise.place.placers._slotwise import Int32s, Ints, Slotwise
 class SRTF:
     label: str = "SRTF"
     colour: ClassVar[str] = "#d97706"
+    rank: ClassVar[int] = 6
 
     def start(self, run: Execution, seed: int) -> SRTFSession:
         return SRTFSession(run)

@@ -17,6 +17,7 @@ class Best:
 
     history: History | None = None
     name: ClassVar[str] = "best"
+    rank: ClassVar[int] = 1
     _kinds: list[Any] = field(init=False, default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -40,6 +40,7 @@ class Bid:
 
     history: History | None = None
     name: ClassVar[str] = "bid"
+    rank: ClassVar[int] = 3
     _found: dict[Any, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def post(self, run: Execution, policy: Any = None) -> Posted:

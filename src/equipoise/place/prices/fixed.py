@@ -23,6 +23,8 @@ class Fixed:
     base: Mapping[str, float] = field(default_factory=dict)
     ratio: float = 1.0
     name: ClassVar[str] = "fixed"
+    rank: ClassVar[int] = 5
+    needs_history: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, Mapping):

@@ -24,6 +24,7 @@ class Recalled:
 
     history: History | None = None
     name: ClassVar[str] = "recalled"
+    rank: ClassVar[int] = 4
 
     def post(self, run: Execution, policy: object = None) -> Posted:
         high, low = np.zeros(len(run.cluster.resources)), math.inf

@@ -33,6 +33,7 @@ class Replay:
 
     history: History | None = None
     name: ClassVar[str] = "replay"
+    rank: ClassVar[int] = 2
     _found: dict[Any, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def post(self, run: Execution, policy: Any = None) -> Posted:

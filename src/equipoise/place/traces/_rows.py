@@ -130,6 +130,11 @@ class Mapped:
         )
 
 
+def columns(first_lines: Sequence[str]) -> set[str]:
+    """The names in the header of a table, in small letters."""
+    return {cell.strip().lower() for cell in first_lines[0].split(",")} if first_lines else set()
+
+
 def _text(where: Path) -> TextIO:
     if where.suffix == ".gz":
         return gzip.open(where, "rt", encoding="utf-8-sig", newline="")

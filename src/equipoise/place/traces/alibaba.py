@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.errors import InputError
@@ -27,6 +28,11 @@ EXPECTED = (
 NODE_COLUMNS = ("cpu_milli", "memory_mib", "gpu", "model")
 NODE_EXPECTED = "an Alibaba node list: sn,cpu_milli,memory_mib,gpu,model"
 MIB = 2**20 * 1000  # milli-bytes
+
+
+def matches(first_lines: Sequence[str]) -> bool:
+    """Whether these are the first lines of Alibaba's pods."""
+    return {"creation_time", "gpu_milli"} <= rows.columns(first_lines)
 
 
 def alibaba(path: str | Path, *, slot: str | float = "10m", seed: int = 0, sized_utility: bool = True) -> Workload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.place.job import Skipped, Workload
@@ -13,6 +14,11 @@ EXPECTED = "a Gavel trace: 7 or 10 columns between tabs, the first a job type su
 # Columns of (steps, arrival, scale factor). 7: type, command, steps' option, needs data, steps, arrival, scale.
 # 10: type, command, folder, steps' option, needs data, steps, scale, priority, SLO, arrival.
 PLACES = {7: (4, 5, 6), 10: (5, 9, 6)}
+
+
+def matches(first_lines: Sequence[str]) -> bool:
+    """Whether these are the first lines of a Gavel trace: it has no header, so the columns are counted."""
+    return bool(first_lines) and first_lines[0].strip().count("\t") + 1 in PLACES
 
 
 def gavel(

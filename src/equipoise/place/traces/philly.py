@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.errors import InputError
@@ -12,6 +13,11 @@ from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 COLUMNS = ("timestamp", "duration", "num_gpus")
 EXPECTED = "a Philly table: timestamp,duration,num_gpus,gpu_time,cluster"
+
+
+def matches(first_lines: Sequence[str]) -> bool:
+    """Whether these are the first lines of a Philly table."""
+    return {"timestamp", "num_gpus", "duration"} <= rows.columns(first_lines)
 
 
 def philly(

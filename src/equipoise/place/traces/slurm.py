@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,11 @@ BYTES = {
     "P": 2**50,
 }  # Slurm counts in 1024s, megabytes unsaid
 MOST_MEMORY = 8 * 2**40  # bytes a worker
+
+
+def matches(first_lines: Sequence[str]) -> bool:
+    """Whether these are the first lines of sacct's output."""
+    return "jobid" in first_lines[0].strip().lower().split("|")[:-1] if first_lines else False
 
 
 def slurm(

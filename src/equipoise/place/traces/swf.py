@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.errors import InputError
@@ -11,12 +12,18 @@ from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 FIELDS = 18
+ending = ".swf"
 EXPECTED = "a Standard Workload Format file: 18 numbers a line, comments after ';'"
 # Fields, from 0.
 NUMBER, SUBMIT, RUN, ALLOCATED, USED_MEMORY, REQUESTED, REQUESTED_MEMORY, QUEUE = 0, 1, 3, 4, 6, 7, 9, 14
 START = re.compile(r"^;\s*UnixStartTime:\s*(\d{1,12})(?!\d)", re.IGNORECASE | re.ASCII)
 KIB = 1024 * 1000  # milli-bytes
 MOST_MEMORY = 2**32  # KiB a processor: 4 TiB
+
+
+def matches(first_lines: Sequence[str]) -> bool:
+    """Whether these are the first lines of a Standard Workload Format file."""
+    return bool(first_lines) and first_lines[0].strip().startswith(";")
 
 
 def swf(
