@@ -20,7 +20,7 @@ import yaml
 
 from equipoise.cli import main
 from equipoise.cli.service_options import job_table, show
-from equipoise.serve import client as connection
+from equipoise.serve import _connection as connection
 from equipoise.serve.client import Client
 from equipoise.serve.local import started
 from equipoise.serve.models import JobStatus

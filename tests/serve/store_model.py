@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from equipoise.serve.plan.events import Event
-from equipoise.serve.store import Answer, Batch, JobRow, Snapshot, Store
+from equipoise.serve.store import Batch, JobRow, Snapshot, Store, StoredAnswer
 
 TENANTS, STATES = ("", "red", "blue"), ("admitted", "lent", "pending", "refused", "finished", "cancelled")
 
@@ -28,7 +28,7 @@ class Model:
 
     events: list[Event] = field(default_factory=list)
     jobs: dict[str, JobRow] = field(default_factory=dict)
-    answers: dict[tuple[str, str], Answer] = field(default_factory=dict)
+    answers: dict[tuple[str, str], StoredAnswer] = field(default_factory=dict)
     shots: list[Snapshot] = field(default_factory=list)
 
     def add(self, batch: Batch) -> None:
@@ -105,7 +105,7 @@ def batches(draw: st.DrawFn) -> list[Batch]:
             )
         for pair in draw(st.lists(st.tuples(st.sampled_from(TENANTS), words), max_size=3, unique=True)):
             if pair not in model.answers:
-                batch.answers.append(Answer(*pair, draw(words), draw(st.integers(200, 599)), draw(documents)))
+                batch.answers.append(StoredAnswer(*pair, draw(words), draw(st.integers(200, 599)), draw(documents)))
         if batch.events and draw(st.booleans()):
             batch.snapshot = Snapshot(batch.events[-1].seq, draw(words), draw(documents))
         model.add(batch)
@@ -123,5 +123,5 @@ def submission(n: int, *, seq: int | None = None, tenant: str = "red", state: st
             Event(first + 1, n, 1.75e9 + n, "decided", f"j{n}", tenant, {"state": state, "cells": [[n, 0, 2, 1]]}),
         ],
         jobs=[JobRow(n, f"j{n}", tenant, f"train-{n}", state, "", n, None, first + 1, about)],
-        answers=[Answer(tenant, f"key-{n}", "0" * 64, 201, {"id": f"j{n}"})],
+        answers=[StoredAnswer(tenant, f"key-{n}", "0" * 64, 201, {"id": f"j{n}"})],
     )

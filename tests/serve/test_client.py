@@ -18,7 +18,7 @@ import pytest
 from equipoise import place
 from equipoise.errors import InputError
 from equipoise.place.job import Demand
-from equipoise.serve import client as connection
+from equipoise.serve import _connection as connection
 from equipoise.serve.client import Client, ServiceError, plain
 from equipoise.serve.local import started
 

@@ -96,7 +96,7 @@ def _count(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. Without a tenant it sees every tenant's jobs; `open` says that nobody was asked for a token."""
+    """Who asks. Without a tenant it sees every tenant's jobs; `open`: the service asked for no token."""
 
     name: str
     role: str
@@ -155,7 +155,7 @@ class Tokens:
             self._reading.release()
 
     def trusted(self) -> bool:
-        """What is known is recent enough to let anyone in by it."""
+        """Whether the known tokens are recent enough to admit a caller."""
         return self._clock() - self._read <= self._grace + self._every
 
     def by_digest(self, key: str) -> Caller | None:
@@ -214,7 +214,7 @@ class Sessions:
 
 
 class RateLimit:
-    """A bucket of `burst` requests for everyone who calls, refilled at `rate` a second; rate 0: no limit."""
+    """A bucket of `burst` requests for each caller, refilled with `rate` per second; rate 0: no limit."""
 
     def __init__(self, rate: float, burst: float, *, most: int = 10_000, clock: Clock = time.monotonic) -> None:
         self.rate, self.burst, self._most, self._clock = rate, max(1.0, burst), most, clock
@@ -238,7 +238,7 @@ class RateLimit:
 
 
 def neighbourhood(address: str | None) -> str:
-    """Whom an address counts for: itself; of IPv6 the /64, since one host has all of it."""
+    """The key by which an address is counted: itself; of IPv6 its /64, since one host has all of it."""
     try:
         found = ipaddress.ip_address((address or "").split("%")[0])
     except ValueError:
@@ -290,7 +290,7 @@ def check_binding(host: str, has_tokens: bool, names: Sequence[str] = ()) -> Non
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request, and one caller, may take. Rates are requests a second; 0 is no limit."""
+    """Limits for one request and for one caller. Rates are requests per second; 0 is no limit."""
 
     body: int = 1 << 20  # bytes
     rate: float = 1000.0  # of a caller with a token, or of an address while the service is open
@@ -317,11 +317,11 @@ class Access:
         self.strangers = RateLimit(self.limits.stranger_rate, self.limits.stranger_burst, clock=self.clock)
 
     def is_open(self) -> bool:
-        """Nobody needs a token. Once there has been one, revoking the last does not open the service again."""
+        """Whether no token is needed. Once there has been one, revoking the last does not open the service again."""
         return self.open and not self.tokens.ever
 
     def knows(self, caller: Caller) -> bool:
-        """Whether a caller that was let in still would be: its token was not revoked, the service is still open."""
+        """Whether a caller would still be admitted: its token is not revoked, the service is still open."""
         return self.is_open() if caller.open else self.tokens.has(caller)
 
     def answers_to(self, name: str) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from equipoise.serve.models import ClusterStatus
 
 RATIO = 10.0  # a full machine's price over an empty one's, to begin with
-LEAST = 20  # jobs from which prices can be told
+LEAST = 20  # jobs from which prices can be learned
 
 
 @dataclass(frozen=True)

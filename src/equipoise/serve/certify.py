@@ -28,7 +28,7 @@ TROUBLE = ("machine_down", *LATE)
 
 @dataclass
 class Walked:
-    """A job as the log tells it. `held`: cells of slots that passed, or that it still has."""
+    """A job according to the log. `held`: cells of slots that passed, or that it still has."""
 
     job: Job
     cells: list[list[int]] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Walked:
     finish: int = -1
 
     def lawful(self, waits: bool) -> bool:
-        """Whether the rate law alone says when it is done: it told nothing, was not late, and was not cancelled halfway.
+        """Whether the rate law alone says when it is done: it reported nothing, was not late, and was not cancelled halfway.
 
         Where reports are waited for, only finished jobs count: an open one may be done and not have said so.
         """

@@ -7,249 +7,41 @@ submitted twice. Fields that a newer service adds are kept in `extra`.
 from __future__ import annotations
 
 import json
-import os
-import random
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
-from urllib.parse import quote, urlsplit
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
 
 from equipoise.errors import InputError
-from equipoise.serve.models import Answer, ClusterStatus, EventRecord, JobPage, JobStatus, JobWithCells, MachineStatus
+from equipoise.serve._connection import AGAIN, Connection, ServiceError, answer, part, pause, server_sent
+from equipoise.serve.models import ClusterStatus, EventRecord, JobPage, JobStatus, JobWithCells, MachineStatus
 from equipoise.serve.plan.events import Body
 
 if TYPE_CHECKING:
-    import ssl
-
-    import httpx
-
     from equipoise import place
 
-T = TypeVar("T", bound=Answer)
-
-URL = "http://127.0.0.1:8321"
-UNKNOWN_CALLER = 401
-TOO_MANY = 429  # nothing was done
-AGAIN = (TOO_MANY, 503)  # the service asks to come back
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between tries, doubling
-SILENCE = 45.0  # seconds without a word on the stream of events, which has a comment every 15: it is broken
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-
-
-class ServiceError(InputError):
-    """The service said no, in its own one line. `status` is HTTP's, or 0 where the service was not reached."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
-
-
-class Connection:
-    """To the service at `url`; `ask` gives the answer, or raises ServiceError."""
-
-    def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        timeout: float = 30.0,
-        verify: bool | str | Path = True,
-        *,
-        tries: int = 5,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        try:
-            import httpx
-        except ImportError:
-            raise InputError("the client needs httpx, which is not installed: pip install 'equipoise[serve]'") from None
-        self.url = (url or os.environ.get("EQUIPOISE_URL") or URL).rstrip("/")
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or not _port(parts.netloc):
-            raise InputError(f"the service's address is {self.url!r}; expected one such as {URL}")
-        if parts.username is not None:
-            raise InputError("the service's address has a user in it; expected a token, beside the address")
-        key = token or os.environ.get("EQUIPOISE_TOKEN") or ""
-        if not key.isascii() or not key.isprintable():
-            raise InputError("the token has characters that no token has; expected what `equipoise token` printed")
-        self.tries = max(1, tries)
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=timeout,
-            verify=_trusted(verify),
-            mounts={f"all://{host}": None for host in LOOPBACK},  # no proxy leads to this machine itself
-            transport=transport,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
-
-    @contextmanager
-    def stream(self, after: int) -> Iterator[Iterator[str]]:
-        """The lines of the stream of events, from the one after this."""
-        import httpx
-
-        timeout = httpx.Timeout(self._http.timeout.connect, read=SILENCE)
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
-        with self._http.stream(
-            "GET", "/v1/events", params={"after": str(after)}, headers=headers, timeout=timeout
-        ) as answer:
-            if answer.status_code != 200:
-                answer.read()
-                raise _refusal(answer)
-            yield answer.iter_lines()
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str | Sequence[str]] | None = None,
-        body: Body | None = None,
-        *,
-        key: str | None = None,
-        again: bool = False,
-    ) -> Body:
-        """The answer. What has no effect twice (`again`, and every GET) is sent again when the connection breaks."""
-        import httpx
-
-        again = again or method == "GET"
-        headers = {} if key is None else {"Idempotency-Key": key}
-        for tried in range(1, self.tries + 1):
-            last = tried == self.tries
-            asked: float | None = None
-            try:
-                answer = self._http.request(method, path, params=params, json=body, headers=headers)
-            except httpx.TransportError as error:
-                unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-                if last or not (again or unsent):
-                    raise self.unreached(error) from None
-            except (ValueError, TypeError) as error:  # a body that is no JSON, a key that is no header
-                raise InputError(f"this cannot be sent: {error}") from None
-            else:
-                if answer.is_success:
-                    return _object(answer)
-                unsent = answer.status_code == TOO_MANY
-                if last or not (again or unsent) or answer.status_code not in AGAIN:
-                    raise _refusal(answer)
-                asked = _seconds(answer.headers.get("Retry-After"))
-            time.sleep(pause(tried) if asked is None else min(asked, LONGEST_PAUSE))
-        raise AssertionError("the last try returns or raises")
-
-    def unreached(self, error: Exception) -> ServiceError:
-        why = " ".join(str(error).split()) or type(error).__name__
-        return ServiceError(
-            0, f"no answer from {self.url} ({why}); start one with `equipoise serve`, or give --url or EQUIPOISE_URL"
-        )
-
-
-def _port(netloc: str) -> bool:
-    """Whether what follows the host is a port, or nothing."""
-    port = netloc.rpartition("]")[2].rpartition("@")[2].partition(":")[2]
-    return not port or (port.isdecimal() and int(port) < 65536)
-
-
-def _trusted(verify: bool | str | Path) -> bool | ssl.SSLContext:
-    if isinstance(verify, bool):
-        return verify
-    import ssl
-
-    try:
-        return ssl.create_default_context(cafile=str(verify))
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(f"{verify}: no certificates can be read from it ({error}); expected a PEM file") from None
-
-
-def part(name: str) -> str:
-    """A name as one part of a path."""
-    if not str(name).strip(". "):
-        raise InputError(f"the name is {name!r}; expected the id of a job or the name of a machine")
-    return quote(str(name), safe="")
-
-
-def pause(failed: int) -> float:
-    """Seconds to wait after so many failures; by chance somewhat less, so that clients do not come back together."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** max(0, failed - 1)) * random.uniform(0.5, 1.0)
-
-
-def _seconds(text: str | None) -> float | None:
-    """Retry-After in seconds; a date is not read."""
-    return float(text) if text is not None and text.isdecimal() else None
-
-
-def _object(answer: httpx.Response) -> Body:
-    try:
-        found = answer.json()
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise ServiceError(answer.status_code, f"{answer.url} does not answer as the service does; check the address")
-    return found
-
-
-def answer(kind: type[T], values: Body) -> T:
-    """The values of an answer, read."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ServiceError(
-            200, f"the service's answer cannot be read ({where}: {first['msg']}); check the address, or its version"
-        ) from None
-
-
-def _refusal(answer: httpx.Response) -> ServiceError:
-    """The service's own line; of another server's page, the status."""
-    try:
-        said = answer.json()["error"]
-    except (ValueError, KeyError, TypeError):
-        said = f"{answer.request.method} {answer.request.url} was answered with {answer.status_code}"
-        if answer.status_code == UNKNOWN_CALLER:
-            said += "; give a token with --token or EQUIPOISE_TOKEN"
-    return ServiceError(answer.status_code, " ".join(str(said).split()))
-
-
-def server_sent(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """(event, data) of a stream of server-sent events; a half one at the end is left out."""
-    kind = "message"
-    data: list[str] = []
-    for line in lines:
-        if line == "":
-            if data:
-                yield kind, "\n".join(data)
-            kind, data = "message", []
-            continue
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "event":
-            kind = value
-        elif name == "data":
-            data.append(value)
-
+__all__ = ["Client", "ServiceError", "plain"]
 
 FIRST_LOOK, LONGEST_LOOK = 0.1, 2.5  # seconds between looks at a job that is waited for, doubling
 
 
 class Client(Connection):
-    """A service at `url` (or EQUIPOISE_URL), with `token` (or EQUIPOISE_TOKEN).
+    """A service. What it refuses is a ServiceError; close the client, or use it in a `with` block.
 
-    `verify` may name a PEM file of certificates to trust, as the variable SSL_CERT_FILE does.
-
-    `timeout` is in seconds, for each request; what may be sent again is tried `tries` times.
+    Parameters
+    ----------
+    url
+        Its address; EQUIPOISE_URL or http://127.0.0.1:8321 unless stated.
+    token
+        The token to show; EQUIPOISE_TOKEN unless stated.
+    timeout
+        Seconds, for each request.
+    verify
+        Whether certificates are checked, or a PEM file of those to trust, as the variable SSL_CERT_FILE names one.
+    tries
+        How often a request is tried that may be sent again.
+    transport
+        An httpx transport in place of the network, for tests.
     """
 
     # Jobs.
@@ -262,13 +54,31 @@ class Client(Connection):
         dry_run: bool = False,
         tenant: str | None = None,
     ) -> JobWithCells:
-        """Submit, and hear what was decided. The same `key` is the same submission; a dry run stores nothing."""
+        """Submit a job; the answer is what was decided.
+
+        Parameters
+        ----------
+        job
+            Its fields as in a jobs file, or a place.Job.
+        key
+            The same key is the same submission: asked again, one job is stored. A new one unless stated.
+        dry_run
+            Only say what would be decided; nothing is stored.
+        tenant
+            For whom, if your token has no tenant.
+        """
         key = uuid.uuid4().hex if key is None or dry_run else key
         told = ({"dry_run": "true"} if dry_run else {}) | ({} if tenant is None else {"tenant": tenant})
         return answer(JobWithCells, self.ask("POST", "/v1/jobs", told, plain(job), key=key, again=True))
 
     def job(self, id: str) -> JobWithCells:
-        """One job, with its cells."""
+        """One job, with its cells.
+
+        Parameters
+        ----------
+        id
+            Of the job, as `submit` answered.
+        """
         return answer(JobWithCells, self.ask("GET", f"/v1/jobs/{part(id)}"))
 
     def page(
@@ -281,7 +91,23 @@ class Client(Connection):
         limit: int | None = None,
         order: str | None = None,
     ) -> JobPage:
-        """One page of jobs; `name` is a part of theirs, `order` newest or oldest first."""
+        """One page of jobs.
+
+        Parameters
+        ----------
+        state
+            Only jobs in this state, or in one of these.
+        tenant
+            Only jobs of this tenant.
+        name
+            Only jobs with this in their name.
+        after
+            The `next` of the page before.
+        limit
+            The most jobs in the page; 100 unless stated.
+        order
+            "newest" (unless stated) or "oldest" first.
+        """
         asked = {"tenant": tenant, "name": name, "after": after, "limit": limit, "order": order}
         params: dict[str, str | Sequence[str]] = {key: str(value) for key, value in asked.items() if value is not None}
         found = self.ask("GET", "/v1/jobs", params if state is None else params | {"state": state})
@@ -296,7 +122,15 @@ class Client(Connection):
         order: str | None = None,
         page: int = 100,
     ) -> Iterator[JobStatus]:
-        """All jobs, asked for page by page as they are taken."""
+        """All jobs, asked for page by page as they are taken.
+
+        Parameters
+        ----------
+        state, tenant, name, order
+            As in `page`.
+        page
+            Jobs for each request.
+        """
         after: str | None = None
         while True:
             found = self.page(state=state, tenant=tenant, name=name, order=order, limit=page, after=after)
@@ -306,34 +140,82 @@ class Client(Connection):
                 return
 
     def explain(self, id: str) -> Body:
-        """Why it was decided so: `text` for people, prices, its best schedule, what would be admitted."""
+        """Why it was decided so: `text` for people, prices, its best schedule, what would be admitted.
+
+        Parameters
+        ----------
+        id
+            Of the job, as `submit` answered.
+        """
         return self.ask("GET", f"/v1/jobs/{part(id)}/explain")
 
     def history(self, id: str) -> list[EventRecord]:
-        """What happened to it, in order."""
+        """What happened to a job, in order.
+
+        Parameters
+        ----------
+        id
+            Of the job, as `submit` answered.
+        """
         return [answer(EventRecord, event) for event in self.ask("GET", f"/v1/jobs/{part(id)}/history")["events"]]
 
     def cancel(self, id: str) -> JobWithCells:
-        """End a job that is not over."""
+        """End a job that is not over.
+
+        Parameters
+        ----------
+        id
+            Of the job, as `submit` answered.
+        """
         return answer(JobWithCells, self.ask("DELETE", f"/v1/jobs/{part(id)}"))
 
     def progress(self, id: str, *, done: float | None = None, fraction: float | None = None) -> JobWithCells:
-        """Tell how far a job is, in samples or as a share of its work."""
+        """Report how far a job is. One of `done` and `fraction`.
+
+        Parameters
+        ----------
+        id
+            Of the job, as `submit` answered.
+        done
+            Samples.
+        fraction
+            The part of its work that is done, 0 to 1.
+        """
         if (done is None) == (fraction is None):
             raise InputError("progress takes one of done (samples) and fraction (0 to 1)")
         body = {"done": done} if fraction is None else {"fraction": fraction}
         return answer(JobWithCells, self.ask("POST", f"/v1/jobs/{part(id)}/progress", body=body, again=True))
 
     def finish(self, id: str) -> JobWithCells:
-        """Tell that a job is done."""
+        """Report that a job is done.
+
+        Parameters
+        ----------
+        id
+            Of the job, as `submit` answered.
+        """
         return answer(JobWithCells, self.ask("POST", f"/v1/jobs/{part(id)}/finish"))
 
     def forecast(self, job: Mapping[str, object] | place.Job) -> Body:
-        """When such a job could start and end, prices aside; nothing is stored."""
+        """When such a job could start and end, prices aside; nothing is stored.
+
+        Parameters
+        ----------
+        job
+            Its fields as in a jobs file, or a place.Job.
+        """
         return self.ask("POST", "/v1/forecast", body=plain(job), again=True)
 
     def wait(self, id: str, timeout: float | None = None) -> JobWithCells:
-        """The job once it is over; TimeoutError when it is not within `timeout` seconds."""
+        """The job once it is over; TimeoutError when that takes too long.
+
+        Parameters
+        ----------
+        id
+            Of the job, as `submit` answered.
+        timeout
+            Seconds; None: wait for ever.
+        """
         until = None if timeout is None else time.monotonic() + timeout
         look = FIRST_LOOK
         while not (job := self.job(id)).over:
@@ -355,32 +237,82 @@ class Client(Connection):
         return self.cluster().machines
 
     def add_machine(self, name: str, capacity: Mapping[str, object], count: int = 1) -> list[MachineStatus]:
-        """So many equal machines more; capacities are human, {"gpu": 8, "memory": "512Gi"}."""
+        """Add machines.
+
+        Parameters
+        ----------
+        name
+            Of the machine; of several, the names are NAME-0, NAME-1, ...
+        capacity
+            By resource, {"gpu": 8, "memory": "512Gi"}.
+        count
+            How many equal ones.
+        """
         body = {"name": name, "capacity": dict(capacity), "count": count}
         return [answer(MachineStatus, each) for each in self.ask("POST", "/v1/machines", body=body)["machines"]]
 
     def drain(self, name: str) -> Body:
-        """Nothing new on this machine; {"machine", "replanned", "displaced"}."""
+        """Plan nothing new on this machine; {"machine", "replanned", "displaced"}.
+
+        Parameters
+        ----------
+        name
+            Of the machine.
+        """
         return self.ask("POST", f"/v1/machines/{part(name)}/drain", again=True)
 
     def down(self, name: str) -> Body:
-        """It is lost, with what ran there; as `drain`."""
+        """A machine is lost, with what ran there; the answer is as of `drain`.
+
+        Parameters
+        ----------
+        name
+            Of the machine.
+        """
         return self.ask("POST", f"/v1/machines/{part(name)}/down", again=True)
 
     def up(self, name: str) -> Body:
-        """It is back; as `drain`."""
+        """A machine is back; the answer is as of `drain`.
+
+        Parameters
+        ----------
+        name
+            Of the machine.
+        """
         return self.ask("POST", f"/v1/machines/{part(name)}/up", again=True)
 
     def prices(self, resource: str | None = None) -> Body:
-        """Utility per unit and slot, by slot; with a resource also by machine."""
+        """Utility per unit and slot, by slot.
+
+        Parameters
+        ----------
+        resource
+            Of this one also by machine.
+        """
         return self.ask("GET", "/v1/prices", {} if resource is None else {"resource": resource})
 
     def set_prices(self, base: Mapping[str, float], ratio: float = 10.0) -> Body:
-        """Utility per unit and slot on an empty machine, and how much more a full one costs."""
+        """Set prices.
+
+        Parameters
+        ----------
+        base
+            Utility per unit and slot on an empty machine, by resource.
+        ratio
+            A full machine's price over an empty one's.
+        """
         return self.ask("PUT", "/v1/prices", body={"base": dict(base), "ratio": ratio})
 
     def schedule(self, first: int | None = None, last: int | None = None) -> Body:
-        """What runs where in these slots, and the utilisation of each resource."""
+        """What runs where, and the utilisation of each resource.
+
+        Parameters
+        ----------
+        first
+            The first slot; this one unless stated.
+        last
+            The last slot; the end of what is planned unless stated.
+        """
         asked = {"first": first, "last": last}
         return self.ask("GET", "/v1/schedule", {name: str(slot) for name, slot in asked.items() if slot is not None})
 
@@ -393,12 +325,28 @@ class Client(Connection):
         return self.ask("GET", "/v1/status")
 
     def advance(self, slots: int = 1, *, to: int | None = None) -> int:
-        """Move a virtual clock by so many slots, or `to` a slot; the slot it is now."""
+        """Move a virtual clock; the slot it is now.
+
+        Parameters
+        ----------
+        slots
+            By so many.
+        to
+            To this slot instead.
+        """
         body = {"advance": slots} if to is None else {"slot": to}
         return int(self.ask("POST", "/v1/clock", body=body, again=to is not None)["now"])
 
     def log(self, after: int = 0, *, page: int = 1000) -> Iterator[EventRecord]:
-        """Everything that has happened, in order, asked for page by page as it is taken."""
+        """Everything that has happened, in order, asked for page by page as it is taken.
+
+        Parameters
+        ----------
+        after
+            Begin after the event of this `seq`.
+        page
+            Events for each request.
+        """
         upto: int | None = after
         while upto is not None:
             found = self.ask("GET", "/v1/log", {"after": str(upto), "limit": str(page)})
@@ -406,7 +354,13 @@ class Client(Connection):
             upto = found.get("next")
 
     def events(self, after: int = 0) -> Iterator[EventRecord]:
-        """Everything that happens, each event once; when the stream breaks it goes on from the last one seen."""
+        """Everything that happens, each event once; when the stream breaks it goes on from the last one seen.
+
+        Parameters
+        ----------
+        after
+            Begin after the event of this `seq`.
+        """
         import httpx
 
         failed = 0

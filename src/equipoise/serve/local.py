@@ -25,9 +25,16 @@ LOOK = 0.05
 
 @contextmanager
 def local_service(machines: str | Path | Mapping[str, object], *options: str, slot: str = "10m") -> Iterator[Client]:
-    """A client of a service with these machines (a file, or what stands in one), which ends with the block.
+    """A client of a service for the moment, which ends with the block.
 
-    `options` as `equipoise serve` has them, such as "--horizon", "48".
+    Parameters
+    ----------
+    machines
+        A file of machines, or what stands in one.
+    options
+        As `equipoise serve` has them, such as "--horizon", "48".
+    slot
+        The length of a slot.
     """
     from equipoise.serve.client import Client
 
@@ -69,7 +76,7 @@ def started(cluster: Path, slot: str, *options: str) -> Iterator[str]:
             *options,
         ]
         with log.open("wb") as errors:
-            # In a session of its own: Ctrl-C is for who started it, who may have a last question.
+            # In a session of its own: Ctrl-C reaches the caller only, which may still have a last request.
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
         try:
             yield _address(process, log)

@@ -46,7 +46,7 @@ class Answer(BaseModel):
         return self.model_extra or {}
 
     def as_dict(self) -> Body:
-        """Plain values, as the service told them."""
+        """Plain values, as the service sent them."""
         return self.model_dump(mode="json")
 
 

@@ -1,4 +1,4 @@
-"""The state that a store tells of, and the proof that a store is sound.
+"""The state of a store, from its log, and the proof that a store is sound.
 
 The proof replays the log from its first event and compares the result with all else that the store holds. Whatever was
 done to the database, the answer is a certificate: what cannot even be read is a check that failed.
@@ -44,7 +44,7 @@ def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> St
 
 
 def resources_kept(store: Store) -> set[str]:
-    """What the machines of a store have, as its last snapshot or its first event tells; nothing when it is new."""
+    """The resources of a store's machines, from its last snapshot or its first event; none when it is new."""
     kept = usable_snapshot(store)
     first = next(iter(store.events(0, 1)), None) if kept is None else None
     machines = (
@@ -54,7 +54,7 @@ def resources_kept(store: Store) -> set[str]:
 
 
 class Twin:
-    """A second state that follows the store, to be asked what the first must not stand still for; one thread at a time."""
+    """A second state that follows the store, for slow questions that must not stop the first; one thread at a time."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -108,10 +108,10 @@ def run(
 
     service.on_failure = give_up
     service.start()
-    listener.listen(BACKLOG)  # from here on nobody is turned away
+    listener.listen(BACKLOG)  # from here on every connection is accepted
     scheme, port = "https" if tls else "http", listener.getsockname()[1]
     say(LOG, logging.INFO, "serving", url=f"{scheme}://{host}:{port}/", store=service.store.shown, seq=service.view.seq)
-    for sig in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises again what it was told: we end below instead
+    for sig in (signal.SIGTERM, signal.SIGINT):  # uvicorn would raise the signal again: we end below instead
         signal.signal(sig, lambda *_: None)
     try:
         server.run(sockets=[listener])

@@ -27,13 +27,13 @@ from equipoise.serve.plan.messages import job_out, wall_of
 from equipoise.serve.plan.state import Held, State
 from equipoise.serve.replay import replayed, snapshot_of, usable_snapshot
 from equipoise.serve.spec import Settings
-from equipoise.serve.store import Answer, Batch, Fenced, JobRow, Store, StoreLost
+from equipoise.serve.store import Batch, Fenced, JobRow, Store, StoredAnswer, StoreLost
 from equipoise.serve.telemetry import Metrics, say
 from equipoise.serve.view import View
 
 PER_JOB = 10  # events a live job between snapshots, at least
 Command = Callable[[Scheduler], Body]
-MOST_WAITING = 2_000  # requests: some seconds of work; who comes then is told so at once
+MOST_WAITING = 2_000  # requests: some seconds of work; a further one is refused at once
 SHORTLY = 0.2, 5.0  # seconds before the store is tried again: first, and at most
 LOG = logging.getLogger("equipoise.serve")
 
@@ -133,7 +133,7 @@ class Service:
                 )
 
     def _catch_up(self) -> None:
-        """Slots that passed while nobody served."""
+        """Slots that passed while no server ran."""
         now = self.slot_at(time.time())
         if now > self.state.now:
             self.scheduler.tick(now)
@@ -165,7 +165,7 @@ class Service:
     ) -> Future[tuple[int, Body]]:
         """The answer to a command, once it is stored: a status and a body."""
         one = Ask(command, key, status)
-        one.answer.set_running_or_notify_cancel()  # who no longer waits does not stop what is under way
+        one.answer.set_running_or_notify_cancel()  # a client that no longer waits does not stop what is under way
         if self.failed is not None:
             one.answer.set_exception(Unavailable(str(self.failed)))
         elif self._queue.qsize() >= MOST_WAITING and not urgent:
@@ -175,7 +175,7 @@ class Service:
         return one.answer
 
     def listen(self, told: Callable[[list[Event]], None]) -> None:
-        """Be told of events after they are stored, from the planner thread."""
+        """Call `told` with events after they are stored, from the planner thread."""
         self._told.append(told)
 
     @property
@@ -194,7 +194,7 @@ class Service:
     def _run(self) -> None:
         try:
             self._work()
-        except BaseException as problem:  # never silently: health shall tell
+        except BaseException as problem:  # never silently: /health reports it
             self._fail(problem if isinstance(problem, Exception) else RuntimeError(repr(problem)))
             self._end("the service cannot go on")
             raise
@@ -221,7 +221,7 @@ class Service:
         self._end("the service is stopping")
 
     def _end(self, why: str) -> None:
-        """Nobody who still waits shall wait for ever."""
+        """Refuse requests that still wait."""
         while not self._queue.empty():
             late = self._queue.get()
             if late is not None:
@@ -257,7 +257,7 @@ class Service:
             self._refuse(asks, problem)
             self._recover()
             return
-        except Exception as problem:  # a mistake of ours: only who asked for it shall suffer from it
+        except Exception as problem:  # a mistake of the service: only the request that met it fails
             LOG.exception("batch failed")
             self._recover()
             again = len(asks) > 1 and self.view.seq == stored  # else it was stored after all: never carry it out twice
@@ -281,7 +281,7 @@ class Service:
             for told in self._told:
                 try:
                     told(events)
-                except Exception:  # it is stored, whoever cannot hear of it
+                except Exception:  # it is stored, though a listener failed
                     LOG.exception("a listener failed")
 
     def _once_a_second(self) -> None:
@@ -289,10 +289,10 @@ class Service:
             self.read_quotas()
             self._quotas_read = time.monotonic()
 
-    def _decide(self, asks: list[Ask]) -> list[Answer]:
+    def _decide(self, asks: list[Ask]) -> list[StoredAnswer]:
         """Run every command; one asked before with the same key gets the answer it got then."""
         known = self.store.answers([one.key[:2] for one in asks if one.key is not None])
-        new: list[Answer] = []
+        new: list[StoredAnswer] = []
         for one in asks:
             before = known.get(one.key[:2]) if one.key is not None else None
             if before is not None and one.key is not None:
@@ -312,12 +312,12 @@ class Service:
                 one.result = refusal
                 continue
             if one.key is not None:
-                answer = Answer(*one.key, one.status, one.result[1])
+                answer = StoredAnswer(*one.key, one.status, one.result[1])
                 known[one.key[:2]] = answer
                 new.append(answer)
         return new
 
-    def _store(self, answers: list[Answer], *, snapshot: bool = False) -> list[Event]:
+    def _store(self, answers: list[StoredAnswer], *, snapshot: bool = False) -> list[Event]:
         """One transaction: events, the rows they change, answers, and a snapshot when it is time for one."""
         state, events = self.state, self.scheduler.taken()
         if not events and not answers and not snapshot:
@@ -336,7 +336,7 @@ class Service:
             if due:
                 self._snapshot_seq = state.seq
             self._publish(events, helds)
-        except Exception:  # it is stored: who asked shall hear so, and nothing may be carried out twice
+        except Exception:  # it is stored: the answer says so, and nothing may be carried out twice
             LOG.exception("publishing failed")
             self._recover()
         return events
@@ -374,7 +374,7 @@ class Service:
         self.metrics.lost()
 
     def _refuse_for(self, seconds: float, problem: Exception) -> None:
-        """Nobody waits for an answer while the store is away; told to stop, it is given up: memory may be ahead of it."""
+        """Refuse requests while the store is away. When asked to stop, give up: memory may be ahead of the store."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             with suppress(queue.Empty):
@@ -392,7 +392,7 @@ class Service:
             try:
                 self.store.hold_on()
                 self._restore()
-                self._tell(list(self.store.events(self._told_seq)))  # stored, though nobody heard so
+                self._tell(list(self.store.events(self._told_seq)))  # stored, though no listener was called
                 say(LOG, logging.INFO, "recovered", seq=self.state.seq)
                 return
             except Fenced as problem:

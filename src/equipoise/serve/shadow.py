@@ -194,9 +194,9 @@ def _swf(path: Path, skipped: set[int]) -> Iterator[tuple[str, Real]]:
             yield f"swf-{line}", Real(submit, submit + waited, submit + waited + float(cells[RUN]))
 
 
-ZERO = "shadow_zero"  # the tag that tells the trace's time in slot 0, for a shadow that is started again
+ZERO = "shadow_zero"  # the tag with the trace's time in slot 0, for a shadow that is started again
 BAD_JOB = (400, 413, 422)
-KNOWN = 409  # the id was submitted before, told otherwise
+KNOWN = 409  # the id was submitted before, with another body
 WAITING = ("admitted", "lent", "pending")  # states of jobs that are not over
 LONGEST_KEY = 200  # characters
 VARYING = re.compile(r"'[^']*'|[-+]?\d[\d.,:e+ -]*")

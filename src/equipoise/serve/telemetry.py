@@ -1,4 +1,4 @@
-"""Structured logs on standard error: a line of JSON an event, or readable lines on a terminal. No secret gets out.
+"""Structured logs on standard error: one line of JSON per event, or readable lines on a terminal. No secret is written.
 
 What is hidden: our tokens, sessions, Authorization and Cookie headers, passwords in database addresses, and the exact
 secrets that were named with `hide`. The message, every field and the traceback pass through the same filter."""
@@ -51,7 +51,7 @@ _naming = threading.Lock()
 
 
 def hide(secret: str | None) -> None:
-    """Never let this exact text out, nor as it is spelled in a URL, in JSON or in Python."""
+    """Never write this exact text, nor as it is spelled in a URL, in JSON or in Python."""
     if secret and len(secret) >= SHORTEST:
         forms = {secret, unquote(secret)}
         forms |= {spell(form) for form in set(forms) for spell in (quote, quote_plus, _in_url, _in_json, _in_python)}
@@ -228,7 +228,7 @@ def start_logs(*, level: str = "info", as_json: bool | None = None, stream: IO[s
         logger.handlers.clear()
         logger.propagate = name != "uvicorn.access"  # the guard logs requests itself
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # a broken connection is told of by who needed it
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # its caller reports a broken connection
     return handler
 
 

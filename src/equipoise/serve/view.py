@@ -58,7 +58,7 @@ class View:
         return Wall(self.start, self.slot_seconds) if self.clock == "real" else None
 
     def told(self, id: str) -> Body | None:
-        """A job that is not over, as the API tells it."""
+        """A job that is not over, as the API answers."""
         held = self.live.get(id)
         return job_out(held, self.names, self.wall) if held is not None else None
 

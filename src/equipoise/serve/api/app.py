@@ -75,7 +75,7 @@ def framework(service: Service, access: Access, hub: Hub) -> FastAPI:
 
 
 def _document(app: FastAPI) -> Body:
-    """The OpenAPI document. A route that streams or tells plain text refuses in JSON, as all do: say so."""
+    """The OpenAPI document. A route that streams or answers in plain text refuses in JSON, as all do; it is written here."""
     if app.openapi_schema is None:
         app.openapi_schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
@@ -115,7 +115,7 @@ def _sees_all(caller: Caller) -> None:
 
 
 def without_counts(certificate: Body) -> Body:
-    """What a tenant is told: whether every check passed, not how much others do."""
+    """What a tenant sees: whether every check passed, not how many jobs others have."""
     checks = [check | {"meaning": check["meaning"].split(";")[0].rstrip(".") + "."} for check in certificate["checks"]]
     return certificate | {"checks": checks}
 

@@ -64,7 +64,7 @@ class ClusterRoutes:
         )
 
     async def add(self, body: MachineIn, caller: Admin) -> JSONResponse:
-        """New machines; those who wait are asked again."""
+        """New machines; waiting jobs are considered again."""
         names = (await self._asked(lambda scheduler: {"names": scheduler.add_machines(body.model_dump())}))["names"]
         told = await to_thread.run_sync(machines_out, self.service.view, set(names))
         return JSONResponse({"machines": told}, 201)

@@ -122,7 +122,7 @@ class Guard:
         state = scope.setdefault("state", {})
         state["caller"], state["request_id"] = None, request_id
         private = asked.path.startswith("/v1") or asked.path == "/metrics"
-        answer = Answer(send, request_id, private)
+        answer = GuardedSend(send, request_id, private)
         body = Body(receive, self.access.limits.body, answer)
         try:
             refusal = await self._refuse(asked, scope)
@@ -153,7 +153,7 @@ class Guard:
             )
 
     async def _refuse(self, asked: Asked, scope: Scope) -> Refusal | None:
-        """The first reason not to let a request in. Health checks come by address, so they need no name."""
+        """The first reason to refuse a request. Health checks come by address, so they need no name."""
         if asked.path != "/health" and (refusal := wrong_host(asked, self.access)) is not None:
             return refusal
         if asked.mutates and (refusal := wrong_origin(asked, self.access)) is not None:
@@ -275,7 +275,7 @@ def _unauthorised(error: str, detail: str = "", *headers: Header) -> Refusal:
 class Body:
     """`receive` that counts. Once the limit is passed, whatever the application answers becomes 413."""
 
-    def __init__(self, receive: Receive, limit: int, answer: Answer) -> None:
+    def __init__(self, receive: Receive, limit: int, answer: GuardedSend) -> None:
         self._receive, self._left, self._limit, self._answer = receive, limit, limit, answer
 
     async def __call__(self) -> Message:
@@ -288,7 +288,7 @@ class Body:
         return message
 
 
-class Answer:
+class GuardedSend:
     """`send` that adds the security headers and remembers what was answered."""
 
     def __init__(self, send: Send, request_id: str, private: bool) -> None:

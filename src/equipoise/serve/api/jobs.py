@@ -130,7 +130,7 @@ class JobRoutes:
         return JSONResponse(await self._replaying(lambda: self._explained(id, told)))
 
     async def cancel(self, id: Id, caller: Submitter) -> JSONResponse:
-        """Cancel: what it held is free, and those who wait are asked again."""
+        """Cancel: what it held is free, and waiting jobs are considered again."""
         return await self._change(id, caller, lambda scheduler: scheduler.cancel(id))
 
     async def progress(self, id: Id, body: ProgressIn, caller: Submitter) -> JSONResponse:
@@ -187,7 +187,7 @@ class JobRoutes:
         return await self._asked(lambda scheduler: with_cells(command(scheduler), scheduler))
 
     def _imagined(self, given: Body, owner: str) -> Body:
-        """What a submission would be told, explained: asked of a copy of the state, so that nobody waits for it."""
+        """The answer to a submission, explained: a copy of the state is asked, so that no other request waits."""
         service = self.service
         scheduler = Scheduler(self._twin.now(), time.time, service.quota, finish=service.settings.finish)
         held, verdict = scheduler.imagine(given, owner)
@@ -231,7 +231,7 @@ def own_tenant(caller: Caller) -> str | None:
 
 
 def _owner(caller: Caller, tenant: str | None) -> str:
-    """Whose job it is: the caller's tenant; who has none may say."""
+    """The tenant of a job: the caller's; a caller without one may name any."""
     if tenant is not None and not caller.sees(tenant):
         raise HTTPException(403, f"your token {caller.name!r} submits for the tenant {caller.tenant!r} only")
     return caller.tenant if tenant is None else tenant
@@ -255,7 +255,7 @@ class Quick:
         messages = [await receive()]
         while messages[-1].get("more_body"):
             messages.append(await receive())
-        if messages[-1]["type"] != "http.request":  # who went away in the middle asked for nothing
+        if messages[-1]["type"] != "http.request":  # the client went away before the end of its request
             await self.app(scope, _again(messages, receive), send)
             return
         try:

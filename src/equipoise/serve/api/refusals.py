@@ -60,7 +60,7 @@ GUARDED = answers(
 
 
 def one_line(text: str) -> str:
-    """Without line breaks, and cut where nobody reads on."""
+    """Without line breaks, and not too long."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
 

@@ -22,14 +22,14 @@ from equipoise.serve.plan.events import Event
 from equipoise.serve.plan.messages import event_out
 from equipoise.serve.service import Service
 
-MOST_CELLS = 200_000  # of the events kept in memory for streams; who is further behind reads the store
+MOST_CELLS = 200_000  # of the events kept in memory for streams; a stream that is further behind reads the store
 PAGE = 500
-LONGEST = 600.0  # seconds of a stream: who comes back shows its token again
+LONGEST = 600.0  # seconds of a stream: a client that connects again shows its token again
 LOOK = 10.0  # seconds after which a stream that waits looks whether its token still holds
 
 
 class Hub:
-    """The newest events, and who waits for the next. Filled from the planner thread, read on the event loop."""
+    """The newest events, and the streams that wait for the next. Filled from the planner thread, read on the event loop."""
 
     def __init__(self) -> None:
         self.recent: deque[Event] = deque()
@@ -45,7 +45,7 @@ class Hub:
 
     def _take(self, events: list[Event]) -> None:
         if self.recent and events[0].seq != self.recent[-1].seq + 1:
-            self.recent.clear()  # who is behind reads the store
+            self.recent.clear()  # a stream that is behind reads the store
             self._weight = 0
         self.recent.extend(events)
         self._weight += sum(map(weight, events))

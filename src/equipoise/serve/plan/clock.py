@@ -1,4 +1,4 @@
-"""Slots pass: what was planned counts as done, those who wait are asked again, idle machines are lent."""
+"""The clock: in a slot that passed the plan counts as done; waiting jobs are considered again; idle machines are lent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Clock(Planning):
                 self._lend()
 
     def _next_slot(self, slot: int) -> int:
-        """The next one; or at once the last, where nobody runs and nobody could be lent to in between."""
+        """The next slot; or at once the last one, where no job runs and none could be lent a machine in between."""
         state = self.state
         busy = any(len(held.cells) for held in state.jobs.values()) or (state.waiting and state.clock == VIRTUAL)
         return state.now + 1 if busy else slot
@@ -78,7 +78,7 @@ class Clock(Planning):
         return list(self.state.waiting.values())
 
     def _offer(self, waiting: Iterable[Held], most: int) -> None:
-        """A promise to the densest of those who wait (begun ones first) and to those not asked for longest, if one pays."""
+        """Promise cells, if it pays, to the densest waiting jobs (begun ones first) and those not considered for longest."""
         order = self.by_density(waiting)
         order.sort(key=lambda held: held.done == 0.0)
         half = most // 2
@@ -91,7 +91,7 @@ class Clock(Planning):
                 self.decide(held, Verdict(ADMITTED, "", plan.worth, plan.cost, plan.cells))
 
     def _lend(self) -> None:
-        """Idle machines of this slot to those who wait, the densest first; without promise."""
+        """Lend idle machines of this slot to waiting jobs, the densest first; without promise."""
         now, machines = self.state.now, self.state.machines
         room = machines.planner.roomiest(now)
         for held in self.by_density(self._waiting()):
@@ -101,7 +101,7 @@ class Clock(Planning):
                 room = machines.planner.roomiest(now)
 
     def room_again(self) -> None:
-        """Room came back: those who wait are asked again, and lent what is idle before a newcomer is."""
+        """Room came back: waiting jobs are considered again, and are lent idle machines before a new job is."""
         self._offer(self._waiting(), RETRIES)
         if self.state.clock == VIRTUAL:  # on a real clock this slot has begun
             self._lend()

@@ -63,7 +63,7 @@ def _taken(scheduler: Scheduler, held: Held, form: Job) -> tuple[float | None, i
 
 
 def text(told: Body, state: str, reason: str, *, since: str = "", would: bool = False) -> str:
-    """The same in a few sentences. `state` and `reason` are what it was told when it came; `since`: what it is by now."""
+    """The same in a few sentences. `state` and `reason` are the first decision; `since` is the state now."""
     because = REASONS.get(reason, "")
     came = f"It would be {state} now" if would else f"When it came, in slot {told['slot']}, it was {state}"
     lines = [f"{came}{': ' + because if because else ''}."]

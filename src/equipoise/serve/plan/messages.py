@@ -1,4 +1,4 @@
-"""What users are told of jobs and events: plain values, and one sentence for people."""
+"""Jobs and events as users see them: plain values, and one sentence for people."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def wall_of(state: State) -> Wall | None:
 
 
 def job_out(held: Held, names: Sequence[str], wall: Wall | None = None) -> Body:
-    """A job as the API tells it, without its cells. `names` of machines; `wall` where the clock is real."""
+    """A job as the API answers, without its cells. `names` of machines; `wall` where the clock is real."""
     cells = held.cells if held.finish is None else held.last
     machines = [names[h] for h in dict.fromkeys(cells[:, MACHINE].tolist())] if len(cells) else []
     start = held.began if held.began is not None else int(cells[0, SLOT]) if len(cells) else None
@@ -98,7 +98,7 @@ def _widest(cells: Int32s) -> int:
 
 
 def cells_out(held: Held, names: Sequence[str]) -> list[list[int | str]]:
-    """[slot, machine name, workers, servers] a row."""
+    """A list of [slot, machine name, workers, servers]."""
     return [[t, names[h], w, s] for t, h, w, s in held.cells.tolist()]
 
 
@@ -157,7 +157,7 @@ def event_text(event: Event) -> str:
 
 
 def event_out(event: Event) -> Body:
-    """An event as the API tells it."""
+    """An event as the API answers."""
     return {
         "seq": event.seq,
         "slot": event.slot,

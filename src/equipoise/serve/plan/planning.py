@@ -115,7 +115,7 @@ class Backfill:
             yield
 
     def in_the_way(self, held: Held, cells: Int32s) -> list[Held]:
-        """Those who must give way so that a plan fits, the least dense first on every machine."""
+        """Jobs that must give way so that a plan fits, the least dense first on every machine."""
         spots = {(t, h) for t, h in cells[:, (SLOT, MACHINE)].tolist()}
         near: dict[str, tuple[Held, Int32s]] = {}
         for one, mine in self.ahead():

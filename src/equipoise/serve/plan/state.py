@@ -140,7 +140,7 @@ _FIELDS = attrgetter(*(field.name for field in fields(Held)))
 
 
 class State:
-    """Empty until the event `opened`. `over` keeps jobs that ended since it was last emptied, for whoever tells of them."""
+    """Empty until the event `opened`. `over`: jobs that ended since it was last emptied; their rows are to be stored."""
 
     slot_seconds: float
     horizon: int
@@ -181,7 +181,7 @@ class State:
         self._enter(event, job, arrays_of(job, self.cluster))
 
     def submit(self, event: Event, job: Job, shape: JobArrays) -> None:
-        """The same as to apply the event, for who has just written `job` into it."""
+        """The same as `apply`, for the caller that has just written `job` into the event."""
         self._enter(event, job, shape)
         self.seq = event.seq
 
@@ -286,7 +286,7 @@ class State:
 
     @classmethod
     def restored(cls, plain: Body) -> State:
-        """The state that `plain` tells of."""
+        """The state that `plain` describes."""
         if plain.get("form") != FORM:
             raise ValueError(f"the snapshot has form {plain.get('form')}; this version reads form {FORM}")
         state = cls()

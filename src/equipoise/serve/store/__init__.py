@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from equipoise.errors import InputError
 from equipoise.serve.store.rows import (
-    Answer,
     Batch,
     Fenced,
     JobRow,
     Snapshot,
     StoreBusy,
+    StoredAnswer,
     StoreLost,
     TenantRow,
     TokenRow,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from equipoise.serve.store.store import Store
 
 __all__ = [
-    "Answer",
     "Batch",
     "Fenced",
     "JobRow",
@@ -34,6 +33,7 @@ __all__ = [
     "Store",
     "StoreBusy",
     "StoreLost",
+    "StoredAnswer",
     "TenantRow",
     "TokenRow",
     "backup",

@@ -185,7 +185,7 @@ def _engine(address: Address, *, writes: bool) -> Engine:
 
 
 def _sqlite(address: Address, *, writes: bool) -> Engine:
-    # mode=rw never creates a file: a mistyped name must not become an empty store. It is created by whom it concerns.
+    # mode=rw never creates a file: a mistyped name must not become an empty store. Only a writer creates it.
     name = f"file:{quote(str(address.file))}?mode={'rwc' if writes else 'rw'}"
 
     def connect() -> sqlite3.Connection:

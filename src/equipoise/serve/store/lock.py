@@ -130,14 +130,14 @@ class AdvisoryLock:
 
 
 def next_epoch(database: Database) -> int:
-    """Add 1 to the epoch: from here on whoever had the store is fenced. To be called with the lock held."""
+    """Add 1 to the epoch: from here on the server that had the store is fenced. To be called with the lock held."""
     try:
         return _add_one(database)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", "") != LOCK_NOT_AVAILABLE:
             raise
     # The server before us hangs inside an append and holds the epoch's row. It has lost the lock, so its session is ended
-    # and its batch, which nobody was told of, undone.
+    # and its batch, which was never answered, is undone.
     with database.reading() as connection:
         connection.exec_driver_sql(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'ownership'::regclass AND granted"

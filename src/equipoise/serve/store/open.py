@@ -117,7 +117,7 @@ def _config() -> Config:
 
 
 def open_store(url: str, *, on_wait: Callable[[], None] | None = None, timeout: float | None = None) -> Store:
-    """Take the store: its lock, its tables at the present revision, and an epoch that shuts out whoever had it before.
+    """Take the store: its lock, its tables at the present revision, and an epoch that shuts out the server before.
 
     SQLite: StoreBusy if another server has it. PostgreSQL: waits for it, up to `timeout` seconds (None: for ever), after
     calling `on_wait` once.

@@ -17,7 +17,7 @@ class StoreBusy(InputError):
 
 
 class StoreLost(Failure):
-    """The database is away, or cannot write. Whether an `append` was kept, `Store.last()` tells once it answers again."""
+    """The database is away, or cannot write. Whether an `append` was kept: see `Store.last()` once it answers again."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class JobRow:
 
 
 @dataclass(frozen=True)
-class Answer:
+class StoredAnswer:
     """What was answered to a request with this idempotency key; `digest` is the sha256 (hex) of the request's body."""
 
     tenant: str
@@ -62,7 +62,7 @@ class Batch:
 
     events: list[Event] = field(default_factory=list)
     jobs: list[JobRow] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[StoredAnswer] = field(default_factory=list)
     snapshot: Snapshot | None = None
 
 

@@ -12,7 +12,7 @@ Serial = BigInteger().with_variant(Integer(), "sqlite")
 
 metadata = MetaData()
 
-ownership = Table(  # one row: how often the store was opened to write; who finds a higher number than its own is fenced
+ownership = Table(  # one row: how often the store was opened to write; a server with a lower number is fenced
     "ownership",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),

@@ -26,7 +26,7 @@ from equipoise.serve.plan.events import Event
 from equipoise.serve.store import schema
 from equipoise.serve.store.database import LOST, Database
 from equipoise.serve.store.lock import Lock
-from equipoise.serve.store.rows import Answer, Batch, Fenced, JobRow, Snapshot, StoreLost, TenantRow, TokenRow
+from equipoise.serve.store.rows import Batch, Fenced, JobRow, Snapshot, StoredAnswer, StoreLost, TenantRow, TokenRow
 from equipoise.serve.store.transaction import compact, rows, statements, unpack, write
 
 Query = Select[tuple[Any, ...]]
@@ -120,7 +120,7 @@ class Store:
 
     @contextmanager
     def _lost(self) -> Iterator[None]:
-        """A database that is away, or has no room, is no mistake of who asks."""
+        """A database that is away, or has no room, is StoreLost: no mistake of the caller."""
         driver = self.database.driver
         try:
             yield
@@ -182,7 +182,7 @@ class Store:
 
     # What was answered, and the jobs
 
-    def answers(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Answer]:
+    def answers(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredAnswer]:
         """The answers already given to these (tenant, key)."""
         wanted = list(dict.fromkeys(keys))
         if not wanted:
@@ -190,7 +190,7 @@ class Store:
         with self._reading() as connection:
             found = connection.exec_driver_sql(self._sql.given, self._sql.pairs(wanted)).all()
         return {
-            (tenant, key): Answer(tenant, key, digest, status, json.loads(body))
+            (tenant, key): StoredAnswer(tenant, key, digest, status, json.loads(body))
             for tenant, key, digest, status, body in found
         }
 
