@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -44,16 +43,24 @@ def claims() -> dict[str, Claim]:
     """Every claim by its name, in the order of the papers' verbs and of the files' names."""
     found: dict[str, Claim] = {}
     for verb in VERBS:
-        package = importlib.import_module(f"equipoise.claims.{verb}")
-        for module in pkgutil.iter_modules(package.__path__):
-            if module.name.startswith("_"):
-                continue  # what several claims share
-            claim: Claim = importlib.import_module(f"{package.__name__}.{module.name}").CLAIM
-            name = module.name.replace("_", "-")
+        for path in sorted((Path(__file__).parent / verb).glob("[!_]*.py")):  # "_": what several claims share
+            name = path.stem.replace("_", "-")
             if name in found:
-                raise ValueError(f"two claims are called {name}: in {found[name].verb} and in {verb}")
-            found[name] = replace(claim, name=name, verb=verb)
+                raise InputError(f"{path}: a claim of {found[name].verb} is called {name} too; rename one file")
+            found[name] = replace(_load(path), name=name, verb=verb)
     return found
+
+
+def _load(path: Path) -> Claim:
+    """The claim of a file."""
+    try:
+        claim = importlib.import_module(f"{__package__}.{path.parent.name}.{path.stem}").CLAIM
+    except Exception as error:
+        why = f"this claim does not load: {type(error).__name__}: {error}"
+        raise InputError(f"{path}: {why}; correct the file, or remove it", code="registry.load") from error
+    if not isinstance(claim, Claim):
+        raise InputError(f"{path}: CLAIM is a {type(claim).__name__}, not a Claim; correct the file, or remove it")
+    return claim
 
 
 def chosen(names: Sequence[str]) -> list[Claim]:
