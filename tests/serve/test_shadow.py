@@ -12,9 +12,10 @@ from live import live
 
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine
+from equipoise.place.traces._rows import Ran
 from equipoise.serve.client import Client
 from equipoise.serve.models import EventRecord
-from equipoise.serve.shadow import Fate, Real, Report, Shadow, Traced
+from equipoise.serve.shadow import Fate, Report, Shadow, Traced
 
 CLUSTER = Cluster((Machine({"gpu": 4, "cpu": 32, "memory": "128Gi"}, 1, "box"),))
 HEADER = "JobID|Submit|Start|End|ElapsedRaw|AllocTRES|State\n"
@@ -116,7 +117,7 @@ def test_what_really_happened_is_read_beside(tmp_path):
     reading = traced(written(tmp_path, EXPORT)).read()
     assert reading is not None and reading.zero == MIDNIGHT
     eight = MIDNIGHT + 8 * 3600
-    assert reading.real["slurm-1"] == Real(eight, eight + 1200, eight + 4800)
+    assert reading.real["slurm-1"] == Ran(eight, eight + 1200, eight + 4800)
     assert set(reading.real) == {"slurm-1", "slurm-2", "slurm-3"} and len(reading.jobs.skipped) == 2
 
 
@@ -135,8 +136,8 @@ def test_waits_of_the_standard_workload_format_and_of_alibaba(tmp_path):
     head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
     pods.write_text(head + "p,1000,1024,1,500,,LS,Succeeded,10,640,40\n")
     alibaba = Traced(pods, "alibaba", SLOT).read()
-    assert swf is not None and swf.real == {"swf-2": Real(100, 150, 750)}
-    assert alibaba is not None and alibaba.real == {"p": Real(10, 40, 640)}
+    assert swf is not None and swf.real == {"swf-2": Ran(100, 150, 750)}
+    assert alibaba is not None and alibaba.real == {"p": Ran(10, 40, 640)}
 
 
 def test_a_compressed_file_cannot_be_followed(tmp_path):

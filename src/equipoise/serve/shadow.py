@@ -1,7 +1,8 @@
 """A shadow of a real cluster: its jobs go to a service on a virtual clock, and the two are compared.
 
 The real cluster is only read of, in a file. Every job is submitted in the slot of its own arrival under its own id, so
-that a shadow that is stopped and started again goes on where it was."""
+that a shadow that is stopped and started again goes on where it was.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import hashlib
 import inspect
 import math
 import re
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -20,30 +22,13 @@ from statistics import fmean, median
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.job import Job, Sigmoid, Workload
 from equipoise.place.traces import TRACES
-from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import CPUS_PER_GPU, LARGEST, Unmappable
-from equipoise.place.traces.alibaba import COLUMNS as POD_COLUMNS
-from equipoise.place.traces.alibaba import EXPECTED as PODS
-from equipoise.place.traces.slurm import COLUMNS as SACCT_COLUMNS
-from equipoise.place.traces.slurm import EXPECTED as SACCT
-from equipoise.place.traces.swf import EXPECTED as SWF
-from equipoise.place.traces.swf import RUN, START, SUBMIT
+from equipoise.place.traces._rows import CPUS_PER_GPU, LARGEST, Ran
 from equipoise.serve.client import Client, ServiceError, plain
 from equipoise.serve.models import ClusterStatus, EventRecord
 from equipoise.serve.plan.events import Body
 
 ALIASES = {"sacct": "slurm"}
 NOTHING_YET = "no_jobs"  # the code of a reader's error for a file in which nothing has ended
-SWF_WAIT = 2  # its field of seconds waited, from 0
-
-
-@dataclass(frozen=True)
-class Real:
-    """What the cluster did with a job: unix seconds, or seconds of the trace's own time."""
-
-    submit: float
-    start: float
-    end: float
 
 
 @dataclass(frozen=True)
@@ -51,7 +36,7 @@ class Reading:
     """The jobs of a file, what really became of them by id, and the trace's time at its slot 0, seconds."""
 
     jobs: Workload
-    real: dict[str, Real]
+    real: dict[str, Ran]
     zero: float
 
 
@@ -124,7 +109,9 @@ class Traced:
         zero = datetime.fromisoformat(found.start).replace(tzinfo=UTC).timestamp() if found.start else 0.0
         wanted = {job.id for job in jobs}
         lines = {row.line for row in found.skipped}
-        real = {id: real for id, real in _real(path, self.kind, lines) if id in wanted}
+        ran: Callable[[Path, set[int]], Iterator[tuple[str, Ran]]] | None
+        ran = getattr(sys.modules[reader.__module__], "ran", None)  # where the format says so
+        real = {id: one for id, one in ran(path, lines) if id in wanted} if ran is not None else {}
         return Reading(jobs, real, zero)
 
 
@@ -140,58 +127,6 @@ def _sized(job: Job, slot: float) -> Job:
     hours = job.work / job.rate(width, together=True) * slot / 3600.0
     size = min(LARGEST, math.sqrt(max(gpus, 0.001) * width * hours))
     return job.but(utility=replace(job.utility, value=job.utility.value * size))
-
-
-# When the cluster really started and ended each job, where the format says so.
-
-
-def _real(path: Path, kind: str, skipped: set[int]) -> Iterator[tuple[str, Real]]:
-    """(id, what really happened), with the ids that the reader gave."""
-    if kind == "slurm":
-        yield from _slurm(path, skipped)
-    elif kind == "alibaba":
-        yield from _alibaba(path, skipped)
-    elif kind == "swf":
-        yield from _swf(path, skipped)
-
-
-def _slurm(path: Path, skipped: set[int]) -> Iterator[tuple[str, Real]]:
-    names: set[str] = set()
-    for line, cells in rows.table(path, SACCT_COLUMNS, SACCT, delimiter="|"):
-        if cells is None or line in skipped or "." in cells["jobid"]:
-            continue
-        id = rows.unique(f"slurm-{cells['jobid'].strip()}", line, names)
-        try:
-            submit = rows.calendar(cells["submit"], "Submit")
-            start, end = (rows.calendar(cells.get(name, ""), name) for name in ("start", "end"))
-        except Unmappable:
-            continue
-        yield id, Real(submit, start, end)
-
-
-def _alibaba(path: Path, skipped: set[int]) -> Iterator[tuple[str, Real]]:
-    names: set[str] = set()
-    for line, cells in rows.table(path, POD_COLUMNS, PODS):
-        if cells is not None and line not in skipped:
-            id = rows.unique(cells["name"].strip() or "pod", line, names)
-            yield id, Real(*(float(cells[name]) for name in ("creation_time", "scheduled_time", "deletion_time")))
-
-
-def _swf(path: Path, skipped: set[int]) -> Iterator[tuple[str, Real]]:
-    start = 0.0
-    for line, text in enumerate(rows.opened(path, SWF), start=1):
-        said = text.strip()
-        if said.startswith(";"):
-            header = START.match(said)
-            start = float(header.group(1)) if header and int(header.group(1)) < 2**33 else start
-        elif said and line not in skipped:
-            cells = said.split()
-            try:
-                waited = rows.number(cells[SWF_WAIT], "wait", zero=True)
-            except Unmappable:  # -1: not known; or anything else
-                continue
-            submit = start + float(cells[SUBMIT])
-            yield f"swf-{line}", Real(submit, submit + waited, submit + waited + float(cells[RUN]))
 
 
 ZERO = "shadow_zero"  # the tag with the trace's time in slot 0, for a shadow that is started again
@@ -270,7 +205,7 @@ class Shadow:
         self.rejected: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.late = self.held_back = 0
-        self.real: dict[str, Real] = {}
+        self.real: dict[str, Ran] = {}
         self.fates: dict[str, Fate] = {}  # by the service's id
         self._turned_away: set[str] = set()
         self._sums: Counter[str] = Counter()  # of the shares used, over the slots seen
@@ -409,7 +344,7 @@ def _checked(cluster: ClusterStatus) -> ClusterStatus:
     return cluster
 
 
-def _waits(fates: Iterable[Fate], real: dict[str, Real], length: float) -> Waits | None:
+def _waits(fates: Iterable[Fate], real: dict[str, Ran], length: float) -> Waits | None:
     both = [
         ((fate.start - fate.submitted) * length, real[fate.name].start - real[fate.name].submit)
         for fate in fates

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,14 @@ class TraceRow:
         """GPU-hours, four CPUs counted as one GPU where there is none."""
         gpus = self.worker.get("gpu", 0) / 1000.0 or self.worker.get("cpu", 0) / 1000.0 / CPUS_PER_GPU
         return max(gpus, 0.001) * self.width * self.duration / 3600.0
+
+
+class Ran(NamedTuple):
+    """What the cluster did with a job: unix seconds, or seconds of the trace's own time. Given by `ran` of a format."""
+
+    submit: float
+    start: float
+    end: float
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Demand, Skipped, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
+from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
 
 COLUMNS = (
     "name",
@@ -108,3 +108,12 @@ def alibaba_cluster(path: str | Path) -> Cluster:
             for (model, gpus, cpu, memory), count in kinds.items()
         )
     )
+
+
+def ran(path: Path, skipped: set[int]) -> Iterator[tuple[str, Ran]]:
+    """When the cluster really started and ended each job, by the ids that the reader gives; lines it skipped left out."""
+    names: set[str] = set()
+    for line, cells in rows.table(path, COLUMNS, EXPECTED):
+        if cells is not None and line not in skipped:
+            id = rows.unique(cells["name"].strip() or "pod", line, names)
+            yield id, Ran(*(float(cells[name]) for name in ("creation_time", "scheduled_time", "deletion_time")))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from equipoise.errors import InputError
 from equipoise.place.job import Demand, Skipped, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
+from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
 
 COLUMNS = ("jobid", "submit")
 EXPECTED = (
@@ -148,3 +148,18 @@ def _memory(text: str) -> int:
     if found is None:
         raise Unmappable(f"memory is {text!r}; expected such as 32G")
     return round(float(found.group(1)) * BYTES[found.group(2)])
+
+
+def ran(path: Path, skipped: set[int]) -> Iterator[tuple[str, Ran]]:
+    """When the cluster really started and ended each job, by the ids that the reader gives; lines it skipped left out."""
+    names: set[str] = set()
+    for line, cells in rows.table(path, COLUMNS, EXPECTED, delimiter="|"):
+        if cells is None or line in skipped or "." in cells["jobid"]:
+            continue
+        id = rows.unique(f"slurm-{cells['jobid'].strip()}", line, names)
+        try:
+            submit = rows.calendar(cells["submit"], "Submit")
+            start, end = (rows.calendar(cells.get(name, ""), name) for name in ("start", "end"))
+        except Unmappable:
+            continue
+        yield id, Ran(submit, start, end)

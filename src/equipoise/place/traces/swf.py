@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from equipoise.errors import InputError
 from equipoise.place.job import Demand, Skipped, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
+from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
 
 FIELDS = 18
 ending = ".swf"
 EXPECTED = "a Standard Workload Format file: 18 numbers a line, comments after ';'"
 # Fields, from 0.
-NUMBER, SUBMIT, RUN, ALLOCATED, USED_MEMORY, REQUESTED, REQUESTED_MEMORY, QUEUE = 0, 1, 3, 4, 6, 7, 9, 14
+NUMBER, SUBMIT, WAIT, RUN, ALLOCATED, USED_MEMORY, REQUESTED, REQUESTED_MEMORY, QUEUE = 0, 1, 2, 3, 4, 6, 7, 9, 14
 START = re.compile(r"^;\s*UnixStartTime:\s*(\d{1,12})(?!\d)", re.IGNORECASE | re.ASCII)
 KIB = 1024 * 1000  # milli-bytes
 MOST_MEMORY = 2**32  # KiB a processor: 4 TiB
@@ -87,3 +87,21 @@ def _row(line: int, cells: list[str], start: int, per: int) -> TraceRow:
 def _known(cells: list[str], *places: int) -> str:
     """The first of these fields that is known and not zero, else -1."""
     return next((cells[k] for k in places if cells[k] not in ("-1", "0", "-1.0")), "-1")
+
+
+def ran(path: Path, skipped: set[int]) -> Iterator[tuple[str, Ran]]:
+    """When the cluster really started and ended each job, by the ids that the reader gives; lines it skipped left out."""
+    start = 0.0
+    for line, text in enumerate(rows.opened(path, EXPECTED), start=1):
+        said = text.strip()
+        if said.startswith(";"):
+            header = START.match(said)
+            start = float(header.group(1)) if header and int(header.group(1)) < 2**33 else start
+        elif said and line not in skipped:
+            cells = said.split()
+            try:
+                waited = rows.number(cells[WAIT], "wait", zero=True)
+            except Unmappable:  # -1: not known; or anything else
+                continue
+            submit = start + float(cells[SUBMIT])
+            yield f"swf-{line}", Ran(submit, submit + waited, submit + waited + float(cells[RUN]))
