@@ -1,4 +1,4 @@
-"""`equipoise submit`, `jobs`, `job`, `cancel`, `machines` and `shadow` as a user meets them, with a running service."""
+"""`equipoise jobs` and `equipoise admin machines` and `shadow` as a user meets them, with a running service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ import pytest
 import yaml
 
 from equipoise.cli import main
-from equipoise.cli.service_options import job_table, show
+from equipoise.cli.output import show
+from equipoise.cli.service import job_table
 from equipoise.serve import _connection as connection
 from equipoise.serve.client import Client
 from equipoise.serve.local import started
@@ -27,7 +28,7 @@ from equipoise.serve.models import JobStatus
 
 CLUSTER = "machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
 SHORT = ("--worker", "gpu=1,cpu=4,memory=16Gi", "--workers", "2", "--duration", "2h", "--value", "40")
-VERBS = ("submit", "jobs", "job", "cancel", "machines", "shadow")
+COMMANDS = ("jobs submit", "jobs", "jobs show", "jobs cancel", "admin machines", "admin shadow")
 ROLES = ("read", "submit", "admin")
 NOBODY = "http://127.0.0.1:9"  # the discard port: nobody answers there
 SACCT = "JobID|Submit|Start|End|ElapsedRaw|AllocTRES|State\n"
@@ -74,17 +75,24 @@ def told(*words: str, stdin: str = "", code: int = 0) -> Any:
     return json.loads(out)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_says_what_the_exit_codes_mean(verb):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_what_the_exit_codes_mean(command):
     """0, 1 and 2 stand in --help."""
-    code, out, _ = run(verb, "--help")
+    code, out, _ = run(*command.split(), "--help")
     words = " ".join(out.split())
     assert code == 0 and "Exit 0" in words and re.search(r"\b1\b", words) and re.search(r"\b2\b", words)
 
 
 @pytest.mark.parametrize(
     "words",
-    [("submit", *SHORT), ("jobs",), ("job", "j1"), ("cancel", "j1"), ("machines",), ("machines", "up", "box-0")],
+    [
+        ("jobs", "submit", *SHORT),
+        ("jobs",),
+        ("jobs", "show", "j1"),
+        ("jobs", "cancel", "j1"),
+        ("admin", "machines"),
+        ("admin", "machines", "up", "box-0"),
+    ],
 )
 def test_no_service_there_is_one_line_and_exit_2(words):
     """It says where it looked."""
@@ -97,7 +105,7 @@ def test_no_service_there_is_one_line_and_exit_2(words):
 
 def test_a_job_from_options_is_admitted_and_shown():
     """The table has its id, name and state."""
-    code, out, _ = run("submit", *SHORT, "--name", "by hand")
+    code, out, _ = run("jobs", "submit", *SHORT, "--name", "by hand")
     assert code == 0 and "by hand" in out and "admitted" in out and re.search(r"\bj\d+\b", out)
 
 
@@ -116,7 +124,11 @@ def test_a_file_of_one_job_and_the_same_from_standard_input(tmp_path):
     path = tmp_path / "job.json"
     path.write_text(json.dumps(job))
     (tmp_path / "job.yaml").write_text(text)
-    answers = [told("submit", str(path)), told("submit", str(tmp_path / "job.yaml")), told("submit", "-", stdin=text)]
+    answers = [
+        told("jobs", "submit", str(path)),
+        told("jobs", "submit", str(tmp_path / "job.yaml")),
+        told("jobs", "submit", "-", stdin=text),
+    ]
     for answer in answers:
         assert (answer["name"], answer["work"], answer["worker"]["cpu"]) == ("one", 2e6, 0.5)
 
@@ -131,7 +143,7 @@ jobs:
 """
     path = tmp_path / "jobs.yaml"
     path.write_text(text)
-    jobs = told("submit", str(path))["jobs"]
+    jobs = told("jobs", "submit", str(path))["jobs"]
     assert [(job["name"], job["worker"]["gpu"], job["work"]) for job in jobs] == [("a", 1, 1.0), ("007", 2, 2.0)]
 
 
@@ -141,10 +153,10 @@ def test_a_file_for_place_can_be_submitted(tmp_path):
     job["utility"] = {"kind": "linear", "value": 9, "slots": 50}
     path = tmp_path / "jobs.yaml"
     path.write_text(yaml.safe_dump({"slot": "10m", "jobs": [job]}))
-    code, out, err = run("submit", str(path), "--json")
+    code, out, err = run("jobs", "submit", str(path), "--json")
     assert code == 0 and json.loads(out)["jobs"][0]["name"] == "vgg" and "arrival is not sent" in err
     path.write_text(yaml.safe_dump({"slot": "1h", "jobs": [job]}))
-    code, _, err = run("submit", str(path))
+    code, _, err = run("jobs", "submit", str(path))
     assert code == 2 and "the file's slot is 1h, the service's 600 s" in err
 
 
@@ -152,7 +164,7 @@ def test_the_same_key_submits_a_file_once(tmp_path):
     """Sent twice: the same two ids."""
     path = tmp_path / "jobs.yaml"
     path.write_text("jobs:\n" + "  - {worker: {gpu: 1}, workers: 1, duration: 10m}\n" * 2)
-    one, two = (told("submit", str(path), "--key", "nightly") for _ in range(2))
+    one, two = (told("jobs", "submit", str(path), "--key", "nightly") for _ in range(2))
     assert [job["id"] for job in one["jobs"]] == [job["id"] for job in two["jobs"]]
     assert len({job["id"] for job in one["jobs"]}) == 2
 
@@ -160,15 +172,15 @@ def test_the_same_key_submits_a_file_once(tmp_path):
 def test_a_dry_run_tells_the_decision_and_stores_nothing():
     """No id, and no more jobs than before."""
     before = told("jobs", "--limit", "1000")["jobs"]
-    assert told("submit", *SHORT, "--dry-run")["id"] == ""
-    code, out, _ = run("submit", *SHORT, "--dry-run")
+    assert told("jobs", "submit", *SHORT, "--dry-run")["id"] == ""
+    code, out, _ = run("jobs", "submit", *SHORT, "--dry-run")
     assert code == 0 and "nothing was stored" in out
     assert len(told("jobs", "--limit", "1000")["jobs"]) == len(before)
 
 
 def test_a_refused_job_is_exit_1_with_the_reason():
     """No machine has 64 GPUs."""
-    answer = told("submit", "--worker", "gpu=64", "--duration", "1h", code=1)
+    answer = told("jobs", "submit", "--worker", "gpu=64", "--duration", "1h", code=1)
     assert (answer["state"], answer["reason"]) == ("refused", "infeasible_alone") and answer["why"]
 
 
@@ -179,7 +191,7 @@ def test_a_bad_job_in_a_file_is_named_and_those_before_it_stay(tmp_path):
     path.write_text(
         f"jobs:\n  - {good % 'first-of-three'}\n  - {{worker: {{tpu: 1}}, workers: 1, duration: 1h}}\n  - {good % 'third'}\n"
     )
-    code, out, err = run("submit", str(path))
+    code, out, err = run("jobs", "submit", str(path))
     assert code == 2 and "first-of-three" in out and "third" not in out
     assert "job 2 of 3" in err and "tpu" in err
 
@@ -187,7 +199,7 @@ def test_a_bad_job_in_a_file_is_named_and_those_before_it_stay(tmp_path):
 def test_waiting_for_the_end_is_exit_0_when_finished_and_1_when_time_is_up(address):
     """A clock that somebody moves ends the job; one that stands does not."""
     moving = subprocess.Popen(
-        [sys.executable, "-m", "equipoise", "submit", *SHORT, "--wait", "--json", "--url", address],
+        [sys.executable, "-m", "equipoise", "jobs", "submit", *SHORT, "--wait", "--json", "--url", address],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -198,7 +210,7 @@ def test_waiting_for_the_end_is_exit_0_when_finished_and_1_when_time_is_up(addre
             time.sleep(0.05)
     out, _ = moving.communicate(timeout=10)
     assert moving.returncode == 0 and json.loads(out)["state"] == "finished"
-    code, out, err = run("submit", *SHORT, "--wait", "--timeout", "0.2", "--json")
+    code, out, err = run("jobs", "submit", *SHORT, "--wait", "--timeout", "0.2", "--json")
     assert code == 1 and json.loads(out)["state"] == "admitted" and "admitted after" in err
 
 
@@ -218,7 +230,7 @@ def test_waiting_for_the_end_is_exit_0_when_finished_and_1_when_time_is_up(addre
 )
 def test_slips_in_options_are_one_line(words, said):
     """Exit 2, nothing on standard output."""
-    code, out, err = run("submit", *words)
+    code, out, err = run("jobs", "submit", *words)
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1
 
 
@@ -237,7 +249,7 @@ def test_slips_in_options_are_one_line(words, said):
 )
 def test_slips_in_files_are_one_line(text, said):
     """Exit 2 and what was expected."""
-    code, out, err = run("submit", "-", stdin=text)
+    code, out, err = run("jobs", "submit", "-", stdin=text)
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1
 
 
@@ -246,8 +258,8 @@ def test_slips_in_files_are_one_line(text, said):
 
 def test_jobs_are_listed_by_state_and_name():
     """Newest first, or oldest; as many as asked for, and a word when there are more."""
-    ids = [told("submit", *SHORT, "--name", f"listed-{k}")["id"] for k in range(3)]
-    run("cancel", ids[0])
+    ids = [told("jobs", "submit", *SHORT, "--name", f"listed-{k}")["id"] for k in range(3)]
+    run("jobs", "cancel", ids[0])
     assert [job["id"] for job in told("jobs", "--name", "listed-")["jobs"]] == ids[::-1]
     assert [job["id"] for job in told("jobs", "--name", "listed-", "--oldest")["jobs"]] == ids
     assert [job["id"] for job in told("jobs", "--name", "listed-", "--state", "cancelled")["jobs"]] == ids[:1]
@@ -259,7 +271,7 @@ def test_jobs_are_listed_by_state_and_name():
 
 def test_a_name_cannot_steer_the_terminal():
     """Colours of rich are shown as text; so are a terminal's escapes, should a service let them through."""
-    told("submit", *SHORT, "--name", "[red]evil")
+    told("jobs", "submit", *SHORT, "--name", "[red]evil")
     code, out, _ = run("jobs", "--name", "evil")
     assert code == 0 and "[red]evil" in out
     shown = io.StringIO()
@@ -270,22 +282,22 @@ def test_a_name_cannot_steer_the_terminal():
 
 def test_one_job_with_its_explanation_and_history():
     """The sheet, then why, then what happened; as JSON all in one."""
-    id = told("submit", *SHORT, "--name", "shown")["id"]
-    code, out, _ = run("job", id, "--explain", "--history")
+    id = told("jobs", "submit", *SHORT, "--name", "shown")["id"]
+    code, out, _ = run("jobs", "show", id, "--explain", "--history")
     assert code == 0 and "shown" in out and "submitted" in out and "decided" in out
-    answer = told("job", id, "--explain", "--history")
+    answer = told("jobs", "show", id, "--explain", "--history")
     assert answer["explain"]["text"] and [event["kind"] for event in answer["history"]][:2] == ["submitted", "decided"]
-    code, out, err = run("job", "j999999")
+    code, out, err = run("jobs", "show", "j999999")
     assert (code, out) == (2, "") and "j999999" in err
 
 
 def test_cancelling_tries_every_job():
     """One that is over is exit 1, one that is not there exit 2; the good one is cancelled in both."""
-    ids = [told("submit", *SHORT)["id"] for _ in range(3)]
-    assert [job["state"] for job in told("cancel", ids[0])["jobs"]] == ["cancelled"]
-    answer = told("cancel", ids[0], ids[1], code=1)
+    ids = [told("jobs", "submit", *SHORT)["id"] for _ in range(3)]
+    assert [job["state"] for job in told("jobs", "cancel", ids[0])["jobs"]] == ["cancelled"]
+    answer = told("jobs", "cancel", ids[0], ids[1], code=1)
     assert [job["id"] for job in answer["jobs"]] == ids[1:2] and answer["errors"][0]["status"] == 409
-    code, out, err = run("cancel", "j999999", ids[2])
+    code, out, err = run("jobs", "cancel", "j999999", ids[2])
     assert code == 2 and f"{ids[2]}: cancelled" in out and "j999999" in err
 
 
@@ -294,20 +306,22 @@ def test_cancelling_tries_every_job():
 
 def test_machines_are_added_and_change_their_status():
     """Two of one kind; one is drained, taken down and brought back."""
-    added = told("machines", "add", "extra", "--capacity", "gpu=2,cpu=8,memory=32Gi", "--count", "2")["machines"]
+    added = told("admin", "machines", "add", "extra", "--capacity", "gpu=2,cpu=8,memory=32Gi", "--count", "2")[
+        "machines"
+    ]
     assert len(added) == 2 and added[0]["capacity"]["gpu"] == 2
     name = added[0]["name"]
     for change, status in (("drain", "draining"), ("down", "down"), ("up", "up")):
-        assert told("machines", change, name)["machine"]["status"] == status
-        code, out, _ = run("machines")
+        assert told("admin", "machines", change, name)["machine"]["status"] == status
+        code, out, _ = run("admin", "machines")
         line = next(line for line in out.splitlines() if line.startswith(name + " "))
         assert code == 0 and status in line and "of 32Gi" in line
-    assert name in {machine["name"] for machine in told("machines")["machines"]}
+    assert name in {machine["name"] for machine in told("admin", "machines")["machines"]}
 
 
 def test_options_of_machines_stand_after_the_command():
     """Said so, and not dropped."""
-    code, _, err = run("machines", "--json", "up", "box-0")
+    code, _, err = run("admin", "machines", "--json", "up", "box-0")
     assert code == 2 and "options stand after the command" in err
 
 
@@ -317,23 +331,23 @@ def test_options_of_machines_stand_after_the_command():
 def test_a_token_says_what_its_bearer_may(machines, tmp_path, monkeypatch):
     """None: nothing. read: look. submit: jobs too, no machines. admin, from the environment: all. Else exit 2, one line."""
     store = f"sqlite:///{tmp_path}/kept.db"
-    tokens = {role: told("token", "add", role, "--role", role, "--store", store)["token"] for role in ROLES}
+    tokens = {role: told("admin", "token", "add", role, "--role", role, "--store", store)["token"] for role in ROLES}
     with started(machines, "10m", "--store", store) as url:
         monkeypatch.setenv("EQUIPOISE_URL", url)
         for words, role, code in (
             (("jobs",), None, 2),
             (("jobs",), "wrong", 2),
             (("jobs",), "read", 0),
-            (("submit", *SHORT), "read", 2),
-            (("submit", *SHORT), "submit", 0),
-            (("machines", "drain", "box-0"), "submit", 2),
+            (("jobs", "submit", *SHORT), "read", 2),
+            (("jobs", "submit", *SHORT), "submit", 0),
+            (("admin", "machines", "drain", "box-0"), "submit", 2),
         ):
             bearer = () if role is None else ("--token", tokens.get(role, "wrong"))
             left, out, err = run(*words, *bearer)
             assert left == code, (words, role, err)
             assert (out == "" and err.count("\n") == 1) == (code == 2)
         monkeypatch.setenv("EQUIPOISE_TOKEN", tokens["admin"])
-        assert run("machines", "drain", "box-0")[0] == 0
+        assert run("admin", "machines", "drain", "box-0")[0] == 0
 
 
 # shadow
@@ -353,11 +367,11 @@ def test_a_shadow_with_a_service_of_its_own_reports_both_sides(machines, tmp_pat
     """Ten jobs and a row that cannot be one; here every job starts at once where it really waited five minutes."""
     path = tmp_path / "sacct.txt"
     path.write_text(SACCT + sacct(10) + "11|x|y|z|0||PENDING\n")
-    answer = told("shadow", str(path), "--inside", str(machines), "--finish")
+    answer = told("admin", "shadow", str(path), "--inside", str(machines), "--finish")
     assert (answer["fed"], answer["states"], answer["format"]) == (10, {"finished": 10}, "slurm")
     assert sum(answer["skipped"].values()) == 1
     assert (answer["waits"]["ours"], answer["waits"]["real"]) == (0, 300)
-    code, out, _ = run("shadow", str(path), "--format", "sacct", "--inside", str(machines))
+    code, out, _ = run("admin", "shadow", str(path), "--format", "sacct", "--inside", str(machines))
     assert code == 0 and "10 jobs fed" in out and "skipped: 1 rows" in out and "5.0 min" in out
 
 
@@ -397,7 +411,19 @@ def test_a_shadow_that_is_terminated_reports_and_takes_its_own_service_with_it(m
     """SIGTERM while it follows with --inside: the report of two, exit 0, and nobody listens any more."""
     path = tmp_path / "sacct.txt"
     path.write_text(SACCT + sacct(2))
-    command = [sys.executable, "-m", "equipoise", "shadow", str(path), "--follow", "--poll", "0.1", "--every", "0.1"]
+    command = [
+        sys.executable,
+        "-m",
+        "equipoise",
+        "admin",
+        "shadow",
+        str(path),
+        "--follow",
+        "--poll",
+        "0.1",
+        "--every",
+        "0.1",
+    ]
     process = subprocess.Popen([*command, "--inside", str(machines), "--json"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and json.loads(process.stdout.readline())["fed"] == 2
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -416,7 +442,19 @@ def test_a_shadow_waits_for_a_service_that_is_away(machines, tmp_path):
         port = str(free.getsockname()[1])
     options = ("--store", f"sqlite:///{tmp_path}/kept.db", "--port", port)
     url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "equipoise", "shadow", str(path), "--follow", "--poll", "0.1", "--url", url]
+    command = [
+        sys.executable,
+        "-m",
+        "equipoise",
+        "admin",
+        "shadow",
+        str(path),
+        "--follow",
+        "--poll",
+        "0.1",
+        "--url",
+        url,
+    ]
     with started(machines, "10m", *options), Client(url) as client:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         _until(client, 2)
@@ -453,7 +491,7 @@ def test_slips_of_a_shadow_are_one_line(tmp_path, words, said):
     """Exit 2."""
     path = tmp_path / "sacct.txt"
     path.write_text(SACCT + sacct(1))
-    code, out, err = run("shadow", *(str(path) if word == "FILE" else word for word in words))
+    code, out, err = run("admin", "shadow", *(str(path) if word == "FILE" else word for word in words))
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1
 
 
@@ -462,5 +500,5 @@ def test_a_shadow_needs_a_virtual_clock(machines, tmp_path):
     path = tmp_path / "sacct.txt"
     path.write_text(SACCT + sacct(1))
     with started(machines, "10m", "--clock", "real") as url:
-        code, _, err = run("shadow", str(path), "--url", url)
+        code, _, err = run("admin", "shadow", str(path), "--url", url)
     assert code == 2 and "--clock virtual" in err

@@ -1,4 +1,4 @@
-"""equipoise prices, against a real service: shown, set, and learned from what it was asked for."""
+"""equipoise admin prices, against a real service: shown, set, and learned from what it was asked for."""
 
 import contextlib
 import io
@@ -24,7 +24,7 @@ def equipoise(client, *words):
     """Run the command in this process: what it printed and its exit code."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "argv", ["equipoise", "prices", *words, "--url", str(client.url)])
+        patch.setattr(sys, "argv", ["equipoise", "admin", "prices", *words, "--url", str(client.url)])
         with pytest.raises(SystemExit) as leaving:
             main()
     return subprocess.CompletedProcess(words, leaving.value.code or 0, out.getvalue(), err.getvalue())

@@ -1,4 +1,4 @@
-"""equipoise report and equipoise clock, against a real service on a virtual clock."""
+"""equipoise jobs progress and equipoise admin clock, against a real service on a virtual clock."""
 
 import contextlib
 import io
@@ -34,16 +34,21 @@ def equipoise(client, *words):
 def test_a_script_moves_the_clock_and_reports_a_slow_job_to_its_end(client):
     """4 slots of work, a quarter of it done after 2: half as fast, so the 3 slots' work left take 6, slots 2 to 7."""
     job = client.submit(JOB)
-    assert json.loads(equipoise(client, "clock", "--advance", "2", "--json").stdout)["now"] == 2
-    told = json.loads(equipoise(client, "report", job.id, "--percent", "25", "--json").stdout)
+    assert json.loads(equipoise(client, "admin", "clock", "--advance", "2", "--json").stdout)["now"] == 2
+    told = json.loads(equipoise(client, "jobs", "progress", job.id, "--percent", "25", "--json").stdout)
     assert (told["pace"], told["reason"], told["end"]) == (pytest.approx(0.5), "late", 7)
-    assert "Finished in slot 2" in equipoise(client, "report", job.id, "--finished").stdout
+    assert "Finished in slot 2" in equipoise(client, "jobs", "progress", job.id, "--finished").stdout
     assert client.job(job.id).state == "finished"
-    assert equipoise(client, "report", job.id, "--finished").returncode == 1
+    assert equipoise(client, "jobs", "progress", job.id, "--finished").returncode == 1
 
 
 @pytest.mark.parametrize(
-    "words", [("report", "j1"), ("report", "j1", "--done", "1", "--finished"), ("clock", "--advance", "1", "--to", "9")]
+    "words",
+    [
+        ("jobs", "progress", "j1"),
+        ("jobs", "progress", "j1", "--done", "1", "--finished"),
+        ("admin", "clock", "--advance", "1", "--to", "9"),
+    ],
 )
 def test_a_slip_is_one_line(client, words):
     answer = equipoise(client, *words)

@@ -298,7 +298,7 @@ def test_loopback(name):
 def test_an_address_others_reach_needs_a_token(name):
     """The error names the address and the way out; with a token it is allowed."""
     assert not is_loopback(name)
-    with pytest.raises(InputError, match="equipoise token add") as error:
+    with pytest.raises(InputError, match="equipoise admin token add") as error:
         check_binding(name, has_tokens=False)
     assert repr(name) in str(error.value) and "\n" not in str(error.value)
     check_binding(name, has_tokens=True)

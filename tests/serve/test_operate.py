@@ -283,7 +283,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     """After a downgrade: one line, exit code 2, and the file is as it was."""
     file = tmp_path / "plan.db"
     url = f"sqlite:///{file}"
-    equipoise("token", "add", "ops", "--role", "admin", "--store", url)
+    equipoise("admin", "token", "add", "ops", "--role", "admin", "--store", url)
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("UPDATE equipoise_schema SET version_num = '9999'")
     was = file.read_bytes()
@@ -311,7 +311,7 @@ def test_over_tls_tokens_are_added_rotated_and_revoked_while_it_serves(tmp_path:
     url = f"sqlite:///{tmp_path}/plan.db"
 
     def token(*words: str) -> str:
-        return equipoise("token", *words, "--store", url).strip()
+        return equipoise("admin", "token", *words, "--store", url).strip()
 
     trusted = ssl.create_default_context(cafile=str(cert))
     with (

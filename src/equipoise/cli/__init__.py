@@ -1,4 +1,4 @@
-"""The command line: one file a verb. Exit 0 fine, 1 certificate or run failed, 2 bad input."""
+"""The command line: parse, call, print. Exit 0 fine, 1 certificate or run failed, 2 bad input, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -6,28 +6,62 @@ import sys
 
 
 def main() -> None:
-    """Entry point of `equipoise`: bad input becomes one line on standard error and exit code 2."""
+    """Entry point of `equipoise`: bad input and Ctrl-C become one line on standard error."""
+    try:
+        _hear_every_interrupt()
+        code = _run()
+    except KeyboardInterrupt as interrupt:
+        code = _interrupted(interrupt)
+    sys.exit(code)
+
+
+def _run() -> int:
     from typer.exceptions import Abort, Exit, TyperException
 
     from equipoise.cli.app import app
     from equipoise.errors import Failure, InputError
 
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="equipoise", standalone_mode=False)
     except InputError as error:
-        code = _say(str(error))
+        return _complain(str(error), 2)
     except Failure as error:
-        _say(str(error))
-        code = 1
+        return _complain(str(error), 1)
     except TyperException as error:
-        code = _say(error.format_message()) if error.format_message() else error.exit_code
+        return _complain(error.format_message(), 2) if error.format_message() else int(error.exit_code)
     except Exit as leaving:
-        code = leaving.exit_code
-    except (Abort, KeyboardInterrupt):
-        code = 130
-    sys.exit(code if isinstance(code, int) else 0)
+        return int(leaving.exit_code)
+    except Abort:
+        raise KeyboardInterrupt from None
+    return code if isinstance(code, int) else 0
 
 
-def _say(message: str) -> int:
+def _complain(message: str, code: int) -> int:
     print("error: " + " ".join(message.split()), file=sys.stderr)
-    return 2
+    return code
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> int:
+    """One line, with the one that resumes where a run left it; a second Ctrl-C changes nothing any more."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resume = f"; go on with: {interrupt}" if str(interrupt) else ""
+    print(f"interrupted{resume}", file=sys.stderr, flush=True)
+    return 130
+
+
+def _hear_every_interrupt() -> None:
+    """Python drops an interrupt that arrives inside a destructor or a callback of C: send it once more."""
+    before = sys.unraisablehook
+
+    def hook(told: sys.UnraisableHookArgs) -> None:
+        if issubclass(told.exc_type, KeyboardInterrupt):
+            import _thread
+            import threading
+
+            threading.Timer(0.01, _thread.interrupt_main).start()
+        else:
+            before(told)
+
+    sys.unraisablehook = hook

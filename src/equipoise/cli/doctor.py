@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from equipoise import __version__
-from equipoise.cli.service_options import Json, answer, verb
+from equipoise.cli.options import application
+from equipoise.cli.output import answer
+from equipoise.cli.service import Json
 
-app = verb()
+app = application()
 
 
 @app.command()
@@ -23,7 +25,7 @@ def doctor(
     """
     from rich.console import Console
 
-    from equipoise.cli.progress import metered
+    from equipoise.cli.output import metered
     from equipoise.engine.doctor import QUICK_SECONDS, SECONDS, examine
     from equipoise.present.terminal import show
 

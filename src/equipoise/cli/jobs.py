@@ -1,20 +1,156 @@
-"""equipoise jobs: what a running service knows, newest first."""
+"""equipoise jobs: submit jobs to a running service, list and show them, cancel them, say how far they are."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.service_options import Json, Token, Url, answer, job_table, service, show, verb
-from equipoise.errors import unknown_name
+from equipoise.cli.options import application
+from equipoise.cli.output import amount, answer, complain, numbers, safe, show, table_of
+from equipoise.cli.service import DECIMAL, Json, Token, Url, exit_code, job_table, quantities, service, value_of
+from equipoise.errors import InputError, unknown_name
 
-app = verb()
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+    from equipoise.serve.client import Client
+    from equipoise.serve.models import JobStatus
+
+app = application(default="list")
 STATES = ("admitted", "lent", "pending", "refused", "finished", "cancelled")
+SHORT = ("name", "workers", "worker", "duration", "value", "deadline")
+PANEL = "One job, without a file"
+TEXTS = ("name", "tags")  # never read as numbers
+Id = Annotated[str, typer.Argument(help="The id of a job, such as j17.", metavar="ID")]
 
 
-@app.command()
-def jobs(
+@app.callback()
+def jobs() -> None:
+    """Jobs of a running service. Without a command: list them.
+
+    Exit 0 fine, 1 the service failed or cannot do it now, 2 bad input, not allowed, or no service there.
+    """
+
+
+@app.command("submit")
+def submit(
+    file: Annotated[
+        str | None,
+        typer.Argument(help="One job, or many under `jobs:`; YAML or JSON, - for standard input.", metavar="FILE"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be decided; nothing is stored.")] = False,
+    key: Annotated[
+        str | None, typer.Option(help="The same key is the same submission: sent again, nothing is doubled.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Return once the jobs are over.")] = False,
+    timeout: Annotated[float | None, typer.Option(help="Wait at most so many seconds.", min=0, metavar="S")] = None,
+    name: Annotated[str | None, typer.Option(help="What you call it.", rich_help_panel=PANEL)] = None,
+    workers: Annotated[int | None, typer.Option(help="Workers at once, at most.", min=1, rich_help_panel=PANEL)] = None,
+    worker: Annotated[
+        str | None, typer.Option(help="What each needs.", metavar="gpu=1,cpu=4,memory=16Gi", rich_help_panel=PANEL)
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="How long it runs with so many.", metavar="2h", rich_help_panel=PANEL)
+    ] = None,
+    value: Annotated[float | None, typer.Option(help="What finishing is worth.", rich_help_panel=PANEL)] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="Worth nothing after this time.", metavar="24h", rich_help_panel=PANEL)
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose it is, where the token is nobody's.")] = None,
+    url: Url = None,
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Submit jobs, and hear what was decided.
+
+    Exit 0: every job was taken (admitted, lent or pending; with --wait finished).
+
+    Exit 1: one was refused, or with --wait did not finish, or the service failed.
+
+    Exit 2: bad input, not allowed, or no service there.
+    """
+    short = {
+        "name": name,
+        "workers": workers,
+        "duration": duration,
+        "value": value,
+        "deadline": deadline,
+        "worker": None if worker is None else quantities(worker, "--worker"),
+    }
+    given = {field: amount for field, amount in short.items() if amount is not None}
+    if dry_run and wait:
+        raise InputError("--dry-run and --wait are both given; keep one: what is not stored never ends")
+    if timeout is not None and not wait:
+        raise InputError(f"--timeout {timeout:g} has no effect without --wait")
+    if file is not None:
+        if given:
+            raise InputError(f"a file and --{next(iter(given))} are both given; keep one: say it in the file")
+        jobs, many, slot = read_jobs(file)
+    else:
+        missing = [f"--{field}" for field in ("worker", "duration") if field not in given]
+        if missing:
+            raise InputError(f"no FILE and no {missing[0]}; expected a file, or --worker gpu=1,cpu=4 --duration 2h")
+        jobs, many, slot = [given], False, None
+    keys = [f"{key}-{n}" if key is not None and many else key for n in range(1, len(jobs) + 1)]
+    with service(url, token) as client:
+        if slot is not None:
+            _same_slot(slot, client.cluster().slot_seconds)
+        done, code = _sent(client, jobs, keys, dry_run, tenant)
+        if wait and not code:
+            code = _awaited(client, done, timeout)
+    if json and (many or done):
+        answer({"jobs": [job.as_dict() for job in done]} if many else done[0].as_dict())
+    elif done:
+        show(job_table(done))
+        if dry_run:
+            print("dry run: nothing was stored")
+    raise typer.Exit(code or (1 if any(job.state in ("refused", "cancelled") for job in done) else 0))
+
+
+def _sent(
+    client: Client, jobs: list[dict[str, Any]], keys: list[str | None], dry_run: bool, tenant: str | None
+) -> tuple[list[JobStatus], int]:
+    """Submit one after the other. A bad one ends it; those before it stay submitted, and are shown."""
+    from equipoise.serve.client import ServiceError
+
+    done: list[JobStatus] = []
+    for job, key in zip(jobs, keys, strict=True):
+        try:
+            done.append(client.submit(job, key=key, dry_run=dry_run, tenant=tenant))
+        except ServiceError as error:
+            which = f"job {len(done) + 1} of {len(jobs)}: " if len(jobs) > 1 else ""
+            complain(f"{which}{error}")
+            return done, exit_code(error)
+    return done, 0
+
+
+def _awaited(client: Client, done: list[JobStatus], timeout: float | None) -> int:
+    """Put each job's end in its place."""
+    until = None if timeout is None else time.monotonic() + timeout
+    for n, job in enumerate(done):
+        try:
+            done[n] = client.wait(job.id, None if until is None else max(0.0, until - time.monotonic()))
+        except TimeoutError as error:
+            complain(str(error))
+            return 1
+    return 0
+
+
+def _same_slot(given: object, seconds: float) -> None:
+    """Worths in a file may be told in slots, which mean something else where slots are longer."""
+    from equipoise import units
+
+    if units.seconds(given, "slot") != seconds:
+        raise InputError(f"the file's slot is {given}, the service's {seconds:g} s; tell times with units, and no slot")
+
+
+@app.command("list")
+def list_(
     state: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(STATES)}.", metavar="STATE")] = None,
     name: Annotated[str | None, typer.Option(help="Only jobs with this in their name.", metavar="TEXT")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
@@ -27,8 +163,6 @@ def jobs(
     """List jobs; times are in slots. Exit 0 fine, 1 the service failed, 2 bad input, not allowed or no service there."""
     if state is not None and state not in STATES:
         raise unknown_name("state", state, STATES)
-    from itertools import islice
-
     with service(url, token) as client:
         order = "oldest" if oldest else "newest"
         every = client.jobs(state=state, name=name, tenant=tenant, order=order, page=min(limit + 1, 100))
@@ -41,3 +175,209 @@ def jobs(
     if found:
         show(job_table(found))
     print(f"now is slot {now}" + ("; there are more (--limit)" if more else "" if found else "; no such job"))
+
+
+@app.command("show")
+def show_(
+    id: Id,
+    explain: Annotated[bool, typer.Option("--explain", help="Why: the prices it met, when it would fit.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Everything that happened to it.")] = False,
+    url: Url = None,
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Show a job; times are in slots. Exit 0 fine, 1 the service failed, 2 no such job, not allowed or no service."""
+    with service(url, token) as client:
+        found = client.job(id)
+        why = client.explain(id) if explain else None
+        events = client.history(id) if history else None
+    if json:
+        told: dict[str, Any] = found.as_dict()
+        told |= {} if why is None else {"explain": why}
+        told |= {} if events is None else {"history": [event.as_dict() for event in events]}
+        answer(told)
+        return
+    from rich.console import Console
+
+    Console(highlight=False).print(_sheet(found))
+    if why is not None:
+        print("\n" + "\n".join(safe(line) for line in str(why.get("text", "")).splitlines()))
+    if events is not None:
+        rows = [[event.seq, event.slot, event.kind, event.text] for event in events]
+        print()
+        show(table_of([numbers("event"), numbers("slot"), "kind", "what happened"], rows))
+
+
+def _sheet(job: JobStatus) -> RichTable:
+    """What is known of it, a line each; what is not known is left out."""
+    from rich.markup import escape
+
+    from equipoise.present.terminal import key_numbers
+
+    when = f" ({job.starts_at} to {job.ends_at})" if job.starts_at and job.ends_at else ""
+    plan = None if job.start is None else f"slots {job.start} to {job.end}{when}, at most {job.workers} workers at once"
+    share = f" ({100 * job.done / job.work:.0f} %)" if job.done is not None and job.work else ""
+    lines = {
+        "job": job.id,
+        "name": job.name,
+        "tenant": job.tenant,
+        "state": job.state,
+        "why": job.why,
+        "submitted": f"slot {job.submitted}" + (f", {job.at}" if job.at else ""),
+        "plan": plan,
+        "machines": ", ".join(job.machines),
+        "finished": None if job.finish is None else f"slot {job.finish}",
+        "each worker": ", ".join(f"{amount(units)} {name}" for name, units in job.worker.items()),
+        "work done": None if job.done is None else f"{job.done:,.6g} of {job.work or 0:,.6g}{share}",
+        "worth": None if job.worth is None else f"{job.worth:.6g}",
+        "cost": None if job.cost is None else f"{job.cost:.6g}",
+    }
+    return key_numbers({name: escape(safe(value)) for name, value in lines.items() if value not in (None, "")})
+
+
+@app.command("cancel")
+def cancel(
+    ids: Annotated[list[str], typer.Argument(help="The ids of jobs, such as j17.", metavar="ID...")],
+    url: Url = None,
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Cancel jobs; each is tried, whatever becomes of the others.
+
+    Exit 0: all are cancelled.
+
+    Exit 1: one was over already, or the service failed.
+
+    Exit 2: no such job, not allowed, or no service there.
+    """
+    from equipoise.serve.client import ServiceError
+
+    cancelled: list[dict[str, Any]] = []
+    errors: list[dict[str, Any]] = []
+    code = 0
+    with service(url, token) as client:
+        for id in dict.fromkeys(ids):
+            try:
+                job = client.cancel(id)
+            except ServiceError as error:
+                if error.status == 0:
+                    raise
+                errors.append({"job": id, "status": error.status, "error": error.message})
+                complain(f"{id}: {error.message}")
+                code = max(code, exit_code(error))
+            else:
+                cancelled.append(job.as_dict())
+                if not json:
+                    print(safe(f"{job.id} {job.name}".strip()) + f": {job.state}")
+    if json:
+        answer({"jobs": cancelled, "errors": errors})
+    raise typer.Exit(code)
+
+
+@app.command("progress")
+def progress(
+    id: Id,
+    done: Annotated[
+        float | None, typer.Option(help="So many samples (worker-slots, in the short form).", min=0.0)
+    ] = None,
+    percent: Annotated[float | None, typer.Option(help="So much of its work.", min=0.0, max=100.0)] = None,
+    finished: Annotated[bool, typer.Option("--finished", help="It is done, early or late.")] = False,
+    url: Url = None,
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Tell the service how far a job is, from the script that runs it. A late one is planned again at its measured pace.
+
+    Exit 0 fine, 1 the job is over already or the service failed, 2 bad input, not allowed, or no service there.
+    """
+    if (done is not None) + (percent is not None) + finished != 1:
+        raise InputError("say one of --done SAMPLES, --percent PERCENT and --finished")
+    with service(url, token) as client:
+        if finished:
+            job = client.finish(id)
+        elif percent is not None:
+            job = client.progress(id, fraction=percent / 100.0)
+        else:
+            job = client.progress(id, done=done)
+    if json:
+        answer(job.as_dict())
+    else:
+        print(safe(f"{job.id} {job.name}".strip()) + f": {safe(job.why)}")
+
+
+def read_jobs(file: str) -> tuple[list[dict[str, Any]], bool, object]:
+    """The jobs of a file, whether it is a list of them, and its slot where it says one."""
+    top = _parsed(file)
+    if not isinstance(top, dict):
+        raise InputError(f"{file}: a {type(top).__name__}; expected the fields of a job, or a list under `jobs:`")
+    if "jobs" not in top:
+        return [_job(top, {}, file)], False, None
+    unknown = [str(name) for name in top if name not in ("jobs", "slot", "defaults", "note", "start")]
+    if unknown:
+        raise InputError(f"{file}: {unknown[0]!r} stands beside `jobs:`; expected it in a job, or under `defaults:`")
+    entries, defaults = top["jobs"], top.get("defaults") or {}
+    if not isinstance(entries, list) or not entries or not isinstance(defaults, dict):
+        raise InputError(f"{file}: expected a list of jobs under `jobs:`, and fields under `defaults:`")
+    jobs = []
+    for n, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict):
+            raise InputError(f"{file}: job {n} is {entry!r}; expected a mapping of its fields")
+        jobs.append(_job(entry, defaults, f"{file}: job {n}"))
+    if any("arrival" in entry for entry in entries):
+        print("note: arrival is not sent; a job arrives when it is submitted", file=sys.stderr)
+    return jobs, True, top.get("slot")
+
+
+def _job(own: dict[str, Any], defaults: dict[str, Any], where: str) -> dict[str, Any]:
+    """Its own fields, then the defaults; `id` is a name, as in files for `equipoise place`. Null takes a default away."""
+    ways = {"work"} if {"samples", "epochs"} & own.keys() else {"samples", "epochs"} if "work" in own else set()
+    both = {name: value for name, value in defaults.items() if name not in ways} | own
+    if "id" in both:
+        both = {"name": both["id"]} | both
+    fields = {str(k): _plain(str(k), v) for k, v in both.items() if k not in ("id", "arrival") and v is not None}
+    if not fields:
+        raise InputError(f"{where}: empty; expected the fields of a job")
+    return fields
+
+
+def _plain(name: str, value: Any) -> Any:
+    """YAML's text as numbers, where it is one."""
+    if isinstance(value, dict):
+        return {str(k): _plain(name if name in TEXTS else str(k), v) for k, v in value.items() if v is not None}
+    if name in TEXTS:
+        return value if isinstance(value, list) else str(value)
+    return value_of(value) if isinstance(value, str) and DECIMAL.match(value) else value
+
+
+def _parsed(file: str) -> Any:
+    """JSON by its ending, else YAML, in which every value stays the text that was written."""
+    import json
+
+    import yaml
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{file}: no such file (from {Path.cwd()}); expected the YAML or JSON of a job") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    try:
+        if file.endswith(".json"):
+            return json.loads(text)
+        return _without_nulls(yaml.load(text, Loader=yaml.BaseLoader))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{file}, line {error.lineno}: not JSON ({error.msg})") from None
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InputError(f"{file}{line}: not YAML ({error.problem or error.context})") from None
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise InputError(f"{file}: neither YAML nor JSON") from None
+
+
+def _without_nulls(value: Any) -> Any:
+    """`server: null` and `server:` say nothing."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return None if value in ("", "~", "null", "Null", "NULL") else value

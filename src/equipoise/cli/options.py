@@ -1,4 +1,4 @@
-"""Options of a verb, from its configuration class: each field is a command-line option and a key of config.yaml."""
+"""Specs as options of a command: each field is an option of the command line and a key of config.yaml."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import BaseModel, Field, ValidationError
+from typer.core import TyperGroup
 
 from equipoise.errors import InputError, unknown_name
 
@@ -20,6 +21,34 @@ Config = TypeVar("Config", bound=BaseModel)
 def setting(default: Any, description: str, panel: str, metavar: str | None = None, **extra: Any) -> Any:
     """A field with its help text and the panel of --help it stands in."""
     return Field(default, description=description, json_schema_extra={"panel": panel, "metavar": metavar, **extra})
+
+
+def application(default: str | None = None) -> typer.Typer:
+    """An application for one command, or for a group of them; words that name no command are for the `default` one."""
+    return typer.Typer(
+        cls=None if default is None else with_default(default),
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        subcommand_metavar=None if default is None else "[COMMAND]",
+    )
+
+
+def with_default(default: str) -> type[TyperGroup]:
+    """A group of commands: `place jobs.yaml` is `place compare jobs.yaml`, and --help shows the options of both."""
+
+    class WithDefault(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            if not args or args[0] not in (*self.commands, "-h", "--help"):
+                args = [default, *args]
+            return super().parse_args(ctx, args)
+
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            super().format_help(ctx, formatter)
+            command = self.commands[default]
+            command.format_help(type(ctx)(command, info_name=f"[{default}]", parent=ctx), formatter)
+
+    return WithDefault
 
 
 def with_options(config: type[BaseModel]) -> Callable[[Callable[..., None]], Callable[..., None]]:

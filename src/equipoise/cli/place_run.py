@@ -18,11 +18,11 @@ import numpy as np
 from rich.console import Console
 
 from equipoise.cli import place_tables
+from equipoise.cli.output import LINE_SECONDS, Meter, metered
 from equipoise.cli.place_config import PlaceConfig
 from equipoise.cli.place_policies import baseline_of, needs_history, players
 from equipoise.cli.place_scene import Ready, ready
 from equipoise.cli.policy_file import fault_in
-from equipoise.cli.progress import LINE_SECONDS, Meter, metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.errors import InputError
 from equipoise.place.comparison import CALIBRATING, Comparison, Progress, compare, utilisation

@@ -10,12 +10,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from equipoise.cli.output import metered
 from equipoise.cli.place_config import PlaceConfig, SweepConfig
 from equipoise.cli.place_policies import baseline_of, needs_history, players
 from equipoise.cli.place_run import _plain
 from equipoise.cli.place_scene import ready
 from equipoise.cli.policy_file import fault_in
-from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.errors import InputError
 from equipoise.place.sweep import Case, Sweep, sweep

@@ -12,11 +12,11 @@ from rich.console import Console
 from equipoise import __version__
 from equipoise.certificate import Certificate
 from equipoise.cli import place_tables
+from equipoise.cli.output import metered
 from equipoise.cli.place_config import BoundConfig, PlaceConfig, Priced, Scene
 from equipoise.cli.place_policies import needs_history, placer, players, write_prices
 from equipoise.cli.place_run import play
 from equipoise.cli.place_scene import Ready, read_cluster, read_jobs, ready, skipped_lines
-from equipoise.cli.progress import metered
 from equipoise.cli.run_folder import document, to_json
 from equipoise.errors import InputError
 from equipoise.place.bound import bound

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.service_options import Json, verb
+from equipoise.cli.options import application
+from equipoise.cli.service import Json
 from equipoise.cli.spread_options import Workers
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 IN_FULL = 4  # so many claims are printed with all their findings; more as a table
 MORE = "equipoise reproduce CLAIM says on what its verdict depends, with every finding; so does the page"
 
-app = verb()
+app = application()
 
 
 @app.command("reproduce")
@@ -56,7 +57,7 @@ def command(
         _list(claims or [], as_json=json)
         return
     from equipoise.claims.ledger import MNIST, ReproduceSpec, reproduce, settled
-    from equipoise.cli.progress import metered
+    from equipoise.cli.output import metered
     from equipoise.result import drop_if_empty, new_folder
 
     given = {"claims": claims or None, "quick": quick}

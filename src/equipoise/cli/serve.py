@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equipoise.cli.options import application
+from equipoise.cli.service import DEFAULT_STORE
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,8 +17,7 @@ if TYPE_CHECKING:
     from equipoise.serve.spec import Settings
     from equipoise.serve.store import Store
 
-app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-DEFAULT_STORE = "sqlite:///equipoise.db"
+app = application()
 EXAMPLE = "8 machines of 8 GPUs"
 KEPT, REACHED, CHECKED = "What the store keeps (said once)", "Who reaches it", "Instead of serving"
 
@@ -175,7 +176,7 @@ def _verify(url: str, as_json: bool) -> int:
 
     from rich.console import Console
 
-    from equipoise.cli.progress import metered
+    from equipoise.cli.output import metered
     from equipoise.present.terminal import certificate_table
     from equipoise.serve.replay import verify_log
     from equipoise.serve.store import peek_store

@@ -1,4 +1,4 @@
-"""equipoise shadow: feed a service from a real cluster's export, read-only, and compare what each of them did."""
+"""equipoise admin shadow: feed a service from a real cluster's export, read-only, and compare what each of them did."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.service_options import Json, Token, Url, answer, complain, fill, service, show, table_of, verb
+from equipoise.cli.output import answer, complain, metered, numbers, show, table_of
+from equipoise.cli.service import Json, Token, Url, service
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from equipoise.serve.client import Client
     from equipoise.serve.shadow import Report, Shadow, Traced
 
-app = verb()
 FORMATS = "sacct, alibaba, gavel, philly, swf, tiresias"
 AWAY = (0, 503)  # the service is not there, or its store is not
 
 
-@app.command()
 def shadow(
     file: Annotated[Path, typer.Argument(help="An export or trace. It is only read.", metavar="FILE")],
     format: Annotated[str, typer.Option(help=f"What it is: {FORMATS}; auto looks at its first line.")] = "auto",
@@ -71,8 +70,8 @@ def shadow(
     with _stopped_gently(), _service(inside, slot, url, token) as client:
         from equipoise.serve.shadow import Shadow
 
-        with _meter(quiet=json or follow) as tell:
-            fed = Shadow(client, tell=tell)
+        with metered("feeding", "job", None, quiet=json or follow) as meter:
+            fed = Shadow(client, tell=meter.show)
             length = fed.cluster.slot_seconds
             traced = Traced(file, kind, length, seed=seed, gpus=gpus_per_machine, follow=follow)
             if not follow:
@@ -121,7 +120,7 @@ def _format(file: Path, follow: bool) -> str:
         raise InputError(f"{file} is empty, so that its format is not known yet; say --format sacct")
     kind = format_of(file)
     if kind == "own":
-        raise InputError(f"{file} is in our own format; submit its jobs with `equipoise submit {file}`")
+        raise InputError(f"{file} is in our own format; submit its jobs with `equipoise jobs submit {file}`")
     return kind
 
 
@@ -133,14 +132,6 @@ def _stopped_gently() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _meter(*, quiet: bool) -> Iterator[Any]:
-    from equipoise.cli.progress import metered
-
-    with metered("feeding", "job", None, quiet=quiet) as meter:
-        yield meter.show
 
 
 @contextmanager
@@ -167,16 +158,17 @@ def _print(report: Report, traced: Traced, json: bool, *, lines: bool = False) -
         return
     for line in _lines(report, traced):
         print(line)
-    table = table_of(["", "ours", "the real one"], (0,))
+    rows: list[list[object]] = []
     if report.waits is not None:
         waits = report.waits
-        fill(table, f"mean wait, of the {waits.jobs:,} jobs that both started", _time(waits.ours), _time(waits.real))
-        fill(table, "median wait", _time(waits.ours_median), _time(waits.real_median))
+        rows.append([f"mean wait, of the {waits.jobs:,} jobs that both started", _time(waits.ours), _time(waits.real)])
+        rows.append(["median wait", _time(waits.ours_median), _time(waits.real_median)])
     for resource, share in report.utilisation.items():
         real = None if share.real is None else f"{100 * share.real:.1f} %"
-        fill(table, f"{resource} in use, slots {report.first} to {report.now - 1}", f"{100 * share.ours:.1f} %", real)
-    if table.row_count:
-        show(table)
+        used = f"{resource} in use, slots {report.first} to {report.now - 1}"
+        rows.append([used, f"{100 * share.ours:.1f} %", real])
+    if rows:
+        show(table_of(["", numbers("ours"), numbers("the real one")], rows))
         print("ours is in whole slots; the real one has all these jobs, also those that ours refused")
 
 

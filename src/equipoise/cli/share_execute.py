@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from equipoise.cli.progress import Meter, metered
+from equipoise.cli.output import Meter, metered
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.result import drop_if_empty, new_folder
 

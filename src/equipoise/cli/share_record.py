@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from equipoise.cli.progress import metered
+from equipoise.cli.output import metered
 from equipoise.errors import InputError
 from equipoise.share.recording import Name, Recording
 

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from equipoise.certificate import Certificate, Check
 from equipoise.cli import share_tables
+from equipoise.cli.output import Meter, metered
 from equipoise.cli.policy_file import fault_in, load_policy
-from equipoise.cli.progress import Meter, metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.share_config import Comparison, Job, ShareConfig, build, read_tasks
 from equipoise.errors import InputError

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from equipoise.certificate import Certificate
 from equipoise.cli import train_compare_tables as tables
-from equipoise.cli.progress import Meter, metered
+from equipoise.cli.output import Meter, metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.train_compare import CompareConfig, refuse_idle_settings
 from equipoise.present.echarts import thinned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.cli.progress import metered
+from equipoise.cli.output import metered
 from equipoise.cli.train_build import Job
 from equipoise.cli.train_config import TrainConfig
 from equipoise.cli.train_faults import flag

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from equipoise.cli import train_tables as tables
-from equipoise.cli.progress import metered
+from equipoise.cli.output import metered
 from equipoise.cli.run_folder import document, make_folder, run_folder, to_json, write_config
 from equipoise.cli.train_build import Job, build
 from equipoise.cli.train_config import PLACES, TrainConfig

@@ -67,7 +67,9 @@ class Connection:
             raise InputError("the service's address has a user in it; expected a token, beside the address")
         key = token or os.environ.get("EQUIPOISE_TOKEN") or ""
         if not key.isascii() or not key.isprintable():
-            raise InputError("the token has characters that no token has; expected what `equipoise token` printed")
+            raise InputError(
+                "the token has characters that no token has; expected what `equipoise admin token` printed"
+            )
         self.tries = max(1, tries)
         self._http = httpx.Client(
             base_url=self.url,

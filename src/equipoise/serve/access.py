@@ -284,7 +284,7 @@ def check_binding(host: str, has_tokens: bool, names: Sequence[str] = ()) -> Non
     if far is not None:
         raise InputError(
             f"host {far!r} is reached from other machines, and no token exists, so anyone could do anything; create one "
-            "with: equipoise token add NAME --role admin (or serve on 127.0.0.1)"
+            "with: equipoise admin token add NAME --role admin (or serve on 127.0.0.1)"
         )
 
 

@@ -129,7 +129,7 @@ class Service:
             if Machines.restored(first.data["floor"], 0).cluster != cluster:
                 raise InputError(
                     "--cluster is not what this store was opened with; leave it out, and change machines with"
-                    " `equipoise machines add|drain|down|up`"
+                    " `equipoise admin machines add|drain|down|up`"
                 )
 
     def _catch_up(self) -> None:

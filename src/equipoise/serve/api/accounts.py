@@ -226,7 +226,7 @@ class AccountRoutes:
             raise HTTPException(404, f"no token {name!r}")
         if [row.name for row in rows.values() if row.role == "admin"] == [name]:
             raise HTTPException(
-                409, f"{name!r} is the last admin token; add another first, or use: equipoise token revoke"
+                409, f"{name!r} is the last admin token; add another first, or use: equipoise admin token revoke"
             )
         self.store.remove_token(name)
         self.access.tokens.reload(now=True)

@@ -327,7 +327,7 @@ class GuardedSend:
         self.instead = refusal
 
 
-BEARER = HTTPBearer(auto_error=False, description="A token of `equipoise token add`.")
+BEARER = HTTPBearer(auto_error=False, description="A token of `equipoise admin token add`.")
 
 
 def require(role: str) -> Callable[..., Awaitable[Caller]]:

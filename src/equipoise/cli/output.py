@@ -1,0 +1,123 @@
+"""What commands print: answers as JSON, tables that fit the terminal, and progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from equipoise.present.values import Column, Table, Tone
+
+LINE_SECONDS = 10.0
+TONES: Mapping[str, Tone] = {
+    "admitted": "good",
+    "lent": "blue",
+    "pending": "warn",
+    "refused": "bad",
+    "up": "good",
+    "down": "bad",
+}
+
+
+def complain(message: str) -> None:
+    """One line on standard error."""
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+
+
+def answer(content: object, *, lines: bool = False) -> None:
+    """Only JSON on standard output; on one line where more follow."""
+    print(json.dumps(content, indent=None if lines else 2), flush=True)
+
+
+def safe(words: object) -> str:
+    """What others called their jobs, as text: nothing in it steers a terminal."""
+    return "".join(letter if letter.isprintable() else "·" for letter in str(words))
+
+
+def table_of(columns: Sequence[str | Column], rows: Sequence[Sequence[object]]) -> Table:
+    """A table of the terminal. A column given by its name holds words; nothing known is a dash; states have colours."""
+    from equipoise.present.values import Cell, Column, Table
+
+    made = [Column(column, "left", wrap=True) if isinstance(column, str) else column for column in columns]
+    texts = [["-" if value is None or value == "" else safe(value) for value in row] for row in rows]
+    return Table("", made, [[Cell(text, tone=TONES.get(text, "")) for text in row] for row in texts])
+
+
+def numbers(name: str, drop: int = 0) -> Column:
+    """A column of numbers, which a narrow terminal leaves out when `drop` is not 0, the largest first."""
+    from equipoise.present.values import Column
+
+    return Column(name, "right", drop)
+
+
+def amount(units: object) -> str:
+    """4.0 as 4; bytes as 16Gi."""
+    if not isinstance(units, int | float):
+        return safe(units)
+    return f"{units / 2**30:,.4g}Gi" if units >= 2**27 else f"{units:g}"
+
+
+def show(*tables: Table) -> None:
+    """Print tables one below the other."""
+    from rich.console import Console
+
+    from equipoise.present import terminal
+
+    terminal.show(Console(highlight=False), *tables)
+
+
+class Meter:
+    """How far a run is: a bar on a terminal, a line every ten seconds where there is none."""
+
+    def __init__(self, bar: Progress, task: TaskID, unit: str, silent: bool) -> None:
+        self.bar, self.task, self.unit, self.silent = bar, task, unit, silent
+        self.began = self.last = time.monotonic()
+        self.first: int | None = None
+
+    def show(self, done: int, total: int, *, doing: str | None = None, note: str = "") -> None:
+        """`done` of `total` units, what is being `doing`, and a `note` that stands beside them."""
+        if doing is None:
+            self.bar.update(self.task, completed=done, total=total, note=note)
+        else:
+            self.bar.update(self.task, completed=done, total=total, note=note, description=doing)
+        self._line(done, total, note)
+
+    def _line(self, done: int, total: int, note: str) -> None:
+        now = time.monotonic()
+        if self.first is None:
+            self.began, self.first = now, done
+        if self.silent or now - self.last < LINE_SECONDS or done == self.first:
+            return
+        self.last = now
+        left = (now - self.began) / (done - self.first) * (total - done)
+        parts = [f"{self.unit} {done} of {total}", note, f"about {left:.0f} s to go"]
+        print(", ".join(part for part in parts if part), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def metered(doing: str, unit: str, total: int | None, *, quiet: bool) -> Iterator[Meter]:
+    """A meter for work in units such as "round"; silent when `quiet`."""
+    from rich import progress
+    from rich.console import Console
+
+    terminal = sys.stderr.isatty()
+    columns = (
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn(f"{unit}s"),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("ETA"),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[note]}"),
+    )
+    hidden = quiet or not terminal
+    with progress.Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bar:
+        yield Meter(bar, bar.add_task(doing, total=total, note=""), unit, quiet or terminal)
