@@ -71,7 +71,7 @@ class Service:
         self._queue: queue.SimpleQueue[Ask | None] = queue.SimpleQueue()
         self._quotas: dict[str, dict[str, int]] = {}
         self._quotas_read = -1.0
-        self._told: list[Callable[[list[Event]], None]] = []
+        self._listeners: list[Callable[[list[Event]], None]] = []
         self.read_quotas()
         self._restore()
         if self.state.seq == 0:
@@ -80,7 +80,7 @@ class Service:
             self._same(cluster)
         if settings.clock == "real":
             self._catch_up()
-        self._told_seq = self.state.seq
+        self._notified = self.state.seq
         self._thread = threading.Thread(target=self._run, name="planner", daemon=True)
 
     # Opening.
@@ -174,9 +174,9 @@ class Service:
             self._queue.put(one)
         return one.answer
 
-    def listen(self, told: Callable[[list[Event]], None]) -> None:
-        """Call `told` with events after they are stored, from the planner thread."""
-        self._told.append(told)
+    def listen(self, listener: Callable[[list[Event]], None]) -> None:
+        """Call `listener` with events after they are stored, from the planner thread."""
+        self._listeners.append(listener)
 
     @property
     def waiting(self) -> int:
@@ -266,7 +266,7 @@ class Service:
             for one in asks if again else ():
                 self._carry_out([one])
             return
-        self._tell(events)
+        self._notify(events)
         done = time.perf_counter()
         for one in asks:
             self.metrics.answered(done - one.asked)
@@ -275,12 +275,12 @@ class Service:
             elif one.result is not None:
                 one.answer.set_result(one.result)
 
-    def _tell(self, events: list[Event]) -> None:
+    def _notify(self, events: list[Event]) -> None:
         if events:
-            self._told_seq = events[-1].seq
-            for told in self._told:
+            self._notified = events[-1].seq
+            for listener in self._listeners:
                 try:
-                    told(events)
+                    listener(events)
                 except Exception:  # it is stored, though a listener failed
                     LOG.exception("a listener failed")
 
@@ -392,7 +392,7 @@ class Service:
             try:
                 self.store.hold_on()
                 self._restore()
-                self._tell(list(self.store.events(self._told_seq)))  # stored, though no listener was called
+                self._notify(list(self.store.events(self._notified)))  # stored, though no listener was called
                 say(LOG, logging.INFO, "recovered", seq=self.state.seq)
                 return
             except Fenced as problem:

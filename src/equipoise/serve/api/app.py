@@ -42,7 +42,7 @@ def app_of(service: Service, access: Access, hub: Hub) -> ASGIApp:
 
 def framework(service: Service, access: Access, hub: Hub) -> FastAPI:
     """All routes, documented."""
-    service.listen(hub.told)
+    service.listen(hub.stored)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

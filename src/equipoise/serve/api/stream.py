@@ -38,7 +38,7 @@ class Hub:
         self.stopping = False
         self._news: asyncio.Event | None = None
 
-    def told(self, events: list[Event]) -> None:
+    def stored(self, events: list[Event]) -> None:
         """From the planner thread: events are stored."""
         if self.loop is not None and events:
             self.loop.call_soon_threadsafe(self._take, events)

@@ -112,30 +112,15 @@ class Held:
         self.last = past[past[:, SLOT] == past[-1, SLOT]]
 
     def plain(self) -> Body:
-        return {
-            "n": self.n,
-            "id": self.id,
-            "name": self.name,
-            "tenant": self.tenant,
-            "job": self.body,
-            "at": self.at,
-            "state": self.state,
-            "reason": self.reason,
-            "worth": self.worth,
-            "cost": self.cost,
-            "decided": self.decided,
-            "cells": self.cells.tolist(),
-            "last": self.last.tolist(),
-            "done": self.done,
-            "pace": self.pace,
-            "reported": self.reported,
-            "mark": self.mark,
-            "since": self.since,
-            "seq": self.seq,
-            "began": self.began,
-        }
+        """All that a snapshot keeps."""
+        cells = {"cells": self.cells.tolist(), "last": self.last.tolist()}
+        return {name: getattr(self, name) for name in _KEPT} | {"job": self.body} | cells
 
 
+_KEPT = (
+    *("n", "id", "name", "tenant", "at", "state", "reason", "worth", "cost", "decided", "done", "pace", "reported"),
+    *("mark", "since", "seq", "began"),
+)
 _FIELDS = attrgetter(*(field.name for field in fields(Held)))
 
 
