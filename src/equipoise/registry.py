@@ -219,7 +219,8 @@ def whole_reference(text: str, kind: str = "policy", example: str = "my.py:Short
     """`my.py:ShortestFirst` with its path made absolute, so that a config.yaml repeats its run from any folder."""
     path, colon, name = text.strip().rpartition(":")
     if not colon or not path or not name.isidentifier():
-        raise InputError(f"{text!r} names no {kind}; expected FILE.py:CLASS, such as {example}")
+        form = "FUNCTION" if kind == "function" else "CLASS"
+        raise InputError(f"{text!r} names no {kind}; expected FILE.py:{form}, such as {example}")
     return f"{Path(path).absolute()}:{name}"
 
 
@@ -232,7 +233,8 @@ def load_reference(reference: str, kind: str = "policy") -> object:
         own = [
             key
             for key, value in vars(module).items()
-            if isinstance(value, type) and value.__module__ == module.__name__
+            if (callable(value) if kind == "function" else isinstance(value, type))
+            and getattr(value, "__module__", "") == module.__name__
         ]
         raise InputError(f"{Path(path).name}: {unknown_name(kind, name, own)}")
     return found

@@ -22,9 +22,16 @@ MOST_PER_CORE = 8  # workers: beyond this they are in each other's way
 
 @contextmanager
 def spread(kind: str | None = None, *, workers: int | None = None, address: str | None = None) -> Iterator[str]:
-    """Sweeps inside run on `workers` (all cores) of this kind; says where in a line. None: each verb's own choice.
+    """Sweeps inside run where this says; gives that place in words.
 
-    `address` is a Ray cluster, as `ray_cluster.connect` takes it; without one, ray is a Ray of this machine.
+    Parameters
+    ----------
+    kind
+        "threads", "processes" or "ray"; None for each verb's own choice.
+    workers
+        Parts that run at once; all cores unless given.
+    address
+        A Ray cluster, as `ray_cluster.connect` takes it; without one, ray is a Ray of this machine.
     """
     kind = RAY if kind is None and address is not None else kind
     _refuse(kind, workers, address)
@@ -68,7 +75,7 @@ def _over_cores(kind: str, workers: int | None) -> Iterator[str]:
 
 @contextmanager
 def _over_ray(workers: int | None, address: str | None) -> Iterator[str]:
-    """One actor a CPU, so that all nodes take part; Ray gives each one BLAS thread."""
+    """One actor per CPU, so that all nodes take part; Ray gives each one BLAS thread."""
     from equipoise.engine.ray_cluster import connect
 
     with connect(address, cpus=workers) as cluster:

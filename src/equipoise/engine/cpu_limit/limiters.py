@@ -131,10 +131,17 @@ class CpuLimiter(ABC):
         self._lock = threading.RLock()
 
     def hold(self, pid: int, share: float) -> Held:
-        """Hold a process, its threads and its children, now and later, to `share` cores.
+        """Hold a process, its threads and its children, now and later, to a share of the CPU.
 
         Hold a process when it is ready, not while it imports: importing scikit-learn takes seconds of CPU, ten times as
         long at a share of 0.1.
+
+        Parameters
+        ----------
+        pid
+            The id of the process; not this one, nor one above it.
+        share
+            Cores that it may use: 0.3 is 30 % of one core.
         """
         if self._closed:
             raise InputError(f"hold({pid!r}): this limiter is closed; open another with limiter({self.name!r})")
@@ -307,7 +314,13 @@ def _try_out(made: CpuLimiter) -> None:
 
 
 def limiter(kind: str = "auto") -> CpuLimiter:
-    """The limiter of this kind, or the best that works here; use it as a context."""
+    """The limiter of this kind, or the best that works here; use it as a context.
+
+    Parameters
+    ----------
+    kind
+        "auto", "systemd", "cgroup2", "cgroup1", "stop" or "none" (measures, holds nothing).
+    """
     if kind != "auto" and kind not in KINDS:
         raise unknown_name("kind of CPU limiter", kind, ["auto", *KINDS])
     passed: list[str] = []

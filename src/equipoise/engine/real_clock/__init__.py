@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from equipoise.engine.real_clock.comparison import Pair, RealComparison, compare
     from equipoise.engine.real_clock.execute import Executed, Fault
     from equipoise.engine.real_clock.scene import RealPlan, RealScene
+    from equipoise.engine.real_clock.spec import ExecuteSpec
     from equipoise.engine.real_clock.tasks import KINDS, Work, partial_fit_work, torch_work
 
 __all__ = [
     "KINDS",
+    "ExecuteSpec",
     "Executed",
     "Fault",
     "Pair",
@@ -35,6 +37,7 @@ _HOMES = {
     "comparison": ("RealComparison", "Pair", "compare"),
     "execute": ("Executed", "Fault"),
     "scene": ("RealPlan", "RealScene"),
+    "spec": ("ExecuteSpec",),
     "tasks": ("KINDS", "Work", "partial_fit_work", "torch_work"),
 }
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
+from equipoise.registry import is_reference
 from equipoise.share.audit import LIMIT, Audit, audit
 from equipoise.share.task import DONE
 
@@ -68,14 +69,14 @@ def certify(result: RealComparison) -> Certificate:
             "tasks whose process raised, hung, died or ended before its target: the page tells which and why",
         ),
     ]
-    if any(".py:" not in work.kind for pair in pairs for work in pair.plan.works):
+    if any(not is_reference(work.kind) for pair in pairs for work in pair.plan.works):
         checks.insert(
             4,
             Check.at_most(
                 "curves",
                 sum(map(_strayed, pairs)),
                 0,
-                "errors that are not those of the same training recorded alone, by which its twin was simulated",
+                "errors that are not those of the same training recorded alone, by which the task was simulated",
             ),
         )
     return Certificate(tuple(checks))
@@ -112,7 +113,7 @@ def _strayed(pair: Pair) -> int:
     """Errors of our own kinds that differ from the recorded ones, as far as both go."""
     count = 0
     for work, recorded, errors in zip(pair.plan.works, pair.plan.recorded, pair.executed.errors, strict=True):
-        if ".py:" not in work.kind:
+        if not is_reference(work.kind):
             most = min(len(errors), len(recorded.errors))
             count += int((errors[:most] != recorded.errors[:most]).sum())
     return count

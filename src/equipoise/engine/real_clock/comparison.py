@@ -177,7 +177,7 @@ class RealComparison(Result):
 
     @property
     def rows(self) -> list[Row]:
-        """A row a policy: means over seeds, and over all tasks that both finished for completion times."""
+        """One row per policy: means over seeds, and over all tasks that both finished for completion times."""
         found = []
         for name in self.names:
             mine = [pair for pair in self.pairs if pair.policy == name]
@@ -271,22 +271,22 @@ def speed(plan: RealPlan, executed: Executed) -> float:
 
 
 def at_speed(plan: RealPlan, executed: Executed) -> Batch:
-    """The same twins on the machine as it was during the run: so much faster, and with so much of the CPU it asked for.
+    """The same tasks on the machine as it was during the run: its speed, and the part of the CPU that it gave.
 
-    What then still differs from the run is the simulation's own error, not the machine's mood.
+    What then still differs from the run is the simulation's own error, not the machine's.
     """
     return paced(plan.batch, speed(plan, executed) * (1.0 - executed.shortfall))
 
 
 def paced(batch: Batch, pace: float) -> Batch:
-    """The same twins on a machine so many times as fast."""
+    """The same tasks on a machine that is `pace` times as fast."""
     if not 0.0 < pace < math.inf:
         return batch
     return replace(batch, work=batch.work / pace, table_samples=batch.table_samples / pace)
 
 
 def usual_share(run: Run, scene: RealScene) -> float:
-    """Cores that a sample of CPU is done at, in the mean: some policies serve few tasks fast, others many slowly."""
+    """Mean share, in cores, at which samples are computed: some policies serve few tasks fast, others many slowly."""
     assert run.trace is not None
     given = run.trace.compute[:, 0, :]
     mean = float((given**2).sum() / given.sum()) if given.sum() > 0 else 1.0  # samples a step
@@ -294,9 +294,11 @@ def usual_share(run: Run, scene: RealScene) -> float:
 
 
 def speed_now(processes: TaskProcesses, cpu: CpuLimiter, plan: RealPlan, share: float) -> float:
-    """How fast the machine is at this moment, by the first units of a few of the tasks themselves: CPU that they took when
-    recorded, over what they take now. A shared machine changes its speed within minutes, and a process that is paused often
-    takes more CPU for the same work: so they are held to the share that the policy usually gives."""
+    """How fast the machine is now: CPU that the first units of a few tasks took when recorded, over what they take now.
+
+    A shared machine changes its speed within minutes, and a process that is paused often takes more CPU for the same
+    work. So these tasks are held to the share that the policy usually gives.
+    """
     chosen = [k for k, trained in enumerate(plan.recorded) if trained.unit > 0 and not trained.fault][:PACERS]
     starts = [Start(plan.works[k], cpu=PACED_CPU) for k in chosen]
     now = record_all(processes, cpu, plan.scene, starts, share=share)
@@ -318,8 +320,25 @@ def compare(
 ) -> RealComparison:
     """Simulate and execute every policy on the tasks of every seed: real training, held to its share of CPU.
 
-    `kinds`: "sgd", "mlp", "nb", "torch", or FILE.py:function, a function of a seed that yields an error after each unit
-    of its work; tasks take turns through them.
+    Parameters
+    ----------
+    policies
+        Policies of share.
+    scene
+        The site, the clock and what tasks are drawn from.
+    kinds
+        What tasks train: "sgd", "mlp", "nb", "torch", or FILE.py:function, a function of a seed that yields an error
+        after each unit of its work. Tasks take turns through them.
+    tasks
+        Tasks of each seed, each a process.
+    seeds
+        Each one draws other tasks; every policy meets the same ones.
+    limit
+        The kind of CPU limiter, as `equipoise.engine.limiter` takes it.
+    units
+        Seconds of CPU of a unit by kind, as an earlier result has them: repeats its targets.
+    progress
+        Called with what is being done, how much of it, and of how much.
     """
     scene = scene or RealScene()
     _refuse(policies, scene, kinds, tasks, seeds)

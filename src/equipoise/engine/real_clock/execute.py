@@ -203,7 +203,7 @@ class _RunningTasks:
                 held.set(0.0)
 
     def tend(self, step: int, now: site_step.Now, clock: Clock) -> None:
-        """Let in who may compute; end who failed; tell who cannot go on."""
+        """Let tasks in that may compute; end those that failed; report those that cannot go on."""
         state = now.state[0]
         for k in range(self.n):
             if self.held[k] is None and SENDING <= state[k] <= COMPUTING:
@@ -255,7 +255,7 @@ class _RunningTasks:
         return np.asarray(asked)
 
     def read(self, step: int, now: site_step.Now, view: View, clock: Clock) -> Floats:
-        """What happened in the step, into the simulator's books; returns the CPU that each task took, in samples."""
+        """Write what happened in the step into the simulator's state; returns the CPU that each task took, in samples."""
         self.processes.check_alive()
         rows, time_now = self.processes.memory.rows[: self.n].copy(), time.monotonic()
         over = np.isin(rows["status"], OVER) & (rows["units"] > self.units)

@@ -1,4 +1,4 @@
-"""The tasks of a run, and their twins in the simulator: draw them, train each once alone, keep its curve and its cost.
+"""The tasks of a run, and the same tasks for the simulator: draw them, train each once alone, keep its curve and cost.
 
 A sample of the site is a piece of CPU, the same for all: (CPUs x seconds of a step) / (samples the site does in a step).
 A unit of a task costs as many samples as it took when it was recorded. Training is deterministic, so that the recorded
@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 PAST = 3  # tasks of each kind that are trained beforehand: what is known of speed and of curves
 PAST_SEEDS = 2**30  # from here on: no task of a run is among them
 POINTS = 60  # of a curve that beliefs are fitted on
-LEAST_ERROR = 1e-6  # in the twin, whose curves have logarithms
+LEAST_ERROR = 1e-6  # in the simulation, whose curves have logarithms
 UNITS_LEAST = 3
 READY_LIMIT = 30.0  # seconds in which a task must have made itself ready
 CROWD = 2  # tasks to a server while they are recorded
@@ -46,10 +46,30 @@ CORES = os.cpu_count() or 1
 
 @dataclass(frozen=True)
 class RealScene:
-    """Where and what: a site on so many CPUs, steps of so many seconds, and the ranges that tasks are drawn from.
+    """A site on CPUs of this machine, steps of the clock, and the ranges that tasks are drawn from.
 
-    `work` is in samples of the site, drawn log-uniformly: the target is the least error within it. With a `target` it is
-    that error instead. `arrival`, `deadline` (after arrival) are steps, `data` samples of the uplink.
+    Parameters
+    ----------
+    cpus
+        CPUs of this machine that are the whole site.
+    step
+        Seconds of a step.
+    site
+        Its servers, uplink and law of energy.
+    arrival
+        Step of arrival, floored.
+    data
+        Samples to send.
+    deadline
+        Steps from arrival to deadline, rounded.
+    work
+        Samples of the site, drawn log-uniformly: the target of a task is its least error within it.
+    target
+        The error that every task must reach, instead.
+    patience
+        Seconds of CPU, or asleep, without a unit after which a task counts as hung.
+    trial
+        Seconds of CPU of each task that is trained beforehand.
     """
 
     cpus: float = 1.0
@@ -60,8 +80,8 @@ class RealScene:
     deadline: Range = (16.0, 24.0)
     work: Range = (60.0, 900.0)
     target: float | None = None
-    patience: float = 2.0  # seconds of its share without a unit after which a task counts as hung
-    trial: float = 1.0  # seconds of CPU of each task that is trained beforehand
+    patience: float = 2.0
+    trial: float = 1.0
 
     def __post_init__(self) -> None:
         if self.target is not None and not math.isfinite(self.target):
@@ -191,7 +211,7 @@ def record_all(
 
 
 class _Recorder:
-    """One task on its way."""
+    """One task that is being recorded."""
 
     def __init__(
         self,
@@ -242,8 +262,8 @@ class _Recorder:
 def _costs(
     kinds: Sequence[str], past: Sequence[Trained], scene: RealScene, given: dict[str, float] | None
 ) -> dict[str, float]:
-    """Mean CPU of a unit by kind, to three digits. One of which no trial did a unit counts as a sample: its tasks will
-    tell why."""
+    """Mean CPU of a unit by kind, to three digits. A kind of which no trial did a unit counts as one sample: its tasks
+    will fail and say why."""
     costs = {}
     for kind in kinds:
         seen = [t.unit for t in past if t.work.kind == kind and t.unit > 0]
@@ -256,7 +276,7 @@ def _costs(
 def _batch(
     scene: RealScene, recorded: Sequence[Trained], samples: Floats, seed: int, rng: np.random.Generator
 ) -> Batch:
-    """The twins: same curves by samples of the site, arrivals, deadlines, data and delays drawn from the seed."""
+    """The tasks for the simulator: the recorded curves by samples of the site; the rest is drawn from the seed."""
     n = len(recorded)
     arrival = np.sort(np.floor(rng.uniform(*scene.arrival, n))).astype(int)
     relative = np.maximum(np.round(rng.uniform(*scene.deadline, n)), 1).astype(int)
@@ -288,7 +308,7 @@ def _curve(errors: Floats, per_unit: float) -> Curve:
 
 
 def _prior(past: Sequence[Trained], scene: RealScene) -> Prior:
-    """What the trials say of (ln a, b): curves of other seeds, in samples of this site."""
+    """What the trials show of (ln a, b): curves of other seeds, in samples of this site."""
     curves, names = [], []
     for trained in past:
         curve = _curve(trained.errors, trained.unit / scene.sample)

@@ -91,7 +91,7 @@ class ExecuteSpec(PoliciesSpec):
     @field_validator("work")
     @classmethod
     def _work(cls, value: str | None) -> str | None:
-        return None if value is None else whole_reference(value, "function", "FILE.py:FUNCTION, such as my.py:train")
+        return None if value is None else whole_reference(value, "function", "my.py:train")
 
     @field_validator("tasks", "repeats")
     @classmethod

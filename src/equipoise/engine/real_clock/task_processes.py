@@ -34,7 +34,7 @@ ERRORS_MOST = 20_000  # errors kept of a task; later ones show only as its last
 MESSAGE_MOST = 1_800  # bytes of a traceback's end
 TRACEBACK_LINES = 6  # of a traceback that are kept
 START_SECONDS = 120.0  # in which the server must have loaded everything
-DEATH_SECONDS = 1.0  # in which the server tells of a death
+DEATH_SECONDS = 1.0  # in which the server reports a death
 KILL_SECONDS = 20.0  # in which a killed process must be gone
 
 ROW = np.dtype(
@@ -145,7 +145,7 @@ class TaskProcesses:
             raise
 
     def has_died(self, slot: int) -> bool:
-        """Whether the process is gone; the server tells within moments."""
+        """Whether the process is gone; the server reports it within moments."""
         until = time.monotonic() + DEATH_SECONDS
         while not self.exited(slot) and time.monotonic() < until:
             time.sleep(0.002)

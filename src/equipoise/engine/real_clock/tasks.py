@@ -1,16 +1,14 @@
 """What a task can be: a generator that does a unit of work, yields its error, and so on.
 
-Ours train scikit-learn estimators or a torch module on data that comes with scikit-learn; a user names her own function.
+Ours train scikit-learn estimators or a torch module on data that comes with scikit-learn; a user may name a function.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, unknown_name
+from equipoise.registry import is_reference, load_reference
 
 if TYPE_CHECKING:
     from equipoise.data.dataset import Dataset
@@ -56,7 +55,7 @@ class Work:
 
     def open(self) -> Errors:
         """The generator; what it costs to make it is not the task's."""
-        if ".py:" in self.kind:
+        if is_reference(self.kind):
             return _users(self.kind, self.seed)
         rng = np.random.default_rng(self.seed)
         return _ours(KINDS[self.kind], int(rng.integers(len(KINDS[self.kind].trained))), rng)
@@ -75,7 +74,19 @@ def _ours(kind: TaskKind, which: int, rng: np.random.Generator) -> Errors:
 
 
 def partial_fit_work(estimator: Any, data: Dataset, *, rows: int, rng: np.random.Generator) -> Errors:
-    """Teach an estimator `rows` samples a unit, pass after pass over the data; yields its held-out error."""
+    """Work that trains a scikit-learn estimator; yields its error on held-out data after each unit.
+
+    Parameters
+    ----------
+    estimator
+        Anything with `partial_fit` and `predict`.
+    data
+        What it learns from; the order of its rows is drawn anew for each pass.
+    rows
+        Samples of a unit.
+    rng
+        Draws the order.
+    """
     classes = np.arange(data.classes)
     with np.errstate(divide="ignore"):  # naive Bayes takes ln 0 for a class not yet seen
         for chosen in _chunks(len(data.y), rows, rng):
@@ -86,7 +97,23 @@ def partial_fit_work(estimator: Any, data: Dataset, *, rows: int, rng: np.random
 def torch_work(
     module: Any, data: Dataset, *, rows: int, rng: np.random.Generator, optimizer: Any = None, loss: Any = None
 ) -> Errors:
-    """Teach a torch module `rows` samples a unit (SGD and cross-entropy unless given); yields its held-out error."""
+    """Work that trains a torch module; yields its error on held-out data after each unit.
+
+    Parameters
+    ----------
+    module
+        It maps rows of data to a score for each class.
+    data
+        What it learns from; the order of its rows is drawn anew for each pass.
+    rows
+        Samples of a unit.
+    rng
+        Draws the order.
+    optimizer
+        SGD with a step of 0.05 unless given.
+    loss
+        Cross-entropy unless given.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -112,7 +139,7 @@ def _perceptron(data: Dataset, seed: int) -> Any:
 
 
 def _chunks(samples: int, rows: int, rng: np.random.Generator) -> Iterator[Ints]:
-    """So many row numbers at a time, pass after pass, shuffled anew each time."""
+    """Row numbers, `rows` at a time, pass after pass, shuffled for each pass."""
     left: Ints = np.empty(0, np.int64)
     while True:
         while len(left) < rows:
@@ -128,14 +155,14 @@ def _held_out(said: Any, data: Dataset) -> float:
 
 def refuse_unknown(kinds: list[str]) -> None:
     for kind in kinds:
-        if ".py:" not in kind and kind not in KINDS:
+        if not is_reference(kind) and kind not in KINDS:
             raise unknown_name("kind of task", kind, KINDS)
 
 
 def preload(kinds: list[str]) -> None:
     """Import, read and run once all that the tasks of these kinds need, so that it costs them nothing."""
     for kind in kinds:
-        if ".py:" in kind:
+        if is_reference(kind):
             load_function(kind)
         else:
             try:
@@ -149,40 +176,22 @@ def preload(kinds: list[str]) -> None:
                 next(_ours(KINDS[kind], which, np.random.default_rng(which)))
 
 
-_loaded: dict[str, Callable[[int], Any]] = {}
-
-
-def load_function(reference: str) -> Callable[[int], Any]:
+@cache
+def load_function(reference: str) -> Callable[[int], object]:
     """`FILE.py:function`, the file run once; a mistake in it is one line that says where."""
-    if reference in _loaded:
-        return _loaded[reference]
-    path, _, name = reference.rpartition(":")
-    spec = importlib.util.spec_from_file_location(f"equipoise_work_{Path(path).stem}", path)
-    if spec is None or spec.loader is None or not Path(path).is_file():
-        raise InputError(f"cannot read {path}: expected a Python file, such as my.py:train")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
-        line = getattr(error, "lineno", None) or (lines[-1] if lines else "?")
-        raise InputError(f"{Path(path).name}:{line}: {type(error).__name__}: {error}") from None
-    function = getattr(module, name, None)
-    if not callable(function):
-        own = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise InputError(f"{Path(path).name}: {unknown_name('function', name, own)}")
-    _loaded[reference] = function
-    return _loaded[reference]
+    found = load_reference(reference, "function")
+    if not callable(found):
+        path, _, name = reference.rpartition(":")
+        raise InputError(f"{Path(path).name}: {name} is a {type(found).__name__}; expected a function of a seed")
+    return found
 
 
 def _users(reference: str, seed: int) -> Errors:
-    """Her function, called with the task's seed; it must return something that yields errors."""
+    """The user's function, called with the task's seed; it must return something that yields errors."""
     found = load_function(reference)(seed)
-    try:
-        return iter(found)
-    except TypeError:
+    if not isinstance(found, Iterable):
         name = reference.rpartition(":")[2]
         raise TypeError(
             f"{name}({seed}) returned {type(found).__name__}; expected a generator that yields an error after each unit"
-        ) from None
+        )
+    return iter(found)
