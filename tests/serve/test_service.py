@@ -17,6 +17,7 @@ from equipoise.serve.store.transaction import pack
 
 CLUSTER = Cluster((Machine({"gpu": 4}, 2, "gpu"),))
 SETTINGS = Settings(slot_seconds=600.0, horizon=12, clock="virtual")
+PATIENCE = 300.0  # seconds: kernels may have to be compiled first
 JOB = {"name": "one", "worker": {"gpu": 1}, "workers": 2, "duration": "30m", "value": 5}
 
 
@@ -42,7 +43,7 @@ def submission(body, key=None):
 
 
 def ask(service, **how):
-    return service.ask(how.pop("command"), **how).result(20)
+    return service.ask(how.pop("command"), **how).result(PATIENCE)
 
 
 def together(service, *asks):
@@ -53,7 +54,7 @@ def together(service, *asks):
         pass
     futures = [service.ask(one["command"], key=one.get("key"), status=one.get("status", 200)) for one in asks]
     go.set()
-    first.result(20)
+    first.result(PATIENCE)
     return futures
 
 
@@ -62,7 +63,7 @@ def test_requests_that_wait_together_are_one_transaction(service, store, monkeyp
     appended = []
     whole = type(store).append
     monkeypatch.setattr(type(store), "append", lambda self, batch: (appended.append(batch), whole(self, batch))[1])
-    answers = [f.result(20) for f in together(service, *(submission(JOB | {"name": str(k)}) for k in range(8)))]
+    answers = [f.result(PATIENCE) for f in together(service, *(submission(JOB | {"name": str(k)}) for k in range(8)))]
     assert [body["id"] for _, body in answers] == [f"j{k}" for k in range(1, 9)]
     (batch,) = [one for one in appended if one.events]
     assert len(batch.events) == 16
@@ -71,10 +72,10 @@ def test_requests_that_wait_together_are_one_transaction(service, store, monkeyp
 def test_a_command_that_breaks_fails_alone(service):
     """Three requests in a batch, the middle one raises what nobody expected: the other two are stored all the same."""
     futures = together(service, submission(JOB), {"command": lambda scheduler: 1 // 0}, submission(JOB | {"name": "b"}))
-    assert futures[0].result(20)[1]["id"] == "j1"
+    assert futures[0].result(PATIENCE)[1]["id"] == "j1"
     with pytest.raises(Unavailable):
-        futures[1].result(20)
-    assert futures[2].result(20)[1]["id"] == "j2"
+        futures[1].result(PATIENCE)
+    assert futures[2].result(PATIENCE)[1]["id"] == "j2"
     assert service.store.counts() == {"admitted": 2}
 
 
@@ -86,7 +87,7 @@ def test_what_a_broken_command_had_changed_is_forgotten(service):
         raise ValueError("no")
 
     with pytest.raises(Unavailable):
-        service.ask(command).result(20)
+        service.ask(command).result(PATIENCE)
     assert ask(service, **submission(JOB))[1]["id"] == "j1"
     assert len(list(service.store.events())) == 3  # opened, submitted, decided
 
@@ -130,9 +131,9 @@ def test_the_same_key_within_one_batch_is_one_job(service):
     """Two equal requests and one with another body, all with one key, queue together: one job, one answer, one refusal."""
     twice, other = submission(JOB, "k"), submission(JOB | {"value": 6}, "k")
     first, second, third = together(service, twice, twice, other)
-    assert first.result(20) == second.result(20) == (201, {"id": "j1"})
+    assert first.result(PATIENCE) == second.result(PATIENCE) == (201, {"id": "j1"})
     with pytest.raises(Conflict):
-        third.result(20)
+        third.result(PATIENCE)
     assert service.store.counts() == {"admitted": 1}
 
 
@@ -146,7 +147,7 @@ def test_reads_wait_for_nobody(service):
     assert service.view.used(0, 2).sum() == 3 * 2 * 1000
     assert not stuck.done()
     go.set()
-    stuck.result(20)
+    stuck.result(PATIENCE)
 
 
 def test_a_server_that_was_taken_over_stops(service, store, monkeypatch):
@@ -209,7 +210,7 @@ def test_what_fails_after_the_commit_is_not_carried_out_again(service, monkeypat
         raise ValueError("no view")
 
     monkeypatch.setattr(Service, "_publish", breaks)
-    answers = [future.result(20) for future in together(service, submission(JOB), submission(JOB))]
+    answers = [future.result(PATIENCE) for future in together(service, submission(JOB), submission(JOB))]
     assert broken and [body["id"] for _, body in answers] == ["j1", "j2"]
     assert service.store.counts() == {"admitted": 2}
     assert set(service.view.live) == {"j1", "j2"}
@@ -244,7 +245,7 @@ def test_who_gives_up_waiting_stops_nobody(service):
     gone, behind = service.ask(lambda scheduler: {}), service.ask(lambda scheduler: {"here": True})
     first.cancel(), gone.cancel()
     gate.set()
-    assert behind.result(20)[1] == {"here": True}
+    assert behind.result(PATIENCE)[1] == {"here": True}
 
 
 def test_a_listener_that_fails_stops_nobody(service):
@@ -261,7 +262,7 @@ def test_a_listener_that_fails_stops_nobody(service):
 def test_the_same_key_within_one_batch_needs_no_second_try(service, caplog):
     """Found among the answers of its own batch, not by the database refusing the second row: nothing fails."""
     with caplog.at_level(logging.ERROR):
-        one, two = (f.result(20) for f in together(service, submission(JOB, "k"), submission(JOB, "k")))
+        one, two = (f.result(PATIENCE) for f in together(service, submission(JOB, "k"), submission(JOB, "k")))
     assert one == two and not caplog.records
 
 
@@ -296,7 +297,7 @@ def test_who_comes_when_too_many_wait_is_told_so_at_once(service, monkeypatch):
         pass
     patient = [service.ask(lambda scheduler: {}) for _ in range(2)]
     with pytest.raises(Unavailable, match="too many"):
-        service.ask(lambda scheduler: {}).result(20)
+        service.ask(lambda scheduler: {}).result(PATIENCE)
     clock = service.ask(lambda scheduler: {}, urgent=True)
     gate.set()
-    assert [future.result(20)[0] for future in (busy, *patient, clock)] == [200] * 4
+    assert [future.result(PATIENCE)[0] for future in (busy, *patient, clock)] == [200] * 4

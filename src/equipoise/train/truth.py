@@ -127,7 +127,7 @@ def _descend(model: Model) -> Floats:
     """Until |gradient|^2 / (2 convexity) proves the loss good to 1e-13, or the gradient is 1e-11 of its start."""
     from scipy.optimize import minimize
 
-    last = np.inf
+    last, enough = np.inf, False
 
     def total(y: Floats) -> tuple[float, Floats]:
         nonlocal last
@@ -136,7 +136,9 @@ def _descend(model: Model) -> Floats:
         return loss, gradient
 
     def proven(intermediate_result: Any) -> None:
+        nonlocal enough
         if model.convexity > 0 and last <= 2 * model.convexity * 1e-13 * max(1.0, abs(intermediate_result.fun)):
+            enough = True
             raise StopIteration
 
     y = np.zeros(model.size)
@@ -145,6 +147,6 @@ def _descend(model: Model) -> Floats:
     for _ in range(4):  # restarts clear the memory of curvature once line searches meet rounding
         found = minimize(total, y, jac=True, method="L-BFGS-B", callback=proven, options=options)
         y = np.asarray(found.x)
-        if np.abs(model.total(y)[1]).max() <= 1e-9 * scale or "StopIteration" in str(found.message):
+        if np.abs(model.total(y)[1]).max() <= 1e-9 * scale or enough:
             break
     return y
