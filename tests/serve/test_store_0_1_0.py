@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import json
 import sqlite3
 from pathlib import Path
 
 import pytest
 
+from equipoise.serve.models import JobIn
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.replay import replayed, restored, verify_log
-from equipoise.serve.service import Service
+from equipoise.serve.service import Service, body_digest
 from equipoise.serve.spec import Settings
 from equipoise.serve.store import Store, open_store
 
@@ -60,3 +62,43 @@ def test_a_service_goes_on_with_it(store: Store):
     assert decided == (200, {"state": "admitted"})
     assert again == (201, known.body)
     assert verify_log(store)[0].passed
+
+
+SHORT = {
+    "name": "a",
+    "worker": {"gpu": 1, "cpu": 0.5, "memory": "16Gi"},
+    "workers": 4,
+    "duration": 7200,
+    "value": 10,
+    "deadline": "24h",
+    "tags": {"team": "x"},
+}
+LONG = {
+    "worker": {"gpu": 1},
+    "server": {"cpu": 2},
+    "workers_per_server": 2,
+    "samples": 50000,
+    "epochs": 3,
+    "batch": 64,
+    "time_per_sample": "4ms",
+    "gradient": 440000000,
+    "requested": 4,
+    "most": 8,
+    "restart": 30,
+    "inside": "20Gbps",
+    "between": 1e9,
+    "utility": {"kind": "sigmoid", "value": 80, "steepness": 0.5, "middle": 6},
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "digest"),
+    [
+        (SHORT, "70c806f5e9211f1d2d75c635e8fb8c12d2f00e186faecd3e81674bf19fe0cc28"),
+        (LONG, "cf16a7d2e4d7d9a0cd282845a75c52d77e83e58aaeb743760148958c3ce1cfd3"),
+    ],
+    ids=["short", "long"],
+)
+def test_a_request_has_the_digest_that_0_1_0_gave_it(body, digest):
+    """Else a submission that is sent again after an upgrade, under its old key, would be taken for another."""
+    assert body_digest(JobIn.model_validate_json(json.dumps(body)).model_dump(exclude_unset=True)) == digest
