@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from equipoise.document import Document, Row
-from equipoise.present.text import NOTHING, count
+from equipoise.present.text import NOTHING, count, fixed, with_error
 from equipoise.present.values import (
     Axis,
     Block,
@@ -93,7 +93,7 @@ def tiles(document: Document) -> KeyNumbers:
             KeyNumber(
                 "success apart, at most",
                 f"{abs(worst['success_apart']):.1f} points",
-                f"{worst['policy']}: executed minus simulated is {_fixed(worst, 'success_apart', 1, '+')}",
+                f"{worst['policy']}: executed minus simulated is {fixed(worst['success_apart'], 1, '+')}",
             ),
             KeyNumber(
                 "completion times apart",
@@ -103,7 +103,7 @@ def tiles(document: Document) -> KeyNumbers:
             KeyNumber(
                 "CPU missed, at most",
                 f"{missed['shortfall']:.1f} %",
-                f"{missed['policy']}: not got; speed {_fixed(slow, 'speed', 2)} of that recorded, at least",
+                f"{missed['policy']}: not got; speed {fixed(slow['speed'], 2)} of that recorded, at least",
             ),
         ]
     )
@@ -317,8 +317,8 @@ def _ends(document: Document) -> Table:
             str(row["kind"]).rpartition("/")[2],
             str(row["arrival"]),
             str(row["deadline"]),
-            _fixed(row, "target", 3),
-            _fixed(row, "work", 0),
+            fixed(row["target"], 3),
+            fixed(row["work"], 0),
             *(
                 f"{_end(ends[name, row['task']], 'simulated')} · {_end(ends[name, row['task']], 'executed')}"
                 for name in names
@@ -359,12 +359,6 @@ def _site(document: Document) -> dict[str, float]:
 
 
 def _measure(row: Row, name: str, digits: int) -> str:
-    if name != "success_apart":
-        return _fixed(row, name, digits)
-    error = row["success_apart_se"]
-    return _fixed(row, name, digits, "+") + ("" if error is None else f" ± {error:.1f}")
-
-
-def _fixed(row: Row, name: str, digits: int, sign: str = "") -> str:
-    value = row[name]
-    return NOTHING if value is None else f"{value:{sign},.{digits}f}".replace("-", "−")
+    if name == "success_apart":
+        return with_error(row[name], row["success_apart_se"], digits, "+")
+    return fixed(row[name], digits)
