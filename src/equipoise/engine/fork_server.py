@@ -257,7 +257,7 @@ class _Server:
         try:
             answer: dict[str, object] = {"pid": self._fork(order["fork"], files)}
         except OSError as error:
-            answer = {"failure": f"no process for another of them: {error.strerror}"}
+            answer = {"failure": f"the system has no room for another process ({error.strerror})"}
         for file in files:
             os.close(file)
         self.orders.send(json.dumps(answer).encode())

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 import psutil
 
@@ -61,7 +61,7 @@ def connect(address: str | None = None, *, cpus: int | None = None) -> Iterator[
         return
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    given: dict[str, Any] = {"address": "local", "num_cpus": cpus or os.cpu_count() or 1, "include_dashboard": False}
+    given: dict[str, object] = {"address": "local", "num_cpus": cpus or os.cpu_count() or 1, "include_dashboard": False}
     if address is not None:
         given = {"address": reachable(address)}
     before, started = _descendants(), []
@@ -90,7 +90,7 @@ def _end(started: list[psutil.Process]) -> None:
                 process.kill()
 
 
-def _join(ray: Any, given: dict[str, Any]) -> None:
+def _join(ray: ModuleType, given: dict[str, object]) -> None:
     """Ray's own refusals (another version of Ray or Python, a node that is gone) as one line."""
     try:
         ray.init(**given, log_to_driver=False, logging_level=logging.ERROR)
@@ -177,7 +177,7 @@ def _fault(question: str, host: str, port: int) -> str:
     return ""
 
 
-def _ray() -> Any:
+def _ray() -> ModuleType:
     try:
         import ray
     except ImportError:
@@ -185,7 +185,7 @@ def _ray() -> Any:
     return ray
 
 
-def _refuse_another(ray: Any, address: str | None) -> None:
+def _refuse_another(ray: ModuleType, address: str | None) -> None:
     """A process is in one cluster at a time."""
     if address in (None, "auto") or str(address).startswith("ray://"):
         return
@@ -194,6 +194,6 @@ def _refuse_another(ray: Any, address: str | None) -> None:
         raise InputError(f"this process is in the Ray cluster at {joined} already, not {address}; ray.shutdown() first")
 
 
-def _describe(ray: Any, address: str | None) -> RayCluster:
+def _describe(ray: ModuleType, address: str | None) -> RayCluster:
     nodes = sum(1 for node in ray.nodes() if node["Alive"])
     return RayCluster(address, nodes, int(ray.cluster_resources().get("CPU", 0)))

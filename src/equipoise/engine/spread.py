@@ -9,7 +9,7 @@ import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import ModuleType
 
 from equipoise.errors import Failure, InputError, unknown_name
 from equipoise.parallel import PROCESSES, THREADS
@@ -79,7 +79,7 @@ def _over_ray(workers: int | None, address: str | None) -> Iterator[str]:
     from equipoise.engine.ray_cluster import connect
 
     with connect(address, cpus=workers) as cluster:
-        ray: Any = importlib.import_module("ray")
+        ray: ModuleType = importlib.import_module("ray")
         from joblib import parallel_config, register_parallel_backend
         from ray.util.joblib.ray_backend import RayBackend
 

@@ -148,7 +148,7 @@ def _chunks(samples: int, rows: int, rng: np.random.Generator) -> Iterator[Ints]
         left = left[rows:]
 
 
-def _held_out(said: Any, data: Dataset) -> float:
+def _held_out(said: NDArray[np.generic], data: Dataset) -> float:
     """(wrong + 1/2) / (held out + 1): a perfect score, too, has a logarithm."""
     return (int((said != data.y_test).sum()) + 0.5) / (len(data.y_test) + 1)
 
