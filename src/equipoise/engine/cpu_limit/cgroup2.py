@@ -49,17 +49,19 @@ def find(root: str = "/") -> tuple[str, str]:
     places = own(root)
     if places is None:
         return "", "cgroup v2 is not mounted here"
-    mount, group = places
-    why = f"the cpu controller is not delegated to {group}"
+    mount, mine = places
+    group, forbidden = mine, ""  # the nearest group with the controller in which we may not write
     while True:
         if "cpu" in words(group, "cgroup.controllers"):
             if writable(group):
                 return group, ""
-            if why.startswith("the cpu"):
-                why = f"no right to make groups in {group} (systemd-run --user --scope -p Delegate=yes gives one)"
+            forbidden = forbidden or group
         if group == mount:
-            return "", why
+            break
         group = os.path.dirname(group)
+    if forbidden:
+        return "", f"no right to make groups in {forbidden} (systemd-run --user --scope -p Delegate=yes gives one)"
+    return "", f"the cpu controller is not delegated to {mine}"
 
 
 def writable(group: str) -> bool:
