@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, visit
 
-from equipoise.report.share import share_page
-from equipoise.share import Run, policies, simulate
-from equipoise.share.sweep import sweep
-from equipoise.share.view import name_of
+from equipoise.present import report as page_of
+from equipoise.share import policies
+from equipoise.share.sweep import Sweep, Timeline, sweep
 
 pytestmark = NEEDS_A_BROWSER
 
@@ -23,17 +24,13 @@ class Hostile(policies.Uniform):
     label = "</script><img src=x onerror=alert(1)>"
 
 
-def play() -> tuple[list[Any], dict[str, Run]]:
+def play(loads: Sequence[int] = (5, LOAD)) -> Sweep:
     players = [policies.UARALARA(), policies.UniformCorrected(), policies.SRTF(), Hostile()]
-    return players, {name_of(p): simulate(p, load=LOAD, seeds=[SEED], trace=True) for p in players}
+    return replace(sweep(players, loads=loads, seeds=4, oracle=1), timeline=Timeline(LOAD, SEED))
 
 
-def write(path: Path, loads: list[int]) -> Path:
-    players, lives = play()
-    result = sweep(players, loads=loads, seeds=4, oracle=1)
-    content = {"verb": "share", "version": "0", "config": {}, "result": {"rows": result.rows}}
-    content |= {"certificate": result.certificate().as_dict()}
-    path.write_text(share_page(result, players, lives, content), encoding="utf-8")
+def write(path: Path, loads: Sequence[int]) -> Path:
+    path.write_text(page_of(play(loads).document()), encoding="utf-8")
     return path
 
 
@@ -81,7 +78,7 @@ def test_choosing_a_task_redraws_its_life(browser: Any, report: Path) -> None:
     life, errors = option(page, "life"), option(page, "errors")
     assert life["series"] != first["series"]
     assert page.inner_text(".story").startswith(f"Task {wanted} needs ")
-    for k, (name, run) in enumerate(play()[1].items()):
+    for k, (name, run) in enumerate(play()._lives.items()):
         assert run.trace is not None
         finished = run.done_at[0, wanted]
         if finished >= 0:
@@ -103,7 +100,7 @@ def test_the_lanes_add_up_to_what_the_task_was_given(browser: Any, report: Path)
     task = int(page.input_value("#task"))
     computing = option(page, "life")["series"][2]
     assert computing["name"] == "computing"
-    for k, run in enumerate(play()[1].values()):
+    for k, run in enumerate(play()._lives.values()):
         spans = [span["value"] for span in computing["data"] if span["value"][2] == k]
         drawn = sum(30 * (to - start) * (top - bottom) for start, to, _, bottom, top in spans)
         assert drawn == pytest.approx(run.samples[0, task], abs=0.3)
@@ -112,7 +109,7 @@ def test_the_lanes_add_up_to_what_the_task_was_given(browser: Any, report: Path)
 
 def test_choosing_a_policy_redraws_the_site(browser: Any, report: Path) -> None:
     page, complaints, _ = visit(browser, report)
-    for k, run in enumerate(play()[1].values()):
+    for k, run in enumerate(play()._lives.values()):
         assert run.trace is not None
         page.select_option("#site-policy", str(k))
         used, idle, *_ = option(page, "site")["series"]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from equipoise.present.values import CONTRAST, SHAPES, contrast
-from equipoise.report import share_life
-from equipoise.report.share import share_page
-from equipoise.report.share_charts import ORACLE, looks
-from equipoise.share import Curve, Decision, Run, Task, View, Workload, equal, policies, simulate
-from equipoise.share.sweep import Sweep, sweep
+from equipoise.document import Document, look_of
+from equipoise.present import report
+from equipoise.present.share import ORACLE
+from equipoise.present.values import CONTRAST, SHAPES, Look, contrast
+from equipoise.present.values import looks as looks_of
+from equipoise.share import Curve, Decision, Task, View, Workload, equal, policies, trace
+from equipoise.share.sweep import Sweep, Timeline, sweep
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 from equipoise.share.view import name_of
 from equipoise.share.workload import PUBLISHED_TABLE
@@ -53,21 +54,16 @@ class Comparison:
         seeds: int = 3,
         oracle: int = 0,
         seed: int = 1,
-        **config: Any,
+        task: int | None = None,
     ) -> None:
-        workload = workload or Workload.paper()
-        self.players = list(players)
-        self.sweep: Sweep = sweep(self.players, workload, loads=loads, seeds=seeds, oracle=oracle)
-        self.lives: dict[str, Run] = {
-            name_of(p): simulate(p, workload, load=max(self.sweep.loads), seeds=[seed], trace=True) for p in players
-        }
-        certificate = self.sweep.certificate().as_dict()
-        self.document: dict[str, Any] = {"verb": "share", "version": "1.2.3", "config": config}
-        self.document |= {"result": {"rows": self.sweep.rows}, "certificate": certificate}
+        found = sweep(list(players), workload or Workload.paper(), loads=loads, seeds=seeds, oracle=oracle)
+        self.sweep: Sweep = replace(found, timeline=Timeline(seed=seed, task=task))
+        self.lives = self.sweep._lives
+        self.document: Document = self.sweep.document()
         self.html = self.page()
 
     def page(self) -> str:
-        return share_page(self.sweep, self.players, self.lives, self.document)
+        return report(self.document)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -77,6 +73,11 @@ class Comparison:
 @pytest.fixture(scope="module")
 def usual() -> Comparison:
     return Comparison(oracle=2)
+
+
+def looks(players: Sequence[Any]) -> list[Look]:
+    names = [name_of(player) for player in players]
+    return list(looks_of(names, {name: look_of(p) for name, p in zip(names, players, strict=True)}).values())
 
 
 def embedded(html: str, key: str) -> dict[str, Any]:
@@ -100,14 +101,15 @@ def test_every_panel_draws_the_rows(usual: Comparison, column: str) -> None:
     drawn.pop(ORACLE, None)
     expected: dict[str, list[Any]] = {name: [] for name in usual.sweep.names}
     for row in usual.sweep.rows:
-        expected[row["policy"]].append([row["load"], row[column], row.get(f"{column}_se")])
+        error = f"{column}_se"
+        expected[row["policy"]].append([row["load"], row[column], *([row[error]] if error in row else [])])
     assert drawn == expected
 
 
 def test_whiskers_are_the_standard_errors(usual: Comparison) -> None:
     """On the same values as the lines, and under the same names, so that one press hides both."""
     option = usual.options["success"]
-    points = {name: [p for p in data if p[2]] for name, data in lines(option).items() if name != ORACLE}
+    points = {name: [p for p in data if p[2:] and p[2]] for name, data in lines(option).items() if name != ORACLE}
     assert lines(option, "custom") == {name: data for name, data in points.items() if data}
 
 
@@ -129,40 +131,35 @@ def test_the_table_holds_the_rows_of_the_largest_load(usual: Comparison) -> None
     for row in usual.sweep.rows:
         if row["load"] == 12:
             told = found[row["policy"]]
-            assert told[0] == f"{row['success']:.1f} ± {row['success_se']:.1f}"
+            assert told[0] == f"{row['success']:.1f} ±\N{NO-BREAK SPACE}{row['success_se']:.1f}"
             assert told[1] == f"{row['energy']:,.0f}"
-            assert told[2] == f"{row['efficiency']:.4f} ± {row['efficiency_se']:.4f}"
+            assert told[2] == f"{row['efficiency']:.4f} ±\N{NO-BREAK SPACE}{row['efficiency_se']:.4f}"
             assert told[3:6] == [f"{row[name]:.1f}" for name in ("latency", "network", "idle_while_work")]
             assert told[6] == f"{100 * row['of_oracle']:.1f}"
 
 
 def test_differences_are_paired_against_the_corrected_uniform(usual: Comparison) -> None:
-    """The same whether the page computes them or finds them in the document."""
+    """Seed by seed, as the sweep says."""
     (gap,) = [p for p in usual.sweep.paired("UARA+LARA", "UniformCorrected") if p.load == 12]
-    told = f"{gap.difference:+.1f} ± {gap.standard_error:.1f}".replace("-", "−")
+    told = f"{gap.difference:+.1f} ±\N{NO-BREAK SPACE}{gap.standard_error:.1f}".replace("-", "−")
     assert cells(usual.html)["UARA+LARA"][7] == told
     assert cells(usual.html)["UniformCorrected"][7] == "–"
-    pairs = [asdict(p) for name in usual.sweep.names for p in usual.sweep.paired(name, "UniformCorrected")]
-    result = usual.document["result"] | {"paired": [p for p in pairs if p["one"] != p["other"]]}
-    again = share_page(usual.sweep, usual.players, usual.lives, usual.document | {"result": result})
-    assert cells(again) == cells(usual.html)
 
 
 def test_the_paper_stands_beside_its_own_load_only() -> None:
     """At 60 tasks of its preset; not at other loads, nor beside tasks of another kind."""
     players = [policies.Uniform(), policies.SRTF()]
-    there = Comparison(players, loads=[60], seeds=1, preset="paper")
+    there = Comparison(players, loads=[60], seeds=1)
     told = PUBLISHED_TABLE["Uniform"]
     assert cells(there.html)["Uniform"][-1] == f"{told.success:.1f} · {told.energy:,.0f}"
     assert cells(there.html)["SRTF"][-1] == "–"
-    there.document["config"]["preset"] = "network-heavy"
-    assert "paper&#39;s" not in there.page()
-    assert "paper&#39;s" not in Comparison(players, preset="paper").html
+    assert "paper&#39;s" not in Comparison(players, Workload.network_heavy(), loads=[60], seeds=1).html
+    assert "paper&#39;s" not in Comparison(players).html
 
 
 def test_embedded_lives_are_the_traces(usual: Comparison) -> None:
     """When each task was sending, delayed and ready, what it got, what was observed, and what the site did."""
-    told = embedded(usual.html, "lives")
+    told = embedded(usual.html, "task_lives-data")
     assert [policy["name"] for policy in told["policies"]] == list(usual.sweep.names)
     for p, run in enumerate(usual.lives.values()):
         assert run.trace is not None
@@ -214,15 +211,15 @@ def test_a_task_that_can_never_succeed_is_called_so() -> None:
 
 
 def test_the_task_asked_for_is_the_one_shown() -> None:
-    shown = Comparison(timeline_task=7, seeds=1)
-    assert embedded(shown.html, "lives")["chosen"] == 7
+    shown = Comparison(task=7, seeds=1)
+    assert embedded(shown.html, "task_lives-data")["chosen"] == 7
     assert re.search(r'<option value="7" selected>task 7: ', shown.html)
 
 
 def test_a_page_with_too_many_tasks_keeps_some_and_says_so(usual: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share_life, "MOST_TASKS", 4)
-    html = usual.page()
-    told = embedded(html, "lives")
+    monkeypatch.setattr(trace, "MOST_TASKS", 4)
+    html = report(usual.sweep.document())
+    told = embedded(html, "task_lives-data")
     kept = [task["id"] for task in told["tasks"]]
     assert 4 <= len(kept) <= 5
     assert told["chosen"] in kept
@@ -245,7 +242,7 @@ def test_a_policy_may_be_called_anything() -> None:
     assert "<script>alert" not in html
     assert "&lt;/script&gt;&lt;script&gt;alert(1)" in html
     assert hostile.label in lines(embedded(html, "chart-data")["errors"])
-    assert embedded(html, "lives")["policies"][0]["name"] == hostile.label
+    assert embedded(html, "task_lives-data")["policies"][0]["name"] == hostile.label
 
 
 def test_one_load_draws_a_dot_per_policy() -> None:
@@ -277,14 +274,15 @@ def test_a_policy_that_finishes_nothing_has_no_latency_and_no_place_on_a_log_axi
 
 
 def test_without_lives_the_panels_stand_alone(usual: Comparison) -> None:
-    html = share_page(usual.sweep, usual.players, {}, usual.document)
+    tables = {"history": usual.document.rows("history")}
+    html = report(replace(usual.document, tables=tables))
     assert set(embedded(html, "chart-data")) == set(COLUMNS)
-    assert 'id="lives"' not in html
+    assert "task_lives" not in html
 
 
 def test_every_policy_has_one_colour_and_marker_everywhere(usual: Comparison) -> None:
     """In six panels and in the chart of errors; whatever ships has a look of its own."""
-    seen = {look.name: look for look in looks(usual.players)}
+    seen = {look.name: look for look in looks(PLAYERS)}
     for key in (*COLUMNS, "errors"):
         for entry in usual.options[key]["series"]:
             if entry["type"] == "line" and entry["name"] in seen:
@@ -325,7 +323,9 @@ def test_nothing_is_asked_of_the_network(usual: Comparison) -> None:
     html = without_library(usual.html)
     assert "http://" not in html
     assert "https://" not in html
-    assert set(re.findall(r'(?:href|src)="([^"]*)"', html)) == {"data:,", "result.json", "history.csv", "config.yaml"}
+    assert set(re.findall(r'(?:href|src)="([^"]*)"', html)) == {
+        *("data:,", "result.json", "history.csv", "lives.csv", "config.yaml")
+    }
 
 
 def test_charts_carry_words_and_choices_have_labels(usual: Comparison) -> None:

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from equipoise.cli.share_score import run_score
+from equipoise.cli.share import estimators as run_score
 from equipoise.errors import InputError
 from equipoise.share import Workload
 from equipoise.share.estimator_scores import (
@@ -220,10 +220,10 @@ def test_the_truth_is_not_scored():
 
 def test_the_command_prints_a_table_for_each_home(capsys: pytest.CaptureFixture[str]):
     """Real curves with analogues among the estimators, power laws without; as JSON the same rows."""
-    run_score(seed=0, as_json=True)
+    run_score(seed=0, json=True)
     rows = json.loads(capsys.readouterr().out)
     assert {row["estimator"] for row in rows["power laws"]} < {row["estimator"] for kind in rows for row in rows[kind]}
-    run_score(seed=0, as_json=False)
+    run_score(seed=0, json=False)
     real, laws = capsys.readouterr().out.split("power laws\n")
     assert "analogues" in real and "analogues" not in laws
     assert "mean of past tasks" in real and "mean of past tasks" in laws

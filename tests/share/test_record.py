@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.naive_bayes import MultinomialNB
 
-from equipoise.cli.share_record import recording_numbers, run_record
+from equipoise.cli.share import record as run_record
 from equipoise.data import Dataset
 from equipoise.errors import InputError
 from equipoise.share.record import DATA, GRID, MINI_BATCH, MODELS, REPEATS, held_out_error, prepare, record
-from equipoise.share.recording import Name, Recording, shipped
+from equipoise.share.recording import Name, Recording, recording_numbers, shipped
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_cannot_be_recorded_is_refused(wanted: dict[str, object], why: str)
 def test_the_command_writes_the_file_and_says_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The file reads back as recorded; the table has the count and the median R^2 of numpy's corrcoef."""
     out = tmp_path / "mine.csv.gz"
-    run_record(out, 1, ["naive-bayes-gaussian"], ["breast-cancer"], 0, False)
+    run_record(out, 1, "naive-bayes-gaussian", "breast-cancer", 0, False)
     recording = Recording.load(out)
     fits = [
         np.corrcoef(np.log(s), np.log(e))[0, 1] ** 2 for s, e in zip(recording.samples, recording.errors, strict=True)
@@ -151,7 +151,7 @@ def test_the_command_writes_the_file_and_says_what_is_in_it(tmp_path: Path, caps
 
 def test_the_command_can_be_silent_and_does_not_train_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Quiet prints nothing; a place that cannot be written is refused before training."""
-    run_record(tmp_path / "mine.csv.gz", 1, ["naive-bayes-multinomial"], ["breast-cancer"], 0, True)
+    run_record(tmp_path / "mine.csv.gz", 1, "naive-bayes-multinomial", "breast-cancer", 0, True)
     shown = capsys.readouterr()
     assert shown.out == shown.err == ""
     for out, why in ((tmp_path, "is a folder"), (tmp_path / "no" / "a.csv.gz", "is not a folder")):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 import typer
+from rich.console import Console
 
-from equipoise.cli.options import read_config, with_options
-from equipoise.cli.share_config import LadderConfig, ShareConfig
+from equipoise.cli.options import with_options
+from equipoise.cli.output import Meter, metered
 from equipoise.cli.spread_options import Address, Spread, Workers, spreading
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
+from equipoise.registry import fault_in
+from equipoise.share.spec import LadderSpec, ShareSpec, StudySpec
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -24,13 +28,14 @@ app = typer.Typer(
 File = Annotated[Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")]
 Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
+Found = TypeVar("Found")
 
 
 @app.callback(invoke_without_command=True)
-@with_options(ShareConfig)
+@with_options(ShareSpec)
 def share(
     context: typer.Context,
-    chosen: dict[str, Any],
+    chosen: dict[str, object],
     config: File = None,
     out: Out = Path("runs"),
     json: Json = False,
@@ -40,27 +45,44 @@ def share(
 ) -> None:
     """Compare policies on a crowded site: who gets compute and bandwidth in each step?
 
-    With no options: the published policies and ours on the paper's workload, 10 to 60 tasks, 200 seeds a load.
+    With no options: the published policies and ours on the paper's workload, 10 to 60 tasks, 200 seeds for each load.
     """
     if context.invoked_subcommand is not None:
         elsewhere = (config, workers, spread, address)
         if chosen or any(given is not None for given in elsewhere) or json or out != Path("runs"):
             raise InputError(f"options stand after the command: equipoise share {context.invoked_subcommand} [OPTIONS]")
         return
-    settings = read_config(ShareConfig, config, chosen)
-    from equipoise.cli.share_run import run_share
+    spec = ShareSpec.read(config, chosen)
+    from equipoise.present.share_tables import comparison_tables
+    from equipoise.present.terminal import show
+    from equipoise.result import drop_if_empty, new_folder
 
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-        with spreading("threads", workers, spread, address, quiet=json):
-            passed = run_share(settings, out, quiet=json)
-    raise typer.Exit(0 if passed else 1)
+    scene = spec.build()
+    folder = new_folder(out, "share", spec.plain())
+    try:
+        for line in scene.warnings():
+            print(f"warning: {line}", file=sys.stderr)
+        with warnings.catch_warnings(), spreading("threads", workers, spread, address, quiet=json):
+            warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+            result = _played(spec, "comparing", json, lambda meter: scene.run(meter.show))
+            result.save(folder)
+    finally:
+        drop_if_empty(folder)
+    document = result.document()
+    if json:
+        print(document.text(), end="")
+    else:
+        console = Console()
+        console.print(f"[bold]{scene.title}[/]", highlight=False)
+        show(console, *comparison_tables(document, console.width), result.certificate())
+        print(folder / "report.html")
+    raise typer.Exit(0 if result.certificate().passed else 1)
 
 
 @app.command("ladder")
-@with_options(LadderConfig)
+@with_options(LadderSpec)
 def climb(
-    chosen: dict[str, Any],
+    chosen: dict[str, object],
     config: File = None,
     out: Out = Path("runs"),
     json: Json = False,
@@ -69,17 +91,32 @@ def climb(
     address: Address = None,
 ) -> None:
     """Add the network, its delay, its jitter and the price of energy one by one: who leads on each rung?"""
-    settings = read_config(LadderConfig, config, chosen)
-    from equipoise.cli.share_run import run_ladder
+    spec = LadderSpec.read(config, chosen)
+    from equipoise.present.share_tables import ladder_table
+    from equipoise.present.terminal import show
+    from equipoise.present.values import Bullets
+    from equipoise.result import drop_if_empty, new_folder
 
-    with spreading("threads", workers, spread, address, quiet=json):
-        passed = run_ladder(settings, out, quiet=json)
-    raise typer.Exit(0 if passed else 1)
+    scene = spec.build()
+    folder = new_folder(out, "share ladder", spec.plain())
+    try:
+        with spreading("threads", workers, spread, address, quiet=json):
+            result = _played(spec, "climbing", json, lambda meter: scene.run(meter.show))
+            result.save(folder)
+    finally:
+        drop_if_empty(folder)
+    document = result.document()
+    if json:
+        print(document.text(), end="")
+    else:
+        show(Console(), ladder_table(document), Bullets(result.verdict), result.certificate())
+        print(folder / "result.json")
+    raise typer.Exit(0 if result.certificate().passed else 1)
 
 
 @app.command("execute")
 @with_options(ExecuteSpec)
-def execute(chosen: dict[str, Any], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
+def execute(chosen: dict[str, object], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
     """Run it for real: training processes held to the CPU that policies give them, beside the simulation.
 
     With no options: 24 scikit-learn tasks on one CPU under four policies, about two minutes.
@@ -95,9 +132,21 @@ def check(
     json: Json = False,
 ) -> None:
     """Check a policy of your own: its decisions, capacity, bandwidth, states, determinism, batches, hindsight, speed."""
-    from equipoise.cli.share_run import run_check
+    from equipoise.document import Document
+    from equipoise.present.terminal import show
+    from equipoise.share import check_policy
+    from equipoise.share.spec import policy_from
+    from equipoise.share.view import name_of
 
-    raise typer.Exit(0 if run_check(policy, quiet=json) else 1)
+    found = policy_from(policy)
+    certificate = check_policy(found)
+    if json:
+        print(Document("share check", {"policy": name_of(found)}, certificate, {"policy": policy}).text(), end="")
+    else:
+        console = Console()
+        console.print(f"[bold]{name_of(found)}[/]")
+        show(console, certificate)
+    raise typer.Exit(0 if certificate.passed else 1)
 
 
 @app.command("estimators")
@@ -105,9 +154,19 @@ def estimators(
     seed: Annotated[int, typer.Option(help="The seed that draws the tasks.", min=0)] = 0, json: Json = False
 ) -> None:
     """Score the estimators of remaining work on recorded real curves and on power laws."""
-    from equipoise.cli.share_score import run_score
+    from equipoise.share.estimator_scores import NOTE, score_kinds
 
-    run_score(seed, as_json=json)
+    scores = score_kinds(seed)
+    if json:
+        from json import dumps
+
+        print(dumps(scores, indent=2, allow_nan=False))
+        return
+    from equipoise.present.share_tables import score_table
+    from equipoise.present.terminal import show
+    from equipoise.present.values import Text
+
+    show(Console(), *(score_table(title, rows) for title, rows in scores.items()), Text(NOTE, soft=True))
 
 
 @app.command("record")
@@ -120,10 +179,40 @@ def record(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but mistakes.")] = False,
 ) -> None:
     """Train real scikit-learn models and keep their learning curves, for --preset recorded."""
-    from equipoise.cli.share_record import run_record
+    from equipoise.present.terminal import show
+    from equipoise.present.values import KeyNumber, KeyNumbers
+    from equipoise.share.record import check_target, record
+    from equipoise.share.recording import recording_numbers
 
-    run_record(out, repeats, _names(models), _names(data), seed, quiet)
+    check_target(out)
+    with metered("training", "curve", None, quiet=quiet) as meter:
+        recording = record(
+            _names(models),
+            _names(data),
+            repeats,
+            lambda done, total, name: meter.show(done, total, note=f"{name.model} on {name.data}"),
+            seed,
+        )
+    recording.save(out)
+    if not quiet:
+        console = Console()
+        show(console, KeyNumbers([KeyNumber(*item) for item in recording_numbers(recording).items()]))
+        console.print(f"{out}")
 
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _played(spec: StudySpec, doing: str, quiet: bool, work: Callable[[Meter], Found]) -> Found:
+    """With progress; a fault inside a user's policy becomes one line that names the place in her file."""
+    try:
+        with metered(doing, "part", None, quiet=quiet) as meter:
+            return work(meter)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        fault = fault_in(error, [reference.rpartition(":")[0] for reference in spec.policy_file or []])
+        if fault:
+            raise InputError(fault) from None
+        raise

@@ -6,11 +6,12 @@ Nothing here touches pyplot or matplotlib's settings: a figure is an object that
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import equipoise.plots.place as place
-import equipoise.plots.share as share
 import equipoise.plots.train as train
+from equipoise import present
+from equipoise.document import Document
 from equipoise.errors import InputError
 from equipoise.plots.plain import Plain
 from equipoise.present.paper import PaperFigure
@@ -20,8 +21,6 @@ __all__ = ["PaperFigure", "draw"]
 DRAWERS: dict[str, Callable[..., PaperFigure]] = {
     "train": train.run,
     "train compare": train.comparison,
-    "share": share.sweep,
-    "share run": share.run,
     "place": place.comparison,
     "place run": place.run,
     "place sweep": place.sweep,
@@ -30,10 +29,14 @@ DRAWERS: dict[str, Callable[..., PaperFigure]] = {
 
 def draw(saved: Plain, *, width: str = "column", **choices: Any) -> PaperFigure:
     """The figure of a result. `width` is "column" (3.5 inches), "page" (7.16) or a number of inches."""
+    if saved.verb in present.SHEETS:
+        return present.draw(cast(Document, saved), width=width, **choices)
     drawer = DRAWERS.get(saved.verb)
     if drawer is None:
         what = f"a result of {saved.verb!r}" if saved.verb else "a bare CSV table"
-        raise InputError(f"no figure is known for {what}; there are figures for {', '.join(DRAWERS)}")
+        raise InputError(
+            f"no figure is known for {what}; there are figures for {', '.join([*DRAWERS, *present.SHEETS])}"
+        )
     try:
         return drawer(saved, width=width, **choices)
     except TypeError as error:

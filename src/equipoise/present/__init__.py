@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["draw", "page", "report"]
 
 # Verb of a document: the file here that has its page.
-PAGES = {"reproduce": "claims", "share execute": "execution"}
-SHEETS: dict[str, str] = {}  # ... that draws it for a paper
+PAGES = {"reproduce": "claims", "share": "share", "share execute": "execution"}
+SHEETS = {"share": "share", "share run": "task_lives"}  # ... that draws it for a paper
 
 
 def page(document: Document) -> Page:

@@ -35,6 +35,8 @@ MARKERS = {  # the pages' marker names in matplotlib's; "empty" before one draws
     "roundRect": "p",
     "pin": "v",
     "arrow": "P",
+    "bar": "|",  # these two on paper only
+    "cross": "x",
 }
 SPARE_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h", "*")
 NAMED = {  # colours of style.css on white paper

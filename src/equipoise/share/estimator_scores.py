@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.document import Row
 from equipoise.errors import InputError
 from equipoise.share.estimators import ESTIMATORS, Estimate, Estimator
 from equipoise.share.estimators._base import PARTS, outlook
@@ -34,6 +35,11 @@ SURE = 0.8  # claimed by the interval whose coverage is measured
 SPREAD_LEAST = 1e-3  # of ln work; nobody is taken to be surer
 LOG_SCORE_LEAST = -10.0  # nats that one estimate can lose
 COLUMNS = ("estimator", "samples", "tasks", "known", "median", "rms", "bias", "covered", "log_score")
+NOTE = (
+    f"errors are of ln work (0.7: a factor of two), works counted up to {CAP:g} samples\n"
+    f"covered: by the claimed {SURE:.0%} interval, open above where it reaches {CAP:g} (there 90% is honest)\n"
+    "log score: higher is better"
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,12 @@ def usual(workload: Workload) -> list[Estimator]:
     return [ESTIMATORS.make(choice.stem) for choice in fit]
 
 
+def score_kinds(seed: int = 0) -> dict[str, list[Row]]:
+    """The scores of the usual estimators on real curves and on power laws, by what the curves are."""
+    kinds = {"real curves, not those of the prior": Workload.recorded(), "power laws": Workload.paper()}
+    return {title: score(workload=workload, seed=seed) for title, workload in kinds.items()}
+
+
 def score(
     estimators: Sequence[Estimator] | None = None,
     workload: Workload | None = None,
@@ -79,7 +91,7 @@ def score(
     tasks: int = TASKS,
     seeds: int = SEEDS,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """A row for each estimator and amount of samples done; the baseline comes first. Recorded curves unless told.
 
     `known`: percent of the tasks of which it says anything; the rest is over those. `median` and `rms` of the error of
@@ -153,12 +165,10 @@ def true_errors(batch: Batch, done: float) -> Floats:
     return np.where(batch.table >= 0, replayed[np.maximum(batch.table, 0)], laws)
 
 
-def _row(
-    name: str, done: float, said: Estimate, ahead: Floats, work: Floats, asked: NDArray[np.bool_]
-) -> dict[str, Any]:
+def _row(name: str, done: float, said: Estimate, ahead: Floats, work: Floats, asked: NDArray[np.bool_]) -> Row:
     """What one estimator's word was worth after so many samples."""
     known = asked & said.known
-    row: dict[str, Any] = {
+    row: Row = {
         "estimator": name,
         "samples": done,
         "tasks": int(asked.sum()),
@@ -208,7 +218,7 @@ def log_density(log_work: Floats, spread: Floats, done: float, truth: Floats) ->
     return np.asarray(np.where(truth < cap, inside, log_ndtr(-z)) - log_ndtr((log_work - done) / spread))
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """The rows as text, aligned."""
     cells = [list(COLUMNS), *([_cell(name, row[name]) for name in COLUMNS] for row in rows)]
     widths = [max(len(line[k]) for line in cells) for k in range(len(COLUMNS))]

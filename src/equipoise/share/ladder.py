@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from equipoise.certificate import Certificate, Check
@@ -125,6 +126,10 @@ class Ladder(Result):
 
     def certificate(self) -> Certificate:
         """Every check once, with the worst value of all rungs."""
+        return self._certificate
+
+    @cached_property
+    def _certificate(self) -> Certificate:
         rungs = [self.sweeps[rung.name].certificate() for rung in self.rungs]
         worst = [max((found[check.name] for found in rungs), key=_badness) for check in rungs[0]]
         meaning = "(the worst of all rungs)"

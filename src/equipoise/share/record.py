@@ -145,6 +145,14 @@ def record(
     return Recording.of([(GRID, found) for found in errors], [name for name, _ in plan])
 
 
+def check_target(path: Path) -> None:
+    """Refuse a file that cannot be written before hours are spent on what goes in it."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a file to write, such as {path / 'curves.csv.gz'}")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"cannot write {path}: {path.absolute().parent} is not a folder")
+
+
 def _known(kind: str, given: Iterable[str] | None, known: dict[str, Any]) -> list[str]:
     names = list(dict.fromkeys(known if given is None else given))
     for name in names:

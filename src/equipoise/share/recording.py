@@ -40,6 +40,7 @@ PACE, STEPS = 10.0, 36  # samples per step, and the steps that a task can comput
 EARLY, JUDGED = 3, 6  # the estimate after so many observations is judged by those after so many and more
 TARGETS = 8  # per curve
 B_LEAST = 0.05  # a flatter belief would put the work at infinity
+POOR_FIT = 0.5  # R^2 below which a power law says little about a curve
 LOG_WORK_MOST, SPREAD_LEAST, SPREAD_MOST, MOVE_MOST = 9.0, 0.05, 1.5, 25.0
 
 
@@ -343,3 +344,15 @@ def _beliefs(x: Floats, y: Floats, goals: Floats, prior: Prior, noise: float) ->
     slope = np.stack([1.0 / b, -log_work / b], axis=2)  # of ln work by (ln a, b): the delta method
     spread = np.sqrt(np.einsum("rpi,pij,rpj->rp", slope, covariance, slope))
     return np.clip(log_work, 0.0, LOG_WORK_MOST), np.minimum(spread, SPREAD_MOST)
+
+
+def recording_numbers(recording: Recording) -> dict[str, str]:
+    """What a recording is like, in a few lines."""
+    lines = fit_lines(recording)
+    fits, slopes = np.array([line.r_squared for line in lines]), np.array([line.b for line in lines])
+    return {
+        "curves": f"{len(recording)}, {len({name[:3] for name in recording.names})} kinds",
+        "median R² of a power law": f"{np.median(fits):.2f}",
+        f"R² below {POOR_FIT:g}": f"{np.mean(fits < POOR_FIT):.0%} of the curves",
+        "slope b": f"{slopes.min():.2f} to {slopes.max():.2f}, median {np.median(slopes):.2f}",
+    }

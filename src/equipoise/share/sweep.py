@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from equipoise.share.simulate import Run, play
 from equipoise.share.site import Site
 from equipoise.share.trace import life_rows, site_rows, telling_task
 from equipoise.share.view import Policy, name_of
-from equipoise.share.workload import Workload, seed_numbers
+from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE, Workload, seed_numbers
 from equipoise.spec import Spec
 from equipoise.statistics import Paired, difference, mean_and_error, ratio_and_error
 
@@ -127,7 +128,8 @@ class Sweep(Result):
             for gap in self.paired(name, self.baseline, measure)
         ]
 
-    def lives(self) -> dict[str, Run]:
+    @cached_property
+    def _lives(self) -> dict[str, Run]:
         """A traced run of the timeline's seed for each policy."""
         load = self.timeline.load or max(self.loads)
         seed = int(self.seeds[0]) if self.timeline.seed is None else self.timeline.seed
@@ -146,9 +148,11 @@ class Sweep(Result):
             "baseline": self.baseline,
             "paired": [asdict(gap) for gap in self.differences],
         }
+        if published := self._published():
+            result["published"] = published
         tables: dict[str, list[Row]] = {"history": self.seed_rows}
         if certify and self.policies:
-            lives = self.lives()
+            lives = self._lives
             runs = list(lives.values())
             task = telling_task(lives) if self.timeline.task is None else self.timeline.task
             seeds, load = runs[0].batch.seeds, runs[0].batch.shape[1]
@@ -163,6 +167,18 @@ class Sweep(Result):
             looks={name_of(policy): look_of(policy) for policy in self.policies},
         )
 
+    def _published(self) -> list[Row]:
+        """The numbers that the paper printed, of policies here, where its workload is played at its load."""
+        told = self.settings()
+        same = told["preset"] == "paper" and "tasks" not in told if told else _is_paper(self.workload)
+        if not same or PUBLISHED_LOAD not in self.loads:
+            return []
+        return [
+            {"policy": name, "load": PUBLISHED_LOAD, **paper._asdict(), "efficiency": paper.efficiency}
+            for name, paper in PUBLISHED_TABLE.items()
+            if name in self.names
+        ]
+
     def _given(self) -> dict[str, object]:
         """The settings of a sweep that no spec made."""
         return {
@@ -175,6 +191,10 @@ class Sweep(Result):
 
     def certificate(self) -> Certificate:
         """Recomputed from traced runs of the first seeds of every policy and load, and from the oracle's bounds."""
+        return self._certificate
+
+    @cached_property
+    def _certificate(self) -> Certificate:
         return certify(self, self.policies)
 
     def paired(self, one: str, other: str, measure: str = "success") -> list[Paired]:
@@ -202,6 +222,10 @@ class Sweep(Result):
             for line in (heads, *body)
         ]
         return "\n".join(line.rstrip() for line in (lines[0], "-" * len(lines[0]), *lines[1:]))
+
+
+def _is_paper(workload: Workload) -> bool:
+    return workload.as_dict() == Workload.paper().as_dict()
 
 
 def _cells(row: Row) -> tuple[str, ...]:

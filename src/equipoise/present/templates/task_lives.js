@@ -1,62 +1,7 @@
-{% extends "page.html.j2" %}
-{% macro dot(look) %}
-<svg class="marker" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" style="--light:{{ look.light }};--dark:{{ look.dark }}"><path class="{{ 'hollow' if look.hollow else 'full' }}" d="{{ look.shape }}"/></svg>
-{%- endmacro %}
-{% macro marker(look) %}
-<svg class="marker" viewBox="0 0 36 16" width="36" height="16" aria-hidden="true" style="--light:{{ look.light }};--dark:{{ look.dark }}"><path d="M0 8H36"{% if look.dashed %} stroke-dasharray="5 4"{% endif %}/><path class="{{ 'hollow' if look.hollow else 'full' }}" d="{{ look.shape }}" transform="translate(10)"/></svg>
-{%- endmacro %}
-{% block numbers %}
-<section class="numbers" aria-label="key numbers">
-<dl>
-{% for item in numbers %}
-<div class="panel"><dt>{{ item.name }}</dt><dd><b>{{ item.value }}</b><span>{{ item.note }}</span></dd></div>
-{% endfor %}
-</dl>
-</section>
-{% for table in tables %}
-<section class="panel" aria-labelledby="table-{{ table.load }}">
-<h2 id="table-{{ table.load }}">At {{ table.load }} {{ "task" if table.load == 1 else "tasks" }}</h2>
-<div class="scroll" tabindex="0" role="region" aria-labelledby="table-{{ table.load }}">
-<table class="measures">
-<thead><tr><th scope="col">policy</th>{% for head in table.heads %}<th scope="col" class="number">{{ head }}</th>{% endfor %}</tr></thead>
-<tbody>
-{% for row in table.rows %}
-<tr><th scope="row">{{ dot(row.look) }}{{ row.look.name }}</th>{% for cell in row.cells %}<td class="number">{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}
-</tbody>
-</table>
-</div>
-<p class="lead">{{ table.note }}</p>
-</section>
-{% endfor %}
-<section class="panel policies" aria-label="policies in the charts">
-<p class="lead">One colour and marker per policy in all charts; press one to hide it, again to show it.</p>
-<p>
-{% for look in styles %}
-<button type="button" aria-pressed="true" data-policy="{{ look.name }}">{{ marker(look) }}{{ look.name }}</button>
-{% endfor %}
-{% if oracle %}
-<button type="button" aria-pressed="true" data-policy="{{ oracle }}"><svg class="marker" viewBox="0 0 36 16" width="36" height="16" aria-hidden="true" style="--light:#1d2430;--dark:#e5e9ef"><path d="M0 8H36" stroke-dasharray="2 4"/></svg>{{ oracle }}</button>
-{% endif %}
-</p>
-</section>
-{% endblock %}
-{% block small %}
-{% if lives %}
-<script type="application/json" id="lives">{{ lives }}</script>
-{% endif %}
-<script>
 (() => {
-  const buttons = [...document.querySelectorAll("[data-policy]")];
-  const lives = JSON.parse(document.getElementById("lives")?.textContent ?? "null");
+  const lives = JSON.parse(document.getElementById("task_lives-data").textContent);
   const task = document.getElementById("task"), under = document.getElementById("site-policy");
   let charts = {};
-
-  const hide = (button) => {
-    const type = button.getAttribute("aria-pressed") === "true" ? "legendSelect" : "legendUnSelect";
-    for (const [key, chart] of Object.entries(charts))
-      if (key !== "life" && key !== "site") chart.dispatchAction({ type, name: button.dataset.policy });
-  };
 
   // Steps that are alike become one span; each is [from, to, lane, bottom, top] with its words for the tooltip.
   const spansOf = ([start, sent, ready, end, , , sends, given], lane, used) => {
@@ -136,24 +81,15 @@
   };
 
   const draw = () => {
-    if (!lives) return;
     const one = lives.tasks[task.value];
     document.querySelector(".story").textContent = one.story;
     drawLife(one);
     drawSite(one);
   };
-  for (const button of buttons)
-    button.addEventListener("click", () => {
-      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
-      hide(button);
-    });
-  task?.addEventListener("change", draw);
-  under?.addEventListener("change", () => drawSite(lives.tasks[task.value]));
+  task.addEventListener("change", draw);
+  under.addEventListener("change", () => drawSite(lives.tasks[task.value]));
   document.addEventListener("charts", (event) => {
     charts = event.detail;
     draw();
-    buttons.forEach(hide);
   });
 })();
-</script>
-{% endblock %}
