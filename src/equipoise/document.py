@@ -26,7 +26,8 @@ from equipoise.spec import newer
 RESULT, ARRAYS, CONFIG, REPORT = "result.json", "arrays.npz", "config.yaml", "report.html"
 # Columns of names: a job called 17 stays a text.
 NAMES = ("policy", "job", "id", "machine", "entrant", "state", "reason")
-ALLOCATIONS = "allocations"
+ALLOCATIONS, POLICY = "allocations", "policy"  # the one table that has a CSV file for each policy
+CELLS = ("job", "slot", "machine", "workers", "servers")
 
 Array = NDArray[np.generic]
 Plain = Any  # what JSON can say; a union of its types would make every reader cast what it has just looked up
@@ -178,6 +179,28 @@ def read_table(path: Path) -> list[Row]:
     return [{head: cell or None if head in texts else _number(cell) for head, cell in row.items()} for row in rows]
 
 
+def csv_files(document: Document) -> dict[str, tuple[list[Row], Sequence[str]]]:
+    """The rows of every CSV file of a run folder by its name, and its columns in case there are none.
+
+    Allocations have a file for each policy, without the column `policy`: what `place verify` reads.
+    """
+    found: dict[str, tuple[list[Row], Sequence[str]]] = {}
+    for name, rows in document.tables.items():
+        if name != ALLOCATIONS:
+            found[f"{name}.csv"] = rows, ()
+            continue
+        own: dict[str, list[Row]] = {str(row[POLICY]): [] for row in document.rows("rows")}
+        for row in rows:
+            own[row[POLICY]].append({head: cell for head, cell in row.items() if head != POLICY})
+        found |= {f"{allocations_of(label)}.csv": (cells, CELLS) for label, cells in own.items()}
+    return found
+
+
+def allocations_of(label: str) -> str:
+    """The name of the table of a policy's allocations: allocations-pdors-recalled for PDORS recalled."""
+    return f"{ALLOCATIONS}-{re.sub(r'[^a-z0-9]+', '-', label.lower()).strip('-') or POLICY}"
+
+
 def _heads(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
@@ -235,6 +258,7 @@ def read(path: str | Path) -> Document:
         str(found.get("version", "")),
         cast("dict[str, Look]", found["looks"]) if "looks" in found else _looks(verb),
         {} if beside is None else _arrays(beside / ARRAYS),
+        {} if beside is None else _files(beside),
     )
 
 
@@ -266,11 +290,12 @@ def _tables(folder: Path, result: Mapping[str, Plain]) -> dict[str, list[Row]]:
         if not path.stem.startswith(f"{ALLOCATIONS}-"):
             found[path.stem] = read_table(path)
     rows = cast("list[Row]", result.get("rows") or [])
-    for label in [str(row["policy"]) for row in rows if "policy" in row]:
-        path = folder / f"{ALLOCATIONS}-{re.sub(r'[^a-z0-9]+', '-', label.lower()).strip('-') or 'policy'}.csv"
+    for label in [str(row[POLICY]) for row in rows if POLICY in row]:
+        path = folder / f"{allocations_of(label)}.csv"
         if path.is_file():
-            found.setdefault(ALLOCATIONS, []).extend({"policy": label, **row} for row in read_table(path))
-    if ALLOCATIONS in found and (folder / "jobs.json").is_file() and (folder / "cluster.yaml").is_file():
+            found.setdefault(ALLOCATIONS, []).extend({POLICY: label, **row} for row in read_table(path))
+    old = ALLOCATIONS in found and "machines" not in found  # of 0.1.0
+    if old and (folder / "jobs.json").is_file() and (folder / "cluster.yaml").is_file():
         # Only place can say what its jobs and machines were; by name, since it stands above this module.
         found |= import_module("equipoise.place.tables").tables_beside(folder, found[ALLOCATIONS])
     return found
@@ -281,6 +306,12 @@ def _arrays(path: Path) -> dict[str, Array]:
         return {}
     with np.load(path, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """Further texts of the folder."""
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".yaml")]
+    return {path.name: path.read_text(encoding="utf-8") for path in paths if path.name not in (RESULT, CONFIG)}
 
 
 def _looks(verb: str) -> dict[str, Look]:

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equipoise import present
-from equipoise.document import ARRAYS, CONFIG, REPORT, RESULT, Document, read, write_table
+from equipoise.document import ARRAYS, CONFIG, REPORT, RESULT, Document, Row, csv_files, read, write_table
 from equipoise.errors import InputError
 from equipoise.frames import Frame, frame_of
 from equipoise.spec import Spec, config_text
@@ -108,7 +108,7 @@ class Result(ABC):
         with suppress(FileNotFoundError):
             (home / RESULT).unlink()  # an older result is none as soon as its other files change
         parts: dict[str, Callable[[Path], object]] = {
-            **{f"{name}.csv": _table_writer(document, name) for name in document.tables},
+            **{name: _table_writer(rows, heads) for name, (rows, heads) in csv_files(document).items()},
             **{name: _text_writer(text) for name, text in document.files.items()},
         }
         if document.arrays:
@@ -248,8 +248,8 @@ def _make(home: Path) -> None:
         raise InputError(f"{home}: cannot be made a folder ({error.strerror}); name another", code="disk") from None
 
 
-def _table_writer(document: Document, name: str) -> Callable[[Path], object]:
-    return lambda path: write_table(path, document.tables[name])
+def _table_writer(rows: list[Row], heads: Sequence[str]) -> Callable[[Path], object]:
+    return lambda path: write_table(path, rows, heads)
 
 
 def _text_writer(text: str) -> Callable[[Path], object]:

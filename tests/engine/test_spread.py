@@ -17,7 +17,7 @@ from equipoise.errors import Failure, InputError
 from equipoise.parallel import PROCESSES, THREADS, parts
 from equipoise.place import placers, prices, traces
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.comparison import compare
+from equipoise.place.compare import compare
 from equipoise.place.sweep import Case
 from equipoise.place.sweep import sweep as sweep_place
 from equipoise.share import policies

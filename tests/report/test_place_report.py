@@ -15,13 +15,14 @@ from pages import COLOURS, NEEDS_A_BROWSER, visit
 
 from equipoise.certificate import Certificate, Check
 from equipoise.place import Cluster, Job, Linear, Machine, Result, Workload, placers, prices, traces
-from equipoise.place.comparison import Comparison, compare, utilisation
+from equipoise.place.compare import PlaceComparison, compare
 from equipoise.place.execution import Decision
 from equipoise.place.job import Skipped
 from equipoise.place.simulate import Session
-from equipoise.report import place_gantt
-from equipoise.report.place import headline, page
-from equipoise.report.place_gantt import FULL, Floor, lines_of, posted, stacked
+from equipoise.place.tables import posted, utilisation
+from equipoise.present import report, timeline
+from equipoise.present.place import headline
+from equipoise.present.timeline import FULL, Timeline, lines_of, stacked
 
 LEVEL = prices.Level(8.5, 10, 5.0)
 PLAYERS = (
@@ -33,19 +34,23 @@ PLAYERS = (
 CHARTS = {"utility", "completed", "gantt", "heat", "use", "completion", "reasons"}
 
 
-def overloaded(players: Any = PLAYERS, **how: Any) -> Comparison:
+def overloaded(players: Any = PLAYERS, **how: Any) -> PlaceComparison:
     cluster, jobs, slots = traces.regime("20x100-small", 1)
     return compare(cluster, jobs, list(players), slots=slots, **how)
 
 
 @pytest.fixture(scope="module")
-def usual() -> Comparison:
+def usual() -> PlaceComparison:
     return overloaded()
 
 
 @pytest.fixture(scope="module")
-def html(usual: Comparison) -> str:
-    return page(usual, "20 machines")
+def html(usual: PlaceComparison) -> str:
+    return page(usual)
+
+
+def page(comparison: PlaceComparison) -> str:
+    return report(comparison.document())
 
 
 def embedded(text: str, key: str) -> Any:
@@ -61,9 +66,9 @@ def words(text: str) -> str:
     return entities.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", inside)))
 
 
-def test_the_rows_in_the_page_are_the_results(usual: Comparison, html: str) -> None:
+def test_the_rows_in_the_page_are_the_results(usual: PlaceComparison, html: str) -> None:
     """Every number of every policy to the last digit, and the bars draw them."""
-    rows = embedded(html, "rows")
+    rows = usual.document().rows("rows")
     assert [row["policy"] for row in rows] == list(usual.labels)
     for row, result in zip(rows, usual.results, strict=True):
         expected = {k: v for k, v in result.row.items() if k != "seconds_per_decision"}
@@ -72,32 +77,32 @@ def test_the_rows_in_the_page_are_the_results(usual: Comparison, html: str) -> N
         assert row["share_of_bound"] == result.utility / usual.bound.utility
     options = embedded(html, "chart-data")
     for key in ("utility", "completed"):
-        assert [bar["value"] for bar in options[key]["series"][0]["data"]] == [row[key] for row in rows]
+        assert [bar["value"][0] for bar in options[key]["series"][0]["data"]] == [row[key] for row in rows]
 
 
-def test_the_bound_is_a_line_across_the_bars(usual: Comparison, html: str) -> None:
+def test_the_bound_is_a_line_across_the_bars(usual: PlaceComparison, html: str) -> None:
     assert usual.bound is not None
-    (mark,) = embedded(html, "chart-data")["utility"]["series"][0]["markLine"]["data"]
+    (mark,) = embedded(html, "chart-data")["utility"]["series"][-1]["markLine"]["data"]
     assert mark == {"xAxis": usual.bound.utility}
 
 
-def test_the_headline_says_who_earned_most_and_how_near_the_bound(usual: Comparison, html: str) -> None:
+def test_the_headline_says_who_earned_most_and_how_near_the_bound(usual: PlaceComparison, html: str) -> None:
     best = max(usual.table, key=lambda row: row["utility"])
     told = f"{best['policy']} earned most of 4 policies, {100 * best['share_of_bound']:.1f} % of the bound"
-    assert headline(usual) == f"{told}: certificate passed"
-    assert f"20 machines: {headline(usual)}" in words(html)
+    assert headline(usual.document()) == f"{told}: certificate passed"
+    assert f"100 jobs on 20 machines, 20 slots of 1 h: {headline(usual.document())}" in words(html)
 
 
-def test_a_failed_certificate_is_in_the_headline(usual: Comparison) -> None:
+def test_a_failed_certificate_is_in_the_headline(usual: PlaceComparison) -> None:
     failed = Check("capacity", 1.0, 0.0, False, "Over capacity.")
     other = replace(usual, certificate=Certificate((failed,)))
-    assert headline(other).endswith("certificate FAILED")
-    assert "✗ FAILED" in page(other, "x")
+    assert headline(other.document()).endswith("certificate FAILED")
+    assert "✗ FAILED" in page(other)
 
 
-def test_bars_cover_exactly_the_cells_of_the_schedule(usual: Comparison, html: str) -> None:
+def test_bars_cover_exactly_the_cells_of_the_schedule(usual: PlaceComparison, html: str) -> None:
     """Every (job, slot, machine) of a schedule is in one bar, with its workers and servers, and nothing else is."""
-    floor = embedded(html, "floor")
+    floor = embedded(html, "timeline-data")
     names = list(usual.cluster.names)
     ids = [job.id for job in usual.jobs]
     for one, result in zip(floor["policies"], usual.results, strict=True):
@@ -112,9 +117,9 @@ def test_bars_cover_exactly_the_cells_of_the_schedule(usual: Comparison, html: s
         assert unfinished & ran == {ids[j] for j in np.flatnonzero(result.finish < 0)} & ran
 
 
-def test_bars_say_whether_a_job_is_spread_and_never_overlap(usual: Comparison, html: str) -> None:
+def test_bars_say_whether_a_job_is_spread_and_never_overlap(usual: PlaceComparison, html: str) -> None:
     """By hand from the schedule: how many machines a job has in a slot; and heights within a row stay in it."""
-    floor = embedded(html, "floor")
+    floor = embedded(html, "timeline-data")
     ids = [job.id for job in usual.jobs]
     for one, result in zip(floor["policies"], usual.results, strict=True):
         machines = Counter(map(tuple, result.schedule[:, :2].tolist()))
@@ -130,8 +135,8 @@ def test_bars_say_whether_a_job_is_spread_and_never_overlap(usual: Comparison, h
             assert starts[0] >= 0 and ends[-1] <= FULL + len(places)
 
 
-def test_bars_run_on_where_nothing_changes(usual: Comparison, html: str) -> None:
-    bars = [bar for one in embedded(html, "floor")["policies"] for bar in one["bars"]]
+def test_bars_run_on_where_nothing_changes(usual: PlaceComparison, html: str) -> None:
+    bars = [bar for one in embedded(html, "timeline-data")["policies"] for bar in one["bars"]]
     assert len(bars) < sum(len(result.schedule) for result in usual.results)
     assert max(last - first for _, _, first, last, *_ in bars) > 1
 
@@ -157,7 +162,7 @@ def test_the_price_of_a_machine_is_its_resources_at_their_prices() -> None:
     cluster = Cluster((Machine({"gpu": 4, "cpu": 8}, count=2),))
     result = by_hand(placers.PDORS(prices=LEVEL), cluster, [[0, 0, 0, 2, 0], [1, 1, 1, 4, 0]], [0, 1])
     result = replace(result, detail={"prices": {"kind": "level", "level": 20.0, "ratio": 10.0, "lead": 0.0}})
-    floor = Floor([result])
+    floor = timeline_of(result)
     kind, heat = floor.heat(0, floor.window)
     assert kind == "price"
     assert heat[1, 0] == pytest.approx(20.0)
@@ -169,7 +174,7 @@ def test_posted_prices_are_taken_as_told_slot_by_slot() -> None:
     cluster = Cluster((Machine({"gpu": 4, "cpu": 8}),))
     result = by_hand(placers.PDORS(prices=LEVEL), cluster, [[0, 0, 0, 2, 0], [1, 1, 0, 4, 0]], [0, 1])
     told = {"base": [[1e-3, 0.0], [2e-3, 0.0]], "growth": [0.0, 0.0]}
-    floor = Floor([replace(result, detail={"posted": told})])
+    floor = timeline_of(replace(result, detail={"posted": told}))
     _, heat = floor.heat(0, floor.window)
     assert heat.tolist() == [[4.0, 8.0]]
 
@@ -177,26 +182,26 @@ def test_posted_prices_are_taken_as_told_slot_by_slot() -> None:
 def test_without_prices_the_heat_is_the_use_of_the_fullest_resource() -> None:
     cluster = Cluster((Machine({"gpu": 4, "cpu": 8}, count=2),))
     result = by_hand(placers.FIFO(), cluster, [[0, 0, 0, 2, 0], [1, 1, 1, 4, 0]], [0, 1])
-    floor = Floor([result])
+    floor = timeline_of(result)
     kind, heat = floor.heat(0, floor.window)
     assert posted(result) is None
     assert (kind, heat.tolist()) == ("use", [[0.5, 0.0], [0.0, 1.0]])
 
 
-def test_use_is_that_of_the_schedule(usual: Comparison, html: str) -> None:
-    for one, result in zip(embedded(html, "floor")["policies"], usual.results, strict=True):
+def test_use_is_that_of_the_schedule(usual: PlaceComparison, html: str) -> None:
+    for one, result in zip(embedded(html, "timeline-data")["policies"], usual.results, strict=True):
         expected = 100.0 * utilisation(result)
         np.testing.assert_allclose(np.array(one["use"]).T, expected, atol=0.051)
 
 
 def test_many_slots_become_means_over_spans() -> None:
     times, use = lines_of(np.arange(1300.0)[:, None])
-    assert len(times) <= place_gantt.MOST_TIMES
+    assert len(times) <= timeline.MOST_TIMES
     assert times[:3].tolist() == [0, 2, 4]
     assert use[:3, 0].tolist() == [0.5, 2.5, 4.5]
 
 
-def test_completion_curves_end_at_the_part_of_all_jobs_completed(usual: Comparison, html: str) -> None:
+def test_completion_curves_end_at_the_part_of_all_jobs_completed(usual: PlaceComparison, html: str) -> None:
     """And rise where the completed jobs finish: half of the completed ones by the median hour."""
     series = embedded(html, "chart-data")["completion"]["series"]
     for line, result in zip(series, usual.results, strict=True):
@@ -207,10 +212,10 @@ def test_completion_curves_end_at_the_part_of_all_jobs_completed(usual: Comparis
             )
 
 
-def test_reasons_are_counted_as_told(usual: Comparison, html: str) -> None:
+def test_reasons_are_counted_as_told(usual: PlaceComparison, html: str) -> None:
     series = embedded(html, "chart-data")["reasons"]["series"]
     for k, result in enumerate(usual.results):
-        drawn = [entry["data"][k] for entry in series if entry["data"][k]]
+        drawn = [entry["data"][k][0] for entry in series if entry["data"][k][0]]
         assert sorted(drawn) == sorted(result.reasons.values())
         assert sum(drawn) == len(usual.jobs) - result.completed
 
@@ -237,10 +242,16 @@ def by_hand(policy: Any, cluster: Cluster, schedule: list[list[int]], finish: li
     return Result(policy, cluster, jobs, 6, None, 0, 6, rows, np.array(finish), told, 0.0)
 
 
-def hand_made(*results: Result) -> Comparison:
+def timeline_of(result: Result) -> Timeline:
+    return Timeline(hand_made(result).document())
+
+
+def hand_made(*results: Result) -> PlaceComparison:
     one = results[0]
     passed = Certificate((Check("capacity", 0.0, 0.0, True, "Nothing over capacity."),))
-    return Comparison(one.cluster, one.jobs, tuple(results), None, 6, None, 0, "utilities made up", [], passed)
+    return PlaceComparison(
+        one.cluster, one.jobs, tuple(results), None, 6, None, 0, [], passed, notes=("utilities made up",)
+    )
 
 
 def test_gains_and_losses_of_two_jobs() -> None:
@@ -248,7 +259,7 @@ def test_gains_and_losses_of_two_jobs() -> None:
     cluster = Cluster((Machine({"gpu": 1}),))
     fifo = by_hand(Named("FIFO"), cluster, [[0, 0, 0, 1, 0], [1, 2, 0, 1, 0]], [0, 2])
     other = by_hand(Named("Other"), cluster, [[1, 0, 0, 1, 0]], [-1, 0])
-    text = page(hand_made(other, fifo), "two jobs")
+    text = page(hand_made(other, fifo))
     read = words(text)
     assert "What you would have gained over FIFO, and which jobs lost" in read
     assert "Other −88 −59.5 % −1 1 1 0" in read
@@ -265,7 +276,7 @@ def test_another_baseline_can_be_asked_for() -> None:
     cluster = Cluster((Machine({"gpu": 1}),))
     fifo = by_hand(Named("FIFO"), cluster, [[0, 0, 0, 1, 0], [1, 2, 0, 1, 0]], [0, 2])
     other = by_hand(Named("Other"), cluster, [[1, 0, 0, 1, 0]], [-1, 0])
-    assert "FIFO +88 +146.7 % +1 1 1 0" in words(page(hand_made(other, fifo), "x", baseline="Other"))
+    assert "FIFO +88 +146.7 % +1 1 1 0" in words(page(replace(hand_made(other, fifo), asked_baseline="Other")))
 
 
 def test_policies_of_one_colour_are_told_apart(html: str) -> None:
@@ -276,36 +287,37 @@ def test_policies_of_one_colour_are_told_apart(html: str) -> None:
 
 def test_a_wide_cluster_is_cut_to_its_busiest_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 3 machines and 6 slots, 2 and 2: machine 1 is idle, and slots 3 and 4 are the fullest."""
-    monkeypatch.setattr(place_gantt, "MOST_MACHINES", 2)
-    monkeypatch.setattr(place_gantt, "MOST_SLOTS", 2)
+    monkeypatch.setattr(timeline, "MOST_MACHINES", 2)
+    monkeypatch.setattr(timeline, "MOST_SLOTS", 2)
     cluster = Cluster((Machine({"gpu": 4}, count=3),))
     cells = [[0, 0, 0, 1, 0], [0, 3, 0, 4, 0], [0, 4, 0, 4, 0], [1, 3, 2, 2, 0]]
     result = by_hand(Named("A"), cluster, cells, [4, 3])
-    floor = Floor([result])
+    floor = timeline_of(result)
     window = floor.window
     assert (window.machines.tolist(), window.first, window.last) == ([0, 2], 3, 5)
     assert [(b.job, b.machine, b.first, b.last) for b in floor.bars(0, window)] == [(0, 0, 3, 5), (1, 2, 3, 4)]
-    read = words(page(hand_made(result), "x"))
+    read = words(page(hand_made(result)))
     assert "Shown are the 2 busiest of 3 machines and the busiest 2 slots in a row (3 to 4) of 6" in read
 
 
-def test_too_many_bars_narrow_the_window(monkeypatch: pytest.MonkeyPatch, usual: Comparison) -> None:
-    whole = Floor(usual.results).window.slots
-    monkeypatch.setattr(place_gantt, "MOST_BARS", 100)
-    assert Floor(usual.results).window.slots < whole
+def test_too_many_bars_narrow_the_window(monkeypatch: pytest.MonkeyPatch, usual: PlaceComparison) -> None:
+    whole = Timeline(usual.document()).window.slots
+    monkeypatch.setattr(timeline, "MOST_BARS", 100)
+    assert Timeline(usual.document()).window.slots < whole
 
 
-def test_candidates_of_a_calibration_are_drawn_and_the_chosen_one_is_ringed(usual: Comparison) -> None:
+def test_candidates_of_a_calibration_are_drawn_and_the_chosen_one_is_ringed(usual: PlaceComparison) -> None:
     trial = {"policy": "PDORS", "kind": "replay", "ratio": 10.0, "lead": 0.0, "completed": 3, "chosen": False}
     trials = [trial | {"level": level, "utility": 10.0 * level} for level in (1.0, 2.0, 4.0)]
     trials += [trial | {"level": 2.0, "ratio": 30.0, "utility": 50.0, "chosen": True}]
-    text = page(replace(usual, calibration=trials), "x")
+    text = page(replace(usual, calibration=trials))
     series = embedded(text, "chart-data")["calibration-0"]["series"]
-    assert [(one["name"], one["data"]) for one in series] == [
-        ("ratio 10", [[1.0, 10.0, 3], [2.0, 20.0, 3], [4.0, 40.0, 3]]),
-        ("ratio 30", [[2.0, 50.0, 3]]),
-        ("chosen", [[2.0, 50.0]]),
+    assert [(one["name"], [point["value"] for point in one["data"]]) for one in series[:2]] == [
+        ("ratio 10", [[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]),
+        ("ratio 30", [[2.0, 50.0]]),
     ]
+    assert series[0]["data"][2]["tip"].endswith("utility 40, 3 jobs done")
+    assert (series[2]["name"], series[2]["data"]) == ("chosen", [[2.0, 50.0]])
     assert text.index('id="gains"') < text.index('data-chart="calibration-0"') < text.index('id="facts"')
 
 
@@ -314,12 +326,12 @@ def test_a_hostile_name_stays_a_name(html: str) -> None:
     assert "&lt;img src=x" in html
 
 
-def write(path: Path, comparison: Comparison) -> Path:
-    path.write_text(page(comparison, "In a browser"), encoding="utf-8")
+def write(path: Path, comparison: PlaceComparison) -> Path:
+    path.write_text(page(comparison), encoding="utf-8")
     return path
 
 
-def odd(kind: str, usual: Comparison) -> Comparison:
+def odd(kind: str, usual: PlaceComparison) -> PlaceComparison:
     """Comparisons with little in them."""
     if kind == "one policy":
         return overloaded([placers.SRTF()])
@@ -337,9 +349,9 @@ ODD = ["usual", "one policy", "no bound", "nothing completed", "nothing schedule
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_comparisons_make_a_page(kind: str, usual: Comparison) -> None:
+def test_odd_comparisons_make_a_page(kind: str, usual: PlaceComparison) -> None:
     comparison = odd(kind, usual)
-    read = words(page(comparison, "Odd"))
+    read = words(page(comparison))
     assert all(label in read for label in comparison.labels)
     assert ("of the bound" in read) == (comparison.bound is not None)
     assert ("What you would have gained" in read) == (len(comparison.results) > 1)
@@ -349,7 +361,7 @@ def test_odd_comparisons_make_a_page(kind: str, usual: Comparison) -> None:
 @pytest.mark.parametrize(("screen", "scheme"), [("desktop", "light"), ("phone", "dark")])
 @pytest.mark.parametrize("kind", ODD)
 def test_every_chart_is_drawn_and_the_page_asks_for_nothing(
-    browser: Any, tmp_path: Path, usual: Comparison, screen: str, scheme: str, kind: str
+    browser: Any, tmp_path: Path, usual: PlaceComparison, screen: str, scheme: str, kind: str
 ) -> None:
     """Something in every chart, a silent console, no request but the file, nothing wider than the screen."""
     comparison = odd(kind, usual)
@@ -376,10 +388,12 @@ def drawn_now(opened: Any, key: str) -> Any:
 
 
 @NEEDS_A_BROWSER
-def test_choosing_a_policy_redraws_its_schedule(browser: Any, tmp_path: Path, usual: Comparison, html: str) -> None:
+def test_choosing_a_policy_redraws_its_schedule(
+    browser: Any, tmp_path: Path, usual: PlaceComparison, html: str
+) -> None:
     """Bars, prices or use, lines and words are those of the policy chosen, and stay when light turns to dark."""
     opened, complaints, _ = visit(browser, write(tmp_path / "report.html", usual))
-    floor = embedded(html, "floor")
+    floor = embedded(html, "timeline-data")
     for k in (2, 0):
         opened.select_option("#shown-policy", str(k))
         one = floor["policies"][k]
@@ -402,7 +416,7 @@ def test_choosing_a_policy_redraws_its_schedule(browser: Any, tmp_path: Path, us
 
 
 @NEEDS_A_BROWSER
-def test_tooltips_say_what_is_there(browser: Any, tmp_path: Path, usual: Comparison, html: str) -> None:
+def test_tooltips_say_what_is_there(browser: Any, tmp_path: Path, usual: PlaceComparison, html: str) -> None:
     opened, complaints, _ = visit(browser, write(tmp_path / "report.html", usual))
     opened.select_option("#shown-policy", "1")
     shown = {}
@@ -413,7 +427,7 @@ def test_tooltips_say_what_is_there(browser: Any, tmp_path: Path, usual: Compari
         }}""")
         opened.wait_for_timeout(60)
         shown[key] = opened.inner_text(f'[data-chart="{key}"]')
-    floor = embedded(html, "floor")
+    floor = embedded(html, "timeline-data")
     job, row, first, last, workers, _, spread, *_ = floor["policies"][1]["bars"][1]
     lines = shown["gantt"].split("\n")
     slots = f"slot {first}" if last - first == 1 else f"slots {first} to {last - 1}"

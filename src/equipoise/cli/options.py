@@ -84,6 +84,7 @@ def _option(name: str, field: Any) -> inspect.Parameter:
         kind = str
     flag = "--" + name.replace("_", "-")
     flags = [f"{flag}/--no-{name.replace('_', '-')}"] if kind is bool else [flag]
+    flags += [f"--{extra['old']}"] if "old" in extra else []  # its name in an earlier version
     repeats = extra.get("repeats", False)
     default = "" if field.default is None or repeats else f" (default: {field.default})"
     option = typer.Option(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from equipoise.present.values import Column, Table, Tone
+    from equipoise.certificate import Certificate
+    from equipoise.present.values import Block, Column, Table, Tone
 
 LINE_SECONDS = 10.0
 TONES: Mapping[str, Tone] = {
@@ -63,13 +64,13 @@ def amount(units: object) -> str:
     return f"{units / 2**30:,.4g}Gi" if units >= 2**27 else f"{units:g}"
 
 
-def show(*tables: Table) -> None:
-    """Print tables one below the other."""
+def show(*values: Block | Certificate) -> None:
+    """Print values one below the other."""
     from rich.console import Console
 
     from equipoise.present import terminal
 
-    terminal.show(Console(highlight=False), *tables)
+    terminal.show(Console(highlight=False), *values)
 
 
 class Meter:

@@ -2,39 +2,53 @@
 
 from typing import TYPE_CHECKING
 
-from equipoise._moved import old_names
-from equipoise.place import placers, prices, traces
-from equipoise.place.bound import Bound, bound
-from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.comparison import Comparison, compare
-from equipoise.place.explain import Explanation, explain
-from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
-from equipoise.place.simulate import Placer, Result, Session, simulate
-from equipoise.place.verify import verify
+from equipoise._lazy import lazy
+
+if TYPE_CHECKING:
+    from equipoise.place import placers, prices, traces
+    from equipoise.place.bound import Bound, bound
+    from equipoise.place.calibrate import Calibration, calibrate
+    from equipoise.place.cluster import Cluster, Machine
+    from equipoise.place.compare import PlaceComparison, compare
+    from equipoise.place.explain import Explanation, explain
+    from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
+    from equipoise.place.scene import PlaceScene, verify_schedule
+    from equipoise.place.simulate import Placer, Result, Session, simulate
+    from equipoise.place.spec import PlaceSpec, SweepSpec
+    from equipoise.place.sweep import Case, Sweep, sweep
+    from equipoise.place.verify import verify
+else:
+    lazy(__name__)
 
 __all__ = [
     "Bound",
+    "Calibration",
+    "Case",
     "Cluster",
-    "Comparison",
     "Deadline",
     "Explanation",
     "Job",
     "Linear",
     "Machine",
+    "PlaceComparison",
+    "PlaceScene",
+    "PlaceSpec",
     "Placer",
     "Result",
     "Session",
     "Sigmoid",
+    "Sweep",
+    "SweepSpec",
     "Workload",
     "bound",
+    "calibrate",
     "compare",
     "explain",
     "placers",
     "prices",
     "simulate",
+    "sweep",
     "traces",
     "verify",
+    "verify_schedule",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = old_names(__name__)  # names of 0.1.0

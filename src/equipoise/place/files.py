@@ -287,16 +287,18 @@ def _columns(columns: list[str], many: str, fields: tuple[str, ...]) -> list[tup
 
 
 def save(path: Path, many: str, settings: Values, entries: list[Values]) -> None:
-    ending = _ending(path)
+    text = text_of(path, many, settings, entries)
     try:
-        path.write_bytes(_text(path, ending, many, settings, entries).encode("utf-8"))
+        path.write_bytes(text.encode("utf-8"))
     except OSError as error:
         raise InputError(one_line(f"{path}: cannot be written ({error.strerror}); check the folder")) from None
     except UnicodeEncodeError as error:
         raise InputError(one_line(f"{path}: {error.object!r} cannot be written as UTF-8; rename it")) from None
 
 
-def _text(path: Path, ending: str, many: str, settings: Values, entries: list[Values]) -> str:
+def text_of(path: Path, many: str, settings: Values, entries: list[Values]) -> str:
+    """YAML, JSON or CSV, by the ending of the path."""
+    ending = _ending(path)
     if ending == ".csv":
         return _to_csv(path, settings, entries)
     if ending == ".json":

@@ -23,7 +23,7 @@ from typing import Any
 from equipoise import units
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.files import GROUPS, Scalar, Values, at, opened, refuse_unknown, said_of, save
+from equipoise.place.files import GROUPS, Scalar, Values, at, opened, refuse_unknown, said_of, save, text_of
 from equipoise.place.job import KINDS, Demand, Job, Utility, Workload
 
 HOUR = "1h"
@@ -76,15 +76,33 @@ def jobs(path: str | Path, cluster: Cluster, slot: str | float | None = None) ->
 
 def write_jobs(workload: Iterable[Job], path: str | Path) -> None:
     """YAML, JSON or CSV by the name's ending; `jobs` reads equal jobs from it."""
+    save(Path(path), "jobs", *_jobs_entries(workload))
+
+
+def jobs_text(workload: Iterable[Job], name: str = "jobs.json") -> str:
+    """What `write_jobs` writes to a file of this name."""
+    return text_of(Path(name), "jobs", *_jobs_entries(workload))
+
+
+def _jobs_entries(workload: Iterable[Job]) -> tuple[Values, list[Values]]:
     given = Workload.of(workload)
     settings = {"slot": float(given.slot), "note": given.note, "start": given.start}
-    save(Path(path), "jobs", {k: v for k, v in settings.items() if v}, [plain_job(job) for job in given])
+    return {k: v for k, v in settings.items() if v}, [plain_job(job) for job in given]
 
 
 def write_cluster(cluster: Cluster, path: str | Path) -> None:
     """YAML, JSON or CSV by the name's ending; `cluster` reads an equal one from it."""
+    save(Path(path), "machines", *_cluster_entries(cluster))
+
+
+def cluster_text(cluster: Cluster, name: str = "cluster.yaml") -> str:
+    """What `write_cluster` writes to a file of this name."""
+    return text_of(Path(name), "machines", *_cluster_entries(cluster))
+
+
+def _cluster_entries(cluster: Cluster) -> tuple[Values, list[Values]]:
     rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
-    save(Path(path), "machines", {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines])
+    return {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines]
 
 
 # One entry: plain values to a machine or a job.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise import units
 from equipoise.document import Row
@@ -26,6 +27,7 @@ from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
 if TYPE_CHECKING:
     from equipoise.place.simulate import Result
 
+Floats = NDArray[np.float64]
 LEAST_SHARE = 1e-3  # of a machine: a job that holds next to nothing of it is still seen
 
 
@@ -91,8 +93,6 @@ def _grouped(row: Row) -> Values:
 
 def slot_rows(result: Result) -> list[Row]:
     """Jobs done and utility so far, and the part of each resource in use, slot by slot."""
-    from equipoise.place.comparison import utilisation
-
     done = result.finish >= 0
     completed = np.cumsum(np.bincount(result.finish[done], minlength=result.end))
     earned = np.cumsum(np.bincount(result.finish[done], result.utilities[done], minlength=result.end))
@@ -101,6 +101,47 @@ def slot_rows(result: Result) -> list[Row]:
         | dict(zip(result.cluster.resources, used, strict=True))
         for t, used in enumerate(utilisation(result).tolist())
     ]
+
+
+def utilisation(result: Result) -> Floats:
+    """The part of each resource in use: a row for each slot, a column for each resource of the cluster."""
+    cluster, rows = result.cluster, result.schedule
+    out = np.zeros((result.end, len(cluster.resources)))
+    for r, name in enumerate(cluster.resources):
+        worker = np.array([job.worker.get(name, 0) for job in result.jobs], dtype=float)
+        server = np.array([(job.server or {}).get(name, 0) for job in result.jobs], dtype=float)
+        if len(rows) and cluster.total[r] > 0:
+            held = worker[rows[:, JOB]] * rows[:, WORKERS] + server[rows[:, JOB]] * rows[:, SERVERS]
+            out[:, r] = np.bincount(rows[:, SLOT], held, result.end)[: result.end] / cluster.total[r]
+    return out
+
+
+def posted(result: Result) -> tuple[Floats, Floats] | None:
+    """Prices per unit on an empty machine (a row for each slot, or one for all) and their growth with use; or None."""
+    told = result.detail.get("posted")
+    if told is not None:
+        base = np.atleast_2d(np.asarray(told["base"], dtype=float))
+        return units.MILLI * base, np.asarray(told["growth"], dtype=float)
+    note = result.detail.get("prices") or {}
+    if "level" in note and "ratio" in note:  # the cluster's price spread over its resources by their totals
+        total = np.maximum(result.cluster.total, 1.0)
+        base = (units.MILLI * float(note["level"]) / total)[None, :]
+        return base, np.full(len(total), np.log(float(note["ratio"])))
+    return None
+
+
+def price_rows(result: Result) -> list[Row]:
+    """Posted prices per unit and slot on an empty machine, slot by slot; one row where they stay; none without prices."""
+    found = posted(result)
+    label, names = result.policy.label, result.cluster.resources
+    rows = () if found is None else enumerate(found[0].tolist())
+    return [{"policy": label, "slot": slot} | dict(zip(names, base, strict=True)) for slot, base in rows]
+
+
+def growth_of(result: Result) -> dict[str, float]:
+    """How posted prices grow with use: a full machine's is exp(growth) times an empty one's. Empty without prices."""
+    found = posted(result)
+    return {} if found is None else dict(zip(result.cluster.resources, found[1].tolist(), strict=True))
 
 
 def outcome_rows(result: Result) -> list[Row]:

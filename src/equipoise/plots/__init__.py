@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-import equipoise.plots.place as place
 import equipoise.plots.train as train
 from equipoise import present
 from equipoise.document import Document
@@ -18,13 +17,7 @@ from equipoise.present.paper import PaperFigure
 
 __all__ = ["PaperFigure", "draw"]
 
-DRAWERS: dict[str, Callable[..., PaperFigure]] = {
-    "train": train.run,
-    "train compare": train.comparison,
-    "place": place.comparison,
-    "place run": place.run,
-    "place sweep": place.sweep,
-}
+DRAWERS: dict[str, Callable[..., PaperFigure]] = {"train": train.run, "train compare": train.comparison}
 
 
 def draw(saved: Plain, *, width: str = "column", **choices: Any) -> PaperFigure:

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 __all__ = ["draw", "page", "report"]
 
 # Verb of a document: the file here that has its page.
-PAGES = {"reproduce": "claims", "share": "share", "share execute": "execution"}
-SHEETS = {"share": "share", "share run": "task_lives"}  # ... that draws it for a paper
+PAGES = {"place": "place", "reproduce": "claims", "share": "share", "share execute": "execution"}
+# ... that draws it for a paper.
+SHEETS = {"share": "share", "share run": "task_lives"}
+SHEETS |= dict.fromkeys(("place", "place run", "place sweep"), "place_figures")
 
 
 def page(document: Document) -> Page:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 NOTHING = "–"  # stands where there is no number
+FOLD, MOST_FOLD = 9, 1000  # relative gains from which they are told as a factor, and only as a large one
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -58,3 +59,26 @@ def power(value: float | None) -> str:
 def count(amount: int, one: str, many: str | None = None) -> str:
     """1 node, 20 nodes."""
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def signed(value: float, digits: int | None = None) -> str:
+    """+441.7, −3, 0; with `digits` so many after the point."""
+    size = number(abs(value)) if digits is None else f"{abs(value):,.{digits}f}"
+    return f"+{size}" if value > 0 else f"−{size}" if value < 0 else size
+
+
+def relative(change: float | None) -> str:
+    """0.31 as +31.0 %; 250-fold where percents say nothing, a dash over nothing."""
+    if change is None:
+        return NOTHING
+    if change >= FOLD:
+        return f"{number(1.0 + change, 3)}-fold" if change < MOST_FOLD else f"over {MOST_FOLD:,}-fold"
+    return f"{signed(100 * change, 1)} %"
+
+
+def duration(seconds: float) -> str:
+    """600 as 10 min, 3600 as 1 h."""
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{number(seconds / size, 3)} {unit}"
+    return f"{number(seconds, 3)} s"

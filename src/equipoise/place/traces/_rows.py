@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,6 +166,11 @@ def opened(path: str | Path, expected: str) -> Iterator[str]:
         raise InputError(f"{path}: cannot be read ({problem}); expected {expected}") from None
     if empty:
         raise InputError(f"{path}: is empty; expected {expected}")
+
+
+def has_columns(first_lines: Sequence[str], names: Iterable[str]) -> bool:
+    """Whether the first line of a comma-separated file has all these columns."""
+    return {*names} <= {cell.strip().lower() for cell in first_lines[0].split(",")}
 
 
 def table(

@@ -25,7 +25,7 @@ COLUMNS = (
 EXPECTED = (
     "an Alibaba pod list: name,cpu_milli,memory_mib,num_gpu,gpu_milli,...,creation_time,deletion_time,scheduled_time"
 )
-NODE_COLUMNS = ("cpu_milli", "memory_mib", "gpu", "model")
+CLUSTER_COLUMNS = ("cpu_milli", "memory_mib", "gpu", "model")
 NODE_EXPECTED = "an Alibaba node list: sn,cpu_milli,memory_mib,gpu,model"
 MIB = 2**20 * 1000  # milli-bytes
 
@@ -87,7 +87,7 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
 def alibaba_cluster(path: str | Path) -> Cluster:
     """The nodes of a node list, equal ones together: G2-8gpu-96cpu-384Gi-0, -1, ..."""
     kinds: Counter[tuple[str, int, int, int]] = Counter()
-    for line, cells in rows.table(path, NODE_COLUMNS, NODE_EXPECTED):
+    for line, cells in rows.table(path, CLUSTER_COLUMNS, NODE_EXPECTED):
         try:
             if cells is None:
                 raise Unmappable("wrong number of columns")

@@ -1,38 +1,51 @@
-"""What `equipoise place` can be told: each field is a command-line option and a key of config.yaml."""
+"""What a run of place is: each field is an option of `equipoise place`, a key of config.yaml and a Python argument.
+
+A new option is a new field. A field that a placer's constructor knows by the same name reaches the placer by itself.
+"""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import ValidationInfo, field_validator
 
-from equipoise.cli.options import setting
-from equipoise.cli.policy_file import whole_reference
 from equipoise.errors import InputError, unknown_name
-from equipoise.registry import Choice, Registry
+from equipoise.registry import Registry, whole_reference
+from equipoise.spec import Spec, setting
+from equipoise.units import seconds
 
-# The folders of choices, read without importing what is in them.
-PLACERS: Registry[object] = Registry("equipoise.place.placers", "policy")
-PRICE_KINDS: Registry[object] = Registry("equipoise.place.prices", "prices")
-TRACES: Registry[object] = Registry("equipoise.place.traces", "format")
-FORMATS = ("auto", "own", *TRACES.names("matches"))
-PRICES = PRICE_KINDS.names()
+if TYPE_CHECKING:
+    from equipoise.place.job import Workload
+    from equipoise.place.prices import Prices
+    from equipoise.place.scene import PlaceScene
+    from equipoise.place.simulate import Placer
+
+PLACERS: Registry[Placer] = Registry("equipoise.place.placers", "policy")
+PRICES: Registry[Prices] = Registry("equipoise.place.prices", "prices")
+TRACES: Registry[Workload] = Registry("equipoise.place.traces", "format")
+AUTO, OWN = "auto", "own"  # formats of jobs besides those of traces
 PACKINGS = ("greedy", "rounding")
-POLICIES = tuple(choice.object_name for choice in PLACERS.choices())
 EVERY = "all"
-PLAIN = "plain"  # pdors:plain: neither re-planning nor lending
-PATHS = ("jobs", "cluster")
+PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
 SEEDS_MOST = 10_000
 WIDEST = 1000.0  # times the width asked for
 
 
-class Scene(BaseModel):
-    """Jobs, the cluster they run on, and how far ahead is planned."""
+def placer_names() -> list[str]:
+    """Every placer there is, as --policy calls it."""
+    return [choice.stem for choice in PLACERS.choices()]
 
-    model_config = ConfigDict(extra="forbid", validate_default=True, ser_json_inf_nan="strings")
+
+def formats() -> list[str]:
+    """How a file of jobs can be written."""
+    return [AUTO, OWN, *TRACES.names("matches")]
+
+
+class SceneSpec(Spec):
+    """Jobs, the cluster they run on, and how far ahead is planned."""
 
     jobs: str | None = setting(None, "Jobs: our own format, or a trace.", "Jobs", "FILE", only_in_file=True)
     cluster: str | None = setting(
@@ -42,7 +55,7 @@ class Scene(BaseModel):
     gpus_per_machine: int | None = setting(
         None, "GPUs of each; also what fitted one machine in the trace. (default: 8)", "Jobs"
     )
-    format: str = setting("auto", f"How JOBS is written: {', '.join(FORMATS)}.", "Jobs", "NAME")
+    format: str = setting("auto", f"How JOBS is written: {', '.join(formats())}.", "Jobs", "NAME")
     slot: str | None = setting(None, "Length of a slot. (default: the file's own, 10m for traces)", "Jobs", "10m")
     elasticity: float | None = setting(
         None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1)", "Jobs"
@@ -65,11 +78,11 @@ class Scene(BaseModel):
     def _whole_path(cls, value: str | None) -> str | None:
         return None if value is None else str(Path(value).absolute())
 
-    @field_validator("format")
+    @field_validator("format", "history_format", check_fields=False)
     @classmethod
-    def _known_format(cls, value: str) -> str:
-        if value not in FORMATS:
-            raise unknown_name("format", value, FORMATS)
+    def _known_format(cls, value: str | None) -> str | None:
+        if value is not None and value not in formats():
+            raise unknown_name("format", value, formats())
         return value
 
     @field_validator("machines", "gpus_per_machine", "draw", "horizon", "slots", "seed")
@@ -97,8 +110,6 @@ class Scene(BaseModel):
     @field_validator("slot", "restart")
     @classmethod
     def _time(cls, value: str | None, info: ValidationInfo) -> str | None:
-        from equipoise.units import seconds
-
         if value is not None and seconds(value, str(info.field_name)) <= 0 and info.field_name == "slot":
             raise InputError(f"slot is {value!r}; expected a length such as 10m")
         return value
@@ -120,7 +131,7 @@ class Scene(BaseModel):
         return int(first), int(last)
 
 
-class Priced(Scene):
+class PricedSpec(SceneSpec):
     """A scene with history to calibrate prices on, and how PDORS uses them."""
 
     history: list[str] | None = setting(
@@ -130,7 +141,7 @@ class Priced(Scene):
     history_share: float = setting(
         0.25, "Without --history: this first part of the jobs is history, and is not scored.", "Prices", "PART"
     )
-    prices: str = setting("best", f"{', '.join(PRICES)}, or a file of `place calibrate`.", "Prices", "KIND")
+    prices: str = setting("best", f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "Prices", "KIND")
     fixed_prices: dict[str, float] | None = setting(
         None, "With --prices fixed: utility per unit and slot on an empty machine.", "Prices", "gpu=2,cpu=.1"
     )
@@ -142,19 +153,25 @@ class Priced(Scene):
         1.0, "Plan for so many times the work jobs state; 1.25 where they often overrun.", "Policies", "TIMES"
     )
     backfill: bool = setting(True, "Lend idle machines to waiting jobs, without promise.", "Policies")
-    placer: str = setting("greedy", "greedy, or rounding (the paper's).", "Policies", "NAME")
+    packing: str = setting(
+        "greedy",
+        "How workers are put on machines: greedy, or rounding (the paper's).",
+        "Policies",
+        "NAME",
+        old="placer",
+    )
+
+    @classmethod
+    def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
+        """`packing` was called `placer` in 0.1.0."""
+        if "placer" in values:
+            values = {"packing" if name == "placer" else name: value for name, value in values.items()}
+        return values
 
     @field_validator("history", mode="before")
     @classmethod
-    def _files(cls, value: Any) -> Any:
+    def _files(cls, value: object) -> object:
         return None if value is None else [str(Path(name).absolute()) for name in words(value, "past.yaml")]
-
-    @field_validator("history_format")
-    @classmethod
-    def _known_history_format(cls, value: str | None) -> str | None:
-        if value is not None and value not in FORMATS:
-            raise unknown_name("format", value, FORMATS)
-        return value
 
     @field_validator("history_share")
     @classmethod
@@ -168,13 +185,13 @@ class Priced(Scene):
     def _known_prices(cls, value: str) -> str:
         if Path(value).suffix in (".yaml", ".yml"):
             return str(Path(value).absolute())
-        if value not in PRICES:
-            raise unknown_name("prices", value, PRICES)
+        if value not in PRICES.names():
+            raise unknown_name("prices", value, PRICES.names())
         return value
 
     @field_validator("fixed_prices", mode="before")
     @classmethod
-    def _pairs(cls, value: Any) -> Any:
+    def _pairs(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
         found = {}
@@ -195,21 +212,21 @@ class Priced(Scene):
             raise InputError(f"{value} steps; expected 0 (no re-planning) or more")
         return value
 
-    @field_validator("placer")
+    @field_validator("packing")
     @classmethod
-    def _known_placer(cls, value: str) -> str:
+    def _known_packing(cls, value: str) -> str:
         if value not in PACKINGS:
-            raise unknown_name("placer", value, PACKINGS)
+            raise unknown_name("packing", value, PACKINGS)
         return value
 
 
-class PlaceConfig(Priced):
-    """Policies side by side."""
+class PlaceSpec(PricedSpec):
+    """Policies side by side: `PlaceSpec.from_yaml(path).build().compare().save(folder)`."""
 
     policy: list[str] = setting(
         EVERY,
-        f"Commas between: {', '.join(POLICIES)}, all, your own FILE.py:CLASS; pdors:recalled and other kinds of prices, "
-        "pdors:plain (no re-planning, no lending).",
+        f"Commas between: {', '.join(placer_names())}, all, your own FILE.py:CLASS; pdors:recalled and other kinds of "
+        "prices, pdors:plain (no re-planning, no lending).",
         "Policies",
         "NAMES",
     )
@@ -218,19 +235,23 @@ class PlaceConfig(Priced):
 
     @field_validator("policy", mode="before")
     @classmethod
-    def _names(cls, value: Any) -> list[str]:
+    def _names(cls, value: object) -> list[str]:
         found: list[str] = []
         for name in words(value, "pdors,drf"):
             if name.lower() == EVERY:
-                found += [choice.stem for choice in PLACERS.choices()]
-            elif ".py" in name:
-                found.append(whole_reference(name))
+                found += placer_names()
             else:
-                found.append(known_policy(name))
+                found.append(whole_reference(name) if ".py" in name else known_policy(name))
         return list(dict.fromkeys(found))
 
+    def build(self) -> PlaceScene:
+        """Read all files, and make the cluster, the jobs, their history and the placers."""
+        from equipoise.place.scene import build
 
-class SweepConfig(PlaceConfig):
+        return build(self)
+
+
+class SweepSpec(PlaceSpec):
     """The same comparison with so many seeds."""
 
     seeds: int = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
@@ -242,8 +263,12 @@ class SweepConfig(PlaceConfig):
             raise InputError(f"{value} seeds; expected a whole number from 1 to {SEEDS_MOST:,}")
         return value
 
+    def scenes(self) -> list[PlaceScene]:
+        """A scene for each seed."""
+        return [self.model_copy(update={"seed": self.seed + k}).build() for k in range(self.seeds)]
 
-class BoundConfig(Scene):
+
+class BoundSpec(SceneSpec):
     """The bound alone."""
 
     exact: bool = setting(False, "The optimum itself, for a handful of jobs.", "Bound")
@@ -256,28 +281,17 @@ class BoundConfig(Scene):
 def known_policy(name: str) -> str:
     """`pdors`, `pdors:recalled`: in small letters, or an error that names the nearest."""
     plain, colon, kind = name.lower().partition(":")
-    try:
-        choice = PLACERS.find(plain)
-    except InputError:
-        raise unknown_name("policy", name.lower(), [*(known.stem for known in PLACERS.choices()), EVERY]) from None
-    if colon and not comes_in_kinds(choice):
+    plain, known, kinds = plain.removesuffix("-style"), placer_names(), (*PRICES.names(), PLAIN)
+    if plain not in known:
+        raise unknown_name("policy", name.lower(), [*known, EVERY])
+    if colon and plain != "pdors":
         raise InputError(f"{name!r}: only pdors comes in kinds, such as pdors:recalled")
-    if colon and kind not in (*PRICES, PLAIN):
-        raise unknown_name(f"kind of {choice.stem}", kind, (*PRICES, PLAIN))
-    return choice.stem + colon + kind
+    if colon and kind not in kinds:
+        raise unknown_name("kind of pdors", kind, kinds)
+    return plain + colon + kind
 
 
-def comes_in_kinds(choice: Choice) -> bool:
-    """Whether a policy posts the prices that the settings say."""
-    return "prices" in settings_of(choice) and "kind" not in choice.facts
-
-
-def settings_of(choice: Choice) -> tuple[str, ...]:
-    """The options of the command line that a policy takes."""
-    return cast("tuple[str, ...]", choice.facts.get("settings", ()))
-
-
-def words(value: Any, example: str) -> list[str]:
+def words(value: object, example: str) -> list[str]:
     """Text with commas between, or a list; at least one word."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):

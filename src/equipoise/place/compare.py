@@ -1,42 +1,46 @@
-"""Policies side by side on one workload: their runs, the bound over all of them, one certificate, and who gained or lost."""
+"""Placers side by side on one workload: their runs, the bound over all of them, one certificate, who gained or lost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise import result as results
 from equipoise.certificate import Certificate, Check
-from equipoise.document import Document, look_of
+from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.bound import Bound, bound
+from equipoise.place.calibrate import trial_rows
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Execution
 from equipoise.place.job import Job, Workload
 from equipoise.place.planner.job_arrays import fits_together
+from equipoise.place.read import cluster_text, jobs_text, plain_machine
 from equipoise.place.simulate import Placer, Result, simulate
+from equipoise.place.tables import allocation_rows, growth_of, machine_rows, outcome_rows, price_rows, slot_rows
+from equipoise.result import Result as AnyResult
+from equipoise.spec import Spec
 
 Floats = NDArray[np.float64]
-Row = dict[str, Any]
-Progress = Callable[[int, int, str], None]  # slots passed over all policies, slots in all, what is being done
+Progress = Callable[[int, int, str], None]  # slots passed over all placers, slots in all, what is being done
 
 AUTO_JOBS = 6000  # beyond this many the LP is coarse and slow: "auto" leaves it out
 TIMES = ("seconds_per_decision",)  # of a row: they do not repeat
 SAME = 1e-9  # relative: utilities this close are equal
 BASELINE = "FIFO"
 CALIBRATING = "calibrating prices on history"
+TOLD = 20  # jobs that gained and that lost of each placer, and rows that were skipped, in result.json
 
 
 @dataclass(frozen=True)
-class Comparison(results.Result):
-    """What came of it. Results are in the order the policies were given; all of them met the same jobs."""
+class PlaceComparison(AnyResult):
+    """What came of it. Results are in the order the placers were given; all of them met the same jobs."""
 
     cluster: Cluster
     jobs: Workload
@@ -45,19 +49,24 @@ class Comparison(results.Result):
     slots: int | None
     horizon: int | None
     seed: int
-    note: str
     calibration: list[Row]  # trials: policy, kind, level, ratio, lead, utility, completed, chosen
     certificate: Certificate
-    explanations: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # by job id: `explain(...).as_dict()` of the first policy
+    notes: tuple[str, ...] = ()  # about the jobs, for the user
+    bound_note: str = ""  # that the bound is coarse, or why there is none
+    history: tuple[int, ...] = ()  # jobs in each history
+    asked_baseline: str = ""
+    spec: Spec | None = None
 
     def __getitem__(self, label: str) -> Result:
-        """The run of a policy, by its label; upper and lower case are the same."""
+        """The run of a placer, by its label; upper and lower case are the same."""
         for result in self.results:
             if result.policy.label.lower() == label.lower():
                 return result
         raise InputError(f"no policy {label!r} was compared; there are {', '.join(self.labels)}")
+
+    def __repr__(self) -> str:
+        earned = ", ".join(f"{result.policy.label} {result.utility:,.4g}" for result in self.results)
+        return f"<PlaceComparison of {len(self.jobs):,} jobs on {self.cluster.size:,} machines: {earned}>"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -65,12 +74,17 @@ class Comparison(results.Result):
 
     @property
     def baseline(self) -> str:
-        """FIFO where it takes part, else the first."""
-        return BASELINE if BASELINE in self.labels else self.labels[0]
+        """As asked, FIFO where it takes part, else the first."""
+        return self.asked_baseline or (BASELINE if BASELINE in self.labels else self.labels[0])
+
+    @property
+    def note(self) -> str:
+        """All notes in one line."""
+        return "; ".join(filter(None, (*self.notes, self.bound_note)))
 
     @cached_property
     def table(self) -> list[Row]:
-        """A row a policy: `Result.row` without what does not repeat, and the part of the bound it reached."""
+        """A row for each placer: `Result.row` without what does not repeat, and the part of the bound it reached."""
         rows = []
         for result in self.results:
             row = {name: value for name, value in result.row.items() if name not in TIMES}
@@ -78,25 +92,72 @@ class Comparison(results.Result):
             rows.append(row)
         return rows
 
-    def document(self, *, certify: bool = True) -> Document:
-        """Plain values: the table and the bound, and of every policy outcomes, slots and allocations."""
-        from equipoise.place.tables import allocation_rows, machine_rows, outcome_rows, slot_rows
+    @property
+    def speeds(self) -> dict[str, float]:
+        """Jobs decided in a second, by placer. No document has them: they do not repeat."""
+        return {r.policy.label: len(self.jobs) / r.seconds if r.seconds > 0 else 0.0 for r in self.results}
 
-        limit = self.bound
-        result = {
-            "jobs": len(self.jobs),
-            "slot": float(self.jobs.slot),
-            "end": self.results[0].end,
-            "rows": self.table,
-            "bound": None if limit is None else {"utility": limit.utility, "kind": limit.kind, "status": limit.status},
-            "reasons": {result.policy.label: result.reasons for result in self.results},
-        }
-        making = {"outcomes": outcome_rows, "history": slot_rows, "allocations": allocation_rows}
+    def document(self, *, certify: bool = True) -> Document:
+        """Plain values: the table, the bound, gains and reasons; of every placer outcomes, slots and allocations."""
+        making = {"outcomes": outcome_rows, "history": slot_rows, "allocations": allocation_rows, "prices": price_rows}
         tables = {name: [row for result in self.results for row in made(result)] for name, made in making.items()}
         tables["machines"] = machine_rows(self.cluster)
-        config = {"policies": list(self.labels), "slots": self.slots, "horizon": self.horizon, "seed": self.seed}
-        looks = {result.policy.label: look_of(result.policy) for result in self.results}
-        return Document("place", result, self.certificate, config, tables, looks=looks)
+        return Document(
+            "place",
+            self._summary(),
+            self.certificate,
+            self.settings(),
+            tables,
+            looks={result.policy.label: look_of(result.policy) for result in self.results},
+            files={"cluster.yaml": cluster_text(self.cluster), "jobs.json": jobs_text(self.jobs)},
+        )
+
+    def _summary(self) -> Row:
+        """What result.json holds: values that repeat bit for bit, no times."""
+        limit, jobs, cluster = self.bound, self.jobs, self.cluster
+        arrivals = [job.arrival for job in jobs]
+        return {
+            "jobs": len(jobs),
+            "slot": float(jobs.slot),
+            "machines": cluster.size,
+            "resources": dict(zip(cluster.resources, (cluster.total / 1000.0).tolist(), strict=True)),
+            "slots": self.slots,
+            "horizon": self.horizon,
+            "end": self.results[0].end,
+            "seed": self.seed,
+            "history": list(self.history),
+            "notes": [*self.notes, *filter(None, [self.bound_note])],
+            "bound_note": self.bound_note,
+            "rows": self.table,
+            "bound": None
+            if limit is None
+            else {"utility": limit.utility, "kind": limit.kind, "status": limit.status, "coarsen": limit.coarsen},
+            "reasons": {result.policy.label: result.reasons for result in self.results},
+            "hopeless": self.hopeless,
+            "prices": {r.policy.label: r.detail["prices"] for r in self.results if "prices" in r.detail},
+            "growth": {r.policy.label: growth for r in self.results if (growth := growth_of(r))},
+            "calibration": self.calibration,
+            "baseline": self.baseline,
+            "gains": [
+                row
+                | {
+                    "gained": row["gained"][:TOLD],
+                    "lost": row["lost"][:TOLD],
+                    "jobs_gained": len(row["gained"]),
+                    "jobs_lost": len(row["lost"]),
+                }
+                for row in self.gains()
+            ],
+            "promises": [r.policy.label for r in self.results if getattr(r.policy, "promises", False)],
+            "source": jobs.source,
+            "start": jobs.start,
+            "arrivals": [min(arrivals, default=0), max(arrivals, default=0)],
+            "types": [plain_machine(machine) for machine in cluster.machines],
+            "skipped": {
+                "rows": len(jobs.skipped),
+                "first": [{"line": row.line, "reason": row.reason} for row in jobs.skipped[:TOLD]],
+            },
+        }
 
     def gains(self, baseline: str | None = None) -> list[Row]:
         """For every other policy: utility gained over the baseline, and the jobs that gained and that lost, most first.
@@ -180,19 +241,6 @@ def _resource_slots(cluster: Cluster, run: Execution, j: int) -> Floats:
     return np.array([held.get(r, 0) / 1000.0 * slots for r in cluster.resources])
 
 
-def utilisation(result: Result) -> Floats:
-    """The part of each resource in use, a row a slot, a column a resource of the cluster."""
-    cluster, rows = result.cluster, result.schedule
-    out = np.zeros((result.end, len(cluster.resources)))
-    for r, name in enumerate(cluster.resources):
-        worker = np.array([job.worker.get(name, 0) for job in result.jobs], dtype=float)
-        server = np.array([(job.server or {}).get(name, 0) for job in result.jobs], dtype=float)
-        if len(rows) and cluster.total[r] > 0:
-            held = worker[rows[:, 0]] * rows[:, 3] + server[rows[:, 0]] * rows[:, 4]
-            out[:, r] = np.bincount(rows[:, 1], held, result.end)[: result.end] / cluster.total[r]
-    return out
-
-
 def compare(
     cluster: Cluster,
     jobs: Iterable[Job],
@@ -204,11 +252,27 @@ def compare(
     bound: bool | str = "auto",
     progress: Progress | None = None,
     workers: int | None = 1,
-) -> Comparison:
-    """Run every policy over the same arrivals; certify them all, with the bound where it was computed.
+) -> PlaceComparison:
+    """Run every placer over the same arrivals; certify them all, with the bound where it was computed.
 
-    `bound`: True, False, or "auto", which leaves it out for more than a few thousand jobs. `workers` beyond 1 take a policy
-    each (None: as many as joblib's active backend has); the same comes out.
+    Parameters
+    ----------
+    cluster, jobs
+        The machines, and the jobs that arrive at them.
+    policies
+        The placers, each with a label of its own.
+    slots
+        A fixed end; `horizon` instead rolls.
+    horizon
+        A job is planned within so many slots of its arrival, and the run ends so many slots after the last arrival.
+    seed
+        For what placers draw.
+    bound
+        True, False, or "auto", which leaves it out for more than a few thousand jobs.
+    progress
+        Called with the slots passed over all placers, the slots in all, and what is being done.
+    workers
+        Beyond 1, processes that take a placer each (None: as many as joblib's active backend has); the same comes out.
     """
     workload = Workload.of(jobs)
     if not policies:
@@ -222,12 +286,15 @@ def compare(
     played = _one_by_one(given, policies, end, tell) if workers == 1 else _spread(given, policies, end, workers, tell)
     results, calibration = [result for result, _ in played], [row for _, trials in played for row in trials]
     tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
-    limit, notes = _bound(cluster, workload, _able(cluster, workload, slots, horizon, results), end, bound)
+    limit, note = _bound(cluster, workload, _able(cluster, workload, slots, horizon, results), end, bound)
     if limit is not None:
         results = [replace(result, detail={**result.detail, "bound": limit.utility}) for result in results]
     certificate = merged({result.policy.label: result.certificate() for result in results})
-    note = "; ".join(part for part in (workload.note, *notes) if part)
-    return Comparison(cluster, workload, tuple(results), limit, slots, horizon, seed, note, calibration, certificate)
+    notes = (workload.note,) if workload.note else ()
+    window = (slots, horizon, seed)
+    return PlaceComparison(
+        cluster, workload, tuple(results), limit, *window, calibration, certificate, notes, bound_note=note
+    )
 
 
 Given = tuple[Cluster, Workload, int | None, int | None, int]  # and slots, horizon, seed
@@ -295,68 +362,17 @@ def _able(cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | No
     return able
 
 
-def _bound(
-    cluster: Cluster, jobs: Workload, able: list[int], end: int, wanted: bool | str
-) -> tuple[Bound | None, list[str]]:
+def _bound(cluster: Cluster, jobs: Workload, able: list[int], end: int, wanted: bool | str) -> tuple[Bound | None, str]:
     """The LP bound to the end of the runs (a lent job may finish past its arrival and horizon), or why there is none."""
     if not wanted:
-        return None, []
+        return None, ""
     if wanted == "auto" and len(jobs) > AUTO_JOBS:
-        return None, [f"no bound: {len(jobs):,} jobs are many for it (over {AUTO_JOBS:,})"]
+        return None, f"no bound: {len(jobs):,} jobs are many for it (over {AUTO_JOBS:,})"
     try:
         found = bound(cluster, replace(jobs, jobs=tuple(jobs[j] for j in able)), slots=end)
     except InputError as error:
-        return None, [f"no bound: {str(error).removeprefix('bound: ')}"]
-    return found, [f"bound: {found.note}"] if found.note else []
-
-
-def trial_rows(
-    cluster: Cluster,
-    jobs: Workload,
-    policy: Any,
-    *,
-    slots: int | None = None,
-    horizon: int | None = None,
-    replayed: Callable[[int], None] | None = None,
-) -> list[Row]:
-    """Every price a policy tried on history, in the order tried. A bid price's level multiplies its LP's duals.
-
-    `replayed` is told the number of each replay as it starts; how many there will be is not known before.
-    """
-    run = Execution(cluster, jobs, slots, horizon)
-    found = policy.prices.trials(run, policy if replayed is None else _counted(policy, replayed))
-    best = max(range(len(found)), key=lambda k: found[k].utility) if found else -1
-    rows = []
-    for k, trial in enumerate(found):
-        prices = trial.prices
-        scaled = hasattr(prices, "scale")
-        rows.append(
-            {
-                "policy": policy.label,
-                "kind": "bid" if scaled else "replay",
-                "level": float(prices.scale if scaled else prices.level),
-                "ratio": math.exp(prices.growth) if scaled else float(prices.ratio),
-                "lead": 0.0 if scaled else float(prices.lead),
-                "utility": float(trial.utility),
-                "completed": int(trial.completed),
-                "chosen": k == best,
-            }
-        )
-    return rows
-
-
-def _counted(policy: Any, replayed: Callable[[int], None]) -> Any:
-    """The same policy, which says so whenever it starts anew."""
-    count = 0
-
-    class Counted(type(policy)):  # type: ignore[misc]
-        def start(self, run: Execution, seed: int) -> Any:
-            nonlocal count
-            count += 1
-            replayed(count)
-            return super().start(run, seed)
-
-    return Counted(**{given.name: getattr(policy, given.name) for given in fields(policy)})
+        return None, f"no bound: {str(error).removeprefix('bound: ')}"
+    return found, f"bound: {found.note}" if found.note else ""
 
 
 def merged(certificates: Mapping[str, Certificate], of: str = "policies") -> Certificate:

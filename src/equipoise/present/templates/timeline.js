@@ -1,5 +1,5 @@
 (() => {
-  const floor = JSON.parse(document.getElementById("floor").textContent);
+  const timeline = JSON.parse(document.getElementById("timeline-data").textContent);
   const choice = document.getElementById("shown-policy");
   const safe = (words) => String(words).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
   const short = (v) => (v !== 0 && (Math.abs(v) < 1e-3 || Math.abs(v) >= 1e7)
@@ -8,7 +8,7 @@
   const slotsOf = (first, last) => (last - first === 1 ? `slot ${first}` : `slots ${first} to ${last - 1}`);
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const hue = (job) => `hsl(${Math.round(job * 137.508) % 360}, ${job % 3 === 0 ? 45 : 58}%, ${56 + 7 * (job % 2)}%)`;
-  const rows = floor.machines.length;
+  const rows = timeline.machines.length;
   const tall = Math.max(14, Math.min(64, Math.round(460 / rows))) * rows;
   let charts = {};
 
@@ -20,7 +20,7 @@
     const y1 = base - (whole * (bottom + height)) / 1000, y2 = base - (whole * bottom) / 1000;
     const gap = x2 - x1 > 5 ? 1 : 0, seam = y2 - y1 > 4 ? 0.5 : 0;
     const shape = { x: x1, y: y1, width: Math.max(1, x2 - x1 - gap), height: Math.max(1, y2 - y1 - seam) };
-    const name = floor.jobs[job];
+    const name = timeline.jobs[job];
     const room = shape.width > 6.4 * name.length + 6 && shape.height > 12;
     return {
       type: "rect", shape, style: { fill: hue(job), opacity: pale.has(job) ? 0.35 : 1 },
@@ -31,8 +31,8 @@
   const barTip = (policy, pale) => ({ value }) => {
     const [job, row, first, last, workers, servers, spread] = value;
     return [
-      `<b>job ${safe(floor.jobs[job])}</b>`,
-      `on ${safe(floor.machines[row])}, ${slotsOf(first, last)}`,
+      `<b>job ${safe(timeline.jobs[job])}</b>`,
+      `on ${safe(timeline.machines[row])}, ${slotsOf(first, last)}`,
       many(workers, "worker") + (servers ? `, ${many(servers, "server")}` : "") + " here",
       spread ? "spread over several machines" : "together on one machine",
       pale.has(job) ? `not finished under ${safe(policy)}` : `finished under ${safe(policy)}`,
@@ -44,7 +44,7 @@
     charts.gantt.getDom().style.height = `${tall + (charts.gantt.getOption().dataZoom?.length ? 96 : 62)}px`;
     charts.gantt.resize();
     charts.gantt.setOption({
-      xAxis: { min: floor.first, max: floor.last }, yAxis: { data: floor.machines },
+      xAxis: { min: timeline.first, max: timeline.last }, yAxis: { data: timeline.machines },
       tooltip: { formatter: barTip(policy, pale) }, series: [{ renderItem: bar(pale), data: bars }],
     });
   };
@@ -55,7 +55,7 @@
     row.forEach((v, x) => {
       const last = found.at(-1);
       if (last && last[4] === v) last[1] += 1;
-      else found.push([floor.first + x, floor.first + x + 1, y, place(v), v]);
+      else found.push([timeline.first + x, timeline.first + x + 1, y, place(v), v]);
     });
     return found;
   });
@@ -76,13 +76,13 @@
     charts.heat.getDom().style.height = `${tall + 90}px`;
     charts.heat.resize();
     charts.heat.setOption({
-      xAxis: { min: floor.first, max: floor.last }, yAxis: { data: floor.machines },
+      xAxis: { min: timeline.first, max: timeline.last }, yAxis: { data: timeline.machines },
       visualMap: {
         min: place(low), max: high > low ? place(high) : place(low) + 1,
         text: [shown(high) + (used ? " used" : " per slot") + (far ? " (logarithmic)" : ""), shown(low)],
       },
       tooltip: { formatter: ({ value: [first, last, row, , v] }) =>
-        `${safe(floor.machines[row])}, ${slotsOf(first, last)}<br>` +
+        `${safe(timeline.machines[row])}, ${slotsOf(first, last)}<br>` +
         shown(v) + (used ? " of its fullest resource in use" : " a slot for all of it") },
       series: [{ renderItem: cell, data: cellsOf(cells, place) }],
     });
@@ -92,7 +92,7 @@
 
   const drawUse = ({ times, use, end }) => {
     const window = { silent: true, itemStyle: { color: colour("rule"), opacity: 0.6 },
-      data: floor.last - floor.first < end ? [[{ xAxis: floor.first }, { xAxis: floor.last }]] : [] };
+      data: timeline.last - timeline.first < end ? [[{ xAxis: timeline.first }, { xAxis: timeline.last }]] : [] };
     charts.use.setOption({
       xAxis: { min: 0, max: end },
       series: use.map((column, k) => ({
@@ -103,7 +103,7 @@
   };
 
   const draw = () => {
-    const one = floor.policies[choice.value];
+    const one = timeline.policies[choice.value];
     document.querySelector(".story").textContent = one.story;
     drawGantt(one);
     drawHeat(one);

@@ -8,8 +8,9 @@ import pytest
 from equipoise.certificate import Certificate, Check
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, placers, simulate
-from equipoise.place.comparison import compare, merged, utilisation
+from equipoise.place.compare import compare, merged
 from equipoise.place.placers import Slotwise
+from equipoise.place.tables import utilisation
 
 CLUSTER = Cluster((Machine({"gpu": 2}, 1),))
 

@@ -1,0 +1,59 @@
+"""Packages whose names are loaded when they are asked for: a spec, a registry or `--help` loads no numerical library.
+
+if TYPE_CHECKING:
+    from equipoise.train.solve import solve  # read by mypy, and by `lazy` from the file; never run
+else:
+    lazy(__name__)
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from equipoise._moved import old_names
+
+
+class LazyPackage(ModuleType):
+    """A package whose `sources` say in which module each public name is."""
+
+    sources: dict[str, str]
+
+    def __getattr__(self, name: str) -> object:
+        source = self.sources.get(name)
+        if source is None:
+            return old_names(self.__name__)(name)
+        if source == self.__name__:  # a submodule
+            return import_module(f"{source}.{name}")
+        found = getattr(import_module(source), name)
+        setattr(self, name, found)
+        return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # Python binds a submodule to its name here when it is first imported: `solve` stays the function.
+        if not (isinstance(value, ModuleType) and self.sources.get(name, self.__name__) != self.__name__):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.sources})
+
+
+def lazy(package: str) -> None:
+    """Make `package` lazy, from the imports under `if TYPE_CHECKING:` in its own file."""
+    module = sys.modules[package]
+    assert module.__file__ is not None
+    sources: dict[str, str] = {}
+    for statement in ast.parse(Path(module.__file__).read_text(encoding="utf-8")).body:
+        if (
+            isinstance(statement, ast.If)
+            and isinstance(statement.test, ast.Name)
+            and statement.test.id == "TYPE_CHECKING"
+        ):
+            for line in statement.body:
+                if isinstance(line, ast.ImportFrom) and line.module:
+                    sources |= {alias.name: line.module for alias in line.names}
+    module.__dict__["sources"] = sources
+    module.__class__ = LazyPackage

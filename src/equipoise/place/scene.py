@@ -1,0 +1,464 @@
+"""From a spec to a scene: the cluster, the jobs that are scored, the history that prices come from, and the placers."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from equipoise.document import Document, Plain, allocations_of, read_table
+from equipoise.document import read as load
+from equipoise.errors import InputError, unknown_name
+from equipoise.place import read, traces
+from equipoise.place.calibrate import needs_history, placer_of, price_kinds
+from equipoise.place.cluster import Cluster
+from equipoise.place.compare import BASELINE, PlaceComparison, Progress, compare
+from equipoise.place.execution import Execution
+from equipoise.place.job import Workload
+from equipoise.place.schedule import Verified, read_schedule, verify_files
+from equipoise.place.simulate import Placer
+from equipoise.place.spec import AUTO, OWN, TRACES, PlaceSpec, PricedSpec, SceneSpec
+from equipoise.place.sweep import Case
+from equipoise.place.traces import format_of
+from equipoise.place.traces._rows import opened
+from equipoise.registry import Choice
+from equipoise.units import seconds
+
+DRAWN, DRAWN_SLOTS, DRAWN_MACHINES = 60, 24, 20  # the built-in example: an overloaded day
+OTHER_SEEDS, HISTORIES = 1000, 4  # its history: so many other draws, from this seed on
+GPUS = 8
+PLANNED_AHEAD = 48 * 3600.0  # seconds, where nothing is said
+FIRST_LINES = 3  # of skipped rows that are named
+VARYING = re.compile(r"'[^']*'|[-+]?\d[\d.,:e+ -]*")
+
+
+@dataclass(frozen=True)
+class PlaceScene:
+    """Everything that a comparison needs. `notes` are sentences for the user, in order."""
+
+    cluster: Cluster
+    jobs: Workload
+    history: tuple[Workload, ...]
+    slots: int | None
+    horizon: int | None
+    notes: tuple[str, ...] = ()
+    seed: int = 0
+    placers: tuple[Placer, ...] = ()
+    baseline: str = ""  # the label of the placer that gains are told against
+    bound: bool = True
+    skipped: tuple[str, ...] = ()  # of the notes, those about rows that could not be jobs
+    spec: PlaceSpec | None = None
+
+    @property
+    def case(self) -> Case:
+        """This scene as one seed of a sweep."""
+        return Case(self.seed, self.cluster, self.jobs, self.placers, self.slots, self.horizon)
+
+    @property
+    def end(self) -> int:
+        """The first slot in which nothing runs."""
+        return Execution(self.cluster, self.jobs, self.slots, self.horizon).end
+
+    def compare(self, *, progress: Progress | None = None, workers: int | None = 1) -> PlaceComparison:
+        """Run every placer over the same jobs.
+
+        Parameters
+        ----------
+        progress
+            Called with the slots passed over all placers, the slots in all, and what is being done.
+        workers
+            Processes that take a placer each; None: as many as joblib's active backend has.
+        """
+        found = compare(
+            self.cluster,
+            self.jobs,
+            self.placers,
+            slots=self.slots,
+            horizon=self.horizon,
+            seed=self.seed,
+            bound="auto" if self.bound else False,
+            progress=progress,
+            workers=workers,
+        )
+        history = tuple(len(past) for past in self.history)
+        return replace(found, notes=self.notes, history=history, asked_baseline=self.baseline, spec=self.spec)
+
+    def refuse_unknown_job(self, name: str) -> None:
+        """An error for a job that is not scored, which says whether it is history, or which one is the nearest."""
+        ids = [job.id for job in self.jobs]
+        if name in ids:
+            return
+        near = difflib.get_close_matches(name, ids, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; the first is {ids[0]!r}"
+        if any(past.id == name for jobs in self.history for past in jobs):
+            hint = "; it is history, which prices are calibrated on. Give --history FILE, and every job is scored"
+        raise InputError(f"no job {name!r} among the {len(ids):,} scored{hint}")
+
+
+class Notes:
+    """Sentences for the user, collected while files are read."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.skipped: list[str] = []  # those about rows that could not be jobs
+
+    def add(self, line: str) -> None:
+        self.told.append(line)
+
+    def read_from(self, jobs: Workload, whose: str) -> None:
+        """What a workload says of itself: its note, and rows that were skipped."""
+        lines = [whose + line for line in skipped_lines(jobs)]
+        self.told += [*([whose + jobs.note] if jobs.note else []), *lines]
+        self.skipped += lines
+
+
+def build(spec: PlaceSpec) -> PlaceScene:
+    """Read all files, and make the placers, with prices from history."""
+    scene = read_scene(spec, history=any(needs_history(kind) for kind in price_kinds(spec)))
+    placers = tuple(placer_of(spec, scene.history, scene.cluster, name, k) for k, name in enumerate(spec.policy))
+    labels = [placer.label for placer in placers]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise InputError(f"two policies are called {twice[0]!r}; give yours another label")
+    return replace(scene, placers=placers, baseline=_baseline(spec, labels), bound=spec.bound, spec=spec)
+
+
+def _baseline(spec: PlaceSpec, labels: Sequence[str]) -> str:
+    """As asked, FIFO, or the first."""
+    if spec.baseline is None:
+        return BASELINE if BASELINE in labels else labels[0]
+    asked = spec.baseline.lower().replace(":", " ")
+    for label in labels:
+        if asked in (label.lower(), label.lower().removesuffix("-style")):
+            return label
+    raise InputError(f"--baseline: {unknown_name('policy', spec.baseline, labels)}")
+
+
+def read_scene(spec: SceneSpec, *, history: bool) -> PlaceScene:
+    """Cluster, jobs and past jobs, without placers; `history` says whether past jobs are needed."""
+    if spec.slots is not None and spec.horizon is not None:
+        raise InputError(
+            f"--slots {spec.slots} and --horizon {spec.horizon} are both given; keep one: a fixed end, or rolling"
+        )
+    notes = Notes()
+    if spec.jobs is None:
+        cluster, jobs, past, slots = _example(spec, history, notes)
+        horizon = spec.horizon
+    else:
+        kind = spec.format if spec.format != AUTO else format_of(Path(spec.jobs))
+        cluster = read_cluster(spec)
+        jobs = read_jobs(spec, Path(spec.jobs), kind, cluster)
+        notes.read_from(jobs, "")
+        slots, horizon = spec.slots, spec.horizon
+        if slots is None and horizon is None:
+            horizon = max(1, round(PLANNED_AHEAD / jobs.slot))
+        past = _past(spec, cluster, notes) if history and isinstance(spec, PricedSpec) else ()
+        jobs, past, moved = _split(spec, jobs, past, history, notes)
+        if slots is not None:
+            slots -= moved
+            if slots < 1:
+                raise InputError(f"--slots {spec.slots}: nothing is left to score, which starts in slot {moved}")
+    names = cluster.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two machines have the name {twice!r}; give the machine types of the cluster different names")
+    jobs = _disturbed(spec, jobs, 0)
+    if spec.wrong:
+        notes.add(f"durations are wrong by up to ±{100 * spec.wrong:g} %, seed {spec.seed}")
+    if spec.restart:
+        notes.add(f"a job loses {spec.restart} whenever it starts, moves or is resized")
+    past = tuple(_disturbed(spec, one, k + 1) for k, one in enumerate(past))
+    told, skipped = tuple(notes.told), tuple(notes.skipped)
+    return PlaceScene(cluster, jobs, past, slots, horizon, told, spec.seed, skipped=skipped)
+
+
+def history_scene(spec: PricedSpec) -> PlaceScene:
+    """History as the jobs of a scene, to calibrate prices on; without files the built-in example's."""
+    if spec.history is None:
+        if spec.cluster is not None or spec.slot is not None:
+            raise InputError("no history: say --history FILE of past jobs")
+        scene = read_scene(spec, history=True)
+        return replace(scene, jobs=scene.history[0])
+    kind = spec.history_format or spec.format
+    one_file = [spec.model_copy(update={"jobs": name, "format": kind, "history": None}) for name in spec.history]
+    scenes = [read_scene(one, history=False) for one in one_file]
+    notes = tuple(dict.fromkeys(note for scene in scenes for note in scene.notes))
+    return replace(scenes[0], history=tuple(scene.jobs for scene in scenes), notes=notes)
+
+
+def _example(
+    spec: SceneSpec, history: bool, notes: Notes
+) -> tuple[Cluster, Workload, tuple[Workload, ...], int | None]:
+    """The built-in example; history is the same generator with other seeds, or files."""
+    for name in ("slot", "elasticity", "gpus_per_machine", "window"):
+        if getattr(spec, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} has no effect: no JOBS are given, so that they are drawn")
+    count, machines = spec.draw or DRAWN, spec.machines or DRAWN_MACHINES
+    span = spec.slots or DRAWN_SLOTS
+    cluster = traces.synthetic_cluster(machines) if spec.cluster is None else read_cluster(spec)
+    jobs = traces.synthetic(count, seed=spec.seed, slots=span)
+    first = spec.seed + OTHER_SEEDS
+    past: tuple[Workload, ...] = tuple(traces.synthetic(count, seed=first + k, slots=span) for k in range(HISTORIES))
+    notes.add(f"no JOBS given: {count} synthetic jobs over {span} slots of an hour, seed {spec.seed}")
+    said = f"{HISTORIES} other draws of the same kind, seeds {first} to {first + HISTORIES - 1}"
+    if isinstance(spec, PricedSpec) and spec.history is not None:
+        past = _past(spec, cluster, notes)
+    elif history:
+        notes.add(f"history: {said}; the scored jobs are never seen by calibration")
+    return cluster, jobs, past, None if spec.horizon is not None else span
+
+
+def _past(spec: PricedSpec, cluster: Cluster, notes: Notes) -> tuple[Workload, ...]:
+    """Past jobs from files."""
+    found = []
+    for name in spec.history or ():
+        path = Path(name)
+        asked = spec.history_format or (AUTO if spec.jobs is None else spec.format)
+        past = read_jobs(spec, path, asked if asked != AUTO else format_of(path), cluster)
+        notes.add(f"history: {path.name}, {len(past):,} jobs")
+        notes.read_from(past, f"{path.name}: ")
+        found.append(past)
+    return tuple(found)
+
+
+def _split(
+    spec: SceneSpec, jobs: Workload, past: tuple[Workload, ...], history: bool, notes: Notes
+) -> tuple[Workload, tuple[Workload, ...], int]:
+    """The jobs that are scored, history (given, or the jobs before them), and the slot of the file that is now 0.
+
+    The run follows on history without a gap, so that its load can be seen to rise or fall.
+    """
+    span, last = spec.span(), max(job.arrival for job in jobs) + 1
+    if span is not None:
+        cut, first, last = span[0], max(0, 2 * span[0] - span[1]), span[1]
+    elif history and not past and isinstance(spec, PricedSpec):
+        cut, first = _cut(spec, jobs), jobs[0].arrival
+    else:
+        return jobs, past, 0
+    chosen = _stretch(jobs, cut, last)
+    if not len(chosen):
+        known = f"{jobs[0].arrival} to {jobs[-1].arrival}"
+        raise InputError(f"--window {spec.window}: no job arrives in it; arrivals are in slots {known}")
+    if history and not past:
+        before = _stretch(jobs, first, cut)
+        if not len(before):
+            raise InputError(f"--window {spec.window}: no job arrives before it to calibrate on; give --history FILE")
+        past = (before,)
+        when = f"slot {first}" if cut == first + 1 else f"slots {first} to {cut - 1}"
+        notes.add(
+            f"no --history: prices come from the {len(before):,} jobs that arrive in {when}, which are not scored"
+        )
+    moved = f"; slot 0 is slot {cut} of the file" if cut else ""
+    notes.add(f"scored: the {len(chosen):,} jobs that arrive in slots {cut} to {last - 1}{moved}")
+    return chosen, past, cut
+
+
+def _stretch(jobs: Workload, first: int, last: int) -> Workload:
+    """Jobs of some slots with the first of them as slot 0, its calendar time told where the file's start is a date."""
+    found = replace(jobs, start="").between(first, last)
+    try:
+        start = datetime.fromisoformat(jobs.start) + timedelta(seconds=first * jobs.slot)
+    except (ValueError, OverflowError):
+        return found
+    return replace(found, start=start.isoformat())
+
+
+def _cut(spec: PricedSpec, jobs: Workload) -> int:
+    """The slot from which jobs are scored: those before it are about the share that is history."""
+    cut = jobs[min(len(jobs) - 1, max(1, round(spec.history_share * len(jobs))))].arrival
+    if cut == jobs[0].arrival:
+        cut = next((job.arrival for job in jobs if job.arrival > cut), cut)
+    if cut == jobs[0].arrival:
+        raise InputError(
+            f"{jobs.source}: every job arrives in slot {cut}, so that none can be history; give --history FILE of past "
+            "jobs, or --prices fixed, or policies without prices (--policy fifo,drf,srtf)"
+        )
+    return cut
+
+
+def _disturbed(spec: SceneSpec, jobs: Workload, stream: int) -> Workload:
+    """Restart times, and true durations that are not the stated ones."""
+    changes: list[dict[str, float]] = [{} for _ in jobs]
+    if spec.restart is not None:
+        for change in changes:
+            change["restart"] = seconds(spec.restart, "restart") / jobs.slot
+    if spec.wrong:
+        off = np.random.default_rng([spec.seed, 11, stream]).uniform(-spec.wrong, spec.wrong, len(jobs))
+        for change, part in zip(changes, off, strict=True):
+            change["actual"] = float(1.0 + part)
+    if not any(changes):
+        return jobs
+    return replace(jobs, jobs=tuple(job.but(**change) for job, change in zip(jobs, changes, strict=True)))
+
+
+def skipped_lines(jobs: Workload) -> list[str]:
+    """Rows that could not be jobs: how many for each reason, and where the first are."""
+    kinds: Counter[str] = Counter()
+    where: dict[str, list[int]] = {}
+    shown: dict[str, str] = {}
+    for row in jobs.skipped:
+        kind = VARYING.sub("…", row.reason)
+        kinds[kind] += 1
+        shown.setdefault(kind, row.reason)
+        where.setdefault(kind, []).append(row.line)
+    total = len(jobs) + len(jobs.skipped)
+    out = []
+    for kind, count in kinds.most_common():
+        lines = ", ".join(map(str, where[kind][:FIRST_LINES])) + (", ..." if count > FIRST_LINES else "")
+        said = f"line{'s' if count > 1 else ''} {lines}"
+        out.append(f"skipped {count:,} of {total:,} rows: {shown[kind]} ({said})")
+    return out
+
+
+# Files.
+
+
+def read_jobs(spec: SceneSpec, path: Path, kind: str, cluster: Cluster | None) -> Workload:
+    """Jobs of our own format for this cluster, or of a trace with what the spec says of it."""
+    if kind == OWN:
+        for name in ("elasticity", "gpus_per_machine"):
+            if getattr(spec, name) is not None and spec.machines is None:
+                raise InputError(f"--{name.replace('_', '-')} has no effect: {path.name} is no trace")
+        if cluster is None:
+            raise InputError(f"{path.name} is in our own format already; expected a trace (--format philly, ...)")
+        return read.jobs(path, cluster, spec.slot)
+    reader = TRACES.load(kind)
+    takes = inspect.signature(reader).parameters
+    if spec.elasticity is not None and "elasticity" not in takes:
+        raise InputError(f"--elasticity has no effect: jobs of a trace of format {kind} have the width they asked for")
+    given = {name: getattr(spec, name) for name in takes if name in type(spec).model_fields}
+    return reader(path, **{name: value for name, value in given.items() if value is not None})
+
+
+def read_cluster(spec: SceneSpec) -> Cluster:
+    """From a file, or so many equal GPU machines."""
+    if spec.cluster is not None:
+        if spec.machines is not None:
+            raise InputError(f"--cluster and --machines {spec.machines} are both given; keep one")
+        path = Path(spec.cluster)
+        if path.suffix.lower() == ".csv":
+            columns = _columns(path)
+            for choice in TRACES.choices():  # a trace whose file states CLUSTER_COLUMNS has a function <name>_cluster
+                if _stated(choice, "CLUSTER_COLUMNS") and {*_stated(choice, "CLUSTER_COLUMNS")} <= columns:
+                    found: Cluster = getattr(traces, f"{choice.stem}_cluster")(path)
+                    return found
+        return read.cluster(path)
+    if spec.machines is None:
+        raise InputError("no cluster: say what the jobs run on, --cluster FILE, or --machines COUNT of 8 GPUs each")
+    return traces.gpu_cluster(spec.machines, spec.gpus_per_machine or GPUS)
+
+
+def _stated(choice: Choice, name: str) -> tuple[str, ...]:
+    return cast("tuple[str, ...]", choice.facts.get(name, ()))
+
+
+def _columns(path: Path) -> set[str]:
+    first = next(iter(opened(path, "jobs, or a trace")), "")
+    return {cell.strip().lower() for cell in first.split(",")}
+
+
+# A schedule by anybody, certified from files alone.
+
+
+@dataclass(frozen=True)
+class VerifiedSchedule:
+    """What a schedule does, recomputed from its file, its jobs and its machines."""
+
+    cells: int
+    jobs: int
+    found: Verified
+    claimed: bool  # whether finishes were claimed: else work and locality have nothing to be compared with
+    settings: dict[str, Plain]  # the files it was made from
+
+    def document(self) -> Document:
+        """Plain values: what was done, and when each job finished."""
+        found = self.found
+        result = {"cells": self.cells, "jobs": self.jobs, "completed": found.completed, "utility": found.utility}
+        return Document("place verify", result | {"finish": found.finish}, found.certificate, self.settings)
+
+
+def verify_schedule(
+    schedule: Path,
+    *,
+    jobs: Path | None = None,
+    cluster: Path | None = None,
+    slots: int | None = None,
+    horizon: int | None = None,
+    slot: str | None = None,
+    claims: Path | None = None,
+) -> VerifiedSchedule:
+    """Certify a schedule made by anybody.
+
+    Parameters
+    ----------
+    schedule
+        A CSV file with the columns job, slot, machine, workers and servers.
+    jobs, cluster
+        Its jobs and machines; without, jobs.json and cluster.yaml beside it, as in a run folder.
+    slots
+        Nothing may run from this slot on.
+    horizon
+        Or: so many slots after the last arrival. Without both, the end that result.json beside it states.
+    slot
+        Length of a slot, such as "10m"; without, the file's own.
+    claims
+        What is claimed of it, a CSV file with the columns job and finish; without, outcomes.csv beside it.
+    """
+    rows = read_schedule(schedule)
+    beside = schedule.parent
+    jobs_file = jobs or _beside(beside / "jobs.json", "--jobs")
+    cluster_file = cluster or _beside(beside / "cluster.yaml", "--cluster")
+    machines = read.cluster(cluster_file)
+    workload = read_jobs(SceneSpec(slot=slot), jobs_file, format_of(jobs_file), machines)
+    end = _end(workload, slots, horizon, beside if jobs is None else None)
+    claims_file = claims or (beside / "outcomes.csv" if jobs is None and (beside / "outcomes.csv").is_file() else None)
+    finish = None if claims_file is None else _claimed(claims_file, schedule.stem)
+    found = verify_files(machines, workload, rows, end=end, finish=finish)
+    settings: dict[str, Plain] = {"schedule": str(schedule), "jobs": str(jobs_file), "cluster": str(cluster_file)}
+    settings |= {"end": end, "claims": None if claims_file is None else str(claims_file)}
+    return VerifiedSchedule(len(rows), len(workload), found, finish is not None, settings)
+
+
+def _beside(path: Path, option: str) -> Path:
+    if not path.is_file():
+        raise InputError(f"no {path.name} beside the schedule; say {option} FILE")
+    return path
+
+
+def _end(jobs: Workload, slots: int | None, horizon: int | None, folder: Path | None) -> int:
+    """The first slot in which nothing may run."""
+    if slots is not None:
+        return slots
+    if horizon is not None:
+        return max(job.arrival for job in jobs) + horizon
+    if folder is not None and (folder / "result.json").is_file():
+        end = load(folder / "result.json").result.get("end")
+        if not isinstance(end, int):
+            raise InputError(f"{folder / 'result.json'} does not say where the run ends; say --slots")
+        return end
+    raise InputError("say where it ends: --slots T, or --horizon N slots after the last arrival")
+
+
+def _claimed(path: Path, schedule: str) -> dict[str, int | None]:
+    """Finish slots by job id; of a file with a column `policy`, those of the policy the schedule is named after."""
+    rows = read_table(path)
+    if not rows or not {"job", "finish"} <= rows[0].keys():
+        raise InputError(f"{path}: its first line has no columns job and finish")
+    found: dict[str, int | None] = {}
+    for row in rows:
+        if "policy" in row and allocations_of(str(row["policy"])) != schedule:
+            continue
+        finish = row["finish"]
+        if finish is not None and not (isinstance(finish, int) and finish >= 0):
+            raise InputError(f"{path}: finish of job {row['job']} is {finish!r}; expected a slot, or nothing")
+        found[str(row["job"])] = finish
+    if not found:
+        raise InputError(f"{path}: says nothing of {schedule}; expected rows job,finish")
+    return found

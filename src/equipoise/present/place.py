@@ -1,0 +1,396 @@
+"""Policies side by side on one cluster: who earned most, who ran where, what was gained and which jobs lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from equipoise.document import Document, Row
+from equipoise.present.place_figures import (
+    calibration_figures,
+    completed_figure,
+    completion_figure,
+    reason,
+    reason_kinds,
+    reasons_figure,
+    utility_figure,
+)
+from equipoise.present.text import NOTHING, count, duration, number, percent, relative, signed, with_error
+from equipoise.present.timeline import Timeline
+from equipoise.present.values import (
+    Block,
+    Bullets,
+    Cell,
+    CertificateHere,
+    Column,
+    Facts,
+    Fold,
+    KeyNumber,
+    KeyNumbers,
+    Look,
+    Page,
+    Section,
+    Table,
+    Text,
+    looks,
+    verdict,
+)
+
+MOST_JOBS, FEW_JOBS = 15, 5  # that gained, and that lost, per policy: in the page, in the terminal
+PROGRAMS = {"lp": "linear program", "milp": "integer program", "trivial": "looking: no job can finish"}
+HOPELESS = {
+    "infeasible_alone": ("is larger than the cluster's machines", "are larger than the cluster's machines"),
+    "beyond_horizon": ("cannot finish in time even alone", "cannot finish in time even alone"),
+}
+
+
+def page(document: Document) -> Page:
+    """The page of a comparison."""
+    told = document.result
+    rows, names = told["rows"], [row["policy"] for row in told["rows"]]
+    look = looks(names, document.looks, once=True)
+    best = max(range(len(rows)), key=lambda k: (rows[k]["utility"], rows[k]["completed"]))
+    total = count(told["jobs"], "job")
+    stories = [
+        f"{row['policy']} completed {row['completed']:,} of {total} and earned {number(row['utility'])}" for row in rows
+    ]
+    blocks: list[Block] = [
+        KeyNumbers(_key_numbers(told, rows[best])),
+        Section("Policies side by side", [replace(policy_table(document), title="")], key="policies"),
+        utility_figure(told, look),
+        completed_figure(told, look),
+        Timeline(document).widget(best, stories),
+        completion_figure(document, look),
+        reasons_figure(told, look),
+        *_gains(told, look, names[best]),
+        *calibration_figures(told["calibration"]),
+        Section("The cluster and the jobs", [Facts(_facts(told)), *_skipped(told)], key="facts"),
+        CertificateHere(),
+    ]
+    return Page(
+        f"{what_met_what(told)}: {headline(document)}",
+        blocks,
+        verb=document.verb,
+        version=document.version,
+        certificate=document.certificate,
+        config=document.config,
+        beside={
+            "result.json": "the result and the certificate",
+            "history.csv": "a row per policy and slot",
+            "outcomes.csv": "a row per policy and job",
+            "allocations-*.csv": "every schedule",
+            "config.yaml": "repeats the run",
+        },
+    )
+
+
+def what_met_what(told: Row) -> str:
+    """60 jobs on 20 machines, 24 slots of 1 h."""
+    slot, slots = duration(told["slot"]), told["slots"]
+    ahead = f"{slots} slots of {slot}" if slots is not None else f"slots of {slot}, planned {told['horizon']} ahead"
+    return f"{count(told['jobs'], 'job')} on {count(told['machines'], 'machine')}, {ahead}"
+
+
+def headline(document: Document) -> str:
+    """PDORS earned most of 6 policies, 75.9 % of the bound: certificate passed."""
+    rows = document.result["rows"]
+    best = max(rows, key=lambda row: (row["utility"], row["completed"]))
+    outcome = "" if document.certificate is None else f": certificate {verdict(document.certificate)}"
+    many = count(len(rows), "policy", "policies")
+    if not any(row["completed"] for row in rows):
+        who = f"{rows[0]['policy']} completed no" if len(rows) == 1 else f"none of {many} completed a"
+        return f"{who} job{outcome}"
+    found = f"{best['policy']} earned " + (number(best["utility"]) if len(rows) == 1 else f"most of {many}")
+    if best["share_of_bound"] is not None:
+        found += f", {percent(best['share_of_bound'])} of the bound"
+    return found + outcome
+
+
+def summary(document: Document, speeds: Mapping[str, float] | None = None) -> list[Table | Text | Bullets]:
+    """What the terminal shows of a comparison; `speeds` are decisions per second, which no document keeps."""
+    told = document.result
+    title = f"{what_met_what(told)}: {count(len(told['rows']), 'policy', 'policies')}"
+    said = [told["bound_note"]] if told["bound_note"] else []
+    blocks: list[Table | Text | Bullets] = [
+        Text("", strong=title),
+        Bullets([f"- {note}" for note in told["notes"] if note not in said]),
+    ]
+    blocks += [policy_table(document, speeds), *(Text(line) for line in said)]
+    if (table := reason_table(told)) is not None:
+        blocks.append(table)
+    blocks += [Text(line) for line in (*_hopeless_lines(told), *_calibration_lines(told))]
+    if told["gains"]:
+        first = told["gains"][0]
+        blocks.append(gain_table(told["gains"], looks([row["policy"] for row in told["rows"]], {})))
+        if first["lost"]:
+            title = f"Jobs that lost under {first['policy']} instead of {first['baseline']}"
+            blocks.append(moved_table(title, first["lost"], first["jobs_lost"], FEW_JOBS))
+    return blocks
+
+
+# Tables.
+
+
+def policy_table(document: Document, speeds: Mapping[str, float] | None = None) -> Table:
+    """Utility and completed jobs beside completion times; never one without the other."""
+    told = document.result
+    look = looks([row["policy"] for row in told["rows"]], document.looks, once=True)
+    bound, gpus = told["bound"], "gpu" in told["resources"]
+    columns = [Column("policy", "left"), Column("utility")]
+    columns += [Column("% of bound", drop=1)] if bound is not None else []
+    columns += [Column("jobs done"), Column("promised", drop=4), Column("mean hours", drop=2)]
+    columns += [Column("median hours", drop=6), Column("p99 hours", drop=5)]
+    columns += [Column("GPU hours", drop=3)] if gpus else []
+    columns += [Column("decided per s", drop=7)] if speeds else []
+    most = {name: max(row[name] for row in told["rows"]) for name in ("utility", "completed")}
+    body: list[Sequence[str | Cell]] = []
+    for row in told["rows"]:
+        part = row["share_of_bound"]
+        cells: list[str | Cell] = [Cell(row["policy"], look=look[row["policy"]])]
+        cells.append(Cell(number(row["utility"]), best=row["utility"] == most["utility"]))
+        cells += [NOTHING if part is None else f"{100 * part:.1f}"] if bound is not None else []
+        cells.append(Cell(f"{row['completed']:,}", best=row["completed"] == most["completed"]))
+        cells.append(f"{row['admitted']:,}")
+        cells += [_hours(row["mean_completion"]), _hours(row["median_completion"]), _hours(row["p99_completion"])]
+        cells += [f"{row['gpu_hours']:,.0f}"] if gpus else []
+        cells += [f"{speeds[row['policy']]:,.0f}"] if speeds else []
+        body.append(cells)
+    if bound is not None:
+        last = [Cell(text, faint=True) for text in ("upper bound", number(bound["utility"]), "100")]
+        body.append([*last, *("" for _ in columns[len(last) :])])
+    note = f"All policies met the same {count(told['jobs'], 'job')}. Hours run from arrival to the end of the slot of "
+    note += "finish, over the jobs done. Promised: admitted at some time"
+    promising = " and ".join(told["promises"])
+    note += f", which is a promise to finish them under {promising}." if promising else "."
+    return Table("Policies on the same jobs", columns, body, note)
+
+
+def _hours(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}"
+
+
+def reason_table(told: Row) -> Table | None:
+    """Why jobs did not finish; None when all did."""
+    kinds = reason_kinds(told)
+    if not kinds:
+        return None
+    columns = [Column("policy", "left"), *(Column(reason(kind)) for kind in kinds)]
+    rows = [
+        [name, *(f"{found[kind]:,}" if kind in found else NOTHING for kind in kinds)]
+        for name, found in told["reasons"].items()
+    ]
+    return Table("Why jobs did not finish: the last thing each was told", columns, rows)
+
+
+def gain_table(gains: Sequence[Row], look: Mapping[str, Look]) -> Table:
+    """What would have been gained over the baseline."""
+    base = gains[0]["baseline"]
+    columns = [Column("instead", "left"), Column("utility gained"), Column(f"of {base}'s", drop=2), Column("jobs done")]
+    columns += [Column("jobs that gained", drop=3), Column("that lost", drop=1), Column("neither", drop=4)]
+    rows: list[Sequence[str | Cell]] = [
+        [
+            Cell(gain["policy"], look=look[gain["policy"]]),
+            Cell(signed(gain["utility"]), tone="good" if gain["utility"] > 0 else "bad" if gain["utility"] < 0 else ""),
+            relative(gain["relative"]),
+            signed(gain["completed"]),
+            *(f"{n:,}" for n in (gain["jobs_gained"], gain["jobs_lost"], gain["same"])),
+        ]
+        for gain in gains
+    ]
+    return Table(f"What you would have gained over {base}", columns, rows)
+
+
+def moved_table(title: str, jobs: Sequence[Row], total: int, most: int) -> Table:
+    """Jobs that gained or lost most by the change from the baseline to a policy."""
+    columns = [Column("job", "left"), Column("arrives", drop=3), Column("utility before"), Column("utility after")]
+    columns += [Column("finish before", drop=2), Column("finish after", drop=1), Column("told last", "left", wrap=True)]
+    rows = []
+    for job in jobs[:most]:
+        ends = ["not" if end is None else f"{end:,}" for end in (job["finish_before"], job["finish_after"])]
+        worths = [number(worth, 3) for worth in (job["utility_before"], job["utility_after"])]
+        why = reason(job["reason"])
+        told = f"{job['state']}: {why}" if why and why != job["state"] else job["state"]
+        rows.append([job["id"], f"{job['arrival']:,}", *worths, *ends, told])
+    shown = len(rows)
+    note = f"The {shown} largest of {total:,}. " if total > shown else ""
+    return Table(title, columns, rows, f"{note}Arrivals and finishes are slots.")
+
+
+def trial_table(trials: Sequence[Row]) -> Table:
+    """Every candidate, best first; the chosen one marked."""
+    columns = [Column("", "left"), Column("kind", "left"), Column("level"), Column("full / empty")]
+    columns += [Column("lead in slots", drop=1), Column("utility"), Column("jobs done")]
+    rows = [
+        [
+            "->" if trial["chosen"] else "",
+            trial["kind"],
+            f"{trial['level']:.4g}",
+            f"{trial['ratio']:.4g}",
+            f"{trial['lead']:g}",
+            Cell(number(trial["utility"]), best=trial["chosen"]),
+            f"{trial['completed']:,}",
+        ]
+        for trial in sorted(trials, key=lambda trial: -trial["utility"])
+    ]
+    note = "The level is the price of the whole cluster for a slot; of a bid, a factor on the duals of its LP."
+    return Table("Prices replayed on history", columns, rows, note)
+
+
+def sweep_table(document: Document) -> Table:
+    """Means with standard errors over seeds, beside what was gained over the baseline on the same seeds."""
+    rows = document.rows("rows")
+    ahead = {str(row["policy"]): row for row in document.rows("paired")}
+    base = next((str(row["baseline"]) for row in ahead.values()), "")
+    seeds = len(document.result["seeds"])
+    columns = [Column("policy", "left"), Column("utility"), Column("jobs done", drop=2), Column("of the bound", drop=3)]
+    columns += [Column(f"over {base}", drop=1), Column("ahead", drop=4)] if base else []
+    body = []
+    for row in rows:
+        gap = ahead.get(str(row["policy"]))
+        cells = [
+            with_error(row["utility"], row["utility_se"], 1),
+            with_error(row["completed"], row["completed_se"], 1),
+            with_error(row["share_of_bound"], row["share_of_bound_se"], 3),
+        ]
+        if base:
+            cells += (
+                ["", ""]
+                if gap is None
+                else [with_error(gap["utility"], gap["utility_se"], 1), f"{gap['ahead']} of {seeds}"]
+            )
+        body.append([str(row["policy"]), *cells])
+    return Table(f"{seeds} seeds, mean ± standard error", columns, body)
+
+
+# Sentences.
+
+
+def _key_numbers(told: Row, best: Row) -> list[KeyNumber]:
+    rows, bound, base = told["rows"], told["bound"], told["baseline"]
+    found = [KeyNumber("most utility", number(best["utility"]), best["policy"])]
+    if best["share_of_bound"] is not None and bound is not None:
+        note = f"no schedule can earn more than {number(bound['utility'])}, even knowing all jobs in advance"
+        found.append(KeyNumber("of the bound", percent(best["share_of_bound"]), note))
+    before = next(row for row in rows if row["policy"] == base)
+    if base != best["policy"]:
+        change = best["utility"] - before["utility"]
+        rise = f"{relative(change / before['utility'])}, " if before["utility"] > 0 else ""
+        more = best["completed"] - before["completed"]
+        note = rise + (f"{signed(more)} completed jobs" if more else "with as many completed jobs")
+        found.append(KeyNumber(f"{best['policy']} over {base}", signed(change), note))
+    done = max(rows, key=lambda row: row["completed"])
+    note = f"of {told['jobs']:,}, {done['policy']}"
+    note += "" if done is best else f"; {best['policy']} {best['completed']:,}"
+    found.append(KeyNumber("most jobs completed", f"{done['completed']:,}", note))
+    return found
+
+
+def _gains(told: Row, look: Mapping[str, Look], best: str) -> list[Block]:
+    """What would have been gained, and for each policy the jobs that lost and that gained most."""
+    gains, base = told["gains"], told["baseline"]
+    if not gains:
+        return []
+    opened = best if best in [gain["policy"] for gain in gains] else gains[0]["policy"]
+    blocks: list[Block] = [replace(gain_table(gains, look), title="")]
+    for gain in gains:
+        words = (
+            f"utility {signed(gain['utility'])}; {count(gain['jobs_gained'], 'job')} gained, {gain['jobs_lost']:,} lost"
+        )
+        inner = [
+            moved_table(title, jobs, total, MOST_JOBS) if jobs else Text("None.", strong=f"{title}.")
+            for title, jobs, total in (
+                ("Jobs that lost most", gain["lost"], gain["jobs_lost"]),
+                ("Jobs that gained most", gain["gained"], gain["jobs_gained"]),
+            )
+        ]
+        blocks.append(Fold(f"{gain['policy']} instead of {base}: {words}", inner, open=gain["policy"] == opened))
+    words = f"A job gains or loses by what finishing it is worth under the one policy and under {base}."
+    return [
+        Section(
+            f"What you would have gained over {base}, and which jobs lost",
+            [*blocks, Text(words, soft=True)],
+            key="gains",
+        )
+    ]
+
+
+def _hopeless_lines(told: Row) -> list[str]:
+    """Jobs no policy could finish, with what they would hold."""
+    found = []
+    for kind, (one, many) in HOPELESS.items():
+        row = told["hopeless"][kind]
+        if row["jobs"]:
+            shares = ", ".join(f"{percent(part)} of {name} time" for name, part in row["resource_time"].items() if part)
+            verb = one if row["jobs"] == 1 else many
+            found.append(f"{count(row['jobs'], 'job')} ({percent(row['share'])}) {verb} ({kind}): {shares}")
+    return found
+
+
+def _calibration_lines(told: Row) -> list[str]:
+    """What prices each policy chose from history, and the best of the other kind."""
+    found = []
+    for label in dict.fromkeys(row["policy"] for row in told["calibration"]):
+        rows = [row for row in told["calibration"] if row["policy"] == label]
+        chosen = next(row for row in rows if row["chosen"])
+        others = [row["utility"] for row in rows if row["kind"] != chosen["kind"]]
+        other = next((row["kind"] for row in rows if row["kind"] != chosen["kind"]), "")
+        lead = f", lead {chosen['lead']:g}" if chosen["lead"] else ""
+        setting = f"{chosen['kind']}, level {chosen['level']:.3g}, full / empty {chosen['ratio']:.3g}{lead}"
+        there = f"utility {number(chosen['utility'])} there"
+        there += f"; the best {other} {number(max(others))}" if others else ""
+        found.append(f"prices of {label}: {setting}, the best of {len(rows)} replayed on history ({there})")
+    return found
+
+
+def _facts(told: Row) -> list[tuple[str, str]]:
+    types = "; ".join(
+        f"{m['count']:,} × {m['name']} ({', '.join(f'{amount} {name}' for name, amount in m['capacity'].items())})"
+        for m in told["types"]
+    )
+    first, last = told["arrivals"]
+    when = f", slot 0 begins {told['start']}" if told["start"] else ""
+    ends = [f"fixed end after {count(told['slots'], 'slot')}"] if told["slots"] is not None else []
+    if told["horizon"] is not None:
+        ends.append(f"each job is planned within {count(told['horizon'], 'slot')} of its arrival")
+    facts = [
+        ("machines", types if len(told["types"]) == 1 else f"{told['machines']:,}: {types}"),
+        ("jobs", f"{told['jobs']:,} from {told['source']}, arriving in slots {first:,} to {last:,}{when}"),
+        ("slot", duration(told["slot"])),
+        ("planning", "; ".join(ends)),
+        ("seed", str(told["seed"])),
+    ]
+    facts += [("note", "; ".join(told["notes"]))] if told["notes"] else []
+    for kind, row in told["hopeless"].items():
+        if row["jobs"]:
+            held = ", ".join(f"{percent(share)} of {name}" for name, share in row["resource_time"].items())
+            words = f"{count(row['jobs'], 'job')} ({percent(row['share'])}), with so much of the time asked for: {held}"
+            facts.append((reason(kind), words))
+    limit = told["bound"]
+    if limit is not None:
+        loose = (
+            ""
+            if limit["status"] == "optimal"
+            else f", {limit['status'].replace('_', ' ')}: not the tightest of its kind"
+        )
+        facts.append(("bound", f"{number(limit['utility'])} by {PROGRAMS.get(limit['kind'], limit['kind'])}{loose}"))
+    else:
+        facts.append(("bound", "not computed"))
+    for name, note in told["prices"].items():
+        facts.append((f"prices of {name}", ", ".join(f"{key} {_words(value)}" for key, value in note.items())))
+    return facts
+
+
+def _words(value: object) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{key} {_words(inner)}" for key, inner in value.items()) + ")"
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _skipped(told: Row) -> list[Block]:
+    total, rows = told["skipped"]["rows"], told["skipped"]["first"]
+    if not total:
+        return []
+    was = "was" if total == 1 else "were"
+    more = [f"and {total - len(rows):,} more"] if total > len(rows) else []
+    lines = Bullets([*(f"line {row['line']}: {row['reason']}" for row in rows), *more])
+    return [Fold(f"{count(total, 'row')} of the trace could not be mapped to a job and {was} left out", [lines])]

@@ -1,0 +1,355 @@
+"""Figures of a comparison of placers: utility, completed jobs, completion times, reasons, calibrated prices."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.document import Document, Row
+from equipoise.errors import InputError
+from equipoise.present.text import count, number
+from equipoise.present.values import (
+    HUES,
+    Axis,
+    Dash,
+    Figure,
+    Look,
+    Mark,
+    Panel,
+    Rectangles,
+    Series,
+    Sheet,
+    looks,
+    thinned,
+)
+
+MOST_POINTS = 250  # of a policy's curve of completion times
+LOG_SPREAD = 10.0  # largest over smallest from which an axis is logarithmic
+BOUNDS = {"lp": "LP", "milp": "exact", "trivial": "trivial"}
+REASONS = {
+    "infeasible_alone": "fits no machine",
+    "beyond_horizon": "beyond horizon",
+    "no_capacity": "no capacity",
+    "priced_out": "priced out",
+    "waiting": "waiting",
+    "unfinished": "unfinished",
+}
+
+
+def reason(kind: str) -> str:
+    return REASONS.get(kind, kind.replace("_", " "))
+
+
+def reason_kinds(told: Row) -> list[str]:
+    """Reasons that any job was told, known ones first."""
+    given = told["reasons"].values()
+    kinds = [kind for kind in REASONS if any(kind in found for found in given)]
+    return kinds + sorted({kind for found in given for kind in found if kind not in REASONS})
+
+
+def utility_figure(told: Row, look: Mapping[str, Look]) -> Figure:
+    """What each policy earned, and the most that any could have."""
+    values, bound = [row["utility"] for row in told["rows"]], told["bound"]
+    words = "The worth of the jobs that finished, by when they did: higher is better."
+    marks, top = [], None
+    if bound is not None and bound["utility"]:
+        kind = BOUNDS.get(bound["kind"], bound["kind"])
+        marks = [Mark("x", bound["utility"], f"{kind} bound {number(bound['utility'])}")]
+        top = float(f"{1.04 * max(bound['utility'], *values):.3g}")
+        words += " No policy can pass the bound, which knows all jobs in advance."
+    words += "" if any(values) else " Here no policy earned anything."
+    label = "Bars: utility per policy" + (", with the bound as a line" if marks else "")
+    return _bars("Utility", "utility", values, told, look, words, Axis("utility", low=0, high=top), label, marks)
+
+
+def completed_figure(told: Row, look: Mapping[str, Look]) -> Figure:
+    """How many jobs were done."""
+    jobs = told["jobs"]
+    words = f"Out of {count(jobs, 'job')}. A policy may complete fewer jobs and earn more: jobs differ in worth."
+    axis = Axis(f"jobs, of {jobs:,}", low=0, high=max(jobs, 1), whole=True)
+    values = [row["completed"] for row in told["rows"]]
+    return _bars("Completed jobs", "completed", values, told, look, words, axis, "Bars: completed jobs per policy")
+
+
+def _bars(
+    title: str,
+    key: str,
+    values: Sequence[float],
+    told: Row,
+    look: Mapping[str, Look],
+    words: str,
+    axis: Axis,
+    label: str,
+    marks: Sequence[Mark] = (),
+) -> Figure:
+    """A lying bar for each policy, the first on top, with its value in it or beside it."""
+    names = [row["policy"] for row in told["rows"]]
+    colours = [look[name].colour for name in names]
+    tips = [f"{name}: {number(value)}" for name, value in zip(names, values, strict=True)]
+    bars = Series(axis.name, values, range(len(names)), "bars", colours=colours, values=True, tips=tips)
+    groups = Axis(groups=names)
+    return Figure(title, axis, groups, [bars], marks, words, key, label, legend=False, tip="item", down=True)
+
+
+def completion_figure(document: Document, look: Mapping[str, Look]) -> Figure:
+    """The part of all jobs that was done within so many hours of arrival, a line for each policy."""
+    told, hours = document.result, completion_hours(document)
+    if not any(len(own) for own in hours.values()):
+        words = "No job finished under any policy: there are no times to show."
+        return Figure("Completion times", Axis(), Axis(), caption=words, key="completion")
+    everything = np.concatenate(list(hours.values()))
+    low, high = float(everything.min()), float(everything.max())
+    wide = high > LOG_SPREAD * low
+    start = 10.0 ** np.floor(np.log10(low) + 1e-9) if wide else 0.0
+    end = float(f"{1.05 * high:.4g}")
+    series = []
+    for name, own in hours.items():
+        times, done = _steps(own, told["jobs"])
+        x, y = [start, *times, end], [0.0, *done, done[-1] if done else 0.0]
+        series.append(Series(look[name].name, x, y, "step", look=look[name], marker="none"))
+    few = [name for name, own in hours.items() if not len(own)]
+    words = (
+        "Jobs done within so many hours of their arrival, in percent of all jobs and not of the completed ones: a "
+        "policy that drops long jobs does not look quicker for it."
+    )
+    words += " The axis of hours is logarithmic." if wide else ""
+    words += f" {' and '.join(few)} completed none." if few else ""
+    axis = Axis("hours from arrival", log=wide, low=start, high=end, point="% of all jobs done within {value} hours")
+    label = "Lines: percent of jobs done within so many hours, per policy"
+    return Figure("Completion times", axis, Axis("% of all jobs", low=0), series, (), words, "completion", label)
+
+
+def completion_hours(document: Document) -> dict[str, NDArray[np.float64]]:
+    """Hours from arrival to the end of the slot of finish of the completed jobs, sorted, by policy."""
+    told = document.result
+    found: dict[str, list[float]] = {row["policy"]: [] for row in told["rows"]}
+    for row in document.rows("outcomes"):
+        if row["finish"] is not None:
+            slots = row["finish"] - row["arrival"] + 1
+            found[str(row["policy"])].append(slots * told["slot"] / 3600.0)
+    return {name: np.sort(np.array(hours)) for name, hours in found.items()}
+
+
+def _steps(hours: NDArray[np.float64], total: int) -> tuple[list[float], list[float]]:
+    """Hours, and the percent of all jobs done by then: one point where several share a time."""
+    times, last = np.unique(hours, return_index=True)
+    done = np.append(last[1:], len(hours)) if len(hours) else last
+    rows = thinned(len(times), MOST_POINTS)
+    return [round(float(t), 4) for t in times[rows]], [round(100.0 * int(n) / total, 3) for n in done[rows]]
+
+
+def reasons_figure(told: Row, look: Mapping[str, Look]) -> Figure:
+    """Why jobs did not finish: the last reason each was told."""
+    title, kinds = "Why jobs did not finish", reason_kinds(told)
+    if not kinds:
+        return Figure(title, Axis(), Axis(), caption="Every job finished under every policy.", key="reasons")
+    names = list(told["reasons"])
+    series = [
+        Series(
+            reason(kind),
+            [told["reasons"][name].get(kind, 0) for name in names],
+            range(len(names)),
+            "bars",
+            colour=HUES[(3 * k) % len(HUES)],
+            stack="jobs",
+        )
+        for k, kind in enumerate(kinds)
+    ]
+    words = "The last reason each unfinished job was told."
+    if "beyond_horizon" in kinds:
+        words += " Beyond horizon: it could not finish in it even alone on an empty cluster."
+    if "waiting" in kinds:
+        words += " Waiting: its turn had not come, or had not lasted, by the end."
+    if "priced_out" in kinds:
+        words += " Priced out: its cheapest schedule cost more than finishing it was worth."
+    label = "Stacked bars: jobs not finished per policy, by reason"
+    axis = Axis("jobs not finished", low=0, whole=True)
+    return Figure(title, axis, Axis(groups=names), series, (), words, "reasons", label, legend=True, down=True)
+
+
+def calibration_figures(trials: Sequence[Row]) -> list[Figure]:
+    """A figure for every policy and kind of price: each candidate with what it earned on history, the chosen marked."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for trial in trials:
+        groups.setdefault((trial["policy"], trial["kind"]), []).append(trial)
+    return [_calibration(k, *key, mine) for k, (key, mine) in enumerate(groups.items())]
+
+
+def _calibration(k: int, policy: str, kind: str, trials: Sequence[Row]) -> Figure:
+    positive = [trial["level"] for trial in trials if trial["level"] > 0]
+    wide = bool(positive) and max(positive) > LOG_SPREAD * min(positive)
+    drawn = [trial for trial in trials if trial["level"] > 0 or not wide]
+    families = list(dict.fromkeys(map(_family, drawn)))
+    series = []
+    for n, family in enumerate(families):
+        mine = sorted((trial for trial in drawn if _family(trial) == family), key=lambda trial: trial["level"])
+        tips = [
+            f"{family}, level {number(t['level'], 3)}: utility {number(t['utility'])}, {count(t['completed'], 'job')} done"
+            for t in mine
+        ]
+        x, y, hue = [t["level"] for t in mine], [t["utility"] for t in mine], HUES[(3 * n) % len(HUES)]
+        series.append(Series(family, x, y, colour=hue, marker="circle", size=7, tips=tips))
+    chosen = [trial for trial in drawn if trial["chosen"]]
+    if chosen:
+        x, y = [trial["level"] for trial in chosen], [trial["utility"] for trial in chosen]
+        series.append(Series("chosen", x, y, "dots", colour="@ink", marker="emptyCircle", size=17, silent=True))
+    unit = "times the LP's prices" if kind == "bid" else "price of the whole empty cluster for a slot"
+    low, high = (min(positive) / 1.3, max(positive) * 1.3) if wide else (None, None)
+    words = f"{count(len(trials), 'candidate')} replayed over history, never over the jobs of this page."
+    if len(families) > 1:
+        words += " A line joins those that rise alike with use (ratio) and with distance in time (lead, in slots)."
+    free = [trial["utility"] for trial in trials if not trial["level"] > 0]
+    if free and wide:
+        words += f" Without prices: {number(free[0])}, not drawn."
+    words += " The chosen one is ringed." if chosen else " The one chosen is of another kind."
+    x_axis, y_axis = Axis(unit, log=wide, low=low, high=high, form="short"), Axis("utility on history", zero=False)
+    title, label = f"Calibration of {policy}: {kind} prices", "Lines: utility on history by level of price"
+    return Figure(title, x_axis, y_axis, series, (), words, f"calibration-{k}", label, legend=True, tip="item")
+
+
+def _family(trial: Row) -> str:
+    """What the candidates of one line have in common."""
+    return f"ratio {number(trial['ratio'], 3)}" + (f", lead {number(trial['lead'])}" if trial["lead"] else "")
+
+
+# For a paper.
+
+PANELS = ("utility", "completion")
+# Neighbours in the list differ in hue and in lightness; a job has the same colour everywhere in a figure.
+JOBS = ("#4477aa", "#ee8866", "#228833", "#eedd88", "#aa3377", "#99ddff", "#bbcc33", "#775544", "#ffaabb", "#44bb99")
+USES = ("@blue", "@amber", "@teal", "@violet", "@ink")
+DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
+NAMED = 24  # machines up to which every one is named
+TALLEST = 5.0  # inches
+BAND = 0.88  # of a machine's row
+
+
+def sheet(document: Document, *, panels: Sequence[str] | None = None, policy: str | None = None) -> Sheet:
+    """Panels of "utility" beside the bound and "completion" times; with `policy`, or of one run, its schedule."""
+    names = [str(row["policy"]) for row in document.rows("rows")]
+    if policy is not None or document.verb == "place run":
+        return _schedule(document, policy or names[0], names)
+    look = looks(names, document.looks)
+    if document.verb == "place sweep":
+        return Sheet([_earned(document, look, f"utility, mean of {document.rows('rows')[0]['seeds']} seeds")])
+    from equipoise.present.paper import chosen
+
+    made = {"utility": _earned, "completion": _done}
+    return Sheet([made[panel](document, look) for panel in chosen(panels, PANELS, PANELS)])
+
+
+def _earned(document: Document, look: Mapping[str, Look], unit: str = "") -> Panel:
+    """A bar for each policy and one for the bound; the part of the bound that each reached is written beside it."""
+    rows: Sequence[Row] = document.rows("rows")
+    bound: Row | None = document.result.get("bound")
+    names, values = [row["policy"] for row in rows], [row["utility"] for row in rows]
+    errors, colours = (
+        [row.get("utility_se") or 0.0 for row in rows],
+        [look[name].own or look[name].light for name in names],
+    )
+    texts, marks = [], []
+    if bound is not None:
+        texts = [f"{100 * value / bound['utility']:.0f}%" for value in values] if bound["utility"] else []
+        marks = [Mark("x", bound["utility"], colour="@ink", dash="dotted")]
+        names, values, errors = [*names, "upper bound"], [*values, bound["utility"]], [*errors, 0.0]
+        colours = [*colours, "@edge"]
+    bars = Series("utility", values, range(len(names)), "bars", error=errors, colours=colours)
+    axis = Axis(unit or "utility" + (" (% of the bound)" if bound else ""), low=0, high=1.12 * (max(values) or 1.0))
+    title = "What finishing in time earned"
+    figure = Figure(title, axis, Axis(groups=names), [bars], marks, legend=False, down=True)
+    return Panel(figure, height=0.65 + 0.17 * (1 + max(len(rows), 5)), texts=texts)
+
+
+def _done(document: Document, look: Mapping[str, Look]) -> Panel:
+    """How many jobs were done within so many hours of their arrival: to the upper left is better."""
+    hours = completion_hours(document)
+    longest = 1.04 * max((float(own[-1]) for own in hours.values() if len(own)), default=1.0)
+    series = [
+        Series(
+            name,
+            [0.0, *own.tolist(), longest],
+            [0, *range(1, len(own) + 1), len(own)],
+            "step",
+            look=look[name],
+            dash=DASHES[k % len(DASHES)],
+        )
+        for k, (name, own) in enumerate(hours.items())
+    ]
+    most = 1.05 * max((len(own) for own in hours.values()), default=1)
+    x, y = Axis("hours since arrival", low=0, high=longest, whole=True), Axis("jobs done", low=0, high=most or 1.0)
+    return Panel(Figure("How soon jobs were done", x, y, series), height=0.65 + 0.17 * (1 + max(len(hours), 5)))
+
+
+def _schedule(document: Document, policy: str, names: Sequence[str]) -> Sheet:
+    """Who ran on which machine in which slot, and below it the part of every resource in use."""
+    if policy not in names:
+        raise InputError(f"no policy {policy!r} here; there are {', '.join(names)}")
+    allocations: Sequence[Row] = document.rows("allocations") if "allocations" in document.names else []
+    cells = [row for row in allocations if row["policy"] == policy]
+    if not cells:
+        raise InputError(f"{policy} gave no job a machine: there is no schedule to draw")
+    machines = [str(row["machine"]) for row in document.rows("machines")]
+    slots: Sequence[Row] = [row for row in document.rows("history") if row["policy"] == policy]
+    row: Row = next(row for row in document.rows("rows") if row["policy"] == policy)
+    few = len(machines) <= NAMED
+    upright = Axis(groups=machines) if few else Axis(f"{len(machines)} machines", low=-0.5, high=len(machines) - 0.5)
+    title = f"{policy}: {row['completed']} of {document.result['jobs']} jobs done"
+    unit = Axis(f"slot of {float(document.result['slot']) / 3600.0:g} h", low=0, high=len(slots), whole=True)
+    rows = Figure(title, unit, upright, legend=False, down=True)
+    at = [*(slot["slot"] for slot in slots), slots[-1]["slot"] + 1]
+    resources = [name for name in slots[0] if name not in ("policy", "slot", "completed", "utility")]
+    lines = [
+        Series(
+            name,
+            at,
+            [*(slot[name] for slot in slots), slots[-1][name]],
+            "step",
+            colour=USES[k % len(USES)],
+            dash=DASHES[k % len(DASHES)],
+        )
+        for k, name in enumerate(resources)
+    ]
+    use = Figure("", unit, Axis("% in use", low=0, high=1.05, form="percent"), lines)
+    tall = min(TALLEST, max(1.1, 0.35 + 0.13 * len(machines)))
+    return Sheet([Panel(rows, tall, _blocks(cells, machines)), Panel(use, 1.1, below=True)])
+
+
+def _blocks(cells: Sequence[Row], machines: Sequence[str]) -> Rectangles:
+    """Every machine is a band; the jobs on it in a slot share its height, by what they hold of it where that is known."""
+    row_of = {name: k for k, name in enumerate(machines)}
+    order = {
+        job: k for k, job in enumerate(dict.fromkeys(row["job"] for row in sorted(cells, key=lambda r: r["slot"])))
+    }
+    there: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in cells:
+        there[row["machine"], row["slot"]].append(row)
+    blocks: dict[tuple[str, str, float, float], list[int]] = defaultdict(list)  # its slots
+    for (machine, slot), here in sorted(there.items(), key=lambda item: item[0][1]):
+        parts = [row.get("share") or 1.0 / len(here) for row in here]
+        full, filled = max(1.0, sum(parts)), 0.0  # jobs that are scarce in different things can add up to more than one
+        for row, part in sorted(zip(here, parts, strict=True), key=lambda pair: order[pair[0]["job"]]):
+            tall = BAND * part / full
+            bottom = 0.5 - BAND / 2 + filled
+            blocks[machine, row["job"], round(bottom, 6), round(tall, 6)].append(slot)
+            filled += tall
+    return Rectangles(
+        [
+            (first, last, row_of[machine], bottom, bottom + tall, JOBS[order[job] % len(JOBS)])
+            for (machine, job, bottom, tall), slots in blocks.items()
+            for first, last in stretches(slots)
+        ]
+    )
+
+
+def stretches(slots: Sequence[int]) -> list[tuple[int, int]]:
+    """Slots in a row as (first, the one after the last)."""
+    found: list[tuple[int, int]] = []
+    for slot in slots:
+        if found and found[-1][1] == slot:
+            found[-1] = (found[-1][0], slot + 1)
+        else:
+            found.append((slot, slot + 1))
+    return found
