@@ -80,6 +80,20 @@ def test_a_comment_in_another_file_changes_nothing(tree: Path) -> None:
     assert run_upper(tree) == (18, 1)
 
 
+def test_a_cache_that_knows_modules_of_another_version_is_made_anew(tree: Path) -> None:
+    """A kernel's types are kept by their module's name: after an upgrade that module may be gone."""
+    kinds = "from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    x: int\n"
+    upper = (
+        "from {} import Pair\nfrom equipoise.kernels import kernel\n\n@kernel\ndef upper(p):\n    return p.x + 1\n\n"
+    )
+    upper += "print(upper(Pair(3)), sum(upper.stats.cache_hits.values()))\n"
+    for old, new in (("kinds", "other"), ("other", "kinds")):
+        (tree / f"{old}.py").write_text(kinds)
+        (tree / f"{new}.py").unlink(missing_ok=True)
+        (tree / "upper.py").write_text(upper.format(old))
+        assert run_upper(tree) == (4, 0)
+
+
 @pytest.mark.parametrize(
     ("words", "sound"),
     [

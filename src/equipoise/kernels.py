@@ -30,6 +30,14 @@ def kernel(function: Function) -> Function:
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """Numba's cache on disk, which looks only at the file of a kernel: here a changed callee is a change too."""
 
+    def load_overload(self, signature: object, target: object) -> object:
+        """What was compiled before; nothing where it knows modules that this version does not have."""
+        try:
+            return super().load_overload(signature, target)
+        except (ImportError, AttributeError):
+            self._cache_file.flush()  # an empty index: the kernel is compiled and kept anew
+            return None
+
     def _index_key(self, signature: object, codegen: object) -> tuple[object, ...]:
         return (*super()._index_key(signature, codegen), digest_of(self._py_func))
 
