@@ -35,7 +35,7 @@ def test_a_table_of_one_line_a_quantity_and_no_run(tmp_path, monkeypatch):
 def test_json_has_the_verb_and_plain_numbers():
     """Strict JSON with the configuration that gave it, and the same crossing as the sweep's."""
     content = json.loads(analyse(*SMALL, "--json", "--sweep", "--target", "1e-5"))
-    assert set(content) == {"verb", "version", "config", "result"}
+    assert set(content) == {"verb", "version", "config", "result", "certificate", "looks"}
     assert content["verb"] == "train analyse" and content["config"]["nodes"] == 4
     result = content["result"]
     assert result["target"] == 1e-5 and result["alpha"] < result["alpha_limit"] < result["crossing_alpha"]

@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from equipoise.cli import main
-from equipoise.cli.options import read_config
-from equipoise.cli.train_compare import CompareConfig, refuse_idle_settings
 from equipoise.errors import InputError
+from equipoise.train import CompareSpec
 
 QUICK = ("--nodes", "8", "--seeds", "2", "--rounds", "60", "--entrants", "Ours,ADMM,laplacianlog")
 
@@ -54,7 +53,7 @@ def test_json_is_all_that_is_printed_and_history_holds_every_track(compare, tmp_
     code, out, err = compare(*QUICK, "--json")
     content = json.loads(out, parse_constant=lambda word: pytest.fail(word))
     assert code == 0 and err == ""
-    assert set(content) == {"verb", "version", "config", "result", "certificate"}
+    assert set(content) == {"verb", "version", "config", "result", "certificate", "looks"}
     assert content["verb"] == "train compare" and content["certificate"]["passed"]
     assert [row["entrant"] for row in content["result"]["summary"]] == ["Ours", "ADMM", "LaplacianLog"]
     with (only_folder(tmp_path) / "history.csv").open() as file:
@@ -124,7 +123,7 @@ def test_bad_input_gets_one_line_and_exit_2(compare, arguments, said):
 
 @pytest.mark.parametrize(
     ("verb", "place"),
-    [("compare", "equipoise.cli.train_compare_run.compare"), ("analyse", "equipoise.cli.train_analyse.analyse")],
+    [("compare", "equipoise.train.job.compare"), ("analyse", "equipoise.train.theory.analysis.analyse")],
 )
 def test_an_interrupt_is_one_line_and_exit_130(compare, monkeypatch, tmp_path, verb, place):
     """Nothing on standard output, no traceback, no folder."""
@@ -134,7 +133,7 @@ def test_an_interrupt_is_one_line_and_exit_130(compare, monkeypatch, tmp_path, v
 
     monkeypatch.setattr(place, interrupted)
     code, out, err = compare("--nodes", "4", verb=verb)
-    assert (code, out, err) == (130, "", "interrupted; nothing was written\n")
+    assert (code, out, err) == (130, "", "interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -143,7 +142,7 @@ def test_a_sweep_that_is_too_large_names_the_largest_that_is_not(compare, monkey
     settings = ("--sweep", "--data", "breast_cancer", "--network", "ring", "--switching", "0")
     code, out, err = compare(*settings, "--nodes", "4", verb="analyse")
     assert code == 0 and "rounds become unstable here" in out
-    monkeypatch.setattr("equipoise.cli.train_analyse.analyse", lambda *_, **__: pytest.fail("it was computed"))
+    monkeypatch.setattr("equipoise.train.theory.analysis.analyse", lambda *_, **__: pytest.fail("it was computed"))
     code, out, err = compare(*settings, "--nodes", "5", verb="analyse")
     assert code == 2 and "at most 4 nodes with 62 parameters, not 5" in err and out == ""
     code, _, err = compare("--sweep", "--data", "none", verb="analyse")
@@ -164,9 +163,8 @@ def test_node_wise_codes_have_a_residual_in_the_analysis(compare):
 def test_every_setting_that_a_study_sets_itself_is_refused():
     """The study of alpha has its own model: no prices, boxes and rounds."""
     for name, value in (("price", 3.0), ("boxes", True), ("rounds", 50), ("entrants", "ADMM")):
-        config = read_config(CompareConfig, None, {"study": "alpha", name: value})
         with pytest.raises(InputError, match=f"--{name} has no effect"):
-            refuse_idle_settings(config)
+            CompareSpec.read(None, {"study": "alpha", name: value}).build()
 
 
 def test_the_study_of_the_claim_is_the_claim(compare, monkeypatch):

@@ -8,10 +8,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from equipoise.cli import train_faults
 from equipoise.cli.train import app
-from equipoise.cli.train_config import TrainConfig
 from equipoise.errors import InputError
+from equipoise.train import TrainSpec
+from equipoise.train.coupling.study import Row as StudyRow
+from equipoise.train.hostile.fault_texts import faults_of
 from equipoise.train.hostile.faults import Bursts, Faults, Partition
 
 QUICK = ("--data", "none", "--nodes", "8", "--rounds", "400")
@@ -43,7 +44,7 @@ def only_folder(path):
 
 def test_every_fault_reaches_the_run_as_it_was_written():
     """Ranges, lists, bursts, open ends: the command line's words against the library's own objects."""
-    config = TrainConfig(
+    config = TrainSpec(
         loss="bursts:0.05, 0.3, 0.9",
         delay=4,
         fixed_delay=True,
@@ -55,7 +56,7 @@ def test_every_fault_reaches_the_run_as_it_was_written():
         notice=7,
         seed=3,
     )
-    assert train_faults.faults_of(config) == Faults(
+    assert faults_of(config) == Faults(
         loss=Bursts(0.05, 0.3, 0.9),
         delay=4,
         jitter=False,
@@ -102,19 +103,19 @@ def test_its_config_repeats_it_bit_for_bit(tmp_path):
 
 def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path, monkeypatch):
     """Stopped between a crash and its notice, resumed: result.json as of a run left alone, trouble and all."""
-    from equipoise.cli import train_run
+    from equipoise.train import job
 
     options = ("--data", "none", "--nodes", "8", "--hi", "26", "--rounds", "90", "--loss", "0.2", "--crash", "7@60")
     whole, _ = result(*options, "--out", "alone")
-    solve = train_run.solve
+    solve = job.solve
 
     def cut_short(*arguments, callback, **options):
         return solve(*arguments, callback=lambda moment: callback(moment) or moment.number == 62, **options)
 
-    monkeypatch.setattr(train_run, "solve", cut_short)
+    monkeypatch.setattr(job, "solve", cut_short)
     _, code = train(*options)
-    assert code == 1
-    monkeypatch.setattr(train_run, "solve", solve)
+    assert code == 130
+    monkeypatch.setattr(job, "solve", solve)
     folder = only_folder(tmp_path)
     assert not (folder / "result.json").exists()
     train("--resume", str(folder))
@@ -158,14 +159,14 @@ def test_one_way_links():
 
 def test_defaults_that_fit_a_hostile_network():
     """As much is asked of them as of any other; mini-batches are held to their noise."""
-    assert TrainConfig().target == 1e-4
-    assert TrainConfig(loss=0.3).target == 1e-4
-    assert TrainConfig(loss=0.3, data="none").target == 1e-4
-    assert TrainConfig(loss=0.3, target=1e-4).target == 1e-4
-    assert TrainConfig(batch=8).target is None
+    assert TrainSpec().target == 1e-4
+    assert TrainSpec(loss=0.3).target == 1e-4
+    assert TrainSpec(loss=0.3, data="none").target == 1e-4
+    assert TrainSpec(loss=0.3, target=1e-4).target == 1e-4
+    assert TrainSpec(batch=8).target is None
     for settings in ({"loss": 0.3}, {"batch": 8}, {"couple": True}, {"couple": True, "model": "mlp"}, {"model": "mlp"}):
-        config = TrainConfig(**settings)
-        assert TrainConfig(**json.loads(config.model_dump_json(exclude_none=True))) == config  # as config.yaml has it
+        config = TrainSpec(**settings)
+        assert TrainSpec(**json.loads(config.model_dump_json(exclude_none=True))) == config  # as config.yaml has it
 
 
 @pytest.mark.parametrize(
@@ -252,6 +253,8 @@ def test_the_help_has_a_panel_of_faults():
 
 class Row:
     """A row of the study, as it would come out of a long run."""
+
+    as_dict = StudyRow.as_dict
 
     def __init__(self, name, label, seconds):
         self.allocation, self.label, self.cpu_seconds, self.missed = name, label, np.array(seconds), 0

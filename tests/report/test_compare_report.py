@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, visit
 
-from equipoise.report.train_compare import compare_page
+from equipoise.present import report
 from equipoise.train import baselines, compare
 from equipoise.train.comparison import MethodComparison
-from equipoise.train.comparison_checks import certify, worst_of
 from equipoise.train.instances import Instances
-from equipoise.train.studies import alpha_certificate, alpha_study, rho_study
+from equipoise.train.studies import alpha_study, rho_study
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -24,11 +23,6 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 class Hostile(baselines.PrimalDual):
     name = "hostile"
     label = HOSTILE
-
-
-def document(found: Any, certificate: Any, **result: Any) -> dict[str, Any]:
-    content = {"verb": "train compare", "version": "1", "config": {}, "result": result}
-    return content | {"certificate": certificate.as_dict()}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +33,7 @@ def found() -> MethodComparison:
 
 @pytest.fixture(scope="module")
 def html(found: MethodComparison) -> str:
-    return compare_page(found, document(found, certify(found, 1e-6)))
+    return report(found.document())
 
 
 def embedded(html: str, key: str) -> dict[str, Any]:
@@ -49,7 +43,7 @@ def embedded(html: str, key: str) -> dict[str, Any]:
 
 
 def lines(option: dict[str, Any]) -> dict[str, list[Any]]:
-    return {entry["name"]: entry["data"] for entry in option["series"]}
+    return {entry["name"]: entry["data"] for entry in option["series"] if entry["type"] == "line"}
 
 
 def test_the_lines_are_the_medians_of_the_tracks(found: MethodComparison, html: str) -> None:
@@ -74,9 +68,10 @@ def test_the_picture_draws_distance_against_bits(found: MethodComparison, html: 
 
 def test_bands_enclose_the_lines(html: str) -> None:
     """The outline of each band has the line's median between its sides."""
-    options, bands = embedded(html, "chart-data"), embedded(html, "bands")
-    for name, points in lines(options["distance-bits"]).items():
-        outline = np.array(bands["distance-bits"][name])
+    option = embedded(html, "chart-data")["distance-bits"]
+    bands = {entry["name"]: entry["outline"] for entry in option["series"] if entry["type"] == "custom"}
+    for name, points in lines(option).items():
+        outline = np.array(bands[name])
         upper, lower = outline[: len(points), 1], outline[len(points) :, 1][::-1]
         middle = np.array(points)[:, 1]
         assert (lower <= middle).all() and (middle <= upper).all()
@@ -104,9 +99,7 @@ def test_a_tool_of_analysis_is_nobodys_best_rival() -> None:
     found = compare(Instances(nodes=8, p=0.6), entrants=players, seeds=1, rounds=150)
     needed = {row["entrant"]: row["bits_to_1e-06"] for row in found.summary}
     assert needed["LaplacianEdge"] < needed["ADMM"]
-    assert re.search(
-        r"the best rival [^(]*\(ADMM on the dual\)", compare_page(found, document(found, certify(found, 1e-6)))
-    )
+    assert re.search(r"the best rival [^(]*\(ADMM on the dual\)", report(found.document()))
 
 
 def test_the_title_is_the_finding(found: MethodComparison, html: str) -> None:
@@ -124,11 +117,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, html: str) -> dict[str, Path
     """A page of every kind."""
     folder = tmp_path_factory.mktemp("compare")
     rho, alpha = rho_study(Instances(nodes=8), rounds=40, seeds=2), alpha_study(Instances(nodes=8), seeds=1)
-    texts = {
-        "comparison": html,
-        "rho": compare_page(rho, document(rho, worst_of(rho.comparisons, 1e-6), rows=rho.rows)),
-        "alpha": compare_page(alpha, document(alpha, alpha_certificate(alpha), notes=list(alpha.notes))),
-    }
+    texts = {"comparison": html, "rho": report(rho.document()), "alpha": report(alpha.document())}
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in texts}
@@ -152,7 +141,7 @@ def test_every_chart_is_drawn_without_a_complaint(browser: Any, pages: dict[str,
 def test_all_columns_of_a_comparison_fit_at_1200(browser: Any, tmp_path: Path) -> None:
     """Nothing to scroll to sideways, and no header higher than two lines."""
     found = compare(Instances(nodes=8, p=0.6), seeds=4, rounds=200)
-    (tmp_path / "all.html").write_text(compare_page(found, document(found, certify(found, 1e-6))), encoding="utf-8")
+    (tmp_path / "all.html").write_text(report(found.document()), encoding="utf-8")
     page, _, _ = visit(browser, tmp_path / "all.html")
     page.set_viewport_size({"width": 1200, "height": 900})
     for place in page.query_selector_all(".scroll"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, SCREENS, visit
 
-from equipoise.report.train import train_page
+from equipoise.present import report as page_of
 from equipoise.train import LeastSquares, Network, Problem, Quadratic, Run, solve
 
 pytestmark = NEEDS_A_BROWSER
@@ -26,9 +27,8 @@ def play(nodes: int = 6, network: Network | None = None) -> Run:
 
 
 def write(run: Run, path: Path, **result: Any) -> Path:
-    certificate = run.certificate().as_dict()
-    content = {"verb": "train", "version": "0", "config": {"data": "none"}, "certificate": certificate}
-    path.write_text(train_page(run, content | {"result": run.summary() | result}), encoding="utf-8")
+    found = run.document()
+    path.write_text(page_of(replace(found, config={"data": "none"}, result=found.result | result)), encoding="utf-8")
     return path
 
 
@@ -116,7 +116,7 @@ def test_a_tooltip_names_the_round_and_the_node(browser: Any, report: Path) -> N
         page.wait_for_timeout(100)
         shown[key] = page.inner_text(f'[data-chart="{key}"]')
     assert "round 2\n" in shown["convergence"]
-    assert "round 2, budget 30" in shown["shares"]
+    assert "round 2\nbudget: 30\n" in shown["shares"]
     assert "node 2" in shown["final"]
     assert complaints == []
     page.close()

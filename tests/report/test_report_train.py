@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.report.train import train_page
+from equipoise.certificate import Certificate
+from equipoise.document import Document
+from equipoise.present import report
 from equipoise.train import LeastSquares, Method, Network, Problem, Quadratic, Run, solve
 from equipoise.train.state import StepWarning
 
@@ -47,15 +49,21 @@ def diverged() -> Run:
     return run
 
 
-def document(run: Run, config: dict[str, Any] | None = None, **result: Any) -> dict[str, Any]:
-    """What the command line writes to result.json."""
-    certificate = run.certificate().as_dict()
-    found = {"config": config or {"data": "none"}, "result": run.summary() | result, "certificate": certificate}
-    return {"verb": "train", "version": "1.2.3", **found}
+def document(run: Run, config: dict[str, Any] | None = None, **result: Any) -> Document:
+    """The run's own, with this configuration, and with what is measured beside a run."""
+    found = run.document()
+    return replace(found, version="1.2.3", config=config or {"data": "none"}, result=found.result | result)
 
 
 def page(run: Run, config: dict[str, Any] | None = None, **result: Any) -> str:
-    return train_page(run, document(run, config, **result))
+    return report(document(run, config, **result))
+
+
+def with_checks(found: Document, **changes: dict[str, Any]) -> Document:
+    """The same document with some checks of its certificate changed."""
+    assert found.certificate is not None
+    checks = tuple(replace(check, **changes.get(check.name, {})) for check in found.certificate)
+    return replace(found, certificate=Certificate(checks))
 
 
 def charts(html: str) -> dict[str, Any]:
@@ -66,7 +74,8 @@ def charts(html: str) -> dict[str, Any]:
 
 
 def series(chart: dict[str, Any]) -> dict[str, Any]:
-    return {entry["name"]: entry["data"] for entry in chart["series"]}
+    """The points of each series that has a name."""
+    return {entry["name"]: entry["data"] for entry in chart["series"] if entry["name"]}
 
 
 def without_library(html: str) -> str:
@@ -146,8 +155,9 @@ def test_final_shares_stand_beside_the_optimum() -> None:
     run = cpu_only()
     assert run.shares is not None
     assert run.cpu_optimum is not None
-    expected = {"final share": run.shares.tolist(), "optimal share": run.cpu_optimum.shares.tolist()}
-    assert series(charts(page(run))["final"]) == expected
+    drawn = series(charts(page(run))["final"])
+    assert [y for _, y in drawn["final share"]] == run.shares.tolist()
+    assert [y for _, y in drawn["optimal share"]] == run.cpu_optimum.shares.tolist()
 
 
 def test_the_network_drawn_is_that_of_the_last_round() -> None:
@@ -174,7 +184,7 @@ def test_a_network_too_large_to_draw_is_a_histogram() -> None:
     html = page(cpu_only(500, rounds=5))
     (bars,) = charts(html)["network"]["series"]
     assert bars["type"] == "bar"
-    assert sum(bars["data"]) == 500
+    assert sum(y for _, y in bars["data"]) == 500
     assert "500 nodes are too many to draw" in html
 
 
@@ -200,9 +210,9 @@ ACCURACY = {"nodes": [0.91, 0.9, 0.92, 0.93, 0.9, 0.94], "centralised": 0.953, "
 
 def test_accuracy_is_shown_per_node_against_the_centralised_one() -> None:
     html = page(model_only(), accuracy=ACCURACY)
-    (dots,) = charts(html)["accuracy"]["series"]
-    assert dots["data"] == ACCURACY["nodes"]
-    assert dots["markLine"]["data"] == [{"yAxis": 0.953}]
+    dots, mark = charts(html)["accuracy"]["series"]
+    assert [y for _, y in dots["data"]] == ACCURACY["nodes"]
+    assert mark["markLine"]["data"] == [{"yAxis": 0.953}]
     assert "90.0 %" in html
     assert "centralised: 95.3 %" in html
 
@@ -230,12 +240,13 @@ def test_shares_and_history_that_are_not_finite_never_reach_the_page() -> None:
         run,
         shares=np.full_like(run.shares, np.nan),
         share_history=np.full_like(run.share_history, np.inf),
-        history={name: np.full_like(column, np.nan) for name, column in run.history.items()},
+        history={
+            name: column if name in ("round", "bits") else np.full_like(column, np.nan)  # whole numbers, as counted
+            for name, column in run.history.items()
+        },
     )
-    content = document(run)
-    content["result"]["relative_gap"] = float("nan")
-    content["certificate"]["checks"][0]["value"] = float("inf")
-    html = train_page(broken, content)
+    certificate = with_checks(document(run), budget={"value": float("inf")}).certificate
+    html = report(replace(broken.document(certify=False), certificate=certificate))
     assert set(charts(html)) == {"network"}
     assert not re.search(r"\b(NaN|nan|Infinity|inf)\b", without_library(html))
 
@@ -266,14 +277,10 @@ class Rows(HTMLParser):
 
 def test_failed_checks_come_first_then_those_not_made_and_in_words() -> None:
     run = both_halves()
-    content = document(run)
-    checks = {check["name"]: check for check in content["certificate"]["checks"]}
-    for check in checks.values():
-        check["passed"] = True
-    checks["steps"] |= {"passed": False}
-    checks["gap"] |= {"passed": None, "value": None, "limit": None, "meaning": "not made: no optimum"}
-    content["certificate"]["passed"] = False
-    html = train_page(run, content)
+    checks = {check.name: {"passed": True} for check in run.certificate()}
+    checks["steps"] = {"passed": False}
+    checks["gap"] = {"passed": None, "value": None, "limit": None, "meaning": "not made: no optimum"}
+    html = report(with_checks(document(run), **checks))
     header, *rows = Rows(without_library(html)).rows
     assert header == ["check", "outcome", "value", "limit", "meaning"]
     assert [row[0] for row in rows[:2]] == ["steps", "gap"]
@@ -284,12 +291,9 @@ def test_failed_checks_come_first_then_those_not_made_and_in_words() -> None:
 
 def test_a_certificate_with_nothing_failed_but_a_check_not_made_is_incomplete() -> None:
     run = cpu_only()
-    content = document(run)
-    for check in content["certificate"]["checks"]:
-        check["passed"] = True
-    content["certificate"]["checks"][0]["passed"] = None
-    content["certificate"]["passed"] = False
-    assert "certificate incomplete</title>" in train_page(run, content)
+    checks = {check.name: {"passed": True} for check in run.certificate()}
+    html = report(with_checks(document(run), **checks | {"budget": {"passed": None}}))
+    assert "certificate incomplete</title>" in html
 
 
 def test_every_check_is_shown_with_its_meaning() -> None:
@@ -320,8 +324,7 @@ def test_names_from_outside_are_escaped() -> None:
     """A data file may be called anything; it must stay text, in the title, the configuration and the checks."""
     run = model_only()
     content = document(run, {"data": "csv", "data_file": "/data/<b>.csv", "label": "</pre><script>alert(1)</script>"})
-    content["certificate"]["checks"][0]["meaning"] = "<i>x</i>"
-    html = without_library(train_page(run, content))
+    html = without_library(report(with_checks(content, consensus={"meaning": "<i>x</i>"})))
     assert "on &lt;b&gt;.csv: certificate" in html
     assert "&lt;i&gt;x&lt;/i&gt;" in html
     assert not any(tag in html for tag in ("<b>.csv", "<script>alert", "<i>x"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, SCREENS, visit
 
-from equipoise.report import train_coupling, train_deep
-from equipoise.report.train import train_page
+from equipoise.present import report, train_nodes
+from equipoise.present.echarts import option
 from equipoise.train import LeastSquares, Network, Problem, Quadratic, solve
 from equipoise.train.hostile.faults import Faults, Partition
 from equipoise.train.hostile.run import HostileRun
@@ -40,8 +41,8 @@ def play(
 
 
 def page(run: HostileRun, **result: Any) -> str:
-    found = {"config": {"data": "none"}, "result": run.summary() | result, "certificate": run.certificate().as_dict()}
-    return train_page(run, {"verb": "train", "version": "0", **found})
+    found = run.document()
+    return report(replace(found, config={"data": "none"}, result=found.result | result))
 
 
 def charts(html: str) -> dict[str, Any]:
@@ -51,7 +52,13 @@ def charts(html: str) -> dict[str, Any]:
 
 
 def series(chart: dict[str, Any]) -> dict[str, Any]:
-    return {entry["name"]: entry for entry in chart["series"]}
+    return {entry["name"]: entry for entry in chart["series"] if entry["name"]}
+
+
+def marks(chart: dict[str, Any]) -> list[tuple[float, str]]:
+    """Where upright marks stand, and their names."""
+    rules = [entry["markLine"] for entry in chart["series"] if not entry["name"]]
+    return [(rule["data"][0]["xAxis"], rule["label"]["formatter"]) for rule in rules if "xAxis" in rule["data"][0]]
 
 
 @pytest.fixture(scope="module")
@@ -67,19 +74,19 @@ def html(run: HostileRun) -> str:
 @pytest.mark.parametrize("key", ["convergence", "shares", "in_flight"])
 def test_events_are_marked_where_they_happened(html: str, key: str) -> None:
     """Rounds and names by hand from the schedule; what neighbours notice 5 rounds later has a mark and no name."""
-    marks = series(charts(html)[key])["events"]["markLine"]["data"]
-    named = {mark["xAxis"]: mark["label"]["formatter"] for mark in marks if mark["label"]["show"]}
+    found = marks(charts(html)[key])
+    named = {at: name for at, name in found if name}
     assert named == {30: "crash 4", 50: "join 2", 80: "leave 1", 100: "split", 120: "heal"}
-    assert [mark["xAxis"] for mark in marks if not mark["label"]["show"]] == [35, 105]
-    assert "events" not in charts(html)[key]["legend"]["data"]
+    assert [at for at, name in found if not name] == [35, 105]
+    assert "" not in charts(html)[key]["legend"]["data"]
 
 
 def test_events_that_are_close_share_a_name() -> None:
     """Four crashes in four rounds of 150: one label with the first three, and four marks."""
     html = page(play(faults=Faults(crash={0: 30, 1: 31, 2: 32, 3: 33}), model=False))
-    marks = series(charts(html)["in_flight"])["events"]["markLine"]["data"]
-    assert [mark["label"]["formatter"] for mark in marks if mark["label"]["show"]] == ["crash 0, 1, 2, …"]
-    assert [mark["xAxis"] for mark in marks if mark["name"].find("crash") > 0] == [30, 31, 32, 33]
+    found = marks(charts(html)["in_flight"])
+    assert [name for _, name in found if name] == ["crash 0, 1, 2, …"]
+    assert {30, 31, 32, 33} <= {at for at, _ in found}
 
 
 def test_in_flight_and_who_is_there(run: HostileRun, html: str) -> None:
@@ -117,16 +124,13 @@ def test_the_words_explain_the_jumps(run: HostileRun, html: str) -> None:
 
 
 def test_a_model_alone_shows_who_is_there() -> None:
-    assert [entry["name"] for entry in charts(page(play(cost=False)))["in_flight"]["series"]] == [
-        "centres there",
-        "events",
-    ]
+    drawn = charts(page(play(cost=False)))["in_flight"]
+    assert list(series(drawn)) == ["centres there"] and marks(drawn)
 
 
 def test_losses_without_events_leave_no_marks() -> None:
     drawn = charts(page(play(faults=Faults(loss=0.3), model=False)))
-    assert "events" not in series(drawn["in_flight"])
-    assert "events" not in series(drawn["convergence"])
+    assert marks(drawn["in_flight"]) == marks(drawn["convergence"]) == []
 
 
 def test_one_way_links_have_arrows() -> None:
@@ -153,22 +157,24 @@ RIVALS = [
 
 
 def test_allocations_are_bars_with_errors_the_cheapest_on_top() -> None:
-    chart = train_coupling.allocations(STUDY)
-    assert chart is not None and chart.option is not None
-    assert chart.option["yAxis"]["data"] == ["equal shares", "coupled"]  # an axis counts upwards
-    bars, errors = chart.option["series"]
-    assert [bar["value"] for bar in bars["data"]] == [500.0, 300.0]
-    assert errors["data"] == [[500.0, 0, 30.0, 1], [300.0, 1, 20.0, 1]]
-    assert chart.option["xAxis"]["max"] == 550.0  # past 500 + 30
-    assert "Not reached, and counted with the whole run: equal shares in 1." in chart.meaning
-    assert train_coupling.allocations(None) is None
+    chart = train_nodes.allocations(STUDY)
+    assert chart is not None
+    drawn = option(chart)
+    assert drawn is not None and drawn["yAxis"]["data"] == ["coupled", "equal shares"]
+    assert drawn["yAxis"]["inverse"]  # the first on top
+    bars, errors = drawn["series"]
+    assert [bar["value"][0] for bar in bars["data"]] == [300.0, 500.0]
+    assert errors["data"] == [[300.0, 0, 20.0, 1], [500.0, 1, 30.0, 1]]
+    assert drawn["xAxis"]["max"] == 550.0  # past 500 + 30
+    assert "Not reached, and counted with the whole run: equal shares in 1." in chart.caption
+    assert train_nodes.allocations(None) is None
 
 
 def test_rivals_and_losses_of_nets() -> None:
-    chart = train_deep.rivals(RIVALS)
-    assert chart is not None and "ours 1.0 MB" in chart.meaning
-    assert train_deep.rivals(None) is None
-    assert train_deep.node_losses({"nodes": [0.1, float("nan")], "worst": 0.1}) is None
+    chart = train_nodes.rivals(RIVALS)
+    assert chart is not None and "ours 1.0 MB" in chart.caption
+    assert train_nodes.rivals(None) is None
+    assert train_nodes.node_losses({"nodes": [0.1, None], "worst": 0.1}) is None
 
 
 @NEEDS_A_BROWSER

@@ -5,7 +5,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.train import Latency, Problem, Quadratic, check_cost
-from equipoise.train.costs.cost import box, curvature
+from equipoise.train.costs._base import box, curvature
 
 
 class LogCost:

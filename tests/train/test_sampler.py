@@ -5,7 +5,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.train import LeastSquares, Method, Network, Problem, SmoothSVM, Softmax, solve
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 from equipoise.train.sampler import Sampler
 
 SIZES = (9, 3, 14)

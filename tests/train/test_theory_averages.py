@@ -14,7 +14,7 @@ from equipoise.claims.train._lyapunov import averages_distance, averages_energy
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Softmax, solve
 from equipoise.train.average import Averaging
 from equipoise.train.links import Links
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 from equipoise.train.sampler import Sampler
 from equipoise.train.steps import Steps
 from equipoise.train.theory import meeting_limit

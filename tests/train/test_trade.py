@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
 from equipoise.train import Exact, Latency, LogQuantizer, Method, Network, Problem, Quadratic, StepWarning, solve
-from equipoise.train.costs.cost import curvature
-from equipoise.train.costs.curve import answer, curve_of, steepness
+from equipoise.train.costs._base import curvature
+from equipoise.train.costs._kernels import answer, curve_of, steepness
 from equipoise.train.state import State
 
 

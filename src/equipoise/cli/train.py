@@ -1,19 +1,26 @@
-"""equipoise train: centres train one model and negotiate their CPU."""
+"""equipoise train: centres train one model and negotiate their CPU. Parse, call, print."""
 
 from __future__ import annotations
 
+import inspect
+import signal
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.options import read_config, with_options
-from equipoise.cli.train_compare import CompareConfig
-from equipoise.cli.train_config import TrainConfig
-from equipoise.cli.train_faults import refusing_faults
+from equipoise.cli.options import with_options
 from equipoise.errors import InputError
+from equipoise.train.hostile.fault_texts import EXAMPLES, HOSTILE, HOW
+from equipoise.train.spec import PLACES, CompareSpec, TrainSpec, flag
+
+if TYPE_CHECKING:
+    from equipoise.cli.output import Meter
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -24,13 +31,15 @@ app = typer.Typer(
 File = Annotated[Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")]
 Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
+CHECKPOINT = "checkpoint.npz"
+DOING = {"round": "training", "seed": "comparing allocations", "way": "training the same net in other ways"}
 
 
 @app.callback(invoke_without_command=True)
-@with_options(TrainConfig)
+@with_options(TrainSpec)
 def train(
     context: typer.Context,
-    chosen: dict[str, Any],
+    chosen: dict[str, object],
     config: File = None,
     budget_at: Annotated[
         list[str] | None, typer.Option(help="Change the budget before a round; repeatable.", metavar="ROUND:CPUS")
@@ -52,27 +61,20 @@ def train(
             raise InputError(f"options stand after the command: equipoise train {context.invoked_subcommand} [OPTIONS]")
         return
     if budget_at:
-        changes = [_budget_change(text) for text in budget_at]
-        chosen["budgets"] = dict(changes)
-        if len(chosen["budgets"]) < len(changes):
-            raise InputError(f"--budget-at names a round twice: {' '.join(budget_at)}")
+        chosen["budgets"] = _budgets(budget_at)
     if resume is not None:
         if config is not None:
             raise InputError("--resume brings its own config.yaml: drop --config")
         config = resume / "config.yaml"
-    settings = read_config(TrainConfig, config, chosen)
-    from equipoise.cli.train_run import run_train
-
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-        passed = run_train(settings, out, resume, quiet=json)
-    raise typer.Exit(0 if passed else 1)
+    spec = TrainSpec.read(config, chosen)
+    with _warnings_as_lines():
+        _run(spec, out, resume, quiet=json)
 
 
 @app.command("analyse")
-@with_options(TrainConfig)
+@with_options(TrainSpec)
 def analyse(
-    chosen: dict[str, Any],
+    chosen: dict[str, object],
     config: File = None,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Also the eigenvalues over alpha, to past where they cross.")
@@ -80,21 +82,24 @@ def analyse(
     json: Json = False,
 ) -> None:
     """What theory says of a run before it is made: spectra, limits, chosen steps, bits and predicted rounds."""
-    settings = read_config(TrainConfig, config, chosen)
-    from equipoise.cli.train_analyse import run_analyse
+    spec = TrainSpec.read(config, chosen)
+    with _warnings_as_lines():
+        found = spec.analyse(sweep=sweep)
+    if json:
+        print(found.document().text(), end="")
+        return
+    from rich.console import Console
 
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-        run_analyse(settings, quiet=json, swept=sweep)
+    from equipoise.present.terminal import show
+    from equipoise.present.train_theory import tables
+
+    show(Console(), *tables(vars(found)))
 
 
-@app.command("compare")
-@with_options(CompareConfig)
-@refusing_faults("compare")
-def compare(chosen: dict[str, Any], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
+def compare(chosen: dict[str, object], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
     """Our method beside its rivals: at equal rounds, at equal bits, and to a target; or one knob at a time (--study)."""
-    settings = read_config(CompareConfig, config, chosen)
-    if settings.study == "claim":
+    spec = CompareSpec.read(config, chosen)
+    if spec.study == "claim":
         from equipoise.cli.reproduce import app as reproduce
 
         print(
@@ -102,17 +107,174 @@ def compare(chosen: dict[str, Any], config: File = None, out: Out = Path("runs")
         )
         code = reproduce(["fifty-percent-better", "--out", str(out), *["--json"] * json], standalone_mode=False)
         raise typer.Exit(code or 0)
-    from equipoise.cli.train_compare_run import run_compare
+    from equipoise.cli.output import metered
 
+    with _warnings_as_lines():
+        job = spec.build()
+        with _folder(out, "train-compare", spec) as folder:
+            with metered("playing", "play", None, quiet=json) as meter:
+                found = job.run(progress=meter.show)
+            found.save(folder)
+    document = found.document()
+    if json:
+        print(document.text(), end="")
+    else:
+        from rich.console import Console
+
+        from equipoise.present.terminal import show
+        from equipoise.present.train_compare import terminal_parts
+
+        show(Console(), *terminal_parts(document))
+        print(folder / "report.html")
+    raise typer.Exit(0 if document.certificate and document.certificate.passed else 1)
+
+
+def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> None:
+    """One run from its spec to its folder; the exit code says whether its certificate passes."""
+    from equipoise.cli.train_engine import check_engine, engine_of, told
+
+    check_engine(spec)
+    if resume is not None and not (resume / CHECKPOINT).exists():
+        raise InputError(f"{resume} has no {CHECKPOINT}: that run has ended, or was never begun")
+    job = spec.build()
+    with _folder(out, "train", spec) if resume is None else nullcontext(resume) as folder:
+        checkpoint = folder / CHECKPOINT
+        try:
+            with engine_of(spec) as engine, _Progress(folder, spec, job.rounds, quiet=quiet) as progress:
+                run = job.run(
+                    progress=progress, checkpoint=checkpoint, resume=resume and resume / CHECKPOINT, engine=engine
+                )
+                if engine is not None:
+                    run = replace(run, beside={"engine": told(engine), **run.beside})
+            if run.status == "stopped" or progress.asked:
+                raise KeyboardInterrupt
+            run.save(folder)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_resuming(folder, spec)) from None
+        checkpoint.unlink(missing_ok=True)
+    document = run.document()
+    if quiet:
+        print(document.text(), end="")
+    else:
+        from rich.console import Console
+
+        from equipoise.present.terminal import show
+        from equipoise.present.train_terminal import terminal_parts
+
+        show(Console(), *terminal_parts(document))
+        print(folder / "report.html")
+    raise typer.Exit(0 if document.certificate and document.certificate.passed else 1)
+
+
+class _Progress:
+    """Shows how far a run is. The first Ctrl-C (or SIGTERM) ends the rounds after the current one, with a checkpoint;
+    at any other time, and the second one, it interrupts at once."""
+
+    def __init__(self, folder: Path, spec: TrainSpec, rounds: int, *, quiet: bool) -> None:
+        self.folder, self.spec, self.quiet, self.asked, self.unit = folder, spec, quiet, False, ""
+        self.stack = ExitStack()
+        self.meter = self._open("solving centrally", "round", rounds)
+
+    def _open(self, doing: str, unit: str, total: int) -> Meter:
+        from equipoise.cli.output import metered
+
+        self.stack.close()
+        return self.stack.enter_context(metered(doing, unit, total, quiet=self.quiet))
+
+    def __enter__(self) -> _Progress:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        if self.asked or self.unit not in ("", "round"):
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __call__(self, unit: str, done: int, total: int, note: str) -> bool:
+        if unit == "round" and self.unit != unit:
+            (self.folder / "config.yaml").write_text(self.spec.to_yaml(), encoding="utf-8")  # for --resume
+        elif unit != self.unit:
+            if self.asked:
+                raise KeyboardInterrupt
+            self.meter = self._open(DOING[unit], unit, total)
+        self.unit = unit
+        self.meter.show(done, total, doing=DOING[unit], note=note)
+        return self.asked
+
+
+def _resuming(folder: Path, spec: TrainSpec) -> str:
+    """The command that goes on, on the same engine; none without a checkpoint, and then nothing is left."""
+    if not (folder / CHECKPOINT).exists():
+        (folder / "config.yaml").unlink(missing_ok=True)
+        return ""
+    fields = TrainSpec.model_fields
+    where = {name: getattr(spec, name) for name in PLACES if getattr(spec, name) != fields[name].default}
+    places = "".join(f" {flag(name)} {value}" for name, value in where.items())
+    return f"equipoise train --resume {folder}{places}"
+
+
+def _budgets(texts: list[str]) -> dict[int, float]:
+    """ROUND:CPUS of every --budget-at."""
+    found: dict[int, float] = {}
+    for text in texts:
+        number, _, cpus = text.partition(":")
+        try:
+            at, budget = int(number), float(cpus)
+        except ValueError:
+            raise InputError(f"--budget-at expects ROUND:CPUS, such as 300:600, not {text!r}") from None
+        if at in found:
+            raise InputError(f"--budget-at names a round twice: {' '.join(texts)}")
+        found[at] = budget
+    return found
+
+
+def _refusing_faults(command: Callable[..., None]) -> Callable[..., None]:
+    """Give compare the names of all faults, hidden, so that it can refuse them by name."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())
+    hidden = [_hidden(fault) for fault in (*HOSTILE, *HOW)]
+
+    def run(**given: object) -> None:
+        asked = [flag(parameter.name) for parameter in hidden if given.pop(parameter.name)]
+        if asked:
+            raise InputError(f"compare knows no hostile networks: drop {', '.join(asked)}")
+        command(**given)
+
+    run.__doc__ = command.__doc__
+    run.__signature__ = inspect.Signature([*own, *hidden])  # type: ignore[attr-defined]
+    return run
+
+
+def _hidden(name: str) -> inspect.Parameter:
+    kind: Any = bool if name in ("directed", "fixed_delay") else list[str] if name in EXAMPLES else str
+    option = Annotated[kind | None, typer.Option(flag(name), hidden=True)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+
+
+app.command("compare")(with_options(CompareSpec)(_refusing_faults(compare)))
+
+
+@contextmanager
+def _folder(out: Path, verb: str, spec: TrainSpec | CompareSpec) -> Iterator[Path]:
+    """A new run folder; where nothing was written in it, it goes again."""
+    from equipoise.result import drop_if_empty, new_folder
+
+    fresh, folder = not out.exists(), new_folder(out, verb, spec.plain())
+    try:
+        yield folder
+    finally:
+        drop_if_empty(folder)
+        if fresh:
+            drop_if_empty(out)
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-        passed = run_compare(settings, out, quiet=json)
-    raise typer.Exit(0 if passed else 1)
-
-
-def _budget_change(text: str) -> tuple[int, float]:
-    number, _, cpus = text.partition(":")
-    try:
-        return int(number), float(cpus)
-    except ValueError:
-        raise InputError(f"--budget-at expects ROUND:CPUS, such as 300:600, not {text!r}") from None
+        yield

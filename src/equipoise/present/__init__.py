@@ -44,6 +44,7 @@ __all__ = ["draw", "page", "report"]
 
 # Verb of a document: the file here that has its page.
 PAGES = {"place": "place", "reproduce": "claims", "share": "share", "share execute": "execution"}
+PAGES |= {"train": "train", "train compare": "train_compare"}
 # ... that draws it for a paper.
 SHEETS = {"share": "share", "share run": "task_lives"}
 SHEETS |= dict.fromkeys(("place", "place run", "place sweep"), "place_figures")

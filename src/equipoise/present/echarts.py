@@ -164,12 +164,12 @@ def mark_at(axis: str, value: float, text: str, colour: str = "@ink") -> Option:
     }
 
 
-def symbol(look: Look, size: float) -> Option:
+def symbol(look: Look, size: float | tuple[float, float]) -> Option:
     """The marker in the series' own words. An outline is filled with paper: ECharts would fill it with white."""
     fill = {"color": "@paper", "borderColor": look.colour, "borderWidth": 2} if look.hollow else {"color": look.colour}
     found: Option = {"symbol": look.plain, "symbolSize": size, "itemStyle": {**fill, "opacity": 1}}
     if look.plain == "pin":  # its tip would stand in the point; moved down by half, it is centred as others are
-        found |= {"symbolSize": size + 6, "symbolOffset": [0, "50%"]}
+        found |= {"symbolSize": (size if isinstance(size, float | int) else size[1]) + 6, "symbolOffset": [0, "50%"]}
     return found
 
 

@@ -69,7 +69,9 @@ class Series:
     colours: Sequence[str] = ()  # of each bar, where they differ
     dash: Dash = "solid"
     marker: str = ""  # of dots, or on a line: a name of SHAPES; "": the look's, and none without a look
-    size: float = 0  # of the markers, in pixels; 0: as the renderer thinks best
+    size: float | tuple[float, float] = (
+        0  # of the markers, in pixels, or width and height; 0: as the renderer thinks best
+    )
     width: float = 2.0  # of the line, in pixels
     opacity: float = 1.0
     stack: str = ""  # series of one stack stand on each other

@@ -9,8 +9,8 @@ import numpy as np
 
 from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.costs.cost import Cost
-from equipoise.train.models.model import Model
+from equipoise.train.costs._base import Cost
+from equipoise.train.models._base import Model
 from equipoise.train.topology import Topology
 from equipoise.train.truth import CpuOptimum, ModelOptimum
 

@@ -12,7 +12,7 @@ from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, Auditor, Extremes, kkt_violation
 from equipoise.train.links import Round
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 from equipoise.train.problem import Market, Problem
 from equipoise.train.state import State
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.document import Document, look_of
+from equipoise.document import Document, Look, Plain, look_of
 from equipoise.errors import InputError
+from equipoise.present.values import thinned
 from equipoise.result import Result
 from equipoise.train import baselines
 from equipoise.train.arrays import Floats
-from equipoise.train.baselines.track import COLUMNS, Entrant, Track
+from equipoise.train.baselines._track import COLUMNS, Entrant, Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
+from equipoise.train.spec import CompareSpec
 
 Instance = tuple[Problem, Network]
 Source = Problem | Callable[[int], Instance]
@@ -33,6 +35,7 @@ RESAMPLES = 2000  # of the bootstrap
 CHECKPOINTS = (0.05, 0.1, 0.25, 0.5, 1.0)  # of the rounds
 TARGETS = (1e-3, 1e-6)
 QUARTILES = (0.25, 0.5, 0.75)
+ROWS_KEPT = 1000  # of each track in a document
 
 
 def compare(
@@ -139,6 +142,9 @@ class MethodComparison(Result):
     targets: tuple[float, ...]
     instances: tuple[Instance, ...]
     tracks: dict[str, list[Track]]  # by name, a track per seed
+    target: float | None = None  # relative gap at which ours must end; the smallest of `targets` unless given
+    left_out: tuple[str, ...] = ()  # who does not play, and why
+    spec: CompareSpec | None = None  # what it was built from
 
     @property
     def names(self) -> list[str]:
@@ -264,26 +270,31 @@ class MethodComparison(Result):
         return "\n".join([*("  ".join(line) for line in padded), self.why_telling])
 
     def document(self, *, certify: bool = True) -> Document:
-        """Plain values: the tables, and every recorded round of every track."""
+        """Plain values: the tables, and recorded rounds of every track."""
         from equipoise.train.comparison_checks import certify as certified
 
-        history = [
-            {"entrant": name, "seed": seed}
-            | {c: float(getattr(track, c)[k]) for c in COLUMNS}
-            | {c: int(getattr(track, c)[k]) for c in ("round", "bits", "messages")}
-            for name, tracks in self.tracks.items()
-            for seed, track in zip(self.seeds, tracks, strict=True)
-            for k in range(len(track.round))
-        ]
         first = self.instances[0][1]
+        words = {"nodes": first.n, "network": first.description, "seeds": list(self.seeds), "rounds": self.rounds}
+        target = min(self.targets) if self.target is None else self.target
         return Document(
             "train compare",
-            self.as_dict(),
-            certified(self, min(self.targets)) if certify else None,
-            {"nodes": first.n, "network": first.description, "seeds": list(self.seeds), "rounds": self.rounds},
-            {"history": history},
-            looks={one.name: look_of(one) for one in self.entrants},
+            self.as_dict() | {"left_out": list(self.left_out)},
+            certified(self, target) if certify else None,
+            self.settings() or words,
+            {"history": self._history()},
+            looks={one.name: look_of_entrant(one) for one in self.entrants},
         )
+
+    def _history(self) -> list[dict[str, Plain]]:
+        """A row per entrant, seed and recorded round; of long plays rounds in even steps."""
+        return [
+            {"entrant": name, "seed": seed}
+            | {column: float(getattr(track, column)[k]) for column in COLUMNS}
+            | {column: int(getattr(track, column)[k]) for column in ("round", "bits", "messages")}
+            for name, tracks in self.tracks.items()
+            for seed, track in zip(self.seeds, tracks, strict=True)
+            for k in thinned(len(track.round), ROWS_KEPT)
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in result.json; numbers that are not finite are None."""
@@ -293,10 +304,19 @@ class MethodComparison(Result):
             "seeds": list(self.seeds),
             "rounds": self.rounds,
             "telling": self.telling,
+            "why_telling": self.why_telling,
+            "targets": list(self.targets),
             "price": {"smallest": min(prices), "median": float(np.median(prices)), "largest": max(prices)},
             "summary": self.summary,
             "rows": self.rows,
         }
+
+
+def look_of_entrant(entrant: Entrant) -> Look:
+    """Colour and label, and whether it is a tool of analysis only."""
+    label = getattr(entrant, "label", "")
+    tool = {"analysis": "yes"} if getattr(entrant, "analysis", False) else {}
+    return look_of(entrant) | ({"label": str(label)} if label else {}) | tool
 
 
 def median_interval(values: Floats) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.certificate import Certificate, Check
 from equipoise.train.audit import kkt_violation
 from equipoise.train.comparison import OURS, MethodComparison
-from equipoise.train.costs.cost import curvature
+from equipoise.train.costs._base import curvature
 
 OPTIMUM_LIMIT = 1e-9  # of the spread of prices at the start
 

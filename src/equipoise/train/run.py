@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
-from equipoise.document import Document, write_table
+from equipoise.document import Array, Document, Plain, write_table
 from equipoise.result import Result
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, Extremes, disagreement, kkt_violation
@@ -19,6 +19,7 @@ from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
 from equipoise.train.recount import Sent
+from equipoise.train.spec import TrainSpec
 from equipoise.train.steps import Steps
 from equipoise.train.truth import CpuOptimum, ModelOptimum
 
@@ -30,6 +31,7 @@ NOISE_ROOM = 4.0  # times the expected gap of mini-batches that a certificate al
 TOO_NOISY = 0.1  # of the gap at the start: where noise allows more, a small gap says nothing
 ONE_MODEL = 0.05  # of the largest model: farthest apart that models which are not convex may lie and count as one
 SHARES_IN_CSV = 100
+DRAWN_NODES = 400  # up to which a page draws the network
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +63,8 @@ class Run(Result):
     market: Market | None
     seconds: float
     start_seconds: float  # of which: before the first round (data, eigenvalues, the centralised solver)
+    beside: dict[str, Plain] = field(default_factory=dict)  # scores on held-out data, rivals, the engine: plain values
+    spec: TrainSpec | None = None  # what it was built from
 
     @property
     def bits(self) -> int:
@@ -257,7 +261,7 @@ class Run(Result):
         """history.csv: one row per recorded round; the shares of every node at its end, for up to 100 nodes."""
         write_table(Path(path), self.history_rows(), list(self.history))
 
-    def history_rows(self) -> list[dict[str, int | float]]:
+    def history_rows(self) -> list[dict[str, Plain]]:
         """What stands in history.csv."""
         names = list(self.history)
         columns: list[AnyArray] = [self.history[name] for name in names]
@@ -270,22 +274,62 @@ class Run(Result):
         return [dict(zip(names, row, strict=True)) for row in zip(*plain, strict=True)]
 
     def document(self, *, certify: bool = True) -> Document:
-        """Plain values: the summary, the history, and as arrays shares, models, boxes and optimum."""
-        arrays: dict[str, Any] = {"shares": self.shares, "models": self.models, "share_history": self.share_history}
-        if self.market is not None:
-            arrays |= {"lo": self.market.lo, "hi": self.market.hi}
-        if self.model_optimum is not None:
-            arrays["optimal_model"] = self.model_optimum.parameters
+        """Plain values: the summary, what was measured beside the run, the network; the history; arrays of shares, models,
+        boxes, costs and optimum, and the links of the last round."""
         return Document(
             "train",
-            self.summary(),
+            self.summary() | self.beside | self._facts(),
             self.certificate() if certify else None,
-            self._settings(),
-            {"history": list(self.history_rows())},
-            arrays={k: v for k, v in arrays.items() if v is not None},
+            self.settings() or self._settings(),
+            {"history": self.history_rows()},
+            arrays={name: array for name, array in self._arrays().items() if array is not None},
         )
 
-    def _settings(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Plain]:
+        """What a page says of the network, the messages and the model."""
+        network, model, quantizer = self.network, self.problem.model, self.method.quantizer
+        repeats = "static" if network.static else "never" if network.period is None else "periodic"
+        found: dict[str, Plain] = {
+            "network": {
+                "nodes": network.n,
+                "description": network.description,
+                "repeats": repeats,
+                "directed": network.directed,
+            },
+            "message": {"bits": quantizer.bits, "mode": quantizer.mode},
+        }
+        if model is not None:
+            own = getattr(model, "wrapped", model)  # a user's own model comes wrapped
+            found["model"] = {"words": getattr(own, "words", "") or type(own).__name__, "convex": model.convex}
+        return found
+
+    def _arrays(self) -> dict[str, Array | None]:
+        found: dict[str, Array | None] = {
+            "shares": self.shares,
+            "models": self.models,
+            "share_history": self.share_history,
+            "seconds": np.array(self.seconds),
+        }
+        if self.market is not None:
+            found |= {"lo": self.market.lo, "hi": self.market.hi}
+            own = vars(self.market.cost).items()
+            found |= {f"cost_{name}": value for name, value in own if isinstance(value, np.ndarray)}
+        if self.model_optimum is not None:
+            found["optimal_model"] = self.model_optimum.parameters
+        if self.network.n <= DRAWN_NODES:
+            found["edges"] = self._last_edges()
+        return found
+
+    def _last_edges(self) -> Array:
+        """Both ends of every link of the last round, one per row; the sender first where links carry one way."""
+        last = max(self.rounds - 1, 0)
+        if self.network.directed:
+            arcs = self.network.arcs(last)
+            return np.column_stack([arcs.senders, arcs.receivers])
+        topology = self.network.topology(last)
+        return np.column_stack([topology.tails, topology.heads])
+
+    def _settings(self) -> dict[str, Plain]:
         """What was solved, in words."""
         cost, model = self.problem.cost, self.problem.model
         return {

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 
 
 class Sampler:

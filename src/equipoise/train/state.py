@@ -18,13 +18,13 @@ from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor
 from equipoise.train.average import Averaging
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Channel, Tally
-from equipoise.train.costs.curve import OTHER
+from equipoise.train.costs._kernels import OTHER
 from equipoise.train.coupling import CouplingLink
 from equipoise.train.learn import Learning
 from equipoise.train.links import LinkBits, Links, Round
 from equipoise.train.method import Method
+from equipoise.train.models._base import Model
 from equipoise.train.models.least_squares import LeastSquares
-from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.overhead import Overhead
 from equipoise.train.problem import Market, Problem

@@ -12,7 +12,7 @@ from equipoise.errors import InputError
 from equipoise.train import theory
 from equipoise.train.arrays import Floats
 from equipoise.train.method import AUTO_DESCENT, AUTO_STEP, Method
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market
 from equipoise.train.spectrum import market_gap

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
+from equipoise.document import Document
 from equipoise.errors import InputError
+from equipoise.result import Result
 from equipoise.train import baselines
-from equipoise.train.baselines.track import Entrant
-from equipoise.train.comparison import MethodComparison, Progress, compare, finite
+from equipoise.train.baselines._track import Entrant
+from equipoise.train.comparison import MethodComparison, Progress, compare, finite, look_of_entrant
+from equipoise.train.comparison_checks import worst_of
 from equipoise.train.instances import Instances
 from equipoise.train.method import Method
 from equipoise.train.models import LeastSquares
@@ -22,6 +25,7 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import LogQuantizer
 from equipoise.train.solve import solve
+from equipoise.train.spec import CompareSpec
 from equipoise.train.spectrum import lambda_2
 from equipoise.train.weights import edge_weights
 
@@ -37,13 +41,35 @@ PAST = 2.0  # times the limit: unequal Hessians may hold out a little beyond it
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Study(Result):
     """Rows of what a knob does; `comparisons` are behind them where entrants played."""
 
     name: str
     rows: list[dict[str, Any]]
     comparisons: tuple[MethodComparison, ...] = ()
     notes: tuple[str, ...] = ()
+    target: float = TARGET  # relative gap at which ours must end
+    left_out: tuple[str, ...] = ()  # who does not play, and why
+    spec: CompareSpec | None = None  # what it was built from
+
+    def __repr__(self) -> str:
+        return f"<Study of {self.name}: {len(self.rows)} rows>"
+
+    def certificate(self) -> Certificate:
+        """That comparisons were fair and ours kept its promises; of alpha, that the paper's bound suffices."""
+        return worst_of(self.comparisons, self.target) if self.comparisons else alpha_certificate(self)
+
+    def document(self, *, certify: bool = True) -> Document:
+        """Plain values: the rows."""
+        entrants = self.comparisons[0].entrants if self.comparisons else ()
+        return Document(
+            "train compare",
+            {"study": self.name, "rows": self.rows, "notes": list(self.notes), "left_out": list(self.left_out)},
+            self.certificate() if certify else None,
+            self.settings(),
+            {"history": self.rows},
+            looks={one.name: look_of_entrant(one) for one in entrants},
+        )
 
 
 def rho_study(

@@ -14,7 +14,7 @@ import numpy as np
 from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import Channel, Wire, lengthened, send
-from equipoise.train.costs.curve import OTHER, Curve, answer, answers, curve_of, steepness, steepnesses
+from equipoise.train.costs._kernels import OTHER, Curve, answer, answers, curve_of, steepness, steepnesses
 from equipoise.train.grid import NO_BOUND
 from equipoise.train.limiter import BIGGEST_FLOW, FLAG_BITS, limit
 from equipoise.train.links import Round

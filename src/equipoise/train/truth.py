@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.train.arrays import Floats
-from equipoise.train.costs.cost import Cost
-from equipoise.train.models.model import Model
+from equipoise.train.costs._base import Cost
+from equipoise.train.models._base import Model
 
 HALVINGS = 200
 FLAT = 1e-6  # of the gradient at 0: the centralised solver has arrived

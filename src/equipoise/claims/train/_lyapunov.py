@@ -39,8 +39,8 @@ from equipoise.train.audit import Auditor
 from equipoise.train.blas import one_thread
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.method import Method
+from equipoise.train.models._base import Model
 from equipoise.train.models.least_squares import LeastSquares
-from equipoise.train.models.model import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import Exact, LogQuantizer

@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
 from equipoise.present.values import Axis, Figure, bars
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, SmoothSVM, solve
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 from equipoise.train.theory import paper_alpha, smallest_connectivity
 
 NODES = 12

@@ -7,7 +7,7 @@ import numpy as np
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
 from equipoise.present.values import Axis, Figure, Series
 from equipoise.train import baselines
-from equipoise.train.baselines.track import Track
+from equipoise.train.baselines._track import Track
 from equipoise.train.comparison import compare
 from equipoise.train.instances import Instances
 

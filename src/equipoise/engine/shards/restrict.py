@@ -12,16 +12,16 @@ import numpy as np
 
 from equipoise.engine.shards.region import Region
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.costs.cost import Cost
+from equipoise.train.costs._base import Cost
 from equipoise.train.costs.coupled import Coupled
 from equipoise.train.costs.latency import Latency
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.grid import exact_sum
+from equipoise.train.models._base import Model
+from equipoise.train.models._subset import Subset
 from equipoise.train.models.least_squares import LeastSquares
-from equipoise.train.models.model import Model
 from equipoise.train.models.smooth_svm import SmoothSVM
 from equipoise.train.models.softmax import Softmax
-from equipoise.train.models.subset import Subset
 from equipoise.train.problem import Market
 from equipoise.train.sampler import Sampler, drawn_rows
 
@@ -159,7 +159,7 @@ def part_of_model(model: Model, nodes: Ints) -> Model:
         part: Model = model.part(nodes)  # type: ignore[attr-defined]
         return part
     if wrapped is not None and hasattr(wrapped, "part"):
-        from equipoise.train.models.check import adopt
+        from equipoise.train.models._check import adopt
 
         return adopt(wrapped.part(nodes))
     if kind.gradients is Model.gradients and "gradients" not in vars(model):

@@ -12,7 +12,7 @@ from equipoise.engine.shards.limiting import limited, wide_boxes
 from equipoise.engine.shards.region import Region
 from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.costs.curve import answer, steepness
+from equipoise.train.costs._kernels import answer, steepness
 from equipoise.train.limiter import BIGGEST_FLOW, FLAG_BITS
 from equipoise.train.links import Round
 from equipoise.train.trade import (

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equipoise.train.baselines.demand import Demand, coupling, total_weight
-from equipoise.train.baselines.track import Recorder, Track
+from equipoise.train.baselines._demand import Demand, coupling, total_weight
+from equipoise.train.baselines._track import Recorder, Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.weights import edge_weights
@@ -30,6 +30,7 @@ class ADMM:
     penalty: float = PENALTY
     name: ClassVar[str] = "ADMM"
     label: ClassVar[str] = "ADMM on the dual"
+    rank: ClassVar[int] = 5  # in tables
     colour: ClassVar[str] = "#b45309"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"penalty": (0.12, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)}
 

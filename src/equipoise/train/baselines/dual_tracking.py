@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equipoise.train.baselines.demand import Demand, coupling
-from equipoise.train.baselines.track import FLOAT_BITS, Recorder, Track
+from equipoise.train.baselines._demand import Demand, coupling
+from equipoise.train.baselines._track import FLOAT_BITS, Recorder, Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.weights import edge_weights
@@ -29,6 +29,7 @@ class DualTracking:
     step: float = STEP
     name: ClassVar[str] = "DualTracking"
     label: ClassVar[str] = "dual gradient tracking"
+    rank: ClassVar[int] = 6  # in tables
     colour: ClassVar[str] = "#7c3aed"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"step": (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)}
 

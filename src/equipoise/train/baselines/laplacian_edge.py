@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equipoise.train.baselines.played import laplacian, played
-from equipoise.train.baselines.track import Track
+from equipoise.train.baselines._played import laplacian, played
+from equipoise.train.baselines._track import Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import LogQuantizer
@@ -27,6 +27,7 @@ class LaplacianEdge:
     rho: float = 0.125
     name: ClassVar[str] = "LaplacianEdge"
     label: ClassVar[str] = "edge-wise log (analysis)"
+    rank: ClassVar[int] = 9  # in tables
     colour: ClassVar[str] = "#a8a29e"
     analysis: ClassVar[bool] = True  # no channel can do this: it is shown, but is nobody's best rival
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {

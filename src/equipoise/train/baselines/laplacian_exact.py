@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equipoise.train.baselines.played import laplacian, played
-from equipoise.train.baselines.track import Track
+from equipoise.train.baselines._played import laplacian, played
+from equipoise.train.baselines._track import Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import Exact
@@ -26,6 +26,7 @@ class LaplacianExact:
     step: float = STEP
     name: ClassVar[str] = "LaplacianExact"
     label: ClassVar[str] = "Laplacian (floats)"
+    rank: ClassVar[int] = 4  # in tables
     colour: ClassVar[str] = "#475569"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "weights": ("laplacian", "curvature"),

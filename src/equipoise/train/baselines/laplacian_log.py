@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equipoise.train.baselines.played import laplacian, played
-from equipoise.train.baselines.track import Track
+from equipoise.train.baselines._played import laplacian, played
+from equipoise.train.baselines._track import Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import LogQuantizer
@@ -27,6 +27,7 @@ class LaplacianLog:
     rho: float = 0.125
     name: ClassVar[str] = "LaplacianLog"
     label: ClassVar[str] = "paper (node-wise log)"
+    rank: ClassVar[int] = 2  # in tables
     colour: ClassVar[str] = "#dc2626"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "weights": ("laplacian", "curvature"),

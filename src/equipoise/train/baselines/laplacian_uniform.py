@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equipoise.train.baselines.played import laplacian, played
-from equipoise.train.baselines.track import Recorder, Track
+from equipoise.train.baselines._played import laplacian, played
+from equipoise.train.baselines._track import Recorder, Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import LogQuantizer, UniformQuantizer
@@ -30,6 +30,7 @@ class LaplacianUniform:
     rho: float = 0.125  # of the log code whose bits it gets
     name: ClassVar[str] = "LaplacianUniform"
     label: ClassVar[str] = "Laplacian (uniform)"
+    rank: ClassVar[int] = 3  # in tables
     colour: ClassVar[str] = "#65a30d"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "weights": ("laplacian", "curvature"),

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equipoise.train.baselines.played import played
-from equipoise.train.baselines.track import Track
+from equipoise.train.baselines._played import played
+from equipoise.train.baselines._track import Track
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
@@ -25,6 +25,7 @@ class Ours:
     rho: float = 0.125
     name: ClassVar[str] = "Ours"
     label: ClassVar[str] = "ours (innovation)"
+    rank: ClassVar[int] = 1  # in tables
     colour: ClassVar[str] = "#1d4ed8"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
 

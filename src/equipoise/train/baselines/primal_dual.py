@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equipoise.train.baselines.demand import Demand, coupling
-from equipoise.train.baselines.track import Recorder, Track
+from equipoise.train.baselines._demand import Demand, coupling
+from equipoise.train.baselines._track import Recorder, Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.weights import edge_weights
@@ -36,6 +36,7 @@ class PrimalDual:
     integral: float = INTEGRAL
     name: ClassVar[str] = "PrimalDual"
     label: ClassVar[str] = "primal-dual (PI)"
+    rank: ClassVar[int] = 7  # in tables
     colour: ClassVar[str] = "#0e7490"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "step": (0.3, 0.6, 1.0, 1.4),

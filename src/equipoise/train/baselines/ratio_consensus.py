@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.baselines.track import FLOAT_BITS, Recorder, Track
+from equipoise.train.baselines._track import FLOAT_BITS, Recorder, Track
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
@@ -36,6 +36,7 @@ class RatioConsensus:
     bits: int = BITS
     name: ClassVar[str] = "RatioConsensus"
     label: ClassVar[str] = "ratio consensus"
+    rank: ClassVar[int] = 8  # in tables
     colour: ClassVar[str] = "#be185d"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"bits": (16, 20, 24, 32, 40, 48)}
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.costs.cost import Cost, box, curvature, length, per_node, second
+from equipoise.train.costs._base import Cost, box, curvature, length, per_node, second
 
 MEMORY = 40.0  # rounds over which sigma is averaged
 FLOOR = 1e-3  # of the largest sigma a centre has shown: what it shows later counts for at least this
@@ -29,7 +29,7 @@ class Coupled:
     should be at most N_i / (tau speed_i), where the batch is the whole shard.
     """
 
-    never_flat = True  # f'' >= 2 noise / hi^3, and second() tells it exactly (costs/curve.py)
+    never_flat = True  # f'' >= 2 noise / hi^3, and second() tells it exactly (costs/_kernels.py)
 
     def __init__(
         self,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
-from equipoise.train.costs.cost import box, length, per_node
-from equipoise.train.costs.curve import LATENCY
+from equipoise.train.costs._base import box, length, per_node
+from equipoise.train.costs._kernels import LATENCY
 
 
 class Latency:
@@ -16,6 +18,15 @@ class Latency:
 
     `work` in samples, `speed` in samples per second and CPU, x in CPUs; the box must keep x above 0.
     """
+
+    parameters: ClassVar[tuple[str, ...]] = ("work", "speed", "energy")  # of config.yaml; drawn by seed unless given
+
+    @staticmethod
+    def drawn(rng: np.random.Generator, nodes: int, samples: Floats | None) -> dict[str, Floats]:
+        """Work as each node has samples, or equal; speeds that differ; a little energy."""
+        work = np.full(nodes, 1000.0) if samples is None else samples
+        speed = np.exp(0.5 * rng.standard_normal(nodes)) * work.mean() / 500.0
+        return {"work": work, "speed": speed, "energy": np.full(nodes, 1e-4)}
 
     def __init__(
         self, work: ArrayLike, speed: ArrayLike = 1.0, energy: ArrayLike = 0.0, *, lo: ArrayLike, hi: ArrayLike
@@ -46,7 +57,7 @@ class Latency:
         return np.asarray(2 * self.work / (self.speed * x**3) + 6 * self.energy * x)
 
     def curve(self) -> tuple[int, Floats, Floats]:
-        """For kernels (costs/curve.py)."""
+        """For kernels (costs/_kernels.py)."""
         return LATENCY, self.work / self.speed, self.energy
 
     def curvature(self) -> tuple[Floats, Floats]:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
-from equipoise.train.costs.cost import box, length, per_node
-from equipoise.train.costs.curve import QUADRATIC
+from equipoise.train.costs._base import box, length, per_node
+from equipoise.train.costs._kernels import QUADRATIC
 
 
 class Quadratic:
     """f_i(x) = a_i (x - c_i)^2 / 2: `a` is the curvature, `c` the share node i would like. Scalars broadcast."""
+
+    parameters: ClassVar[tuple[str, ...]] = ("a", "c")  # of config.yaml; drawn by seed unless given
+
+    @staticmethod
+    def drawn(rng: np.random.Generator, nodes: int, samples: Floats | None) -> dict[str, Floats]:
+        """Curvatures and wishes for so many nodes."""
+        return {"a": rng.uniform(0.5, 3.0, nodes), "c": rng.uniform(10.0, 60.0, nodes)}
 
     def __init__(self, a: ArrayLike, c: ArrayLike, *, lo: ArrayLike = -np.inf, hi: ArrayLike = np.inf) -> None:
         self.a, self.c = per_node("a", a), per_node("c", c)
@@ -35,7 +44,7 @@ class Quadratic:
         return np.asarray(np.broadcast_to(self.a, x.shape))
 
     def curve(self) -> tuple[int, Floats, Floats]:
-        """For kernels (costs/curve.py)."""
+        """For kernels (costs/_kernels.py)."""
         return QUADRATIC, self.a, self.c
 
     def curvature(self) -> tuple[Floats, Floats]:

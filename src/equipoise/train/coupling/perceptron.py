@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models.model import Model
-from equipoise.train.models.shards import Shard, read_shards, variance
+from equipoise.train.models._base import Model
+from equipoise.train.models._shards import Shard, read_shards, variance
 
 PROBES = 8
 REACH = 1e-2  # of the first parameters' size: how far curvature is looked for
@@ -17,6 +17,7 @@ REACH = 1e-2  # of the first parameters' size: how far curvature is looked for
 class Perceptron(Model):
     """g_i(y) = (1/N) sum of cross-entropies + (reg/2n) |y|^2 of softmax(V' tanh(W' x + b) + c); y is W, b, V, c in a row."""
 
+    words = "a net"
     convex = False
 
     def __init__(

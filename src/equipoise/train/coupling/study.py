@@ -18,14 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from equipoise.document import Plain
 from equipoise.errors import unknown_name
 from equipoise.train.arrays import Floats
 from equipoise.train.coupling.instance import CPUS, Blur, Factory, Instance, draw
 from equipoise.train.coupling.perceptron import Perceptron
 from equipoise.train.coupling.play import Pace, Played, play
 from equipoise.train.coupling.rivals import LABELS
-from equipoise.train.models.model import Model
-from equipoise.train.models.shards import Shard
+from equipoise.train.models._base import Model
+from equipoise.train.models._shards import Shard
 from equipoise.train.models.softmax import Softmax
 
 ALLOCATIONS = ("coupled", "equal", "data", "finish", "neyman")
@@ -77,6 +78,19 @@ class Row:
     @property
     def mean(self) -> float:
         return float(self.cpu_seconds.mean())
+
+    def as_dict(self) -> dict[str, Plain]:
+        """As result.json holds it."""
+        names = ("saved_against_equal", "saved_against_equal_error", "saved_against_data", "saved_against_data_error")
+        return {
+            "allocation": self.allocation,
+            "label": self.label,
+            "cpu_seconds": self.cpu_seconds.tolist(),
+            "mean": self.mean,
+            "error": self.error,
+            "missed": int(self.missed),
+            **{name: getattr(self, name) for name in names},
+        }
 
     @property
     def error(self) -> float:

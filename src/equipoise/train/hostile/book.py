@@ -22,7 +22,7 @@ from equipoise.train.book import (
 from equipoise.train.grid import exact_sum, spread
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.hostile.traffic import Traffic
-from equipoise.train.models.subset import Subset
+from equipoise.train.models._subset import Subset
 from equipoise.train.problem import Problem
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 

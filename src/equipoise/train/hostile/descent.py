@@ -18,7 +18,7 @@ from scipy.sparse.linalg import ArpackError, eigs, eigsh
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.traffic import Roads, Traffic
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 
 LIMIT = 2.0  # of alpha h, times k^2
 DESCENT = 0.5  # alpha as a part of its limit; with momentum near 1 that is 2/3 of it

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.kernels import bits_float, float_bits, kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.costs.cost import second
+from equipoise.train.costs._base import second
 from equipoise.train.grid import NO_BOUND, exact_sum, spread
 from equipoise.train.hostile.mail import NEVER, SEQUENCE_BITS, Mail
 from equipoise.train.hostile.post import Post

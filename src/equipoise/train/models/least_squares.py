@@ -10,8 +10,8 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.models.model import Model
-from equipoise.train.models.shards import Shard, read_shards, variance
+from equipoise.train.models._base import Model
+from equipoise.train.models._shards import Shard, read_shards, variance
 
 
 @kernel
@@ -33,6 +33,8 @@ class LeastSquares(Model):
     Each node keeps X_i'X_i, so a round costs size^2 per node whatever the shard's length.
     """
 
+    words = "least squares"
+    task = "numbers"
     quick_totals = True
 
     def __init__(self, shards: Sequence[Shard], *, reg: float = 0.0) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models.model import Model
-from equipoise.train.models.shards import Shard, largest_eigenvalue, read_shards, variance
+from equipoise.train.models._base import Model
+from equipoise.train.models._shards import Shard, largest_eigenvalue, read_shards, variance
 
 
 class SmoothSVM(Model):
@@ -18,6 +18,9 @@ class SmoothSVM(Model):
 
     The last parameter is the bias v. A larger `mu` is nearer to the hinge and less smooth (curvature mu/4).
     """
+
+    words = "a smooth SVM"
+    task = "two classes"
 
     def __init__(self, shards: Sequence[Shard], *, mu: float = 3.0, reg: float = 0.01) -> None:
         if not (mu > 0 and reg > 0):

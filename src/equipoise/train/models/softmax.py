@@ -9,8 +9,8 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models.model import Model
-from equipoise.train.models.shards import Shard, largest_eigenvalue, read_shards, variance
+from equipoise.train.models._base import Model
+from equipoise.train.models._shards import Shard, largest_eigenvalue, read_shards, variance
 
 
 class Softmax(Model):
@@ -18,6 +18,9 @@ class Softmax(Model):
 
     Labels are integers 0..classes-1; a node need not hold every class, so give `classes` when no shard has the last.
     """
+
+    words = "softmax"
+    task = "classes"
 
     def __init__(self, shards: Sequence[Shard], *, classes: int | None = None, reg: float = 1e-3) -> None:
         if not reg > 0:

@@ -9,8 +9,8 @@ import numpy as np
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models.model import Model
-from equipoise.train.models.shards import Shard, read_shards
+from equipoise.train.models._base import Model
+from equipoise.train.models._shards import Shard, read_shards
 
 try:
     import torch
@@ -48,6 +48,7 @@ class TorchModel(Model):
     first, for steps that are large at the start leave ReLUs that never fire again.
     """
 
+    words = "a net"
     convex = False
     sizes: Ints
 

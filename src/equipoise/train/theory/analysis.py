@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import shortest_path
 
+from equipoise.document import Document, Plain, plain
 from equipoise.errors import InputError
+from equipoise.result import Result
 from equipoise.train.arrays import Floats
+from equipoise.train.baselines._track import Recorder
 from equipoise.train.blas import one_thread
 from equipoise.train.channel import Channel
+from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.method import Method
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import FLOAT_BITS
+from equipoise.train.spec import TrainSpec
 from equipoise.train.spectrum import market_gap
 from equipoise.train.steps import Steps, choose_steps, known_smoothness
 from equipoise.train.theory.averages import AveragesLoop, averages_crossing, averages_loop
-from equipoise.train.theory.bounds import alpha_limit, delay_limit, innovation_limit, paper_alpha, sector
+from equipoise.train.theory.bounds import alpha_limit, delay_limit, innovation_limit, node_residual, paper_alpha, sector
 from equipoise.train.theory.closed_loop import FLAT, Bend, ClosedLoop, bend_at, convex_crossing, hessians, mixing
 from equipoise.train.theory.network import smallest_connectivity, top_eigenvalue
 from equipoise.train.theory.predict import (
@@ -45,7 +50,7 @@ TOO_LARGE = "not computed: too large"
 
 
 @dataclass(frozen=True)
-class Analysis:
+class Analysis(Result):
     """None where a half is absent, or where `notes` says why there is no number. Rounds are to `target`.
 
     `alpha`, `alpha_limit` and `crossing_alpha` are of the method's own rounds; `tracking_limit` and `tracking_crossing` are
@@ -88,10 +93,20 @@ class Analysis:
     crossing_alpha_in_time: float | None = None
     learning_rounds: float | None = None
     notes: dict[str, str] = field(default_factory=dict)
+    description: str = field(default="", kw_only=True)  # of the network
+    node_residual: float | None = field(default=None, kw_only=True)  # nan: there is one, but no formula for it
+    swept: list[dict[str, float]] | None = field(default=None, kw_only=True)  # rows of `sweep`
+    spec: TrainSpec | None = field(default=None, kw_only=True)  # what it was built from
 
-    def as_dict(self) -> dict[str, Any]:
+    def document(self, *, certify: bool = True) -> Document:
+        """Plain values. Nothing was run, so there is no certificate."""
+        return Document("train analyse", self.as_dict(), config=self.settings())
+
+    def as_dict(self) -> dict[str, Plain]:
         """Plain values fit for JSON; a number that is not finite becomes None."""
-        return {name: _finite(value) for name, value in asdict(self).items()}
+        own = {field.name: getattr(self, field.name) for field in fields(self) if not field.kw_only}
+        found: dict[str, object] = own | {"node_residual": self.node_residual}
+        return cast("dict[str, Plain]", plain(found if self.swept is None else found | {"sweep": self.swept}))
 
 
 def analyse(problem: Problem, network: Network, method: Method | None = None, *, target: float = 1e-4) -> Analysis:
@@ -327,7 +342,17 @@ def _loops(model: Model, network: Network, method: Method) -> list[ClosedLoop]:
     return [ClosedLoop(mixing(network, method.model_weights, k), bent) for k in rounds_looked_at(network)]
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(each) for key, each in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def relative_residual(problem: Problem, network: Network, method: Method) -> float | None:
+    """The largest gap at which node-wise log codes stand still, as a part of that at the start; None if not node-wise.
+
+    Not a number where there is no formula: costs that are not quadratic, or a share at its bound.
+    """
+    quantizer, market = method.quantizer, problem.market(problem.sized(network.n))
+    if market is None or quantizer.mode != "node" or not quantizer.rho:
+        return None
+    book = Recorder("residual", problem, network)
+    best, start = book.optimum.shares, float(book.track().gap[0])
+    if not isinstance(market.cost, Quadratic) or not ((book.lo < best) & (best < book.hi)).all() or start <= 0:
+        return math.nan
+    a = np.broadcast_to(market.cost.a, network.n)
+    return node_residual(quantizer.rho, book.optimum.price, a) / start

@@ -30,7 +30,7 @@ from scipy.sparse.linalg import LinearOperator, cg, eigsh
 
 from equipoise.train.arrays import Floats
 from equipoise.train.blas import one_thread
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.spectrum import lambda_max
 from equipoise.train.weights import edge_weights

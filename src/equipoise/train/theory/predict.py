@@ -17,7 +17,7 @@ from scipy.sparse.linalg import eigsh
 
 from equipoise.train.arrays import Floats
 from equipoise.train.method import Method
-from equipoise.train.models.model import Model
+from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market
 from equipoise.train.spectrum import lambda_2, lambda_max, market_gap

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.train.models.model import Model, UserModel
+from equipoise.train.models._base import Model, UserModel
 
 GRADIENT_TOLERANCE = 1e-4
 

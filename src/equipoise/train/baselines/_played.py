@@ -9,7 +9,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
-from equipoise.train.baselines.track import Recorder, Track
+from equipoise.train.baselines._track import Recorder, Track
 from equipoise.train.method import PENALTY, Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem

@@ -16,6 +16,8 @@ class Model:
     The rest has defaults built from those four; override what can be done faster for all nodes at once.
     """
 
+    words: str = ""  # what it is called in a sentence; the name of its class unless given
+    task: str = ""  # answers it takes: "classes" (0, 1, ...), "two classes" (-1, +1) or "numbers"
     nodes: int
     size: int
     convexity: float = 0.0  # a curvature that the sum of losses is known to have everywhere (a ridge)

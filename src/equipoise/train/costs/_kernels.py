@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats
-from equipoise.train.costs.cost import Cost, response, second
+from equipoise.train.costs._base import Cost, response, second
 
 OTHER, QUADRATIC, LATENCY = 0, 1, 2
 HALVINGS, CLOSE = 200, 4e-16

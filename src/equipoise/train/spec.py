@@ -1,48 +1,63 @@
-"""What `equipoise train` can be told."""
+"""What a run of train is, and what a comparison of methods is: the command line's options, config.yaml, and Python."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 
-from equipoise.cli import train_faults
-from equipoise.cli.options import setting
 from equipoise.errors import InputError, unknown_name
+from equipoise.registry import Registry
+from equipoise.spec import Spec, setting
+from equipoise.train.hostile import fault_texts
+from equipoise.train.hostile.faults import NOTICE
+
+if TYPE_CHECKING:
+    from equipoise.document import Plain
+    from equipoise.train.costs import Cost
+    from equipoise.train.job import CompareJob, TrainJob
+    from equipoise.train.models import Model
+    from equipoise.train.theory.analysis import Analysis
 
 Number = float | list[float]
 DATA = ("digits", "breast_cancer", "mnist", "csv", "none")
-NETWORKS = ("erdos_renyi", "geometric", "ring", "path", "star", "grid", "complete", "file")
-DEEP = ("mlp", "cnn")
-MODELS = ("auto", "softmax", "smooth_svm", "least_squares", *DEEP, "none")
-COSTS = ("latency", "quadratic", "none")
+GRAPHS = ("erdos_renyi", "geometric", "ring", "path", "star", "grid", "complete")
+MODELS: Registry[Model] = Registry("equipoise.train.models", "model")
+COSTS: Registry[Cost] = Registry("equipoise.train.costs", "cost")
+COST_SETTINGS = ("a", "c", "work", "speed", "energy")
 QUANTIZERS = ("log", "uniform", "exact")
 METHODS = ("equipoise", "paper")
-ENGINES = ("embedded", "processes", "ray")
-NAMES = {
+# A model is chosen by name if it says what answers it takes; a cost, if it says what is drawn by seed.
+MODEL_NAMES = tuple(choice.stem for choice in MODELS.choices() if "task" in choice.facts)
+COST_NAMES = tuple(choice.stem for choice in COSTS.choices() if "parameters" in choice.facts)
+KNOWN = {
     "data": DATA,
-    "model": MODELS,
-    "cost": COSTS,
-    "network": NETWORKS,
+    "model": ("auto", *MODEL_NAMES, "none"),
+    "cost": (*COST_NAMES, "none"),
+    "network": (*GRAPHS, "file"),
     "quantizer": QUANTIZERS,
     "method": METHODS,
-    "engine": ENGINES,
+    "engine": ("embedded", "processes", "ray"),
     "weights": ("auto", "laplacian", "metropolis"),
     "split": ("even", "label", "dirichlet"),
 }
-FAULTY = "Hostile networks"  # panel of --help
-ENGINE = "Engine"
+FAULTY, ENGINE = "Hostile networks", "Engine"  # panels of --help
 PLACES = ("engine", "workers", "address", "cpus", "limiter")  # where a run is played: no part of what it is
-NOTICE = 5  # rounds; as in equipoise.train.hostile.faults
 DEEP_ROUNDS, DEEP_BATCH = 200, 16
-COUPLED: dict[str, Any] = {"rounds": 300, "target": 0.2, "every": 5}  # noise keeps models from coming much nearer
+COUPLED: dict[str, Plain] = {"rounds": 300, "target": 0.2, "every": 5}  # noise keeps models from coming much nearer
+STUDIES = ("rho", "density", "alpha", "claim")
+COMPARED = {"network": GRAPHS, "cost": ("quadratic", "latency")}
+LARGEST_NUMBER = 2**53
 
 
-class TrainConfig(BaseModel):
-    """Everything that determines a run; the same file repeats it bit for bit."""
+def flag(name: str) -> str:
+    """The option of a setting: crash as --crash."""
+    return "--budget-at" if name == "budgets" else "--" + name.replace("_", "-")
 
-    model_config = ConfigDict(extra="forbid", validate_default=True, ser_json_inf_nan="strings")
+
+class TrainSpec(Spec):
+    """Everything that determines a run; the same file repeats it bit for bit. `build()` makes it real."""
 
     data: str = setting("digits", f"Data set: {', '.join(DATA)}.", "Data")
     data_dir: str | None = setting(None, "Folder with the four MNIST idx files (gzip or not).", "Data", "DIR")
@@ -57,10 +72,12 @@ class TrainConfig(BaseModel):
     split: str = setting("label", "How samples reach the centres: even, label (sorted), dirichlet.", "Data")
     concentration: float = setting(1.0, "Of the Dirichlet split; smaller is more unequal.", "Data")
 
-    model: str = setting("auto", f"Model: {', '.join(MODELS)}.", "Problem")
+    model: str = setting("auto", f"Model: {', '.join(KNOWN['model'])}.", "Problem")
     reg: float | None = setting(None, "Ridge of the model; each model has its own default.", "Problem")
     mu: float = setting(3.0, "Sharpness of the smooth hinge (smooth_svm).", "Problem")
-    cost: str = setting("latency", f"Cost of a CPU share: {', '.join(COSTS)}; parameters drawn by seed.", "Problem")
+    cost: str = setting(
+        "latency", f"Cost of a CPU share: {', '.join(KNOWN['cost'])}; parameters drawn by seed.", "Problem"
+    )
     budget: float | None = setting(None, "CPUs to share; 25 a centre unless given.", "Problem", "CPUS")
     lo: Number | None = setting(None, "Least CPUs a centre can use; 10 unless given.", "Problem", "CPUS")
     hi: Number | None = setting(None, "Most CPUs a centre can use; 40 unless given.", "Problem", "CPUS")
@@ -193,12 +210,12 @@ class TrainConfig(BaseModel):
     every: int | None = setting(None, "Record history each so many rounds.", "Run")
     seed: int = setting(0, "Of data split, costs and network.", "Run")
 
-    @field_validator(*NAMES)
+    @field_validator(*KNOWN)
     @classmethod
-    def _known(cls, value: str, info: Any) -> str:
-        known = NAMES[info.field_name]
+    def _known(cls, value: str, info: ValidationInfo) -> str:
+        known = KNOWN[str(info.field_name)]
         if value not in known:
-            raise unknown_name(info.field_name, value, known)
+            raise unknown_name(str(info.field_name), value, known)
         return value
 
     @field_validator("data_dir", "data_file", "network_file")
@@ -214,26 +231,26 @@ class TrainConfig(BaseModel):
             raise InputError(f"seed must be 0 or more, not {value}")
         return value
 
-    @field_validator(*train_faults.EXAMPLES, mode="before")
+    @field_validator(*fault_texts.EXAMPLES, mode="before")
     @classmethod
-    def _faults(cls, value: Any, info: Any) -> list[str]:
-        return train_faults.texts(info.field_name, value)
+    def _faults(cls, value: object, info: ValidationInfo) -> list[str]:
+        return fault_texts.checked(str(info.field_name), value)
 
     @field_validator("loss", mode="before")
     @classmethod
-    def _loss(cls, value: Any) -> float | str:
-        return train_faults.loss(value)
+    def _loss(cls, value: object) -> float | str:
+        return fault_texts.checked_loss(value)
 
     @field_validator("delay", "notice")
     @classmethod
-    def _rounds_of_delay(cls, value: int, info: Any) -> int:
+    def _rounds_of_delay(cls, value: int, info: ValidationInfo) -> int:
         if value < 0:
             raise InputError(f"{info.field_name} must be 0 rounds or more, not {value}")
         return value
 
     @field_validator("fade", "passes")
     @classmethod
-    def _above_zero(cls, value: float | None, info: Any) -> float | None:
+    def _above_zero(cls, value: float | None, info: ValidationInfo) -> float | None:
         if value is not None and not 0 < value < float("inf"):
             raise InputError(f"{info.field_name} must be a number above 0, not {value:g}")
         return value
@@ -243,7 +260,7 @@ class TrainConfig(BaseModel):
         """What was not said fits what was: written to config.yaml, so that the file says it all."""
         said = self.model_fields_set
         noisy = self.deep or self.batch is not None or self.couple
-        defaults: dict[str, Any] = {}
+        defaults: dict[str, Plain] = {}
         if noisy:
             defaults["target"] = None
         if self.couple:
@@ -258,11 +275,113 @@ class TrainConfig(BaseModel):
     @property
     def deep(self) -> bool:
         """Whether the model is a net."""
-        return self.model in DEEP
+        return self.model in MODEL_NAMES and bool(MODELS.find(self.model).facts.get("deep"))
 
     @field_validator("nodes", "rounds", "samples", "every", "patience", "batch", "seeds", "workers")
     @classmethod
-    def _positive(cls, value: int | None, info: Any) -> int | None:
+    def _positive(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and value < 1:
             raise InputError(f"{info.field_name} must be at least 1, not {value}")
         return value
+
+    def plain(self) -> dict[str, Any]:
+        """JSON values, without where the run is played."""
+        return {name: value for name, value in super().plain().items() if name not in PLACES}
+
+    def build(self) -> TrainJob:
+        """Load the data, split it, and put problem, network and method together; `.run()` plays it."""
+        from equipoise.train.build import build
+
+        return build(self)
+
+    def analyse(self, *, sweep: bool = False) -> Analysis:
+        """What theory says of this run before it is made: spectra, limits, chosen steps, bits and predicted rounds.
+
+        Parameters
+        ----------
+        sweep
+            Whether to add the eigenvalues over alpha, to past where they cross; for small problems only.
+        """
+        from equipoise.train.build import analyse
+
+        return analyse(self, sweep=sweep)
+
+
+class CompareSpec(Spec):
+    """Everything that determines a comparison; the same file repeats it bit for bit. `build()` makes it real."""
+
+    entrants: list[str] = setting("all", "Names with commas between, or all that can play.", "Comparison", "NAMES")
+    study: str | None = setting(
+        None,
+        f"One knob at a time instead: {', '.join(STUDIES)}; claim is `equipoise reproduce fifty-percent-better`.",
+        "Comparison",
+        "STUDY",
+    )
+    rounds: int = setting(200, "Rounds that everybody plays.", "Comparison")
+    seeds: int = setting(20, "Instances; every entrant plays the same.", "Comparison", "COUNT")
+    first_seed: int = setting(0, "The first of them; rivals were tuned on 900 to 903.", "Comparison", "SEED")
+    rho: float = setting(0.125, "Coarseness of log codes; uniform ones get the same bits.", "Comparison")
+    target: float = setting(1e-6, "Relative gap at which ours must end.", "Comparison")
+
+    nodes: int = setting(20, "Number of computing centres.", "Instances")
+    network: str = setting("erdos_renyi", f"{', '.join(GRAPHS)}.", "Instances")
+    p: float = setting(0.3, "Edge probability (erdos_renyi).", "Instances")
+    radius: float | None = setting(None, "Reach of a link in the unit square (geometric).", "Instances")
+    switching: int | Literal["fresh"] = setting(
+        0, "Graphs taken in turn (0: one static graph), or `fresh`: a new one each round.", "Instances", "COUNT|fresh"
+    )
+    cost: str = setting("quadratic", "Cost of a CPU share: quadratic or latency; drawn by seed.", "Instances")
+    budget: float | None = setting(None, "CPUs to share; 25 a centre unless given.", "Instances", "CPUS")
+    price: float | None = setting(None, "Instead: the optimal price, which sets the budget.", "Instances")
+    boxes: bool = setting(False, "Bounds on quadratic shares, so that about a quarter end full.", "Instances")
+
+    @field_validator("entrants", mode="before")
+    @classmethod
+    def _entrants(cls, value: object) -> list[str]:
+        words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
+        if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
+            raise InputError(f"expected names with commas between, not {value!r}")
+        if words == ["all"]:
+            return words
+        from equipoise.train import baselines
+
+        names = [baselines.named(word).name for word in words]
+        if len(set(names)) < len(names):
+            raise InputError(f"an entrant is named twice: {', '.join(words)}")
+        return names
+
+    @field_validator("study")
+    @classmethod
+    def _study(cls, value: str | None) -> str | None:
+        if value is not None and value not in STUDIES:
+            raise unknown_name("study", value, STUDIES)
+        return value
+
+    @field_validator(*COMPARED)
+    @classmethod
+    def _known(cls, value: str, info: ValidationInfo) -> str:
+        known = COMPARED[str(info.field_name)]
+        if value not in known:
+            raise unknown_name(str(info.field_name), value, known)
+        return value
+
+    @field_validator("nodes", "rounds", "seeds", "first_seed")
+    @classmethod
+    def _whole(cls, value: int, info: ValidationInfo) -> int:
+        least = {"first_seed": 0, "nodes": 2}.get(str(info.field_name), 1)
+        if not least <= value <= LARGEST_NUMBER:
+            raise InputError(f"{info.field_name} must be {least} or more, not {value}")
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _target(cls, value: float) -> float:
+        if not 0 < value < 1:
+            raise InputError(f"target must be between 0 and 1, a part of the gap at the start, not {value!r}")
+        return value
+
+    def build(self) -> CompareJob:
+        """The instances and the entrants; `.run()` plays them."""
+        from equipoise.train.build import build_comparison
+
+        return build_comparison(self)

@@ -6,8 +6,8 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
-from equipoise.train.baselines.track import Recorder
-from equipoise.train.costs.cost import curvature
+from equipoise.train.baselines._track import Recorder
+from equipoise.train.costs._base import curvature
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.topology import Topology
 

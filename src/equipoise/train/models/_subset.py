@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from equipoise.train.arrays import Floats, Ints
+from equipoise.train.models._base import Model
 from equipoise.train.models.least_squares import LeastSquares
-from equipoise.train.models.model import Model
 
 
 class Subset(Model):

@@ -6,7 +6,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
-from equipoise.train.costs.cost import Cost, box
+from equipoise.train.costs._base import Cost, box
 
 DERIVATIVE_TOLERANCE = 1e-4  # central differences of a smooth function agree far better than this
 UNBOUNDED_REACH = 100.0  # how far to sample where the box has no end

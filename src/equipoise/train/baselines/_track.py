@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -26,6 +26,19 @@ class Entrant(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    def play(self, problem: Problem, network: Network, rounds: int, every: int = 1) -> Track: ...
+
+
+class Rival(Protocol):
+    """An entrant of our own, with its look and the grid that its defaults were chosen from."""
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    colour: ClassVar[str]
+    grid: ClassVar[dict[str, tuple[Any, ...]]]
+
+    def __init__(self, **parameters: Any) -> None: ...
 
     def play(self, problem: Problem, network: Network, rounds: int, every: int = 1) -> Track: ...
 

@@ -1,22 +1,21 @@
-"""Faults as the command line writes them: 7@137 crashes centre 7 before round 137, 0-9@100..400 splits the network."""
+"""Faults as config.yaml and options write them: 7@137 crashes centre 7 before round 137, 0-9@100..400 splits the network."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 from equipoise.errors import InputError
+from equipoise.train.hostile.faults import Bursts, Faults, Partition
 
 if TYPE_CHECKING:
-    from equipoise.cli.train_config import TrainConfig
+    from equipoise.train.spec import TrainSpec
 
 # What makes a network hostile; `fixed_delay` and `notice` only say how.
 FAULTS = ("loss", "delay", "crash", "leave", "join", "straggle", "partition")
 HOSTILE = ("directed", *FAULTS)
 HOW = ("fixed_delay", "notice")
-DEEDS = ("crash", "leave", "join")
+AT_ROUNDS = ("crash", "leave", "join")
 BURSTS = "bursts:"
 EXAMPLES = {
     "crash": "NODES@ROUND, such as 7@137 or 3,7@137",
@@ -29,22 +28,24 @@ LOSS = "a probability such as 0.3, or bursts:ENTER,LEAVE[,BAD[,GOOD]] such as bu
 MOST_NODES = 10**6  # of a range: more is a slip
 
 
-def texts(name: str, value: Any) -> list[str]:
+def checked(name: str, value: object) -> list[str]:
     """One fault or several, each checked and kept as it was written."""
-    given = value if isinstance(value, list) else [value]
+    given: list[object] = value if isinstance(value, list) else [value]
+    found = []
     for text in given:
         if not isinstance(text, str):
             raise InputError(f"expected {EXAMPLES[name]}; not {text!r}")
-        if name in DEEDS:
-            deeds(name, text)
+        if name in AT_ROUNDS:
+            at_rounds(name, text)
         elif name == "straggle":
-            slowness(text)
+            paces(text)
         else:
-            split_of(text)
-    return [text.replace(" ", "") for text in given]
+            partition_of(text)
+        found.append(text.replace(" ", ""))
+    return found
 
 
-def loss(value: Any) -> float | str:
+def checked_loss(value: object) -> float | str:
     """A probability stays a number; bursts stay as they were written."""
     if isinstance(value, str) and value.startswith(BURSTS):
         bursts(value)
@@ -52,7 +53,7 @@ def loss(value: Any) -> float | str:
     try:
         if isinstance(value, bool):
             raise ValueError
-        number = float(value)
+        number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise InputError(f"expected {LOSS}; not {value!r}") from None
     if not 0 <= number < 1:
@@ -60,10 +61,8 @@ def loss(value: Any) -> float | str:
     return number
 
 
-def bursts(text: str) -> Any:
+def bursts(text: str) -> Bursts:
     """bursts:ENTER,LEAVE[,BAD[,GOOD]]."""
-    from equipoise.train.hostile.faults import Bursts
-
     parts = text.removeprefix(BURSTS).split(",")
     try:
         numbers = [float(part) for part in parts]
@@ -91,7 +90,7 @@ def nodes(name: str, text: str, whole: str) -> list[int]:
     return found
 
 
-def deeds(name: str, text: str) -> list[tuple[int, int]]:
+def at_rounds(name: str, text: str) -> list[tuple[int, int]]:
     """(node, round) for each centre of NODES@ROUND."""
     who, at, when = text.partition("@")
     if not at or not re.fullmatch(r"\s*\d+\s*", when):
@@ -99,7 +98,7 @@ def deeds(name: str, text: str) -> list[tuple[int, int]]:
     return [(node, int(when)) for node in nodes(name, who, text)]
 
 
-def slowness(text: str) -> dict[int, int]:
+def paces(text: str) -> dict[int, int]:
     """{node: k} of NODES:K."""
     who, colon, often = text.partition(":")
     if not colon or not re.fullmatch(r"\s*\d+\s*", often) or int(often) < 1:
@@ -107,10 +106,8 @@ def slowness(text: str) -> dict[int, int]:
     return dict.fromkeys(nodes("straggle", who, text), int(often))
 
 
-def split_of(text: str) -> Any:
+def partition_of(text: str) -> Partition:
     """A Partition of NODES@BEGIN..[END]."""
-    from equipoise.train.hostile.faults import Partition
-
     match = re.fullmatch(r"([^@]*)@\s*(\d+)\s*\.\.\s*(\d*)\s*", text)
     if match is None:
         raise InputError(f"expected {EXAMPLES['partition']}; not {text!r}")
@@ -118,74 +115,23 @@ def split_of(text: str) -> Any:
     return Partition(frozenset(nodes("partition", match[1], text)), int(match[2]), end)
 
 
-def is_hostile(config: TrainConfig) -> bool:
-    """Whether anything is asked for that an ordinary run does not have."""
-    return any(getattr(config, name) for name in HOSTILE)
-
-
-def faults_of(config: TrainConfig) -> Any:
+def faults_of(spec: TrainSpec) -> Faults | None:
     """What `solve` takes, or None where packets arrive at once and nobody goes."""
-    if not any(getattr(config, name) for name in FAULTS):
+    if not any(getattr(spec, name) for name in FAULTS):
         return None
-    from equipoise.train.hostile.faults import Faults
-
     slow: dict[int, int] = {}
-    for text in config.straggle:
-        for node, every in slowness(text).items():
+    for text in spec.straggle:
+        for node, every in paces(text).items():
             if slow.setdefault(node, every) != every:
                 raise InputError(f"--straggle gives centre {node} two paces, {slow[node]} and {every}: give one")
-    happenings = {name: [pair for text in getattr(config, name) for pair in deeds(name, text)] for name in DEEDS}
+    happenings = {name: [pair for text in getattr(spec, name) for pair in at_rounds(name, text)] for name in AT_ROUNDS}
     return Faults(
-        loss=bursts(config.loss) if isinstance(config.loss, str) else config.loss,
-        delay=config.delay,
-        jitter=not config.fixed_delay,
+        loss=bursts(spec.loss) if isinstance(spec.loss, str) else spec.loss,
+        delay=spec.delay,
+        jitter=not spec.fixed_delay,
         straggle=slow,
-        partition=[split_of(text) for text in config.partition],
-        notice=config.notice,
-        seed=config.seed,
+        partition=[partition_of(text) for text in spec.partition],
+        notice=spec.notice,
+        seed=spec.seed,
         **happenings,
     )
-
-
-def flag(name: str) -> str:
-    """crash as --crash."""
-    return "--" + name.replace("_", "-")
-
-
-def refuse_faults(config: TrainConfig, command: str, way_out: str = "") -> None:
-    """For what cannot be done on a hostile network: names every fault that was asked for."""
-    asked = [flag(name) for name in HOSTILE if getattr(config, name)]
-    if asked:
-        raise InputError(_refusal(command, asked) + way_out)
-
-
-def _refusal(command: str, asked: list[str]) -> str:
-    return f"{command} knows no hostile networks: drop {', '.join(asked)}"
-
-
-def refusing_faults(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the names of all faults, hidden, so that it can refuse them by name."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())
-        hidden = [_hidden(fault) for fault in (*HOSTILE, *HOW)]
-
-        def run(**given: Any) -> None:
-            asked = [flag(p.name) for p in hidden if given.pop(p.name)]
-            if asked:
-                raise InputError(_refusal(name, asked))
-            command(**given)
-
-        run.__doc__ = command.__doc__
-        run.__signature__ = inspect.Signature([*own, *hidden])  # type: ignore[attr-defined]
-        return run
-
-    return decorate
-
-
-def _hidden(name: str) -> inspect.Parameter:
-    import typer
-
-    kind = bool if name in ("directed", "fixed_delay") else list[str] if name in EXAMPLES else str
-    option = Annotated[kind | None, typer.Option(flag(name), hidden=True)]  # type: ignore[valid-type]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
