@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 
 
+class Interrupted(Exception):
+    """Ctrl-C in a command; the message is the command that goes on. Typer would swallow a KeyboardInterrupt's words."""
+
+
 def main() -> None:
     """Entry point of `equipoise`: bad input and Ctrl-C become one line on standard error."""
     try:
         _hear_every_interrupt()
         code = _run()
-    except KeyboardInterrupt as interrupt:
+    except (KeyboardInterrupt, Interrupted) as interrupt:
         code = _interrupted(interrupt)
     sys.exit(code)
 
@@ -41,7 +45,7 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _interrupted(interrupt: KeyboardInterrupt) -> int:
+def _interrupted(interrupt: KeyboardInterrupt | Interrupted) -> int:
     """One line, with the one that resumes where a run left it; a second Ctrl-C changes nothing any more."""
     import signal
 

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from equipoise import __version__
+from equipoise.cli import Interrupted
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
@@ -58,6 +59,12 @@ class LazyGroup(TyperGroup):
                 file=sys.stderr,
             )
         return name, command if name is None else load(name), rest
+
+    def invoke(self, ctx: Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted(str(interrupt)) from None
 
 
 def load(name: str) -> Command:
