@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from equipoise._moved import old_names
 from equipoise.data.bundled import breast_cancer, digits
 from equipoise.data.csv_file import csv
 from equipoise.data.dataset import Dataset
@@ -84,7 +85,7 @@ def _imported(path: Path) -> object:
 def __getattr__(name: str) -> object:
     if name == "LOADERS":
         return loaders()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return old_names(__name__)(name)
 
 
 def load(

@@ -22,7 +22,7 @@ UNSIGNED_BYTE = 0x08  # third byte of the magic number; the fourth is the number
 
 
 def mnist(folder: str | Path) -> Dataset:
-    """The four files of a folder: pixels in [0, 1], one image a row, training and held-out part as published."""
+    """The four files of a folder: pixels in [0, 1], one image in each row, training and held-out part as published."""
     folder = Path(folder)
     if not folder.is_dir():
         names = ", ".join(TRAIN + TEST)

@@ -2,24 +2,32 @@
 
 from typing import TYPE_CHECKING
 
-from equipoise._moved import old_names
-from equipoise.share import estimators, policies
-from equipoise.share.check import check_policy
-from equipoise.share.divide import count, equal, first, greedy, share_out
-from equipoise.share.oracle import Bound, oracle
-from equipoise.share.record import read_lcdb, record
-from equipoise.share.recording import Recording
-from equipoise.share.simulate import PolicyError, Run, simulate
-from equipoise.share.site import Server, Site
-from equipoise.share.sweep import Sweep, sweep
-from equipoise.share.task import Curve, Task
-from equipoise.share.view import Decision, Policy, Prior, Scene, View
-from equipoise.share.workload import Workload
+from equipoise._lazy import lazy
+
+if TYPE_CHECKING:
+    from equipoise.share import estimators, policies
+    from equipoise.share.check import check_policy
+    from equipoise.share.divide import count, equal, first, greedy, share_out
+    from equipoise.share.ladder import Ladder, ladder
+    from equipoise.share.oracle import Bound, oracle
+    from equipoise.share.record import read_lcdb, record
+    from equipoise.share.recording import Recording
+    from equipoise.share.simulate import PolicyError, Run, simulate
+    from equipoise.share.site import Server, Site
+    from equipoise.share.spec import LadderSpec, ShareSpec
+    from equipoise.share.sweep import Sweep, sweep
+    from equipoise.share.task import Curve, Task
+    from equipoise.share.view import Decision, Policy, Prior, Scene, View
+    from equipoise.share.workload import Workload
+else:
+    lazy(__name__)
 
 __all__ = [
     "Bound",
     "Curve",
     "Decision",
+    "Ladder",
+    "LadderSpec",
     "Policy",
     "PolicyError",
     "Prior",
@@ -27,6 +35,7 @@ __all__ = [
     "Run",
     "Scene",
     "Server",
+    "ShareSpec",
     "Site",
     "Sweep",
     "Task",
@@ -38,6 +47,7 @@ __all__ = [
     "estimators",
     "first",
     "greedy",
+    "ladder",
     "oracle",
     "policies",
     "read_lcdb",
@@ -46,6 +56,3 @@ __all__ = [
     "simulate",
     "sweep",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = old_names(__name__)  # names of 0.1.0

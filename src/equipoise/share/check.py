@@ -26,6 +26,15 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
     """Capacity, bandwidth, states, numbers, determinism, memory, hindsight, speed. Nothing is raised.
 
     A check that could not be made, because the policy was refused before, does not pass.
+
+    Parameters
+    ----------
+    policy
+        The policy, not its class.
+    workload
+        What arrives; the paper's preset if None.
+    site
+        The servers and the uplink; the paper's if None.
     """
     workload, site = workload or Workload.paper(), site or Site()
     batch = workload.draw(TASKS, SEEDS, site)

@@ -13,7 +13,19 @@ Bools = NDArray[np.bool_]
 
 
 def greedy(key: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
-    """Serve tasks in ascending `key`, each up to `most`, until `total` is spent. Ties go to the first task."""
+    """Serve tasks in ascending `key`, each up to `most`, until `total` is spent. Ties go to the first task.
+
+    Parameters
+    ----------
+    key
+        Who is served first: array of shape (seeds, tasks), or what broadcasts to it.
+    who
+        The tasks that take part: booleans of shape (seeds, tasks).
+    most
+        The most that one task may get.
+    total
+        What there is: one value, or one for each seed.
+    """
     shape = who.shape
     given = np.zeros(shape)
     _greedy(_full(key, shape), who, _grid(most, shape), _column(total, shape), given)
@@ -21,7 +33,19 @@ def greedy(key: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) -> Flo
 
 
 def share_out(weight: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
-    """Divide `total` in proportion to `weight`, each at most `most`; what the full ones leave goes to the rest."""
+    """Divide `total` in proportion to `weight`, each at most `most`; what the full ones leave goes to the rest.
+
+    Parameters
+    ----------
+    weight
+        Of each task: array of shape (seeds, tasks), or what broadcasts to it.
+    who
+        The tasks that take part: booleans of shape (seeds, tasks).
+    most
+        The most that one task may get.
+    total
+        What there is: one value, or one for each seed.
+    """
     shape = who.shape
     given = np.zeros(shape)
     _share_out(_grid(weight, shape), who, _grid(most, shape), _column(total, shape), given)
@@ -29,7 +53,17 @@ def share_out(weight: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) 
 
 
 def equal(who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
-    """Max-min fair: the same for everybody, and what the full ones leave to the rest."""
+    """Max-min fair: the same for everybody, and what the full ones leave to the rest.
+
+    Parameters
+    ----------
+    who
+        The tasks that take part: booleans of shape (seeds, tasks).
+    most
+        The most that one task may get.
+    total
+        What there is: one value, or one for each seed.
+    """
     return share_out(1.0, who, most, total)
 
 
@@ -44,12 +78,28 @@ def in_proportion(weight: Floats, most: float, total: float) -> Floats:
 
 
 def count(who: Bools) -> Floats:
-    """How many, in each row, as a column; at least one, so that one can divide by it."""
+    """How many tasks, for each seed, as a column; at least one, so that one can divide by it.
+
+    Parameters
+    ----------
+    who
+        Booleans of shape (seeds, tasks).
+    """
     return _count(who)
 
 
 def first(n: int, key: ArrayLike, who: Bools) -> Bools:
-    """The n tasks of `who` with the smallest key, in each row; ties go to the first task."""
+    """The `n` tasks of `who` with the smallest key, for each seed; ties go to the first task.
+
+    Parameters
+    ----------
+    n
+        How many.
+    key
+        What is compared: array of shape (seeds, tasks), or what broadcasts to it.
+    who
+        The tasks that take part: booleans of shape (seeds, tasks).
+    """
     return greedy(key, who, 1.0, float(n)) > 0.0
 
 

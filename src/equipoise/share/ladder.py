@@ -201,7 +201,23 @@ def ladder(
     site: Site | None = None,
     workload: Workload | None = None,
 ) -> Ladder:
-    """Climb rung by rung with the same tasks. `site` and `workload` are what the top rung has."""
+    """Play every rung with the same tasks.
+
+    Parameters
+    ----------
+    policies
+        Two or more; the published ones, the corrected Uniform and Hybrid if None.
+    loads
+        Numbers of tasks.
+    seeds
+        A count, or the seeds themselves.
+    progress
+        Called with parts done and parts in all.
+    site
+        What the top rung has.
+    workload
+        What the top rung has.
+    """
     chosen = list(competitors() if policies is None else policies)
     if len(chosen) < 2:
         raise InputError("a ladder needs two policies or more: there is no lead over nobody")

@@ -46,7 +46,7 @@ CROWDED = 1e-7  # of a slot's bandwidth by which an interval may overflow and co
 
 @dataclass(frozen=True)
 class Bound:
-    """What no policy can beat, a value a seed."""
+    """What no policy can beat: arrays have one value for each seed."""
 
     seeds: Ints
     tasks: int
@@ -69,9 +69,22 @@ def oracle(
     exact: bool = False,
     progress: Progress | None = None,
 ) -> Bound:
-    """The most tasks that any policy can finish in time on the fluid pool, seed by seed.
+    """The most tasks that any policy can finish in time on the fluid pool, for each seed.
 
-    `exact` also decides whole tasks and true store-and-forward, by integer programming: for few tasks (oracle_exact).
+    Parameters
+    ----------
+    workload
+        What arrives; the paper's preset if None.
+    load
+        How many tasks.
+    seeds
+        A count, or the seeds themselves.
+    site
+        The servers and the uplink; the paper's if None.
+    exact
+        Whether to decide whole tasks and true store-and-forward too, by integer programming: for 20 tasks at most.
+    progress
+        Called with seeds done and seeds in all.
     """
     site, workload = site or Site(), workload or Workload.paper()
     batch = workload.draw(load, seeds, site)
@@ -98,13 +111,13 @@ def bound_of(batch: Batch, row: int, site: Site) -> int:
     return floor_of(lp_optimum(jobs), jobs)
 
 
-def _exact(jobs: Jobs) -> int:
+def _exact(jobs: OracleTasks) -> int:
     from equipoise.share.oracle_exact import exact_optimum
 
     return exact_optimum(jobs)
 
 
-def floor_of(optimum: float, jobs: Jobs) -> int:
+def floor_of(optimum: float, jobs: OracleTasks) -> int:
     """The whole tasks that an optimum allows any policy.
 
     The engine lets sums round up to SLACK above their limits. Scaled down by 1 + SLACK / limit, what a policy did obeys the
@@ -115,7 +128,7 @@ def floor_of(optimum: float, jobs: Jobs) -> int:
 
 
 @dataclass(frozen=True)
-class Jobs:
+class OracleTasks:
     """The tasks of one seed that could finish if they were alone, in slots and samples, and what the site has for them."""
 
     arrival: Ints  # the first slot to send in
@@ -134,7 +147,7 @@ class Jobs:
         return len(self.work)
 
 
-def jobs_of(batch: Batch, row: int, site: Site) -> Jobs:
+def jobs_of(batch: Batch, row: int, site: Site) -> OracleTasks:
     """One seed as the engine plays it: the last computing slot is deadline - 1, and amounts up to DUST are nothing."""
     cap, bandwidth = site.most_per_task, float(site.bandwidth)
     arrival, delay = np.ceil(batch.arrival[row]).astype(np.int64), batch.delay[row].astype(np.int64)
@@ -143,7 +156,7 @@ def jobs_of(batch: Batch, row: int, site: Site) -> Jobs:
     ready = arrival + sending + delay
     end = np.minimum(np.ceil(batch.deadline[row]).astype(np.int64), batch.horizon)
     able = (work <= (cap + SLACK) * (end - ready)) & (end > ready)
-    return Jobs(
+    return OracleTasks(
         arrival[able],
         delay[able],
         ready[able],
@@ -157,7 +170,7 @@ def jobs_of(batch: Batch, row: int, site: Site) -> Jobs:
     )
 
 
-def lp_optimum(jobs: Jobs) -> float:
+def lp_optimum(jobs: OracleTasks) -> float:
     """The optimum of the linear program, in tasks."""
     if not jobs.count:
         return 0.0
@@ -264,7 +277,7 @@ def _augment(
 class Uplink:
     """What must be sent for a schedule of computing, and the intervals [release, due] it would overfill."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: OracleTasks) -> None:
         self.jobs = jobs
         self.releases, self.release = np.unique(jobs.arrival, return_inverse=True)
         self.density = jobs.data / jobs.work  # data behind a sample of work
@@ -298,7 +311,7 @@ class Uplink:
 class Program:
     """The linear program in x alone, in units of the cap; interval rows are added as they are violated."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: OracleTasks) -> None:
         self.jobs, self.uplink = jobs, Uplink(jobs)
         lengths = jobs.end - jobs.ready
         self.task = np.repeat(np.arange(jobs.count), lengths)
@@ -322,7 +335,7 @@ class Program:
             self._add(solver, violated)
 
     def _without_uplink(self) -> highspy.Highs:
-        """A row a slot, a row a task."""
+        """One row for each slot, and one for each task."""
         import highspy
 
         columns = len(self.task)

@@ -14,12 +14,12 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.linear_program import run, solver_of
-from equipoise.share.oracle import Floats, Ints, Jobs
+from equipoise.share.oracle import Floats, Ints, OracleTasks
 
 MOST_TASKS = 20  # well under a second at 8, some seconds at 20, minutes beyond
 
 
-def exact_optimum(jobs: Jobs) -> int:
+def exact_optimum(jobs: OracleTasks) -> int:
     """The most tasks that can be finished in time, by a schedule that exists."""
     import highspy
 
@@ -52,7 +52,7 @@ def exact_optimum(jobs: Jobs) -> int:
 class Rows:
     """The rows `value @ columns[index] <= room`, over columns u (when sending ends) and x (what is computed)."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: OracleTasks) -> None:
         self.jobs = jobs
         self.index: list[Ints] = []
         self.value: list[Floats] = []

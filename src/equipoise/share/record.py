@@ -128,9 +128,22 @@ def record(
     progress: Progress | None = None,
     seed: int = 0,
 ) -> Recording:
-    """Train every setting of these models on these data, `repeats` times each with seeds `seed`, `seed` + 1, ...
+    """Train every setting of these models on these data, and keep their learning curves.
 
     A curve depends on its own name only, not on what else is recorded. Errors are of held-out samples.
+
+    Parameters
+    ----------
+    models
+        Names of MODELS; all if None.
+    data
+        Names of DATA; all if None.
+    repeats
+        How often each is trained, with seeds `seed`, `seed` + 1, ...
+    progress
+        Called with curves done, curves in all and the name of the last.
+    seed
+        The first seed.
     """
     if repeats < 1:
         raise InputError(f"record: repeats is {repeats}; expected 1 or more")
@@ -258,6 +271,13 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
     training samples.
 
     A perfect mean score counts as half a wrong answer in all its tests, so that it has a logarithm.
+
+    Parameters
+    ----------
+    path
+        The CSV file, plain or gzipped.
+    unit
+        Training samples in one sample of the site.
     """
     if not (np.isfinite(unit) and unit > 0):
         raise InputError(f"read_lcdb: unit is {unit!r} training samples; expected a positive number")

@@ -78,7 +78,7 @@ class Recording:
         if self.samples.shape != shape or self.errors.shape != shape:
             raise InputError(
                 f"Recording: samples are {self.samples.shape} and errors {self.errors.shape} for {len(self.names)} names;"
-                f" expected a row a name in both"
+                f" expected one row for each name in both"
             )
         for name, samples, errors in zip(self.names, self.samples, self.errors, strict=True):
             fault = _fault(samples, errors)

@@ -35,7 +35,7 @@ class PolicyError(InputError):
 
 @dataclass(frozen=True)
 class Run(Result):
-    """One policy on one load: arrays have a row a seed."""
+    """One policy on one load: arrays have one row for each seed."""
 
     policy: str
     site: Site
@@ -79,7 +79,7 @@ class Run(Result):
         return np.asarray(100.0 * self.idle / (self.site.capacity * self.batch.horizon))
 
     def document(self, *, certify: bool = True) -> Document:
-        """Plain values: a row a seed, and the tasks of every seed; with a trace, what each did and how full the site was.
+        """Plain values: one row for each seed, and its tasks; with a trace, what each did and how full the site was.
 
         There is no certificate of a single run: `audit` recomputes a traced one, `check_policy` tries a policy.
         """
@@ -127,7 +127,23 @@ def simulate(
     site: Site | None = None,
     trace: bool = False,
 ) -> Run:
-    """Play a policy against a workload. `trace` keeps every step, for timelines and audits."""
+    """Play a policy against a workload.
+
+    Parameters
+    ----------
+    policy
+        The policy, not its class.
+    workload
+        What arrives; the paper's preset if None.
+    load
+        How many tasks.
+    seeds
+        A count, or the seeds themselves.
+    site
+        The servers and the uplink; the paper's if None.
+    trace
+        Whether to keep every step, for timelines and audits.
+    """
     site, workload = site or Site(), workload or Workload.paper()
     return play(policy, workload.draw(load, seeds, site), site, workload.prior, trace=trace)
 

@@ -139,10 +139,7 @@ class Sweep(Result):
         }
 
     def document(self, *, certify: bool = True) -> Document:
-        """Plain values: means with their errors, differences from the baseline, and every seed behind them.
-
-        With the certificate come the lives of the tasks of one seed, which also have to be played again.
-        """
+        """Plain values: means with their errors, differences from the baseline, every seed, and the lives of some tasks."""
         result: dict[str, object] = {
             "rows": self.rows,
             "baseline": self.baseline,
@@ -151,7 +148,7 @@ class Sweep(Result):
         if published := self._published():
             result["published"] = published
         tables: dict[str, list[Row]] = {"history": self.seed_rows}
-        if certify and self.policies:
+        if self.policies:
             lives = self._lives
             runs = list(lives.values())
             task = telling_task(lives) if self.timeline.task is None else self.timeline.task
@@ -200,7 +197,12 @@ class Sweep(Result):
     def paired(self, one: str, other: str, measure: str = "success") -> list[Paired]:
         """How much better `one` is than `other` on the same seeds, load by load, with its standard error.
 
-        `measure` is any of the columns; "efficiency" is the difference of the ratios of means.
+        Parameters
+        ----------
+        one, other
+            Names of policies.
+        measure
+            Any of the columns; "efficiency" is the difference of the ratios of means.
         """
         for name in (one, other):
             if name not in self.names:
@@ -213,7 +215,7 @@ class Sweep(Result):
         ]
 
     def table(self) -> str:
-        """A plain table, a line a policy and load; standard errors after +-."""
+        """A plain table, one line for each policy and load; standard errors after ±."""
         heads = ("load", "policy", "success %", "energy", "efficiency", "latency", "network %", "idle %", "oracle %")
         body = [_cells(row) for row in self.rows]
         widths = [max(len(line[k]) for line in (heads, *body)) for k in range(len(heads))]
@@ -283,8 +285,26 @@ def sweep(
 ) -> Sweep:
     """Play every policy at every load with every seed, on all cores, or where joblib's active backend runs.
 
-    `seeds` is a count or any integers; `oracle` adds the bound for all seeds, or for the first so many. The same numbers
-    come out wherever it runs.
+    The same numbers come out wherever it runs.
+
+    Parameters
+    ----------
+    policies
+        One policy or several, no two of one name.
+    workload
+        What arrives; the paper's preset if None.
+    loads
+        Numbers of tasks.
+    seeds
+        A count, or the seeds themselves.
+    site
+        The servers and the uplink; the paper's if None.
+    oracle
+        Whether to compute the bound that no policy can beat: for all seeds (True), or for the first so many.
+    progress
+        Called with parts done and parts in all.
+    workers
+        Parts that run at once; all cores if None.
     """
     site, workload = site or Site(), workload or Workload.paper()
     players = _list(policies)

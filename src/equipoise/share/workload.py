@@ -35,7 +35,7 @@ PAPER_PRIOR = Prior(mean=(-0.0134, 0.3585), variance=(0.0135, 0.0, 0.00392))
 
 @dataclass(frozen=True)
 class Batch:
-    """Tasks of many seeds as arrays, a row a seed: what the engine knows and policies do not."""
+    """Tasks of many seeds as arrays, one row for each seed: what the loop knows and policies do not."""
 
     seeds: Ints
     arrival: Ints

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from equipoise._moved import old_names
 from equipoise.errors import unknown_name
 from equipoise.registry import Registry
 from equipoise.share.policies._learning import Learning, clairvoyant
@@ -67,7 +68,7 @@ def __getattr__(name: str) -> object:
         return tuple(POLICIES.load(c.stem) for c in choices if name == "ALL" or c.facts.get("published"))
     if name in {choice.object_name for choice in choices}:
         return POLICIES.load(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return old_names(__name__)(name)
 
 
 def named(name: str) -> Policy:

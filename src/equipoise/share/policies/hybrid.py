@@ -117,7 +117,7 @@ class Planning:
         return Decision(bandwidth, compute)
 
 
-class Jobs(NamedTuple):
+class Scratch(NamedTuple):
     """Room for the jobs of one seed: tasks that are here, and some that are expected; sorted by `due`."""
 
     task: Ints  # -1: expected
@@ -142,7 +142,7 @@ def _decide(
 ) -> None:
     seeds, tasks = view.state.shape
     room = 3 * tasks
-    jobs = Jobs(
+    jobs = Scratch(
         np.empty(room, np.int64),
         np.empty(room),
         np.empty(room),
@@ -178,7 +178,7 @@ def _time(view: View, s: int, i: int, rule: Rule) -> float:
 
 
 @kernel
-def _send(view: View, estimate: Estimate, s: int, rule: Rule, jobs: Jobs, given: Floats) -> None:
+def _send(view: View, estimate: Estimate, s: int, rule: Rule, jobs: Scratch, given: Floats) -> None:
     """The most transfers that leave time for the expected work, by when they must be through; then the smallest."""
     n = 0
     for i in range(view.state.shape[1]):
@@ -218,7 +218,7 @@ def _price(ahead: Floats, most: float) -> float:
 
 
 @kernel
-def _gather(view: View, price: Floats, log_work: Floats, spread: Floats, s: int, rule: Rule, jobs: Jobs) -> int:
+def _gather(view: View, price: Floats, log_work: Floats, spread: Floats, s: int, rule: Rule, jobs: Scratch) -> int:
     """Everyone here at their price, and arrivals expected at the mean rate so far, like those that came; their number."""
     tasks = view.state.shape[1]
     n, came, slack = 0, 0, 0.0
@@ -243,7 +243,7 @@ def _gather(view: View, price: Floats, log_work: Floats, spread: Floats, s: int,
 
 
 @kernel
-def _insert_job(jobs: Jobs, n: int, due: float, work: float) -> int:
+def _insert_job(jobs: Scratch, n: int, due: float, work: float) -> int:
     """Put an expected task among the n jobs, which ascend in `due`; the new n."""
     at = n
     while at > 0 and jobs.due[at - 1] > due:
@@ -254,7 +254,7 @@ def _insert_job(jobs: Jobs, n: int, due: float, work: float) -> int:
 
 
 @kernel
-def _keep(jobs: Jobs, n: int, capacity: float, keep: Bools) -> float:
+def _keep(jobs: Scratch, n: int, capacity: float, keep: Bools) -> float:
     """Mark the tasks that are kept; the rate at which all that is kept gets done in time."""
     keep_most(jobs.work, jobs.due, n, capacity, jobs.kept, jobs.heap)
     done, demand = 0.0, 0.0
@@ -277,7 +277,7 @@ def _serve(
     price: Floats,
     need: Floats,
     keep: Bools,
-    jobs: Jobs,
+    jobs: Scratch,
     given: Floats,
 ) -> None:
     """Pace, then give: probes and floor, who cannot wait, by deadline, what is left by price."""
