@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -17,7 +17,10 @@ from equipoise.cli.spread_options import Address, Spread, Workers, spreading
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
 from equipoise.registry import fault_in
-from equipoise.share.spec import LadderSpec, ShareSpec, StudySpec
+from equipoise.share.spec import LadderSpec, PoliciesSpec, ShareSpec
+
+if TYPE_CHECKING:
+    from equipoise.result import Result
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -28,7 +31,7 @@ app = typer.Typer(
 File = Annotated[Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")]
 Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
-Found = TypeVar("Found")
+Found = TypeVar("Found", bound="Result")
 
 
 @app.callback(invoke_without_command=True)
@@ -55,19 +58,12 @@ def share(
     spec = ShareSpec.read(config, chosen)
     from equipoise.present.share_tables import comparison_tables
     from equipoise.present.terminal import show
-    from equipoise.result import drop_if_empty, new_folder
 
     scene = spec.build()
-    folder = new_folder(out, "share", spec.plain())
-    try:
-        for line in scene.warnings():
-            print(f"warning: {line}", file=sys.stderr)
-        with warnings.catch_warnings(), spreading("threads", workers, spread, address, quiet=json):
-            warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-            result = _played(spec, "comparing", json, lambda meter: scene.run(meter.show))
-            result.save(folder)
-    finally:
-        drop_if_empty(folder)
+    _warn(scene.warnings())
+    with warnings.catch_warnings(), spreading("threads", workers, spread, address, quiet=json):
+        warnings.showwarning = lambda message, *_: _warn([str(message)])
+        result, folder = _run(spec, "share", out, json, lambda meter: scene.run(meter.show))
     document = result.document()
     if json:
         print(document.text(), end="")
@@ -95,16 +91,10 @@ def climb(
     from equipoise.present.share_tables import ladder_table
     from equipoise.present.terminal import show
     from equipoise.present.values import Bullets
-    from equipoise.result import drop_if_empty, new_folder
 
     scene = spec.build()
-    folder = new_folder(out, "share ladder", spec.plain())
-    try:
-        with spreading("threads", workers, spread, address, quiet=json):
-            result = _played(spec, "climbing", json, lambda meter: scene.run(meter.show))
-            result.save(folder)
-    finally:
-        drop_if_empty(folder)
+    with spreading("threads", workers, spread, address, quiet=json):
+        result, folder = _run(spec, "share ladder", out, json, lambda meter: scene.run(meter.show))
     document = result.document()
     if json:
         print(document.text(), end="")
@@ -121,9 +111,30 @@ def execute(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
     With no options: 24 scikit-learn tasks on one CPU under four policies, about two minutes.
     """
-    from equipoise.cli.share_execute import run_execute
+    spec = ExecuteSpec.read(config, chosen)
+    from equipoise.engine.real_clock import certify
+    from equipoise.present import execution
+    from equipoise.present.terminal import show
+    from equipoise.present.values import Bullets
 
-    raise typer.Exit(0 if run_execute(ExecuteSpec.read(config, chosen), out, quiet=json) else 1)
+    scene = spec.build()
+    result, folder = _run(
+        spec,
+        "share execute",
+        out,
+        json,
+        lambda meter: scene.run(lambda done, total, doing: meter.show(done, total, doing=doing, note=doing)),
+    )
+    document, certificate = result.document(), certify(result)
+    _warn(execution.warnings(document))
+    if json:
+        print(document.text(), end="")
+    else:
+        console = Console()
+        console.print(f"[bold]{scene.title}[/]\nheld by {document.result['limiter']}", highlight=False)
+        show(console, execution.table(document), Bullets(execution.sentences(document)), certificate)
+        print(folder / "report.html")
+    raise typer.Exit(0 if certificate.passed else 1)
 
 
 @app.command("check")
@@ -204,11 +215,23 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _played(spec: StudySpec, doing: str, quiet: bool, work: Callable[[Meter], Found]) -> Found:
-    """With progress; a fault inside a user's policy becomes one line that names the place in her file."""
+def _warn(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(f"warning: {line}", file=sys.stderr)
+
+
+def _run(spec: PoliciesSpec, verb: str, out: Path, quiet: bool, work: Callable[[Meter], Found]) -> tuple[Found, Path]:
+    """Play with progress and save; of a run that fails nothing is left. The result and its folder.
+
+    A fault inside a user's policy becomes one line that names the place in the user's file.
+    """
+    from equipoise.result import drop_if_empty, new_folder
+
+    folder = new_folder(out, verb, spec.plain())
     try:
-        with metered(doing, "part", None, quiet=quiet) as meter:
-            return work(meter)
+        with metered(verb, "part", None, quiet=quiet) as meter:
+            result = work(meter)
+        result.save(folder)
     except InputError:
         raise
     except (Exception, SystemExit) as error:
@@ -216,3 +239,6 @@ def _played(spec: StudySpec, doing: str, quiet: bool, work: Callable[[Meter], Fo
         if fault:
             raise InputError(fault) from None
         raise
+    finally:
+        drop_if_empty(folder)
+    return result, folder

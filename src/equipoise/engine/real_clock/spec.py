@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from equipoise.share.spec import PoliciesSpec, Range, ServerSpec, read_range, re
 from equipoise.spec import setting
 
 if TYPE_CHECKING:
-    from equipoise.engine.real_clock.comparison import Progress, RealComparison
+    from equipoise.engine.real_clock.comparison import RealComparison
     from equipoise.engine.real_clock.scene import RealScene
     from equipoise.share.view import Policy
 
@@ -146,9 +147,25 @@ class ExecuteScene:
         seeds = "1 seed" if spec.repeats == 1 else f"{spec.repeats} seeds"
         return f"{spec.tasks} training processes on {spec.cpus:g} CPUs, steps of {spec.step:g} s, {seeds}"
 
-    def run(self, progress: Progress | None = None) -> RealComparison:
-        """Simulate and execute every policy on the tasks of every seed."""
+    def run(self, progress: Callable[[int, int, str], None] | None = None) -> RealComparison:
+        """Simulate and execute every policy on the tasks of every seed.
+
+        Parameters
+        ----------
+        progress
+            Called with the tasks recorded and steps executed so far, of how many in all, and what is being done.
+        """
         from equipoise.engine.real_clock.comparison import compare
+
+        steps = int(self.spec.arrival[1] + self.spec.deadline[1]) + 1  # at most
+        total = self.spec.repeats * (self.spec.tasks + len(self.policies) * steps)
+        parts: dict[str, int] = {}
+
+        def show(doing: str, done: int, _: int) -> None:
+            parts[doing] = done
+            if progress is not None:
+                sofar = sum(parts.values())
+                progress(sofar, max(total, sofar), doing)
 
         found = compare(
             self.policies,
@@ -158,6 +175,6 @@ class ExecuteScene:
             seeds=self.spec.seed_numbers,
             limit=self.spec.limiter,
             units=self.spec.units,
-            progress=progress,
+            progress=show,
         )
         return replace(found, spec=self.spec)
