@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -140,3 +142,41 @@ def _read_yaml(file: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"{file}: expected settings as `name: value` lines, found a {type(values).__name__}")
     return values
+
+
+# What several commands have, beside their spec.
+
+File = Annotated[Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")]
+Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
+
+# Where a sweep runs. No part of its settings, for they never change what comes out.
+
+WHERE = "Where it runs"
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Parts that run at once. (default: all cores)", metavar="COUNT", rich_help_panel=WHERE),
+]
+Spread = Annotated[str | None, typer.Option(help="threads, processes, or ray.", metavar="KIND", rich_help_panel=WHERE)]
+Address = Annotated[
+    str | None,
+    typer.Option(help="A Ray cluster: HOST:PORT, ray://HOST:PORT or auto.", metavar="ADDRESS", rich_help_panel=WHERE),
+]
+
+
+@contextmanager
+def spreading(usual: str, workers: int | None, kind: str | None, address: str | None, *, quiet: bool) -> Iterator[bool]:
+    """Sweeps inside run where the options say, which is printed; gives whether they say anything.
+
+    `usual` is the verb's own kind.
+    """
+    if workers is None and kind is None and address is None:
+        yield False
+        return
+    from equipoise.engine.spread import spread
+
+    kind = usual if kind is None and address is None else kind
+    with spread(kind, workers=workers, address=address) as where:
+        if not quiet:
+            print(f"over {where}", file=sys.stderr, flush=True)
+        yield True

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import application, with_options
+from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
 from equipoise.cli.output import LINE_SECONDS, Meter, metered, show
-from equipoise.cli.spread_options import Address, Spread, Workers, spreading
 from equipoise.errors import InputError
 from equipoise.place.spec import AUTO, BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec
 
@@ -34,9 +33,6 @@ app = application(DEFAULT)
 Jobs = Annotated[
     str | None, typer.Argument(help="Jobs: YAML, JSON or CSV of our own format, or a trace.", metavar="JOBS")
 ]
-File = Annotated[Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")]
-Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
 Run = Annotated[Path | None, typer.Option(help="A run folder: explain what was decided in it.", metavar="FOLDER")]
 Chosen = dict[str, object]
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import application
+from equipoise.cli.options import Workers, application
 from equipoise.cli.service import Json
-from equipoise.cli.spread_options import Workers
 
 if TYPE_CHECKING:
     from equipoise.claims.ledger import Reproduction

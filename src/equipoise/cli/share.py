@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.console import Console
 
-from equipoise.cli.options import with_options
+from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, spreading, with_options
 from equipoise.cli.output import Meter, metered
-from equipoise.cli.spread_options import Address, Spread, Workers, spreading
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
 from equipoise.registry import fault_in
@@ -28,9 +27,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     subcommand_metavar="[COMMAND]",
 )
-File = Annotated[Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")]
-Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
 Found = TypeVar("Found", bound="Result")
 
 
