@@ -7,7 +7,7 @@ python examples/place_your_cluster.py my-jobs.yaml my-cluster.yaml --slots 48
 import argparse
 from pathlib import Path
 
-from equipoise.place import compare, explain, placers, prices, read, verify
+from equipoise.place import compare, explain, placers, prices, read_cluster, read_jobs, verify
 
 HERE = Path(__file__).parent
 
@@ -19,8 +19,8 @@ def main() -> None:
     options.add_argument("--slots", type=int, default=24, help="how many slots there are")
     asked = options.parse_args()
 
-    cluster = read.cluster(asked.cluster)
-    jobs = read.jobs(asked.jobs, cluster)
+    cluster = read_cluster(asked.cluster)
+    jobs = read_jobs(asked.jobs, cluster)
     planner = placers.PDORS(prices=prices.Fixed({"gpu": 0.05}))  # utility per GPU and slot on an empty machine
     found = compare(cluster, jobs, [planner, placers.SRTF(), placers.FIFO()], slots=asked.slots)
     for result in found.results:

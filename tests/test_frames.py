@@ -109,11 +109,11 @@ def test_jobs_and_machines_go_to_a_frame_and_back():
 
 def test_a_frame_is_read_as_a_csv_of_the_same_columns(tmp_path):
     """What pandas reads from the file of `write_jobs` is what our own reader reads; the slot is said beside it."""
-    from equipoise.place.read import jobs, write_jobs
+    from equipoise.place.job_spec import read_jobs, write_jobs
 
     write_jobs(JOBS, tmp_path / "jobs.csv")
     frame = pd.read_csv(tmp_path / "jobs.csv", comment="#", dtype={"id": str})
-    assert Jobs.from_frame(frame, CLUSTER, slot="10m").jobs == jobs(tmp_path / "jobs.csv", CLUSTER).jobs
+    assert Jobs.from_frame(frame, CLUSTER, slot="10m").jobs == read_jobs(tmp_path / "jobs.csv", CLUSTER).jobs
 
 
 def test_a_row_that_cannot_be_a_job_is_named():

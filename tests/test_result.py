@@ -15,9 +15,8 @@ import pytest
 import equipoise
 from equipoise.cli import main
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Machine, placers, simulate
+from equipoise.place import Cluster, Deadline, Job, Machine, placers, read_jobs, simulate
 from equipoise.place import compare as compare_places
-from equipoise.place.read import jobs
 from equipoise.place.sweep import Case
 from equipoise.place.sweep import sweep as sweep_places
 from equipoise.result import Loaded
@@ -191,7 +190,7 @@ def test_a_run_folder_of_the_command_line_loads(verb, tmp_path, monkeypatch):
         assert set(loaded.to_frame("allocations")["policy"]) == {"FIFO", "SRTF"}
         assert len(loaded.plot(policy="SRTF").axes) == 2
         there = Cluster.from_yaml("examples/cluster.yaml")
-        live = compare_places(there, jobs("examples/jobs.yaml", there), [placers.FIFO(), placers.SRTF()], slots=8)
+        live = compare_places(there, read_jobs("examples/jobs.yaml", there), [placers.FIFO(), placers.SRTF()], slots=8)
         assert loaded.tables == live.document().tables
         assert loaded.looks["SRTF"] == {"colour": placers.SRTF.colour}
 

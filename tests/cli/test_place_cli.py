@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from equipoise.cli import main
-from equipoise.place import read
+from equipoise.place.job_spec import read_cluster, read_jobs
 
 EVERY = ("PDORS", "OASiS", "FIFO", "DRF", "Dorm-style", "SRTF", "LAS")
 QUICK = ("--draw", "12", "--slots", "12", "--machines", "4", "--replan", "4", "--seed", "3")
@@ -403,7 +403,7 @@ def test_a_fixed_end_is_a_slot_of_the_file(place, tmp_path):
     result = json.loads(out)["result"]
     assert (result["slots"], result["end"], result["jobs"], result["history"]) == (18, 18, 8, [4])
     assert "scored: the 8 jobs that arrive in slots 2 to 5; slot 0 is slot 2 of the file" in result["notes"]
-    assert {job.arrival for job in read.jobs(only_folder(tmp_path) / "jobs.json", read.cluster("cluster.yaml"))} == {
+    assert {job.arrival for job in read_jobs(only_folder(tmp_path) / "jobs.json", read_cluster("cluster.yaml"))} == {
         0,
         1,
         2,
@@ -511,9 +511,9 @@ def test_an_imported_trace_reads_back_equal(place, tmp_path, ending):
     assert f"{name}: 16 jobs from spoilt.csv (philly), slots 0 to 51 of 10 min" in out
     assert "(lines 18, 19)" in out
     assert "20.0 % of the rows skipped in all" in out
-    cluster = read.cluster(tmp_path / "c.yaml")
+    cluster = read_cluster(tmp_path / "c.yaml")
     assert cluster.size == 2
-    assert read.jobs(tmp_path / name, cluster).jobs == traces.philly(tmp_path / "spoilt.csv", seed=7).jobs
+    assert read_jobs(tmp_path / name, cluster).jobs == traces.philly(tmp_path / "spoilt.csv", seed=7).jobs
 
 
 def test_help_lists_the_commands_and_the_options(place):

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Machine, read, traces
+from equipoise.place import Cluster, Machine, traces
+from equipoise.place.job_spec import job_from, read_cluster, read_jobs
 from equipoise.place.schedule import read_schedule, verify_files
 from equipoise.place.traces import alibaba_cluster, tiresias_cluster
 from equipoise.serve.shadow import Traced
@@ -90,7 +91,7 @@ SPECIFICATION = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_
 
 def certified(path: Path) -> Any:
     """A schedule is read, and then certified against jobs that it may not even name."""
-    job = read.job_from(
+    job = job_from(
         {
             "id": "a",
             "arrival": 0,
@@ -111,12 +112,12 @@ def followed(kind: str) -> Callable[[Path], Any]:
 
 
 READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
-    "cluster.yaml": ("c.yaml", CLUSTER_YAML, read.cluster),
-    "cluster.json": ("c.json", CLUSTER_JSON, read.cluster),
-    "cluster.csv": ("c.csv", CLUSTER_CSV, read.cluster),
-    "jobs.yaml": ("j.yaml", JOBS_YAML, lambda path: read.jobs(path, BOXES)),
-    "jobs.json": ("j.json", JOBS_JSON, lambda path: read.jobs(path, BOXES)),
-    "jobs.csv": ("j.csv", JOBS_CSV, lambda path: read.jobs(path, BOXES)),
+    "cluster.yaml": ("c.yaml", CLUSTER_YAML, read_cluster),
+    "cluster.json": ("c.json", CLUSTER_JSON, read_cluster),
+    "cluster.csv": ("c.csv", CLUSTER_CSV, read_cluster),
+    "jobs.yaml": ("j.yaml", JOBS_YAML, lambda path: read_jobs(path, BOXES)),
+    "jobs.json": ("j.json", JOBS_JSON, lambda path: read_jobs(path, BOXES)),
+    "jobs.csv": ("j.csv", JOBS_CSV, lambda path: read_jobs(path, BOXES)),
     "schedule": ("s.csv", SCHEDULE, read_schedule),
     "certified schedule": ("s.csv", SCHEDULE.replace("b,3,box-1,1,1\n", ""), certified),
     "slurm": ("s.txt", SLURM, traces.slurm),
@@ -346,7 +347,7 @@ def test_small_yaml_that_means_a_lot_is_read_or_refused_in_one_line(bomb, tmp_pa
     """Aliases that double, numbers of ten thousand digits, nesting without end: none of it takes the reader down."""
     path = tmp_path / "j.yaml"
     path.write_text(BOMBS[bomb])
-    outcome(lambda file: read.jobs(file, BOXES), path)
+    outcome(lambda file: read_jobs(file, BOXES), path)
 
 
 TOO_MUCH = [
@@ -362,4 +363,4 @@ TOO_MUCH = [
 def test_small_json_that_means_a_lot_is_refused_in_one_line(text, tmp_path):
     path = tmp_path / "j.json"
     path.write_text(text)
-    assert outcome(lambda file: read.jobs(file, BOXES), path)
+    assert outcome(lambda file: read_jobs(file, BOXES), path)

@@ -160,7 +160,7 @@ def test_a_job_of_place_is_sent_with_its_exact_numbers():
     job = place.traces.synthetic(1, seed=3, slots=24)[0]
     body = json.loads(json.dumps(plain(job)))
     assert body.pop("name") == job.id and "arrival" not in body
-    back = place.read.job_from(
+    back = place.job_spec.job_from(
         {**body, "id": job.id, "arrival": job.arrival}, place.traces.synthetic_cluster(4), 3600.0
     )
     assert back == job
@@ -375,7 +375,7 @@ def test_a_job_of_place_arrives_as_it_is(service):
     job = drawn.but(**demands)
     told = service.submit(job)
     logged = next(event for event in service.history(told.id) if event.kind == "submitted").data["job"]
-    back = place.read.job_from({**logged, "id": job.id, "arrival": 0}, place.traces.synthetic_cluster(4), 600.0)
+    back = place.job_spec.job_from({**logged, "id": job.id, "arrival": 0}, place.traces.synthetic_cluster(4), 600.0)
     assert told.name == job.id and back == job.but(arrival=0)
 
 

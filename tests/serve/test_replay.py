@@ -20,8 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Machine, read
+from equipoise.place import Cluster, Machine
 from equipoise.place.job import Job
+from equipoise.place.job_spec import job_from, machine_from
 from equipoise.serve.certify import certify
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening
 from equipoise.serve.plan.events import Event
@@ -119,7 +120,7 @@ class Plain:
 
     def _opened(self, event: Event) -> None:
         self.real = event.data["clock"] == "real"
-        self._machines([read.machine_from(m) for m in event.data["floor"]["machines"]])
+        self._machines([machine_from(m) for m in event.data["floor"]["machines"]])
 
     def _machines(self, given) -> None:
         for machine in given:
@@ -129,7 +130,7 @@ class Plain:
         self.names = list(self.cluster.names)
 
     def _submitted(self, event: Event) -> None:
-        job = read.job_from(event.data["job"], self.cluster, SLOT)
+        job = job_from(event.data["job"], self.cluster, SLOT)
         assert job.arrival == self.now
         self.jobs[event.job] = Known(job, event.tenant)
 
@@ -205,7 +206,7 @@ class Plain:
     def _machine(self, event: Event) -> None:
         data = event.data
         if data["status"] == "added":
-            self._machines([read.machine_from(data["machine"])])
+            self._machines([machine_from(data["machine"])])
             return
         h = self.names.index(data["name"])
         self.status[h] = data["status"]

@@ -372,7 +372,7 @@ def calibrate(
     from dataclasses import asdict
 
     from equipoise.cli.output import metered
-    from equipoise.place import read
+    from equipoise.place.job_spec import read_jobs
     from equipoise.serve import calibrate as calibrating
 
     with service(url, token) as client:
@@ -381,7 +381,7 @@ def calibrate(
         else:
             about = client.cluster()
             cluster, horizon = calibrating.machines_of(about), about.horizon
-            jobs = read.jobs(history, cluster, about.slot_seconds)
+            jobs = read_jobs(history, cluster, about.slot_seconds)
         with metered("replaying the past", "price", None, quiet=json) as meter:
             found = calibrating.calibrate(cluster, jobs, horizon, meter.show)
         if not dry_run:

@@ -274,7 +274,7 @@ def import_(
     json: Json = False,
 ) -> None:
     """Turn a trace into our own format; rows that cannot be jobs are counted with their lines."""
-    from equipoise.place import read
+    from equipoise.place.job_spec import write_cluster, write_jobs
     from equipoise.place.scene import read_cluster, read_jobs, skipped_lines
     from equipoise.place.traces import format_of
     from equipoise.present.text import count, duration, percent
@@ -292,9 +292,9 @@ def import_(
     kind = spec.format if spec.format != AUTO else format_of(path)
     cluster = None if cluster_out is None else read_cluster(spec)
     jobs = read_jobs(spec, path, kind, None)
-    read.write_jobs(jobs, out)
+    write_jobs(jobs, out)
     if cluster is not None and cluster_out is not None:
-        read.write_cluster(cluster, cluster_out)
+        write_cluster(cluster, cluster_out)
     last = max(job.arrival for job in jobs)
     if json:
         told = {"format": kind, "jobs": len(jobs), "slot": jobs.slot, "last_arrival": last, "out": str(out)}

@@ -120,7 +120,7 @@ def _serve(
 ) -> int:
     import logging
 
-    from equipoise.place import read
+    from equipoise.place.job_spec import read_cluster
     from equipoise.serve.access import Limits, access_for
     from equipoise.serve.run import listening, run, warm_up
     from equipoise.serve.service import Service
@@ -128,7 +128,7 @@ def _serve(
     from equipoise.serve.telemetry import say
 
     log = logging.getLogger("equipoise.serve")
-    cluster = read.cluster(machines) if machines is not None else None
+    cluster = read_cluster(machines) if machines is not None else None
     listener = listening(host, port)
     for file in tls or ():
         if not Path(file).is_file():

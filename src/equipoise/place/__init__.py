@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from equipoise.place.compare import PlaceComparison, compare
     from equipoise.place.explain import Explanation, explain
     from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
+    from equipoise.place.job_spec import JobSpec, MachineSpec, read_cluster, read_jobs, write_cluster, write_jobs
     from equipoise.place.scene import PlaceScene, verify_schedule
     from equipoise.place.simulate import Placer, Result, Session, simulate
     from equipoise.place.spec import PlaceSpec, SweepSpec
@@ -28,8 +29,10 @@ __all__ = [
     "Deadline",
     "Explanation",
     "Job",
+    "JobSpec",
     "Linear",
     "Machine",
+    "MachineSpec",
     "PlaceComparison",
     "PlaceScene",
     "PlaceSpec",
@@ -46,9 +49,13 @@ __all__ = [
     "explain",
     "placers",
     "prices",
+    "read_cluster",
+    "read_jobs",
     "simulate",
     "sweep",
     "traces",
     "verify",
     "verify_schedule",
+    "write_cluster",
+    "write_jobs",
 ]

@@ -13,10 +13,10 @@ import numpy as np
 from equipoise import __version__
 from equipoise.document import Plain, Row
 from equipoise.errors import InputError
-from equipoise.place import read
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import Execution
 from equipoise.place.job import Workload
+from equipoise.place.job_spec import read_jobs, write_jobs
 from equipoise.place.placers import PDORS
 from equipoise.place.prices import Best, Fixed, Level, Prices
 from equipoise.place.prices._posted import Trial
@@ -220,7 +220,7 @@ def write_prices(path: Path, trial: Trial, cluster: Cluster, said: Mapping[str, 
         values = {"kind": "level", **{name: float(getattr(chosen, name)) for name in ("level", "ratio", "lead")}}
         if chosen.follow is not None:  # prices that follow the load start from the history's own
             past = path.with_name(f"{path.stem}-history.json")
-            read.write_jobs(chosen.follow[1], past)
+            write_jobs(chosen.follow[1], past)
             values |= {"clearing": float(chosen.follow[0]), "history": past.name}
     try:
         path.write_text(yaml.safe_dump(values | {"calibrated": dict(said)}, sort_keys=False))
@@ -237,7 +237,7 @@ def read_prices(path: Path, cluster: Cluster) -> Prices:
     if kind == "level":
         follow = None
         if values.get("history") is not None:
-            follow = _number(path, values, "clearing"), read.jobs(path.with_name(str(values["history"])), cluster)
+            follow = _number(path, values, "clearing"), read_jobs(path.with_name(str(values["history"])), cluster)
         level, ratio, lead = (_number(path, values, name) for name in ("level", "ratio", "lead"))
         return Level(level, ratio, lead, follow)
     try:

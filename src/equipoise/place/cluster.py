@@ -127,10 +127,10 @@ class Cluster:
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Cluster:
-        """A cluster from a YAML or JSON file (see `read.cluster`)."""
-        from equipoise.place.read import cluster
+        """A cluster from a YAML or JSON file (see `read_cluster`)."""
+        from equipoise.place.job_spec import read_cluster
 
-        return cluster(path)
+        return read_cluster(path)
 
     @classmethod
     def from_frame(

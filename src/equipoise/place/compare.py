@@ -20,8 +20,8 @@ from equipoise.place.calibrate import trial_rows
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Execution
 from equipoise.place.job import Job, Workload
+from equipoise.place.job_spec import cluster_text, jobs_text, plain_machine
 from equipoise.place.planner.job_arrays import fits_together
-from equipoise.place.read import cluster_text, jobs_text, plain_machine
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.tables import allocation_rows, growth_of, machine_rows, outcome_rows, price_rows, slot_rows
 from equipoise.result import Result as AnyResult

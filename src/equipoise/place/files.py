@@ -1,6 +1,6 @@
 """A YAML, JSON or CSV file as settings and entries, each entry with the place it stands in; and back.
 
-Every mistake is one line that names file and line. What the entries mean is for `read` to say.
+Every mistake is one line that names file and line. What the entries mean is for `job_spec` to say.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 
 from equipoise.errors import InputError, unknown_name
 
-GROUPS = ("worker", "server", "utility", "tags")  # fields with fields of their own: worker.gpu
 DEEPEST = 20  # levels of a YAML file; ours need four
 LONGEST = 400  # characters of a message: one line that a terminal can show
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge")
@@ -52,7 +51,7 @@ def at(path: Path, where: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(one_line(f"{path}, {where}: {error}")) from None
+        raise InputError(one_line(f"{path}, {where}: {error}"), code=error.code) from None
 
 
 @contextmanager
@@ -60,7 +59,7 @@ def said_of(who: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{who}: {error}") from None
+        raise InputError(f"{who}: {error}" if who else str(error), code=error.code) from None
 
 
 def _ending(path: Path) -> str:
@@ -70,8 +69,8 @@ def _ending(path: Path) -> str:
     return ending
 
 
-def opened(path: Path, many: str, fields: tuple[str, ...] = ()) -> EntryFile:
-    """Read a file of entries called `many`; a column of a CSV must be one of `fields`, or lie in a group."""
+def opened(path: Path, many: str, fields: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> EntryFile:
+    """Read a file of entries called `many`; a column of a CSV must be one of `fields`, or lie in one of `groups`."""
     ending = _ending(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -83,7 +82,7 @@ def opened(path: Path, many: str, fields: tuple[str, ...] = ()) -> EntryFile:
         raise InputError(one_line(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8 text")) from None
     try:
         file = (
-            _from_csv(path, text, many, fields)
+            _from_csv(path, text, many, fields, groups)
             if ending == ".csv"
             else (_from_yaml(path, text, many) if ending == ".yaml" else _from_json(path, text, many))
         )
@@ -228,8 +227,8 @@ def _from_yaml(path: Path, text: str, many: str) -> EntryFile:
     return _document(path, many, top, entries)
 
 
-def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...]) -> EntryFile:
-    """A row an entry. Lines `# name: value` before the header are settings, where the name is one; else comments."""
+def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...], groups: tuple[str, ...]) -> EntryFile:
+    """Each row is an entry. Lines `# name: value` before the header are settings, where the name is one; else comments."""
     stream = io.StringIO(text, newline="")
     settings: dict[str, Any] = {}
     above, start = 0, 0
@@ -254,7 +253,7 @@ def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...]) -> Entr
             if not columns:
                 columns = [cell.strip() for cell in row]
                 with at(path, where):
-                    places = _columns(columns, many, fields)
+                    places = _columns(columns, many, fields, groups)
             elif len(row) != len(columns):
                 message = (
                     f"{len(row)} cells under {len(columns)} columns; expected as many, empty where nothing is said"
@@ -271,18 +270,18 @@ def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...]) -> Entr
     return EntryFile(path, "line 1", settings, {}, entries)
 
 
-def _columns(columns: list[str], many: str, fields: tuple[str, ...]) -> list[tuple[str, str]]:
+def _columns(columns: list[str], many: str, fields: tuple[str, ...], groups: tuple[str, ...]) -> list[tuple[str, str]]:
     _pairs((name, None) for name in columns)
     if many == "machines":
         return [("", name) if name in ("name", "count") else ("capacity", name) for name in columns]
     places = []
     for column in columns:
         group, dot, name = column.partition(".")
-        if group in GROUPS and not name:
+        if group in groups and not name:
             raise InputError(f"the column {column!r} is a group; expected one column each, as 'worker.gpu'")
-        if not (dot and group in GROUPS):
+        if not (dot and group in groups):
             refuse_unknown("column", [column], fields)
-        places.append((group, name) if group in GROUPS else ("", column))
+        places.append((group, name) if group in groups else ("", column))
     return places
 
 

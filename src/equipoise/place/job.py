@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from numbers import Real
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -168,7 +169,12 @@ class Job:
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        who = f"job {self.id!r}"
+        try:
+            self._check()
+        except InputError as error:
+            raise InputError(f"job {self.id!r}: {error}", code=error.code) from error
+
+    def _check(self) -> None:
         numbers = {
             "arrival": self.arrival,
             "work": self.work,
@@ -182,29 +188,31 @@ class Job:
             "actual": self.actual,
         }
         numbers |= {name: getattr(self, name) for name in ("requested", "most") if getattr(self, name) is not None}
-        refuse_words(who, **numbers)
+        for name, number in numbers.items():
+            if not isinstance(number, Real) or isinstance(number, bool):
+                raise InputError(f"{name} is {number!r}; expected a number")
         for name in ("arrival", "batch", "workers_per_server", "requested", "most"):
             value = getattr(self, name)
             if value is None and name in ("requested", "most"):
                 continue
             least = 0 if name == "arrival" else 1
             if isinstance(value, bool) or not least <= value <= MOST or value != int(value):
-                raise InputError(f"{who}: {name} is {value!r}; expected a whole number of {least} or more")
+                raise InputError(f"{name} is {value!r}; expected a whole number of {least} or more")
             object.__setattr__(self, name, int(value))
         for name in ("work", "time_per_sample", "inside", "between", "actual"):
             if not getattr(self, name) > 0:
-                raise InputError(f"{who}: {name} is {getattr(self, name)!r}; expected a positive number")
+                raise InputError(f"{name} is {getattr(self, name)!r}; expected a positive number")
         for name in ("work", "time_per_sample", "gradient", "restart", "actual"):
             if not 0 <= getattr(self, name) <= MOST:
-                raise InputError(f"{who}: {name} is {getattr(self, name)!r}; expected a number from 0 to {MOST:g}")
+                raise InputError(f"{name} is {getattr(self, name)!r}; expected a number from 0 to {MOST:g}")
         if not isinstance(self.utility, Utility):
-            raise InputError(f"{who}: utility is {self.utility!r}; expected Sigmoid, Deadline or Linear")
+            raise InputError(f"utility is {self.utility!r}; expected Sigmoid, Deadline or Linear")
         object.__setattr__(self, "id", str(self.id))
-        object.__setattr__(self, "worker", _demand(self.worker, f"{who}: worker"))
+        object.__setattr__(self, "worker", _demand(self.worker, "worker"))
         if self.server is not None:
-            object.__setattr__(self, "server", _demand(self.server, f"{who}: server"))
+            object.__setattr__(self, "server", _demand(self.server, "server"))
         if not any(self.worker.values()):
-            raise InputError(f"{who}: a worker asks for nothing; expected some of at least one resource")
+            raise InputError("a worker asks for nothing; expected some of at least one resource")
 
     def but(self, **changes: Any) -> Job:
         """The same job with some fields changed. Demands already in milli-units are kept as they are."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.place import read
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.execution import Execution
 from equipoise.place.job import Job, Workload
+from equipoise.place.job_spec import job_from
 from equipoise.place.placers import PDORS
 from equipoise.place.prices._posted import Trial, clearing, trials
 from equipoise.place.prices.fixed import Level
@@ -57,7 +57,7 @@ def past(client: Client, slots: int | None) -> tuple[Cluster, Workload, int]:
     jobs: list[Job] = []
     for told in client.log():
         if told.kind == kinds.SUBMITTED and told.slot >= first:
-            jobs.append(read.job_from(told.data["job"], cluster, about.slot_seconds))
+            jobs.append(job_from(told.data["job"], cluster, about.slot_seconds))
     if len(jobs) < LEAST:
         raise InputError(f"{len(jobs)} jobs to learn from; expected at least {LEAST}, or --history FILE")
     start = min(job.arrival for job in jobs)

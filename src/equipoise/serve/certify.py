@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
-from equipoise.place import read
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Job, Workload
+from equipoise.place.job_spec import job_from, machine_from
 from equipoise.place.verify import measure
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.events import Event
@@ -77,12 +77,12 @@ class Walk:
         data = event.data
         if event.kind == kinds.OPENED:
             machines = data["floor"]
-            self.machines = [read.machine_from(values) for values in machines["machines"]]
+            self.machines = [machine_from(values) for values in machines["machines"]]
             self.inside, self.between = machines["inside"], machines["between"]
             self.slot_seconds, self.window = data["slot_seconds"], machines["window"]
             self.now = event.slot
         elif event.kind == kinds.SUBMITTED:
-            self.jobs[event.job] = Walked(read.job_from(data["job"], self.cluster, self.slot_seconds))
+            self.jobs[event.job] = Walked(job_from(data["job"], self.cluster, self.slot_seconds))
         elif event.kind == kinds.TICK:
             self.now = data["slot"]
             self.waits_for_reports |= data.get("finish") == "reported"
@@ -116,7 +116,7 @@ class Walk:
     def _machine(self, event: Event) -> None:
         data = event.data
         if data["status"] == "added":
-            self.machines.append(read.machine_from(data["machine"]))
+            self.machines.append(machine_from(data["machine"]))
             self.__dict__.pop("_cluster", None)
         elif data["status"] == "down":
             self.down.setdefault(data["name"], event.slot)

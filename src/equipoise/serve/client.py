@@ -389,9 +389,9 @@ def plain(job: Mapping[str, object] | place.Job) -> Body:
     if isinstance(job, Mapping):
         return dict(job)
     from equipoise.place import Job as PlaceJob
-    from equipoise.place.read import plain_job
+    from equipoise.place.job_spec import JobSpec, plain_job
 
     if not isinstance(job, PlaceJob):
         raise InputError(f"a job is {type(job).__name__}; expected a mapping of its fields, or a place.Job")
-    values = {name: value for name, value in plain_job(job).items() if name not in ("id", "arrival", "actual")}
+    values = {name: value for name, value in plain_job(job).items() if name in JobSpec.model_fields}
     return {"name": job.id, **values}

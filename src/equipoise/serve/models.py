@@ -9,11 +9,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
+from equipoise.place.job_spec import JobSpec, MachineSpec, Number
 from equipoise.serve.plan.events import Body
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Quantity = Annotated[str, Field(max_length=100)] | Number
-Amounts = Annotated[dict[Annotated[str, Field(max_length=60)], Quantity], Field(max_length=64)]
 Words = Annotated[
     dict[Annotated[str, Field(max_length=60)], Annotated[str, Field(max_length=200)]], Field(max_length=32)
 ]
@@ -50,31 +48,9 @@ class Answer(BaseModel):
         return self.model_dump(mode="json")
 
 
-class JobIn(RequestBody):
+class JobIn(JobSpec):
     """A job: `workers` for `duration`, or the long form (`work` or `samples` and `epochs`, `batch`, `time_per_sample`)."""
 
-    name: Annotated[str, Field(max_length=200)] | None = None
-    worker: Amounts = Field(description="what one worker needs", examples=[{"gpu": 1, "cpu": 4, "memory": "16Gi"}])
-    server: Amounts | None = Field(None, description="what a parameter server needs; none: all-reduce")
-    workers_per_server: int | None = None
-    workers: int | None = Field(None, description="short form: so many workers at once, never more", examples=[4])
-    duration: Quantity | None = Field(None, description="short form: for so long", examples=["2h"])
-    work: Number | None = Field(default=None, description="samples to go through")
-    samples: Number | None = None
-    epochs: Number | None = None
-    batch: int | None = Field(None, description="global batch: at most so many workers")
-    time_per_sample: Quantity | None = Field(None, examples=["4ms"])
-    gradient: Quantity | None = Field(None, examples=["440MB"])
-    requested: int | None = Field(None, description="workers it is lent when it has no promise")
-    most: int | None = None
-    restart: Quantity | None = Field(None, description="time lost whenever width or machines change")
-    inside: Quantity | None = Field(None, description="bandwidth inside a machine", examples=["20Gbps"])
-    between: Quantity | None = None
-    utility: Annotated[dict[str, Quantity], Field(max_length=8)] | None = Field(
-        None, examples=[{"kind": "sigmoid", "value": 80, "steepness": 0.5, "middle": 6}]
-    )
-    value: Number | None = Field(None, description="what finishing is worth, without a utility", examples=[10])
-    deadline: Quantity | None = Field(None, description="nothing is worth after it", examples=["24h"])
     tags: Words | None = None
 
 
@@ -135,9 +111,8 @@ class ProgressIn(RequestBody):
     fraction: Number | None = Field(None, ge=0, le=1)
 
 
-class MachineIn(RequestBody):
+class MachineIn(MachineSpec):
     name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")
-    capacity: Amounts = Field(examples=[{"gpu": 8, "cpu": 64, "memory": "512Gi"}])
     count: int = Field(1, ge=1, le=10_000)
 
 

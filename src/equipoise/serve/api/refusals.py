@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from equipoise.errors import InputError, unknown_name
+from equipoise.place.job_spec import JobSpec
 from equipoise.serve.plan.events import Body
 from equipoise.serve.plan.planning import Conflict, NotFound
-from equipoise.serve.plan.submission import FIELDS
 from equipoise.serve.service import Unavailable
 from equipoise.serve.store.rows import StoreLost
 from equipoise.serve.telemetry import redact
@@ -136,7 +136,7 @@ def speak_plainly(app: FastAPI) -> None:
 
     async def mistake(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return refuse(422, explain_mistake(error, FIELDS))
+        return refuse(422, explain_mistake(error, tuple(JobSpec.model_fields)))
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         return refusal_of(error)

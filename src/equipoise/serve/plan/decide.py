@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 
 from equipoise.errors import InputError
-from equipoise.place import read
 from equipoise.place.execution import ADMITTED, PENDING, carry_out
+from equipoise.place.job_spec import JobSpec, machine_from, plain_job, plain_machine
 from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, WORKERS
@@ -31,7 +31,6 @@ from equipoise.serve.plan.planning import (
     Verdict,
 )
 from equipoise.serve.plan.state import FORMAT, Held
-from equipoise.serve.plan.submission import job_of, name_of
 
 SLOWEST, FASTEST = 0.01, 4.0  # of the rate law: a pace below is not believed; above, it is a jump and no pace
 LEAST = 0.1  # of a slot: over less than this no pace is measured; over less than a slot it counts in part
@@ -45,10 +44,11 @@ class Scheduler(Clock):
         """Store a job and decide about it."""
         state = self.state
         id = f"j{state.count + 1}"
-        job = job_of(body, state.cluster, id=id, slot=state.slot_seconds, horizon=state.horizon, now=state.now)
+        spec = JobSpec.of(body)
+        job = spec.build(state.cluster, id=id, slot=state.slot_seconds, now=state.now, horizon=state.horizon)
         shape = arrays_of(job, state.cluster)
-        name = name_of(body)
-        data = {"name": name, "job": read.plain_job(job)}
+        name = spec.name or ""
+        data = {"name": name, "job": plain_job(job)}
         verdict = self.consider(Held(state.count + 1, id, name, tenant, job, shape, 0.0))
         event = Event(state.seq + 1, state.now, self.time(), kinds.SUBMITTED, id, tenant, data)
         state.submit(event, job, shape)
@@ -60,8 +60,9 @@ class Scheduler(Clock):
     def imagine(self, body: Mapping[str, object], tenant: str) -> tuple[Held, Verdict]:
         """What `submit` would decide now; nothing changes."""
         state = self.state
-        job = job_of(body, state.cluster, id="new", slot=state.slot_seconds, horizon=state.horizon, now=state.now)
-        held = Held(0, "", name_of(body), tenant, job, arrays_of(job, state.cluster), self.time())
+        spec = JobSpec.of(body)
+        job = spec.build(state.cluster, id="new", slot=state.slot_seconds, now=state.now, horizon=state.horizon)
+        held = Held(0, "", spec.name or "", tenant, job, arrays_of(job, state.cluster), self.time())
         verdict = self.consider(held)
         held.state, held.reason, held.worth, held.cost = verdict.state, verdict.reason, verdict.worth, verdict.cost
         held.cells, held.decided = verdict.cells, state.now
@@ -138,9 +139,9 @@ class Scheduler(Clock):
     # Machines and prices.
 
     def add_machines(self, values: Mapping[str, object]) -> list[str]:
-        machine = read.machine_from(dict(values))
+        machine = machine_from(dict(values))
         names = list(self.state.machines.grown(machine).names[self.state.cluster.size :])
-        self.record(kinds.MACHINE, status="added", machine=read.plain_machine(machine), names=names)
+        self.record(kinds.MACHINE, status="added", machine=plain_machine(machine), names=names)
         self.room_again()
         return names
 

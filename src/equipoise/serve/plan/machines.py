@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import kernel
-from equipoise.place import read
 from equipoise.place.cluster import Cluster, Machine
+from equipoise.place.job_spec import machine_from, plain_machine
 from equipoise.place.planner import Planner
 from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.occupancy import Occupancy, move
@@ -184,7 +184,7 @@ class Machines:
         """Plain values from which `restored` makes equal machines, but for what jobs hold."""
         cluster = self.cluster
         return {
-            "machines": [read.plain_machine(m) for m in cluster.machines],
+            "machines": [plain_machine(m) for m in cluster.machines],
             "inside": cluster.inside,
             "between": cluster.between,
             "status": self.status,
@@ -195,7 +195,7 @@ class Machines:
 
     @classmethod
     def restored(cls, plain: MachinesData, now: int) -> Machines:
-        machines = tuple(read.machine_from(values) for values in plain["machines"])
+        machines = tuple(machine_from(values) for values in plain["machines"])
         cluster = Cluster(machines, plain["inside"], plain["between"])
         made = cls(cluster, plain["window"], np.array(plain["base"]), np.array(plain["growth"]), now)
         made.status = list(plain["status"])

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.place import read
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import ADMITTED, PENDING, REFUSED, carry_out, fastest
 from equipoise.place.job import Job
+from equipoise.place.job_spec import job_from, machine_from
 from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.job_arrays import JobArrays, arrays_of
 from equipoise.place.planner.packing import ROUNDING, SLOT
@@ -162,7 +162,7 @@ class State:
         self.machines = Machines.restored(data["floor"], event.slot)
 
     def _submitted(self, event: Event, data: SubmittedData) -> None:
-        job = read.job_from(data["job"], self.cluster, self.slot_seconds)
+        job = job_from(data["job"], self.cluster, self.slot_seconds)
         self._enter(event, job, arrays_of(job, self.cluster))
 
     def submit(self, event: Event, job: Job, shape: JobArrays) -> None:
@@ -236,7 +236,7 @@ class State:
 
     def _machine(self, event: Event, data: MachineData) -> None:
         if data["status"] == "added":
-            self.machines.enlarge(self.machines.grown(read.machine_from(data["machine"])))
+            self.machines.enlarge(self.machines.grown(machine_from(data["machine"])))
             for held in self.jobs.values():
                 held.shape = arrays_of(held.job, self.cluster)
                 held.fastest = held.speed = held.share = -1.0
@@ -280,7 +280,7 @@ class State:
         state.start, state.clock = plain["start"], plain["clock"]
         state.machines = Machines.restored(plain["floor"], state.now)
         for values in plain["jobs"]:
-            job = read.job_from(values["job"], state.cluster, state.slot_seconds)
+            job = job_from(values["job"], state.cluster, state.slot_seconds)
             rest = {k: v for k, v in values.items() if k not in ("job", "cells", "last")}
             held = Held(
                 job=job,

@@ -1,0 +1,560 @@
+"""Jobs and machines as users write them: one schema for files, requests, logs and tables. A field of a job is a line here.
+
+In YAML and JSON a file of jobs holds `jobs` (a list), and may hold `slot` (its length, an hour unless given), `defaults`
+(fields of every job that does not state its own), `note` and `start`. In CSV a row is a job, `worker.gpu` a column, an
+empty cell a field left out; a first line `# slot: 10m` gives the slot.
+
+Times without a unit are seconds, bandwidths bytes per second; `arrival` and the times of a utility are slots. Times may
+also be said in slots ("5e-05 slots"), bandwidths as "4.5e11 B/slot" or "unlimited": what is written so is read back
+exactly. Every mistake is one line: file, line, value, way out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from equipoise import units
+from equipoise.errors import InputError, unknown_name
+from equipoise.place.cluster import Cluster, Machine
+from equipoise.place.files import Scalar, Values, at, opened, refuse_unknown, said_of, save, text_of
+from equipoise.place.job import KINDS, Demand, Job, Utility, Workload
+
+HOUR = "1h"
+UNLIMITED = "unlimited"
+LARGEST = 1e300
+LONGEST_NAME, MOST_TAGS, MOST_WORKERS = 200, 32, 1_000_000
+DEFAULT_VALUE = 1.0  # of a job that says nothing of what it is worth
+CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+WHOLE = re.compile(r"^\s*[+-]?\d{1,18}\s*$", re.ASCII)
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+DECIMAL = re.compile(rf"^\s*{NUMBER}\s*$", re.ASCII)
+SLOTS = re.compile(rf"^\s*({NUMBER})\s*slots?(?:/sample)?\s*$", re.ASCII)
+PER_SLOT = re.compile(rf"^\s*({NUMBER})\s*B/slot\s*$", re.ASCII)
+RESOURCE = re.compile(r"^[\w./-]+$")
+EXAMPLES = {
+    "worker": "{gpu: 1, cpu: 4, memory: 16Gi}",
+    "server": "{gpu: 1, cpu: 4, memory: 16Gi}",
+    "capacity": "{gpu: 1, cpu: 4, memory: 16Gi}",
+    "utility": "{kind: deadline, value: 10, slots: 24}",
+    "tags": "{team: vision}",
+}
+
+# One value: text or a number to what a Job holds, with times in slots.
+
+
+def _number(value: Scalar, what: str, slot: float = 0.0) -> int | float:
+    if isinstance(value, str):
+        if WHOLE.match(value):
+            return int(value)
+        if DECIMAL.match(value) and math.isfinite(float(value)):
+            return float(value)
+    elif abs(value) <= LARGEST:  # not infinite, not a number, nor an integer that no float holds
+        return value
+    raise InputError(f"{what} is {str(value)[:40]!r}; expected a number")
+
+
+def _slots(value: Scalar, what: str, slot: float) -> float:
+    """A length of time in slots; without a unit it is seconds."""
+    said = SLOTS.match(value) if isinstance(value, str) else None
+    return _number(said.group(1), what, slot) if said else units.seconds(value, what) / slot
+
+
+def _wait(value: Scalar, what: str, slot: float) -> float:
+    """A length of time in slots; without a unit it is slots."""
+    bare = not isinstance(value, str) or DECIMAL.match(value)
+    return _number(value, what, slot) if bare else _slots(value, what, slot)
+
+
+def _arrival(value: Scalar, what: str, slot: float) -> int | float:
+    """A slot number, or a time, which falls in the slot that holds it."""
+    if not isinstance(value, str) or DECIMAL.match(value):
+        return _number(value, what, slot)
+    if said := SLOTS.match(value):
+        return _number(said.group(1), what, slot)
+    return Fraction(repr(units.seconds(value, what))) // Fraction(repr(slot))
+
+
+def _size(value: Scalar, what: str, slot: float) -> float:
+    return units.size(value, what)
+
+
+def _rate(value: Scalar, what: str, slot: float) -> float:
+    """Bytes per slot."""
+    if isinstance(value, str):
+        if value.strip() == UNLIMITED:
+            return math.inf
+        if said := PER_SLOT.match(value):
+            return _number(said.group(1), what, slot)
+    return units.bandwidth(value, what) * slot
+
+
+def _in_slots(value: float) -> str:
+    return f"{float(value)!r} slots"
+
+
+def _per_slot(value: float) -> str:
+    return UNLIMITED if math.isinf(value) else f"{float(value)!r} B/slot"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How the value of a field is read into a Job and written back; `omit` is what a Job has that does not state it."""
+
+    read: Callable[[Scalar, str, float], int | float]
+    write: Callable[[float], int | float | str] = float
+    omit: float | None = None
+
+
+# The schema.
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Quantity = Annotated[str, Field(max_length=100)] | Number
+Amounts = Annotated[dict[Annotated[str, Field(max_length=60)], Quantity], Field(max_length=64)]
+Count = Annotated[int | None, Cell(_number, int)]
+Amount = Annotated[Number | None, Cell(_number)]
+Span = Annotated[Quantity | None, Cell(_slots, _in_slots, omit=0.0)]
+Size = Annotated[Quantity | None, Cell(_size)]
+Rate = Annotated[Quantity | None, Cell(_rate, _per_slot)]
+
+
+class JobSpec(BaseModel):
+    """A job: `workers` for `duration`, or the long form (`work` or `samples` and `epochs`, `batch`, `time_per_sample`)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(max_length=LONGEST_NAME)] | None = None
+    work: Amount = Field(None, description="samples to go through")
+    samples: Amount = None
+    epochs: Amount = None
+    batch: Count = Field(None, description="global batch: at most so many workers")
+    workers: int | None = Field(None, description="short form: so many workers at once, never more", examples=[4])
+    duration: Quantity | None = Field(None, description="short form: for so long", examples=["2h"])
+    time_per_sample: Span = Field(None, examples=["4ms"])
+    gradient: Size = Field(None, examples=["440MB"])
+    worker: Amounts = Field(description="what one worker needs", examples=[{"gpu": 1, "cpu": 4, "memory": "16Gi"}])
+    server: Amounts | None = Field(None, description="what a parameter server needs; none: all-reduce")
+    workers_per_server: Count = None
+    inside: Rate = Field(None, description="bandwidth inside a machine", examples=["20Gbps"])
+    between: Rate = None
+    requested: Count = Field(None, description="workers it is lent when it has no promise")
+    most: Count = None
+    restart: Span = Field(None, description="time lost whenever width or machines change")
+    utility: Annotated[dict[str, Quantity], Field(max_length=8)] | None = Field(
+        None, examples=[{"kind": "sigmoid", "value": 80, "steepness": 0.5, "middle": 6}]
+    )
+    value: Number | None = Field(None, description="what finishing is worth, without a utility", examples=[10])
+    deadline: Quantity | None = Field(None, description="nothing is worth after it", examples=["24h"])
+    tags: dict[str, str] | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Self:
+        """From plain values: a request, or a mapping. Fields that are None are left out.
+
+        Raises
+        ------
+        InputError
+            One line for the first mistake.
+        """
+        given = {name: value for name, value in values.items() if value is not None}
+        refuse_unknown("field", [str(name)[:60] for name in given], cls.model_fields)
+        try:
+            spec = cls.model_validate(given)
+        except ValidationError as error:
+            raise InputError(_first_mistake(error)) from None
+        for name, value in given.items():
+            spec.__dict__[name] = _exact(value, spec.__dict__[name])
+        return spec
+
+    def build(self, cluster: Cluster, *, id: str, slot: float, now: int, horizon: int | None = None) -> Job:
+        """The job for a cluster.
+
+        Parameters
+        ----------
+        cluster
+            Where it runs: it has the resources, and the bandwidths of a job that states none.
+        id
+            Its name among the jobs of the run.
+        slot
+            Seconds of a slot.
+        now
+            The slot it arrives in.
+        horizon
+            Slots that are planned ahead: without a utility or a deadline its worth fades over twice as many.
+        """
+        who = self._who(id)
+        with said_of(who):
+            self._refuse_control()
+            read = self._read(cluster, slot, horizon)
+        try:
+            return Job(id=id, arrival=now, **read)
+        except InputError as error:
+            with said_of(who):
+                raise (error.__cause__ or error) from None
+
+    def _read(self, cluster: Cluster, slot: float, horizon: int | None) -> dict[str, Any]:
+        """What a Job takes, in its units."""
+        values = {name: value for name in self.model_fields_set if (value := getattr(self, name)) is not None}
+        values |= self._short_form(slot)
+        if (worth := self._worth(horizon)) is not None:
+            values["utility"] = worth
+        missing = [name for name in ("batch", "time_per_sample", "worker", "utility") if name not in values]
+        if not {"work", "samples"} & values.keys():
+            missing.append("work (or samples and epochs)")
+        if missing:
+            raise InputError(f"no {', no '.join(missing)}; state it in the job, or for all jobs under defaults")
+        read: dict[str, Any] = {k: _cell(k, v, slot) for k, v in values.items() if k in CELLS}
+        read["work"] = _work(read)
+        read.setdefault("inside", cluster.inside * slot)
+        read.setdefault("between", cluster.between * slot)
+        for side in ("worker", "server"):
+            if side in values:
+                read[side] = _demand(values[side], side, cluster)
+        read["utility"] = _utility(values["utility"], slot)
+        return read | ({"tags": values["tags"]} if "tags" in values else {})
+
+    def _who(self, id: str) -> str:
+        """Whom a mistake is of: what the user calls it."""
+        return f"job {self.name!r}" if self.name else ""
+
+    def _refuse_control(self) -> None:
+        """A name and tags are shown in terminals and logs: without control characters, and not too many."""
+        if self.name is not None and CONTROL.search(self.name):
+            raise InputError(f"name is {self.name[:40]!r}; expected text without control characters")
+        tags = self.tags or {}
+        if len(tags) > MOST_TAGS:
+            raise InputError(f"{len(tags)} tags; expected at most {MOST_TAGS}")
+        for word in (*tags, *tags.values()):
+            if CONTROL.search(word):
+                raise InputError(f"a tag is {word[:40]!r}; expected text without control characters")
+
+    def _short_form(self, slot: float) -> Values:
+        """`workers` for `duration` as work: a sample is one worker for one slot; never wider than asked."""
+        given = [name for name in ("workers", "duration") if getattr(self, name) is not None]
+        if not given:
+            return {}
+        long = ("work", "samples", "epochs", "batch", "time_per_sample", "gradient", "requested", "most")
+        if clash := [name for name in long if getattr(self, name) is not None]:
+            raise InputError(
+                f"{given[0]} and {clash[0]} are both given; expected workers and duration, or the long form"
+            )
+        if self.duration is None:
+            raise InputError('workers without duration; expected both, as "workers": 4, "duration": "2h"')
+        workers = 1 if self.workers is None else self.workers
+        if not 1 <= workers <= MOST_WORKERS:
+            raise InputError(f"workers is {workers!r}; expected a whole number from 1 to {MOST_WORKERS:,}")
+        seconds = units.seconds(self.duration, "duration")
+        if seconds == 0:
+            raise InputError(f'duration is {self.duration!r}; expected a time such as "2h"')
+        return {"work": workers * seconds / slot, "batch": workers, "time_per_sample": "1 slots", "requested": workers}
+
+    def _worth(self, horizon: int | None) -> Values | None:
+        """`utility` as given; else a value that is lost at the deadline, or that fades over twice the horizon."""
+        if self.utility is not None:
+            if clash := [name for name in ("value", "deadline") if getattr(self, name) is not None]:
+                raise InputError(f"utility and {clash[0]} are both given; keep one")
+            return None
+        value = DEFAULT_VALUE if self.value is None else self.value
+        if self.deadline is not None:
+            units.seconds(self.deadline, "deadline")
+            bare = not isinstance(self.deadline, str) or not self.deadline.strip()[-1:].isalpha()
+            return {"kind": "deadline", "value": value, "slots": f"{self.deadline}s" if bare else self.deadline}
+        return None if horizon is None else {"kind": "linear", "value": value, "slots": 2 * horizon}
+
+
+class JobEntry(JobSpec):
+    """A job in a file, a table or a log: with its id, the slot it arrives in, and its true work over the stated."""
+
+    id: str
+    arrival: Annotated[Quantity, Cell(_arrival, int)]
+    actual: Annotated[Number | None, Cell(_number, omit=1.0)] = None
+
+    def _who(self, id: str) -> str:
+        return f"job {id!r}"
+
+    def _refuse_control(self) -> None:
+        """What somebody's own files say is taken as it is."""
+
+
+class MachineSpec(BaseModel):
+    """Equal machines."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = "machine"
+    capacity: Amounts = Field(examples=[{"gpu": 8, "cpu": 64, "memory": "512Gi"}])
+    count: int = 1
+
+    def build(self) -> Machine:
+        """The machines of a cluster."""
+        with said_of(f"machine {self.name!r}"):
+            capacity = _demand(self.capacity, "capacity")
+        return Machine(capacity, self.count, self.name)
+
+
+CELLS = {
+    name: cell
+    for name, field in JobEntry.model_fields.items()
+    for cell in field.metadata
+    if isinstance(cell, Cell) and name != "arrival"
+}
+UTILITY_CELLS = {"value": _number, "steepness": _number, "middle": _wait, "slots": _wait}
+NUMBERS = tuple(name for name, cell in CELLS.items() if cell.read is _number)  # fields that files may write as text
+FIELDS = tuple(JobEntry.model_fields)
+GROUPS = tuple(name for name in FIELDS if name in EXAMPLES)  # fields with fields of their own: worker.gpu
+
+
+def _first_mistake(error: ValidationError) -> str:
+    """The first of pydantic's mistakes in our words."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    name, value = str(first["loc"][0]), first["input"]
+    within = first["loc"][1:]
+    if first["type"] == "missing":
+        return f"no {name}"
+    if first["type"] == "dict_type":
+        return f"{name} is {value!r}; expected a mapping, as {EXAMPLES[name]}"
+    if first["type"] == "too_long":
+        return f"{name} has too many entries; expected {EXAMPLES.get(name, 'fewer')}"
+    where = f"{name}: {within[0]}" if name in EXAMPLES and within else name
+    if isinstance(value, str) and first["type"] == "string_too_long":
+        return f"{where} is {value[:20]!r}... of {len(value)} characters; expected a short value"
+    if not isinstance(value, Scalar) or isinstance(value, bool):
+        return f"{where} is {value!r}; expected one value"
+    whole = first["type"] in ("int_from_float", "int_parsing")
+    return f"{where} is {str(value)[:40] if isinstance(value, str) else value!r}; expected a {'whole ' * whole}number"
+
+
+def _exact(given: object, read: object) -> object:
+    """What was read, with whole numbers as they were given: a float does not hold each of them."""
+    if isinstance(given, dict) and isinstance(read, dict):
+        return {name: _exact(given[name], value) for name, value in read.items()}
+    return given if isinstance(given, int) and not isinstance(given, bool) and isinstance(read, float) else read
+
+
+def _work(read: dict[str, Any]) -> float:
+    """Samples to go through: `work`, or samples times epochs."""
+    samples, epochs, work = read.pop("samples", None), read.pop("epochs", None), read.pop("work", None)
+    if work is not None:
+        if samples is not None or epochs is not None:
+            raise InputError("work and samples or epochs are both given; keep one: work = samples x epochs")
+        return float(work)
+    if epochs is None:
+        raise InputError("samples without epochs; give both, or work = samples x epochs")
+    for name, number in (("samples", samples), ("epochs", epochs)):
+        if not number > 0:
+            raise InputError(f"{name} is {number!r}; expected a positive number")
+    return float(samples) * float(epochs)
+
+
+def _utility(given: Mapping[str, Scalar], slot: float) -> Utility:
+    values = dict(given)
+    kind = values.pop("kind", None)
+    if kind is None:
+        raise InputError(f"utility has no kind; expected one of {', '.join(KINDS)}")
+    if kind not in KINDS:
+        raise unknown_name("utility", str(kind), KINDS)
+    wanted = [field.name for field in fields(KINDS[str(kind)])]  # type: ignore[arg-type]
+    refuse_unknown(f"field of utility {kind}", values, wanted)
+    if missing := [name for name in wanted if name not in values]:
+        raise InputError(f"utility {kind} has no {', no '.join(missing)}; expected {', '.join(wanted)}")
+    return KINDS[str(kind)](
+        **{name: UTILITY_CELLS[name](value, f"utility.{name}", slot) for name, value in values.items()}
+    )
+
+
+def _demand(given: Mapping[str, Scalar], side: str, cluster: Cluster | None = None) -> Demand:
+    """Milli-units by resource; a resource the cluster lacks may only be asked for as 0."""
+    out = Demand()
+    for name, value in given.items():
+        if not RESOURCE.match(name):
+            raise InputError(f"{side}: the resource {name!r} is no name; expected letters, digits, . / - or _")
+        out[name] = _milli(value, f"{side}: {name}")
+        if cluster is not None and out[name] and name not in cluster.resources:
+            raise unknown_name(f"resource in {side}:", name, cluster.resources)
+    return out
+
+
+@lru_cache(maxsize=1 << 16)  # files repeat themselves
+def _cell(name: str, value: Scalar, slot: float) -> int | float:
+    return CELLS[name].read(value, name, slot)
+
+
+@lru_cache(maxsize=1 << 16)
+def _milli(value: Scalar, what: str) -> int:
+    return units.resource(value, what)
+
+
+# Entries of files, tables and logs.
+
+
+def job_from(values: Mapping[str, object], cluster: Cluster, slot: float) -> Job:
+    """A job of plain values, numbers may be text, in slots of so many seconds."""
+    name = values.get("id")
+    if not isinstance(name, Scalar) or not str(name).strip():
+        raise InputError("a job has no id; give every job an id of its own")
+    with said_of(f"job {str(name)!r}"):
+        refuse_unknown("field", values, FIELDS)
+        if missing := [field for field in ("arrival", "worker") if field not in values]:
+            raise InputError(f"no {', no '.join(missing)}; state it in the job, or for all jobs under defaults")
+        told = {name: _as_number(name, value) for name, value in values.items()}
+        if isinstance(tags := told.get("tags"), dict):
+            told["tags"] = {word: str(text) for word, text in tags.items() if text is not None}
+        for group in GROUPS:
+            if isinstance(inner := told.get(group), dict):
+                told[group] = {word: text for word, text in inner.items() if text is not None}
+        entry = JobEntry.of(told | {"id": str(name)})
+        arrival = _arrival(entry.arrival, "arrival", slot)
+    return entry.build(cluster, id=str(name), slot=slot, now=arrival)  # type: ignore[arg-type]  # Job says if not whole
+
+
+def _as_number(name: str, value: object) -> object:
+    return _number(value, name) if name in NUMBERS and isinstance(value, str) else value
+
+
+def machine_from(values: Mapping[str, object]) -> Machine:
+    """Equal machines of plain values; numbers may be text."""
+    refuse_unknown("field of a machine", values, MachineSpec.model_fields)
+    name = str(values.get("name") or "machine")
+    with said_of(f"machine {name!r}"):
+        told = {field: value for field, value in values.items() if value is not None} | {"name": name}
+        if isinstance(told.get("count"), str):
+            told["count"] = _number(told["count"], "count")  # type: ignore[arg-type]
+        if "capacity" not in told:
+            raise InputError(f"capacity is missing; expected a mapping, as {EXAMPLES['capacity']}")
+        try:
+            spec = MachineSpec.model_validate(told)
+        except ValidationError as error:
+            raise InputError(_first_mistake(error)) from None
+    return spec.build()
+
+
+def plain_job(job: Job) -> Values:
+    """The fields of a job that `job_from` reads back to an equal one, whatever the cluster."""
+    if not job.id.strip():
+        raise InputError(f"a job has the id {job.id!r}, which cannot be written; expected a visible name")
+    plain: Values = {"id": job.id, "arrival": job.arrival}
+    for name in FIELDS:
+        value = getattr(job, name, None)
+        if name in plain or value is None:
+            continue
+        if (cell := CELLS.get(name)) is not None:
+            if value != cell.omit:
+                plain[name] = cell.write(value)
+        elif name == "utility":
+            plain[name] = {part: v if part == "kind" else float(v) for part, v in job.utility.as_dict().items()}
+        elif name == "tags":
+            plain |= {name: {str(k): str(v) for k, v in value.items()}} if value else {}
+        else:
+            plain[name] = _plain(value)
+    return plain
+
+
+def plain_machine(machine: Machine) -> Values:
+    """What `machine_from` reads back to an equal one."""
+    return {"name": machine.name, "count": machine.count, "capacity": _plain(machine.capacity)}
+
+
+def _plain(held: Mapping[str, int]) -> dict[str, int | str]:
+    """Milli-units as 4, "500m" or "16Gi": exact."""
+    out: dict[str, int | str] = {}
+    for name, milli in held.items():
+        out[name] = f"{milli}m" if milli % units.MILLI else milli // units.MILLI
+        for suffix, power in (("Mi", 2), ("Gi", 3), ("Ti", 4)):
+            if milli and milli % (1024**power * units.MILLI) == 0:
+                out[name] = f"{milli // (1024**power * units.MILLI)}{suffix}"
+    return out
+
+
+# Files.
+
+
+def read_cluster(path: str | Path) -> Cluster:
+    """Machines, and the bandwidths inside and between them, from YAML, JSON or CSV."""
+    file = opened(Path(path), "machines")
+    machines = []
+    for where, values in file.entries:
+        with at(file.path, where):
+            machines.append(machine_from(values))
+    with at(file.path, file.where):
+        rates = file.settings.get("bandwidth", {})
+        if not isinstance(rates, dict):
+            raise InputError(f"bandwidth is {rates!r}; expected {{inside: 20Gbps, between: 1Gbps}}")
+        refuse_unknown("bandwidth", rates, ("inside", "between"))
+        return Cluster(tuple(machines), **{name: units.bandwidth(rate, name) for name, rate in rates.items()})
+
+
+def read_jobs(path: str | Path, cluster: Cluster, slot: str | float | None = None) -> Workload:
+    """Jobs for this cluster, from YAML, JSON or CSV.
+
+    Parameters
+    ----------
+    path
+        The file.
+    cluster
+        Where they run.
+    slot
+        Length of a slot ("10m", or seconds); it goes before the file's own.
+    """
+    file = opened(Path(path), "jobs", FIELDS, GROUPS)
+    with at(file.path, file.where):
+        length = units.seconds(file.settings.get("slot", HOUR) if slot is None else slot, "slot")
+        if length == 0:
+            raise InputError('slot is 0; expected a length such as "10m"')
+        refuse_unknown("field in defaults", file.defaults, FIELDS)
+    found: list[Job] = []
+    seen: dict[str, str] = {}
+    for where, values in file.entries:
+        with at(file.path, where):
+            job = job_from(with_defaults(values, file.defaults), cluster, length)
+            if job.id in seen:
+                raise InputError(f"job {job.id!r} is also at {seen[job.id]}; give every job an id of its own")
+        seen[job.id] = where
+        found.append(job)
+    note, start = (str(file.settings.get(name, "")) for name in ("note", "start"))
+    return Workload(tuple(found), slot=length, source=str(path), note=note, start=start)
+
+
+def with_defaults(own: Values, defaults: Values) -> Values:
+    """What the job states, then the defaults; null takes a default away. Work has two forms: the job's own wins."""
+    ways = {"work"} if {"samples", "epochs"} & own.keys() else {"samples", "epochs"} if "work" in own else set()
+    both = {k: v for k, v in defaults.items() if k not in ways} | own if defaults else own
+    return {k: v for k, v in both.items() if v is not None}
+
+
+def write_jobs(workload: Iterable[Job], path: str | Path) -> None:
+    """YAML, JSON or CSV by the name's ending; `read_jobs` reads equal jobs from it."""
+    save(Path(path), "jobs", *_jobs_entries(workload))
+
+
+def jobs_text(workload: Iterable[Job], name: str = "jobs.json") -> str:
+    """What `write_jobs` writes to a file of this name."""
+    return text_of(Path(name), "jobs", *_jobs_entries(workload))
+
+
+def _jobs_entries(workload: Iterable[Job]) -> tuple[Values, list[Values]]:
+    given = Workload.of(workload)
+    settings = {"slot": float(given.slot), "note": given.note, "start": given.start}
+    return {k: v for k, v in settings.items() if v}, [plain_job(job) for job in given]
+
+
+def write_cluster(cluster: Cluster, path: str | Path) -> None:
+    """YAML, JSON or CSV by the name's ending; `read_cluster` reads an equal one from it."""
+    save(Path(path), "machines", *_cluster_entries(cluster))
+
+
+def cluster_text(cluster: Cluster, name: str = "cluster.yaml") -> str:
+    """What `write_cluster` writes to a file of this name."""
+    return text_of(Path(name), "machines", *_cluster_entries(cluster))
+
+
+def _cluster_entries(cluster: Cluster) -> tuple[Values, list[Values]]:
+    rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
+    return {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines]
