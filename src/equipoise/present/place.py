@@ -75,7 +75,7 @@ def page(document: Document) -> Page:
         certificate=document.certificate,
         config=document.config,
         beside={
-            "result.json": "the result and the certificate",
+            "result.json": "holds the result and the certificate",
             "history.csv": "a row per policy and slot",
             "outcomes.csv": "a row per policy and job",
             "allocations-*.csv": "every schedule",
@@ -212,8 +212,7 @@ def moved_table(title: str, jobs: Sequence[Row], total: int, most: int) -> Table
         told = f"{job['state']}: {why}" if why and why != job["state"] else job["state"]
         rows.append([job["id"], f"{job['arrival']:,}", *worths, *ends, told])
     shown = len(rows)
-    note = f"The {shown} largest of {total:,}. " if total > shown else ""
-    return Table(title, columns, rows, f"{note}Arrivals and finishes are slots.")
+    return Table(title, columns, rows, f"The {shown} largest of {total:,}." if total > shown else "")
 
 
 def trial_table(trials: Sequence[Row]) -> Table:
@@ -304,7 +303,9 @@ def _gains(told: Row, look: Mapping[str, Look], best: str) -> list[Block]:
             )
         ]
         blocks.append(Fold(f"{gain['policy']} instead of {base}: {words}", inner, open=gain["policy"] == opened))
-    words = f"A job gains or loses by what finishing it is worth under the one policy and under {base}."
+    words = (
+        f"A job gains or loses by what finishing it is worth under the one policy and under {base}; finishes are slots."
+    )
     return [
         Section(
             f"What you would have gained over {base}, and which jobs lost",

@@ -104,7 +104,7 @@ def completion_figure(document: Document, look: Mapping[str, Look]) -> Figure:
     low, high = float(everything.min()), float(everything.max())
     wide = high > LOG_SPREAD * low
     start = 10.0 ** np.floor(np.log10(low) + 1e-9) if wide else 0.0
-    end = float(f"{1.05 * high:.4g}")
+    end, ticks = round_end(1.02 * high), _ticks(start, high) if wide else []
     series = []
     for name, own in hours.items():
         times, done = _steps(own, told["jobs"])
@@ -117,9 +117,30 @@ def completion_figure(document: Document, look: Mapping[str, Look]) -> Figure:
     )
     words += " The axis of hours is logarithmic." if wide else ""
     words += f" {' and '.join(few)} completed none." if few else ""
-    axis = Axis("hours from arrival", log=wide, low=start, high=end, point="% of all jobs done within {value} hours")
+    axis = Axis(
+        "hours from arrival",
+        log=wide,
+        low=start,
+        high=end,
+        ticks=ticks,
+        point="% of all jobs done within {value} hours",
+    )
     label = "Lines: percent of jobs done within so many hours, per policy"
     return Figure("Completion times", axis, Axis("% of all jobs", low=0), series, (), words, "completion", label)
+
+
+def round_end(high: float) -> float:
+    """The end of an axis, where a label can stand: 23.1 as 25, 0.84 as 0.85, 130 as 150."""
+    step = 10.0 ** np.floor(np.log10(high)) / 2
+    return float(f"{np.ceil(high / step) * step:.6g}")
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """1, 2, 5, 10, ... between; only the decades where there are many."""
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    steps = (1, 2, 5) if len(decades) <= 4 else (1,)
+    places = [float(f"{10.0**k * m:.6g}") for k in decades for m in steps]
+    return [place for place in places if 0.999 * low <= place <= 1.001 * high]
 
 
 def completion_hours(document: Document) -> dict[str, NDArray[np.float64]]:
@@ -166,7 +187,7 @@ def reasons_figure(told: Row, look: Mapping[str, Look]) -> Figure:
     if "priced_out" in kinds:
         words += " Priced out: its cheapest schedule cost more than finishing it was worth."
     label = "Stacked bars: jobs not finished per policy, by reason"
-    axis = Axis("jobs not finished", low=0, whole=True)
+    axis = Axis("jobs not finished", low=0, high=max(told["jobs"], 1), whole=True)
     return Figure(title, axis, Axis(groups=names), series, (), words, "reasons", label, legend=True, down=True)
 
 
@@ -205,7 +226,8 @@ def _calibration(k: int, policy: str, kind: str, trials: Sequence[Row]) -> Figur
     if free and wide:
         words += f" Without prices: {number(free[0])}, not drawn."
     words += " The chosen one is ringed." if chosen else " The one chosen is of another kind."
-    x_axis, y_axis = Axis(unit, log=wide, low=low, high=high, form="short"), Axis("utility on history", zero=False)
+    ticks = [] if low is None or high is None else _ticks(low, high)
+    x_axis, y_axis = Axis(unit, log=wide, low=low, high=high, ticks=ticks), Axis("utility on history", zero=False)
     title, label = f"Calibration of {policy}: {kind} prices", "Lines: utility on history by level of price"
     return Figure(title, x_axis, y_axis, series, (), words, f"calibration-{k}", label, legend=True, tip="item")
 
