@@ -8,9 +8,8 @@ import argparse
 
 import numpy as np
 
-from equipoise.place import placers, traces
+from equipoise.place import Case, placers, sweep, traces
 from equipoise.place.placers import Slotwise
-from equipoise.place.sweep import Case, sweep
 
 
 class LosesMost:
