@@ -160,6 +160,15 @@ def test_its_config_repeats_it_bit_for_bit(quick_run, tmp_path):
     assert config.pop("version") and config == json.loads(done.stdout)["config"]
 
 
+def test_python_leaves_the_same_folder(quick_run, tmp_path):
+    """The spec of the written file, built, run and saved: every file of the command line's folder, byte for byte."""
+    folder = only_folder(quick_run[0])
+    saved = ShareSpec.from_yaml(folder / "config.yaml").build().run().save(tmp_path / "mine")
+    assert {path.name: path.read_bytes() for path in saved.iterdir()} == {
+        path.name: path.read_bytes() for path in folder.iterdir()
+    }
+
+
 def test_the_page_is_written(quick_run):
     """report.html is a page that names the policies."""
     text = (only_folder(quick_run[0]) / "report.html").read_text()

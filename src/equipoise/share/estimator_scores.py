@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.document import Row
+from equipoise.document import Plain, Row
 from equipoise.errors import InputError
 from equipoise.share.estimators import ESTIMATORS, Estimate, Estimator
 from equipoise.share.estimators._base import PARTS, outlook
@@ -229,7 +229,7 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: Plain) -> str:
     if value is None:
         return "-"
     if isinstance(value, str):

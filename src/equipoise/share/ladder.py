@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from equipoise.certificate import Certificate, Check
 from equipoise.document import Document, Row, look_of
@@ -32,8 +31,8 @@ class Rung:
     """One more thing between a task and its success."""
 
     name: str
-    site: dict[str, Any]
-    workload: dict[str, Any]
+    site: Row
+    workload: Row
     measure: str = "success"
 
 

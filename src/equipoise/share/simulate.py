@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,7 +211,7 @@ def _refuse_idle_decide(policy: Policy) -> None:
 
 
 def arrays_of(
-    decision: Any, policy: Policy, step: int, shape: tuple[int, int], own: bool
+    decision: object, policy: Policy, step: int, shape: tuple[int, int], own: bool
 ) -> tuple[Floats, Floats, Ints]:
     """The decision as arrays of the right shape; if `own`, never the policy's."""
     if not isinstance(decision, Decision):
@@ -240,7 +239,7 @@ def arrays_of(
     return found[0], found[1], np.require(server, np.int64, ["C", "W"])
 
 
-def _floats(value: Any, own: bool) -> Floats | None:
+def _floats(value: object, own: bool) -> Floats | None:
     """An array in the engine's layout, or None: not numbers."""
     try:
         array = np.asarray(value)

@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -251,7 +251,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _plain(value: Any) -> float | int | None:
+def _plain(value: float) -> float | int | None:
     """A number as JSON and CSV have it; nothing for nan."""
     number = float(value)
     if not np.isfinite(number):
@@ -374,7 +374,7 @@ def refuse_equal_names(names: Sequence[str]) -> None:
             )
 
 
-def _list(policies: Any) -> list[Policy]:
+def _list(policies: Policy | Sequence[Policy]) -> list[Policy]:
     """One policy or many."""
     return list(policies) if isinstance(policies, Iterable) else [policies]
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, refuse_words
+from equipoise.frames import Frame
 from equipoise.kernels import kernel
 from equipoise.share.site import Site
 from equipoise.share.task import Task, power_work, table_work
@@ -140,13 +141,13 @@ class Workload:
         return recorded_workload(cls, curves, **changes)
 
     @classmethod
-    def from_frame(cls, frame: Any, **changes: Any) -> Workload:
+    def from_frame(cls, frame: Frame, **changes: Any) -> Workload:
         """The tasks of a pandas frame, a row each: arrival, deadline, data, target; if wanted a, b, floor, delay, sigma."""
         from equipoise.share.task import tasks_from
 
         return cls.of(tasks_from(frame), **changes)
 
-    def to_frame(self, load: int = 60, seeds: int | Iterable[int] = 1, site: Site | None = None) -> Any:
+    def to_frame(self, load: int = 60, seeds: int | Iterable[int] = 1, site: Site | None = None) -> Frame:
         """A pandas frame with a row a task: those given by hand, or drawn at this load with these seeds."""
         from equipoise.frames import frame_of
         from equipoise.share.task import drawn_rows, rows_from
@@ -155,11 +156,12 @@ class Workload:
             raise InputError("Workload.to_frame: recorded curves are not columns; Recording.save keeps them")
         return frame_of(rows_from(self.tasks) if self.tasks else drawn_rows(self.draw(load, seeds, site)))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Its ranges as plain values, and how many tasks or curves were given."""
-        ranges = {name: list(getattr(self, name)) for name in ("arrival", "data", "deadline", "a", "b", "target")}
-        given = {"tasks": len(self.tasks), "recorded": self.curves is not None}
-        return ranges | {"sigma": self.sigma, "horizon": int(self.horizon)} | given
+        names = ("arrival", "data", "deadline", "a", "b", "target")
+        found: dict[str, object] = {name: list(getattr(self, name)) for name in names}
+        found |= {"sigma": self.sigma, "horizon": int(self.horizon)}
+        return found | {"tasks": len(self.tasks), "recorded": self.curves is not None}
 
     @property
     def _whole_horizon(self) -> int:
