@@ -37,6 +37,8 @@ MOVED: dict[str, str] = {
     "equipoise.place.schedule_file": "equipoise.place.schedule",
     "equipoise.place.utility": "equipoise.place.job",
     "equipoise.share.audit.certify": "equipoise.share.sweep.certify",
+    "equipoise.plots.PaperFigure": "equipoise.present.paper.PaperFigure",
+    "equipoise.plots": "equipoise.present",
     "equipoise.claims.Bars": "equipoise.present.values.bars",
     "equipoise.claims.Bound": "equipoise.claims.Interval",
     "equipoise.claims.Curve": "equipoise.present.values.Series",

@@ -68,13 +68,7 @@ class Result(ABC):
         choices
             What to draw, by kind of result: see docs/interop.md.
         """
-        try:
-            from equipoise.plots import draw
-        except ImportError:
-            raise InputError(
-                "a figure needs matplotlib, which is not installed: pip install 'equipoise[plots]'"
-            ) from None
-        return draw(self.document(certify=False), width=width, **choices)
+        return present.draw(self.document(certify=False), width=width, **choices)
 
     def to_csv(self, path: str | Path, table: str | None = None) -> None:
         """The main table, or the one of this name, as CSV; `equipoise.load` reads it back."""

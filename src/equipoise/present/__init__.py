@@ -47,6 +47,7 @@ PAGES = {"place": "place", "reproduce": "claims", "share": "share", "share execu
 PAGES |= {"train": "train", "train compare": "train_compare"}
 # ... that draws it for a paper.
 SHEETS = {"share": "share", "share run": "task_lives"}
+SHEETS |= dict.fromkeys(("train", "train compare"), "train_sheets")
 SHEETS |= dict.fromkeys(("place", "place run", "place sweep"), "place_figures")
 
 
@@ -75,8 +76,11 @@ def draw(document: Document, *, width: str | float = "column", **choices: Any) -
     choices
         What to draw; docs/interop.md lists the choices of each verb.
     """
-    from equipoise.present.paper import draw_sheet
-
+    try:
+        from equipoise.present.paper import draw_sheet
+    except ImportError:
+        needs = "a figure needs matplotlib, which is not installed: pip install 'equipoise[plots]'"
+        raise InputError(needs) from None
     sheet = _module(document.verb, SHEETS, "figure").sheet
     known = sheet.__code__.co_varnames[1 : sheet.__code__.co_argcount + sheet.__code__.co_kwonlyargcount]
     for name in choices:

@@ -84,17 +84,6 @@ def blank(width: str | float, panels: int, *, height: float, across: int = 2) ->
     return figure, axes
 
 
-def two_rows(width: str | float, first: float, second: float) -> tuple[PaperFigure, list[Any]]:
-    """Two panels of these heights (inches) below each other, along one x axis."""
-    figure = _sheet(_inches(width), first + second)
-    grid = figure.add_gridspec(2, 1, height_ratios=[first, second])
-    upper = figure.add_subplot(grid[0])
-    axes = [upper, figure.add_subplot(grid[1], sharex=upper)]
-    for one in axes:
-        _calm(one)
-    return figure, axes
-
-
 def _sheet(wide: float, tall: float) -> PaperFigure:
     figure = PaperFigure(figsize=(wide, tall), layout="constrained", facecolor="white")
     engine: Any = figure.get_layout_engine()
@@ -141,13 +130,12 @@ def letters(axes: Sequence[Any]) -> None:
             )
 
 
-def key_above(axes: Any, order: Sequence[str] = ()) -> None:
+def key_above(axes: Any) -> None:
     """The legend of one panel above it, at the right end of the title's line."""
     handles, labels = axes.get_legend_handles_labels()
-    pairs = sorted(zip(labels, handles, strict=True), key=lambda pair: order.index(pair[0]) if order else 0)
     axes.legend(
-        [handle for _, handle in pairs],
-        [label for label, _ in pairs],
+        handles,
+        labels,
         fontsize=SMALL,
         frameon=False,
         ncols=3,
@@ -185,14 +173,6 @@ def whole_x(axes: Any, most: int = 7) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=most, integer=True))
 
 
-def scaled(largest: float) -> tuple[float, str]:
-    """A factor and its word, so that the largest value has few digits: 62,210 bits are 62.21 thousand."""
-    for size, word in ((1e9, "billion "), (1e6, "million "), (1e3, "thousand ")):
-        if largest >= 10 * size or (largest >= size and size > 1e3):
-            return size, word
-    return 1.0, ""
-
-
 def percent(axes: Any) -> None:
     """Numbers along y from 0 to 1 as percents."""
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
@@ -220,83 +200,10 @@ def legend_below(figure: PaperFigure, handles: Sequence[Any]) -> None:
     figure.set_figheight(figure.get_figheight() + 0.1 + 0.145 * -(-len(handles) // columns))
 
 
-def bars(
-    axes: Any,
-    colours: Mapping[str, str],
-    values: Sequence[float],
-    errors: Sequence[float],
-    limit: str,
-    bound: float | None,
-) -> None:
-    """A bar a name from above, with standard errors where known; a bound nobody can pass is a line and a hollow bar."""
-    names, places = list(colours), np.arange(len(colours))
-    known = np.nan_to_num(np.asarray(errors, dtype=float))
-    axes.barh(
-        places,
-        values,
-        height=0.66,
-        color=list(colours.values()),
-        linewidth=0,
-        xerr=known if known.any() else None,
-        error_kw={"elinewidth": 0.8, "capsize": 1.8, "ecolor": INK},
-    )
-    if bound is not None:
-        axes.axvline(bound, color=INK, linewidth=0.8, linestyle=":", zorder=0)
-        axes.barh([len(names)], [bound], height=0.66, facecolor="none", edgecolor=INK, linewidth=0.8)
-        names, places = [*names, limit], np.arange(len(names) + 1)
-    axes.set_yticks(places, names, fontsize=TEXT)
-    axes.set_ylim(len(places) - 0.4, -0.6)
-    axes.set_xlim(left=0)
-    axes.grid(False, axis="y")
-
-
-def styles(names: Sequence[str], looks: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Any]]:
-    """How each policy or entrant is drawn: its own colour and marker, else one that nobody here has."""
-    taken = {looks[name]["colour"] for name in names if "colour" in looks.get(name, {})}
-    colours = [colour for colour in SPARE if colour not in taken] or list(SPARE)
-    own = {name: _marker(looks.get(name, {}).get("marker", "")) for name in names}
-    used = {marker for marker in own.values() if marker}
-    markers = [marker for marker in SPARE_MARKERS if (marker, False) not in used] or list(SPARE_MARKERS)
-    found: dict[str, dict[str, Any]] = {}
-    for k, name in enumerate(names):
-        look = looks.get(name, {})
-        marker, hollow = own[name] or (markers[k % len(markers)], False)
-        colour = look.get("colour") or colours[k % len(colours)]
-        found[name] = {
-            "color": colour,
-            "marker": marker,
-            "markersize": 3.4,
-            "linewidth": 1.1,
-            "markerfacecolor": "white" if hollow else colour,
-            "markeredgecolor": colour,
-            "markeredgewidth": 0.8,
-            "linestyle": "--" if look.get("line") == "dashed" else "-",
-        }
-    return found
-
-
 def _marker(name: str) -> tuple[str, bool] | None:
     bare = name.removeprefix("empty")
     bare = bare[:1].lower() + bare[1:]
     return (MARKERS[bare], bare != name) if bare in MARKERS else None
-
-
-def keys(drawn: Mapping[str, Mapping[str, Any]]) -> list[Any]:
-    """Legend entries of styles."""
-    return [Line2D([], [], label=name, **style) for name, style in drawn.items()]
-
-
-def chosen(panels: Sequence[str] | None, known: Sequence[str], default: Sequence[str]) -> list[str]:
-    """The panels asked for, in that order; one nobody knows is refused."""
-    if panels is None:
-        return list(default)
-    asked = [panels] if isinstance(panels, str) else list(panels)
-    for name in asked:
-        if name not in known:
-            raise InputError(f"no panel {name!r} here; there are {', '.join(known)}")
-    if not asked:
-        raise InputError(f"no panels asked for; there are {', '.join(known)}")
-    return asked
 
 
 def draw_sheet(sheet: Sheet, width: str | float) -> PaperFigure:
@@ -410,7 +317,11 @@ def _draw_line(axes: Any, series: Series, colour: str) -> None:
 def _draw_bars(axes: Any, figure: FigureValue, series: Series, colour: str) -> None:
     """Beside each other where several series have bars at one place."""
     lying = bool(figure.y.groups)
-    together = [one.name for one in figure.series if one.kind == "bars" and not one.stack]
+    if series.band is not None:  # a box behind the other bars
+        low, high = (_floats(edge) for edge in series.band)
+        axes.bar(_floats(series.x), high - low, 0.82, low, color=colour, linewidth=0, label=series.name, zorder=0.5)
+        return
+    together = [one.name for one in figure.series if one.kind == "bars" and not one.stack and one.band is None]
     thick = 0.66 / max(1, len(together))
     shift = (together.index(series.name) - (len(together) - 1) / 2) * thick if series.name in together else 0.0
     places, lengths = (_floats(series.y), _floats(series.x)) if lying else (_floats(series.x), _floats(series.y))

@@ -22,6 +22,7 @@ from equipoise.present.values import (
     Rectangles,
     Series,
     Sheet,
+    chosen,
     looks,
     thinned,
 )
@@ -257,8 +258,6 @@ def sheet(document: Document, *, panels: Sequence[str] | None = None, policy: st
     look = looks(names, document.looks)
     if document.verb == "place sweep":
         return Sheet([_earned(document, look, f"utility, mean of {document.rows('rows')[0]['seeds']} seeds")])
-    from equipoise.present.paper import chosen
-
     made = {"utility": _earned, "completion": _done}
     return Sheet([made[panel](document, look) for panel in chosen(panels, PANELS, PANELS)])
 

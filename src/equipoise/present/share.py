@@ -27,6 +27,7 @@ from equipoise.present.values import (
     Series,
     Sheet,
     Table,
+    chosen,
     looks,
     verdict,
 )
@@ -340,8 +341,6 @@ def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
     panels
         Some of "success", "energy", "efficiency", "network", "latency", "idle_while_work"; the first four if None.
     """
-    from equipoise.present.paper import chosen
-
     measures = {measure.column: measure for measure in MEASURES}
     rows = _with_errors(document)
     look, loads = looks(_names(rows), document.looks), sorted(_loads(rows))

@@ -32,6 +32,14 @@ def scaled(value: float, unit: str) -> str:
     return f"{value:.3g} {unit}"
 
 
+def prefix(largest: float) -> tuple[float, str]:
+    """A factor and its word, so that the largest value has few digits: 62,210 bits are 62.21 thousand."""
+    for size, word in ((1e9, "billion "), (1e6, "million "), (1e3, "thousand ")):
+        if largest >= 10 * size or (largest >= size and size > 1e3):
+            return size, word
+    return 1.0, ""
+
+
 def percent(part: float | None) -> str:
     """0.9611 as 96.1 %."""
     return NOTHING if part is None or not math.isfinite(part) else f"{100 * part:.1f} %"

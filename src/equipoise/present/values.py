@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate
+from equipoise.errors import InputError
 from equipoise.present.looks import CONTRAST as CONTRAST
 from equipoise.present.looks import HUES as HUES
 from equipoise.present.looks import SHAPES as SHAPES
@@ -437,6 +438,17 @@ class Sheet:
     panels: Sequence[Panel]
     across: int = 2
     legend: bool = True
+
+
+def chosen(panels: Sequence[str] | str | None, known: Sequence[str], default: Sequence[str]) -> list[str]:
+    """The panels asked for, in that order; one nobody knows is refused."""
+    asked = list(default) if panels is None else [panels] if isinstance(panels, str) else list(panels)
+    for name in asked:
+        if name not in known:
+            raise InputError(f"no panel {name!r} here; there are {', '.join(known)}")
+    if not asked:
+        raise InputError(f"no panels asked for; there are {', '.join(known)}")
+    return asked
 
 
 def slug(title: str) -> str:

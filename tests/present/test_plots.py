@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from equipoise.document import Document
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, compare, placers, simulate
+from equipoise.present import draw
 from equipoise.share import policies as sharers
 from equipoise.share import simulate as play
 from equipoise.share import sweep
@@ -92,7 +93,7 @@ def test_a_training_run_shows_its_history(results):
     assert "budget: 0 throughout" in budget.get_title(loc="left")
     assert [line[1][0] for line in lines(gap)] == [1.0, 1.0]
     heights = [patch.get_height() for patch in shares.patches]
-    assert heights[-NODES:] == pytest.approx(run.shares.tolist())
+    assert heights[:NODES] == pytest.approx(run.shares.tolist())
     assert lines(shares)[0][1] == pytest.approx(run.cpu_optimum.shares)
 
 
@@ -103,12 +104,12 @@ def _unit(axes):
 def test_what_lies_beyond_the_axis_and_what_is_not_there():
     """A gap of zero lies on the axis, what is not a number is left out; without rounds there is no figure."""
     rows = [{"round": k, "cpu_gap": gap, "bits": 9 * k} for k, gap in enumerate((4.0, 1.0, 0.0, None))]
-    (gap,) = Document("train", {}, tables={"history": rows}).plot(panels=["gap"]).axes
+    (gap,) = draw(Document("train", {}, tables={"history": rows}), panels=["gap"]).axes
     assert lines(gap)[0][1][:3].tolist() == [1.0, 0.25, 1e-12] and np.isnan(lines(gap)[0][1][3])
     with pytest.raises(InputError, match="recorded no rounds"):
-        Document("train", {}, tables={"history": []}).plot()
+        draw(Document("train", {}, tables={"history": []}))
     with pytest.raises(InputError, match="no figure is known for a result of 'share ladder'"):
-        Document("share ladder", {}).plot()
+        draw(Document("share ladder", {}))
 
 
 def test_panels_can_be_chosen(results):
@@ -120,7 +121,7 @@ def test_panels_can_be_chosen(results):
     ]
     with pytest.raises(InputError, match="no panel 'price' here; there are gap, bits, shares, budget"):
         results["train"].plot(panels=["price"])
-    with pytest.raises(InputError, match="unexpected keyword argument 'panel'"):
+    with pytest.raises(InputError, match="no choice 'panel'; it has width, panels"):
         results["train"].plot(panel="gap")
     with pytest.raises(InputError, match="width is 'wide'"):
         results["train"].plot(width="wide")
@@ -217,7 +218,7 @@ assert not {"matplotlib", "pandas", "networkx"} & set(sys.modules), "too early"
 run = share.simulate(share.policies.SDF(), load=3)
 run.plot()
 assert "matplotlib" in sys.modules and "matplotlib.pyplot" not in sys.modules, "pyplot"
-for name in [name for name in sys.modules if name.startswith(("matplotlib", "equipoise.plots"))]:
+for name in [name for name in sys.modules if name.startswith(("matplotlib", "equipoise.present.paper"))]:
     del sys.modules[name]
 sys.modules["matplotlib"] = None
 try:
