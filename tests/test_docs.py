@@ -76,13 +76,13 @@ def test_every_link_leads_somewhere():
 
 def test_the_example_is_the_one_the_tutorial_builds():
     """examples/shortest_first.py and the tutorial's first block decide alike, and both pass the checker."""
-    from equipoise.cli.policy_file import load_policy
     from equipoise.share import check_policy, simulate
+    from equipoise.share.spec import policy_from
 
     block = BLOCK.search(text_of("docs/write-a-policy.md"))
     names = {}
     exec(compile(block[2], "write-a-policy.md", "exec"), names)
-    example = load_policy(f"{ROOT / 'examples/shortest_first.py'}:ShortestFirst")
+    example = policy_from(f"{ROOT / 'examples/shortest_first.py'}:ShortestFirst")
     one, other = (simulate(policy, load=60, seeds=3) for policy in (names["ShortestFirst"](), example))
     assert (one.done_at == other.done_at).all()
     assert check_policy(example)["states"].passed

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.cli.policy_file import fault_in, load_policy
 from equipoise.engine.spread import spread
 from equipoise.errors import Failure, InputError
 from equipoise.parallel import PROCESSES, THREADS, parts
@@ -20,7 +19,9 @@ from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.compare import compare
 from equipoise.place.sweep import Case
 from equipoise.place.sweep import sweep as sweep_place
+from equipoise.registry import fault_in
 from equipoise.share import policies
+from equipoise.share.spec import policy_from
 from equipoise.share.sweep import Sweep, sweep
 from ray_nodes import need_ray, two_nodes  # noqa: F401
 
@@ -82,7 +83,7 @@ def _players(seed: int) -> tuple[Any, Any]:
 
 def test_share_is_the_same_on_threads_and_processes(users_file: Path):
     """One worker, two threads, two processes: all measures and bounds, and the user's own policy among them."""
-    own = load_policy(f"{users_file}:Half")
+    own = policy_from(f"{users_file}:Half")
     alone = share(own, workers=1)
     assert all(np.isfinite(bound[:3]).all() for bound in alone.bounds.values())
     for kind in (THREADS, PROCESSES):
@@ -132,7 +133,7 @@ def test_the_same_on_two_ray_nodes(two_nodes: str, users_file: Path, tmp_path: P
 
     import cloudpickle
 
-    own, broken = (load_policy(f"{users_file}:{name}") for name in ("Half", "Broken"))
+    own, broken = (policy_from(f"{users_file}:{name}") for name in ("Half", "Broken"))
     with spread(address=two_nodes) as says:
         assert says == f"2 workers of Ray at {two_nodes}: 2 nodes, 2 CPUs"
         assert_equal(share(own, workers=1), share(own))
@@ -150,7 +151,7 @@ def test_the_same_on_two_ray_nodes(two_nodes: str, users_file: Path, tmp_path: P
 def test_what_a_worker_raises_comes_out_with_its_line(kind: str, users_file: Path):
     """Though her error cannot be unpickled and tracebacks do not travel."""
     with spread(kind, workers=2), pytest.raises(Exception, match="this and that") as caught:
-        share(load_policy(f"{users_file}:Broken"))
+        share(policy_from(f"{users_file}:Broken"))
     assert fault_in(caught.value, [str(users_file)]) == "own_policies.py:20: Odd: this and that"
 
 

@@ -9,20 +9,11 @@ import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel
 from typer.core import TyperGroup
-
-from equipoise.errors import InputError, unknown_name
-
-Config = TypeVar("Config", bound=BaseModel)
-
-
-def setting(default: Any, description: str, panel: str, metavar: str | None = None, **extra: Any) -> Any:
-    """A field with its help text and the panel of --help it stands in."""
-    return Field(default, description=description, json_schema_extra={"panel": panel, "metavar": metavar, **extra})
 
 
 def application(default: str | None = None) -> typer.Typer:
@@ -100,48 +91,6 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return typing.get_args(annotation)
     return (annotation,)
-
-
-def read_config(config: type[Config], file: Path | None, chosen: dict[str, Any]) -> Config:
-    """Defaults, then the file, then what the command line says; every mistake in one line."""
-    values: dict[str, Any] = {}
-    if file is not None:
-        values = _read_yaml(file)
-    source = {name: str(file) for name in values} | {name: "--" + name.replace("_", "-") for name in chosen}
-    values |= chosen
-    for name in values:
-        if name not in config.model_fields:
-            error = unknown_name("setting", str(name), config.model_fields)
-            raise InputError(f"{source[name]}: {error}")
-    try:
-        return config.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else ""
-        cause = first.get("ctx", {}).get("error")
-        what = str(cause) if cause is not None else f"{first['msg'].lower()}, not {first['input']!r}"
-        given = source.get(name, "")
-        place = given if given.startswith("--") or not name else f"{given}: {name}".removeprefix(": ")
-        raise InputError(f"{place}: {what}".removeprefix(": ")) from None
-
-
-def _read_yaml(file: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        values = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise InputError(f"{file}:{line}: not valid YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError:
-        raise InputError(f"{file}: not valid YAML") from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise InputError(f"{file}: expected settings as `name: value` lines, found a {type(values).__name__}")
-    return values
 
 
 # What several commands have, beside their spec.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.options import with_options
+from equipoise.cli.options import File, Json, Out, with_options
 from equipoise.errors import InputError
 from equipoise.train.hostile.fault_texts import EXAMPLES, HOSTILE, HOW
 from equipoise.train.spec import PLACES, CompareSpec, TrainSpec, flag
@@ -28,9 +28,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     subcommand_metavar="[COMMAND]",
 )
-File = Annotated[Path | None, typer.Option(help="Repeat a run from its config.yaml; options given here win.")]
-Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
 CHECKPOINT = "checkpoint.npz"
 DOING = {"round": "training", "seed": "comparing allocations", "way": "training the same net in other ways"}
 
@@ -131,7 +128,7 @@ def compare(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
 def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> None:
     """One run from its spec to its folder; the exit code says whether its certificate passes."""
-    from equipoise.cli.train_engine import check_engine, engine_of, told
+    from equipoise.engine.workers import check_engine, engine_of, engine_report
 
     check_engine(spec)
     if resume is not None and not (resume / CHECKPOINT).exists():
@@ -145,7 +142,7 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> Non
                     progress=progress, checkpoint=checkpoint, resume=resume and resume / CHECKPOINT, engine=engine
                 )
                 if engine is not None:
-                    run = replace(run, beside={"engine": told(engine), **run.beside})
+                    run = replace(run, beside={"engine": engine_report(engine), **run.beside})
             if run.status == "stopped" or progress.asked:
                 raise KeyboardInterrupt
             run.save(folder)

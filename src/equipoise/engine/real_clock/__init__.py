@@ -5,8 +5,9 @@ Names are loaded when they are used: the server of task processes starts from th
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from equipoise._lazy import lazy
 
 if TYPE_CHECKING:
     from equipoise.engine.real_clock.audit import certify
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from equipoise.engine.real_clock.scene import RealPlan, RealScene
     from equipoise.engine.real_clock.spec import ExecuteSpec
     from equipoise.engine.real_clock.tasks import KINDS, Work, partial_fit_work, torch_work
+else:
+    lazy(__name__)
 
 __all__ = [
     "KINDS",
@@ -31,19 +34,3 @@ __all__ = [
     "partial_fit_work",
     "torch_work",
 ]
-
-_HOMES = {
-    "audit": ("certify",),
-    "comparison": ("RealComparison", "Pair", "compare"),
-    "execute": ("Executed", "Fault"),
-    "scene": ("RealPlan", "RealScene"),
-    "spec": ("ExecuteSpec",),
-    "tasks": ("KINDS", "Work", "partial_fit_work", "torch_work"),
-}
-
-
-def __getattr__(name: str) -> object:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

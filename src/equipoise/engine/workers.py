@@ -1,20 +1,23 @@
-"""--engine: where the rounds of a run are played, and what is told of it afterwards."""
+"""Where the rounds of a training run are played, as its spec says: check it, start the workers, report on them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
+from equipoise.document import Row
 from equipoise.errors import InputError
 from equipoise.train.spec import TrainSpec
+
+if TYPE_CHECKING:
+    from equipoise.engine.shards.workers import Workers
 
 COUPLED_CENTRES = 20  # of --couple, whose centres are drawn by the study
 
 
 def check_engine(spec: TrainSpec) -> None:
-    """What can be told before any work: an address where nobody answers, more workers than centres, a share above the
-    machine."""
+    """Refuse before any work an address where nobody answers, more workers than centres, a share above the machine."""
     if spec.engine == "embedded":
         return
     from equipoise.engine.shards.keeper import Hold
@@ -31,8 +34,8 @@ def check_engine(spec: TrainSpec) -> None:
 
 
 @contextmanager
-def engine_of(spec: TrainSpec) -> Iterator[Any]:
-    """Workers, held to their shares where CPU buys samples; None where rounds are played here."""
+def engine_of(spec: TrainSpec) -> Iterator[Workers | None]:
+    """Workers, held to their shares where CPU buys samples; None where rounds are played in this process."""
     if spec.engine == "embedded":
         yield None
         return
@@ -43,12 +46,12 @@ def engine_of(spec: TrainSpec) -> Iterator[Any]:
         yield workers
 
 
-def told(workers: Any) -> dict[str, Any]:
-    """Where rounds were played, what crossed between workers, and what CPU each was given and got."""
-    from equipoise.engine.shards.keeper import told as told_of_usage
+def engine_report(workers: Workers) -> Row:
+    """Plain values for a result: where rounds were played, bytes between workers, CPU that each was given and got."""
+    from equipoise.engine.shards.keeper import told
 
     sent = workers.wire_bytes
-    found: dict[str, Any] = {
+    found: Row = {
         "where": workers.says,
         "bytes_between_workers": sum(sent),
         "bytes_a_round": sum(sent) / max(1, len(sent)),
@@ -56,5 +59,5 @@ def told(workers: Any) -> dict[str, Any]:
     if workers.losses:
         found["lost"] = workers.losses
     if workers.keeper is not None:
-        found["held"] = {"limiter": workers.keeper.says} | told_of_usage(workers.usage())
+        found["held"] = {"limiter": workers.keeper.says} | told(workers.usage())
     return found
