@@ -109,7 +109,7 @@ def test_jobs_and_machines_go_to_a_frame_and_back():
 
 def test_a_frame_is_read_as_a_csv_of_the_same_columns(tmp_path):
     """What pandas reads from the file of `write_jobs` is what our own reader reads; the slot is said beside it."""
-    from equipoise.place.job_spec import read_jobs, write_jobs
+    from equipoise.place.files import read_jobs, write_jobs
 
     write_jobs(JOBS, tmp_path / "jobs.csv")
     frame = pd.read_csv(tmp_path / "jobs.csv", comment="#", dtype={"id": str})

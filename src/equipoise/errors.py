@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
@@ -40,3 +41,19 @@ def refuse_words(kind: str, **values: object) -> None:
     for name, value in values.items():
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
             raise InputError(f"{kind}: {name} is {value!r}; expected a number")
+
+
+def refuse_unknown(kind: str, values: Iterable[str], known: Iterable[str]) -> None:
+    """Raise for the first name that nobody knows."""
+    for name in values:
+        if name not in known:
+            raise unknown_name(kind, name, known)
+
+
+@contextmanager
+def said_of(who: str) -> Iterator[None]:
+    """Errors from inside say whom they are about, if `who` is anybody."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{who}: {error}" if who else str(error), code=error.code) from None

@@ -103,6 +103,14 @@ def _positive(number: Fraction, value: object, what: str) -> float:
     return float(number)
 
 
+def exact(milli: int) -> int | str:
+    """Milli-units as they are written, and read back exactly: 4, "500m" or "16Gi"."""
+    for suffix, power in (("Ti", 4), ("Gi", 3), ("Mi", 2)):
+        if milli and milli % (1024**power * MILLI) == 0:
+            return f"{milli // (1024**power * MILLI)}{suffix}"
+    return f"{milli}m" if milli % MILLI else milli // MILLI
+
+
 def show(milli: int) -> str:
     """Milli-units for people: 1500 -> "1.5", 17179869184000 -> "16Gi"."""
     units = milli / MILLI

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from equipoise.cli import main
-from equipoise.place.job_spec import read_cluster, read_jobs
+from equipoise.place.files import read_cluster, read_jobs
 
 EVERY = ("PDORS", "OASiS", "FIFO", "DRF", "Dorm-style", "SRTF", "LAS")
 QUICK = ("--draw", "12", "--slots", "12", "--machines", "4", "--replan", "4", "--seed", "3")

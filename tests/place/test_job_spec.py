@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.place import job_spec
+from equipoise.place import files
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
 
@@ -38,7 +38,7 @@ def write(folder, text, name="jobs.yaml"):
 
 def read_jobs(folder, *entries, **top):
     """The jobs of a JSON file with these entries, and these settings beside them."""
-    return job_spec.read_jobs(write(folder, json.dumps({**top, "jobs": entries}), "jobs.json"), CLUSTER)
+    return files.read_jobs(write(folder, json.dumps({**top, "jobs": entries}), "jobs.json"), CLUSTER)
 
 
 def one(folder, slot="1h", **changes):
@@ -63,10 +63,10 @@ def refused(call, *words):
 
 def test_the_examples_are_read():
     """Three types of machines; seven jobs of both kinds and all three utilities."""
-    cluster = job_spec.read_cluster(EXAMPLES / "cluster.yaml")
+    cluster = files.read_cluster(EXAMPLES / "cluster.yaml")
     assert (cluster.size, cluster.resources) == (12, ("gpu", "cpu", "memory"))
     assert (cluster.inside, cluster.between) == (2.5e9, 1.25e8)
-    load = job_spec.read_jobs(EXAMPLES / "jobs.yaml", cluster)
+    load = files.read_jobs(EXAMPLES / "jobs.yaml", cluster)
     assert (len(load), load.slot) == (7, 3600)
     assert {type(job.utility) for job in load} == {Sigmoid, Deadline, Linear}
     assert {job.server is None for job in load} == {True, False}
@@ -83,7 +83,7 @@ machines:
   - capacity: {gpu: 500m}
 """,
     )
-    cluster = job_spec.read_cluster(path)
+    cluster = files.read_cluster(path)
     assert cluster == Cluster((Machine({"gpu": 8, "memory": "1Gi"}, 2, "big"), Machine({"gpu": "500m"})), inside=5e9)
     assert Cluster.from_yaml(path) == cluster
 
@@ -92,7 +92,7 @@ def test_a_cluster_in_csv(tmp_path):
     """Every column but name and count is a resource; an empty cell is a resource the machine lacks."""
     path = write(tmp_path, "# between: 10Gbps\nname,count,gpu,memory\nbig,2,8,1Gi\nsmall,1,,16Gi\n", "c.csv")
     machines = (Machine({"gpu": 8, "memory": "1Gi"}, 2, "big"), Machine({"memory": "16Gi"}, 1, "small"))
-    assert job_spec.read_cluster(path) == Cluster(machines, between=1.25e9)
+    assert files.read_cluster(path) == Cluster(machines, between=1.25e9)
 
 
 def test_times_become_slots_and_bandwidths_bytes_per_slot(tmp_path):
@@ -141,8 +141,8 @@ def test_arrival_is_a_slot_or_a_time_in_one(tmp_path, said, slot, arrival):
 def test_the_argument_goes_before_the_files_slot(tmp_path):
     """slot=600 over "slot: 30m"; and an hour where nobody says."""
     path = write(tmp_path, json.dumps({"slot": "30m", "jobs": [JOB]}), "half.json")
-    assert job_spec.read_jobs(path, CLUSTER, 600).slot == 600
-    assert job_spec.read_jobs(path, CLUSTER).slot == 1800
+    assert files.read_jobs(path, CLUSTER, 600).slot == 600
+    assert files.read_jobs(path, CLUSTER).slot == 1800
     assert read_jobs(tmp_path, JOB).slot == 3600
 
 
@@ -183,8 +183,8 @@ jobs:
      utility: {kind: deadline, value: 5, slots: 12}}
   - {id: b, arrival: 9, epochs: 3, worker: {gpu: 0.5}, server: {cpu: 2}, utility: {kind: linear, value: 5, slots: 3}}
 """
-    rows = job_spec.read_jobs(write(tmp_path, table, "jobs.csv"), CLUSTER)
-    assert rows.jobs == job_spec.read_jobs(write(tmp_path, text), CLUSTER).jobs
+    rows = files.read_jobs(write(tmp_path, table, "jobs.csv"), CLUSTER)
+    assert rows.jobs == files.read_jobs(write(tmp_path, text), CLUSTER).jobs
     assert (rows.slot, rows[0].tags, rows[1].server) == (600, {"team": "vision"}, {"cpu": 2000})
 
 
@@ -195,7 +195,7 @@ def test_yaml_words_stay_as_written(tmp_path):
         " utility: {kind: linear, value: 1, slots: 1}}"
         for name in ("007", "1e3", "2024-01-01", "'true'")
     )
-    load = job_spec.read_jobs(write(tmp_path, f"jobs:\n{body}\n"), CLUSTER)
+    load = files.read_jobs(write(tmp_path, f"jobs:\n{body}\n"), CLUSTER)
     assert [(job.id, job.work, job.batch) for job in load] == [
         (name, 1000, 10) for name in ("007", "1e3", "2024-01-01", "true")
     ]
@@ -260,8 +260,8 @@ def written(ending, write, what, path):
 def test_jobs_come_back_equal(tmp_path, ending, load):
     """To the last bit of every float and the last milli-unit, whatever cluster they are read for."""
     path = tmp_path / f"back.{ending}"
-    written(ending, job_spec.write_jobs, load, path)
-    again = job_spec.read_jobs(path, CLUSTER)
+    written(ending, files.write_jobs, load, path)
+    again = files.read_jobs(path, CLUSTER)
     assert again.jobs == load.jobs
     assert again.slot == load.slot
 
@@ -273,22 +273,22 @@ def test_a_cluster_comes_back_equal(tmp_path, ending, types, inside, between):
     """Capacities, counts, names and bandwidths."""
     cluster = Cluster(tuple(types), inside, between)
     path = tmp_path / f"back.{ending}"
-    written(ending, job_spec.write_cluster, cluster, path)
-    assert job_spec.read_cluster(path) == cluster
+    written(ending, files.write_cluster, cluster, path)
+    assert files.read_cluster(path) == cluster
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_note_comes_back(tmp_path, ending):
     """Where utilities were made up, the file says so."""
     load = read_jobs(tmp_path, JOB, note="utilities synthesised, seed 7", start="2017-10-23 00:00")
-    job_spec.write_jobs(load, tmp_path / f"back.{ending}")
-    again = job_spec.read_jobs(tmp_path / f"back.{ending}", CLUSTER)
+    files.write_jobs(load, tmp_path / f"back.{ending}")
+    again = files.read_jobs(tmp_path / f"back.{ending}", CLUSTER)
     assert (again.note, again.start) == ("utilities synthesised, seed 7", "2017-10-23 00:00")
 
 
 def test_a_written_file_is_plain_yaml(tmp_path):
     """Another reader of YAML understands it: milli-units as text, slots named as such."""
-    job_spec.write_jobs([one(tmp_path, worker={"gpu": "1500m", "memory": "16Gi"})], tmp_path / "w.yaml")
+    files.write_jobs([one(tmp_path, worker={"gpu": "1500m", "memory": "16Gi"})], tmp_path / "w.yaml")
     said = yaml.safe_load((tmp_path / "w.yaml").read_text())["jobs"][0]
     assert said["worker"] == {"gpu": "1500m", "memory": "16Gi"}
     assert said["time_per_sample"] == f"{0.004 / 3600!r} slots"
@@ -297,21 +297,21 @@ def test_a_written_file_is_plain_yaml(tmp_path):
 def test_what_csv_cannot_tell_is_not_written(tmp_path):
     """A server that asks for nothing is not the same as no server; YAML keeps the difference, CSV is refused."""
     job = one(tmp_path, server={})
-    job_spec.write_jobs([job], tmp_path / "w.yaml")
-    assert job_spec.read_jobs(tmp_path / "w.yaml", CLUSTER)[0].server == {}
-    refused(lambda: job_spec.write_jobs([job], tmp_path / "w.csv"), "server {} cannot be told in CSV", ".yaml")
+    files.write_jobs([job], tmp_path / "w.yaml")
+    assert files.read_jobs(tmp_path / "w.yaml", CLUSTER)[0].server == {}
+    refused(lambda: files.write_jobs([job], tmp_path / "w.csv"), "server {} cannot be told in CSV", ".yaml")
 
 
 @pytest.mark.parametrize("ending", ["yaml", "csv"])
 def test_half_a_character_is_not_written(tmp_path, ending):
     """A lone surrogate is no UTF-8; JSON has an escape for it, the others say so."""
-    refused(lambda: job_spec.write_jobs([one(tmp_path).but(id="a\ud800")], tmp_path / f"w.{ending}"), "UTF-8")
+    refused(lambda: files.write_jobs([one(tmp_path).but(id="a\ud800")], tmp_path / f"w.{ending}"), "UTF-8")
 
 
 @pytest.mark.parametrize("name", ["w.txt", "nowhere/w.yaml"])
 def test_where_nothing_can_be_written(tmp_path, name):
     """An unknown ending, or a folder that is not there."""
-    refused(lambda: job_spec.write_cluster(CLUSTER, tmp_path / name), "w.")
+    refused(lambda: files.write_cluster(CLUSTER, tmp_path / name), "w.")
 
 
 # Mistakes: one line each.
@@ -389,10 +389,10 @@ def test_a_bad_job_is_refused_with_its_place(tmp_path, changes, words, ending):
     place = {"json": "entry 2 of jobs", "yaml": "line 3"}[ending]
     if ending == "yaml":  # numbers are text until they are needed: quoted where they could not be read
         words = words.replace("{'a': 1}", "{'a': '1'}")
-        quoted = refused(lambda: job_spec.read_jobs(path, CLUSTER), f"{path}, {place}: job 'a': ")
+        quoted = refused(lambda: files.read_jobs(path, CLUSTER), f"{path}, {place}: job 'a': ")
         assert words.replace("'", "") in quoted.replace("'", "")
     else:
-        refused(lambda: job_spec.read_jobs(path, CLUSTER), f"{path}, {place}: job 'a': ", words)
+        refused(lambda: files.read_jobs(path, CLUSTER), f"{path}, {place}: job 'a': ", words)
 
 
 @pytest.mark.parametrize("bad", ["NaN", "Infinity", "-Infinity"])
@@ -402,18 +402,18 @@ def test_no_number_at_all(tmp_path, field, bad, ending):
     """NaN and infinity are refused in every field, as JSON or YAML (.nan, .inf) write them."""
     word = {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}[bad] if ending == "yaml" else bad
     text = json.dumps({"jobs": [JOB | {field: "BAD"}]}).replace('"BAD"', word)
-    refused(lambda: job_spec.read_jobs(write(tmp_path, text, f"jobs.{ending}"), CLUSTER), f"job 'a': {field} is ")
+    refused(lambda: files.read_jobs(write(tmp_path, text, f"jobs.{ending}"), CLUSTER), f"job 'a': {field} is ")
 
 
 def test_two_jobs_of_one_id_name_both_places(tmp_path):
     """Lines 2 and 3 of a table, entries 1 and 2 of a list."""
     text = f'{{"jobs": [\n{json.dumps(JOB)},\n{json.dumps(JOB)}]}}'
-    refused(lambda: job_spec.read_jobs(write(tmp_path, text), CLUSTER), "line 3: job 'a' is also at line 2")
+    refused(lambda: files.read_jobs(write(tmp_path, text), CLUSTER), "line 3: job 'a' is also at line 2")
     refused(lambda: read_jobs(tmp_path, JOB, JOB), "entry 2 of jobs: job 'a' is also at entry 1 of jobs")
-    job_spec.write_jobs([one(tmp_path)], tmp_path / "w.csv")
+    files.write_jobs([one(tmp_path)], tmp_path / "w.csv")
     lines = (tmp_path / "w.csv").read_text().splitlines()
     path = write(tmp_path, "\n".join([*lines, lines[-1]]), "twice.csv")
-    refused(lambda: job_spec.read_jobs(path, CLUSTER), "line 4: job 'a' is also at line 3")
+    refused(lambda: files.read_jobs(path, CLUSTER), "line 4: job 'a' is also at line 3")
 
 
 @pytest.mark.parametrize("name", [None, "", "  ", [1], {"a": 1}])
@@ -462,7 +462,7 @@ def test_a_job_has_a_name(tmp_path, name):
 def test_a_bad_yaml_file(tmp_path, text, words):
     """Malformed, tagged, misspelt, empty: the file, the line where there is one, what was expected."""
     path = write(tmp_path, text)
-    refused(lambda: job_spec.read_jobs(path, CLUSTER), str(path), words)
+    refused(lambda: files.read_jobs(path, CLUSTER), str(path), words)
 
 
 @pytest.mark.parametrize(
@@ -481,7 +481,7 @@ def test_a_bad_yaml_file(tmp_path, text, words):
 )
 def test_a_bad_json_file(tmp_path, text, words):
     """As with YAML."""
-    refused(lambda: job_spec.read_jobs(write(tmp_path, text, "jobs.json"), CLUSTER), "jobs.json", words)
+    refused(lambda: files.read_jobs(write(tmp_path, text, "jobs.json"), CLUSTER), "jobs.json", words)
 
 
 HEADER = "id,arrival,work,batch,time_per_sample,worker.gpu,utility.kind,utility.value,utility.slots"
@@ -511,7 +511,7 @@ ROW = "a,0,10,4,1ms,1,linear,5,5"
 )
 def test_a_bad_csv_file(tmp_path, text, words):
     """The row's line is named, blank lines, comments and cells of several lines counted."""
-    refused(lambda: job_spec.read_jobs(write(tmp_path, text, "jobs.csv"), CLUSTER), "jobs.csv", words)
+    refused(lambda: files.read_jobs(write(tmp_path, text, "jobs.csv"), CLUSTER), "jobs.csv", words)
 
 
 @pytest.mark.parametrize(
@@ -535,22 +535,20 @@ def test_a_bad_csv_file(tmp_path, text, words):
 def test_a_bad_cluster_file(tmp_path, text, words):
     """As with jobs."""
     path = write(tmp_path, text, "cluster.yaml")
-    refused(lambda: job_spec.read_cluster(path), str(path), words)
+    refused(lambda: files.read_cluster(path), str(path), words)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_no_such_file(tmp_path, ending):
     """Missing, or a folder."""
-    refused(lambda: job_spec.read_cluster(tmp_path / f"none.{ending}"), f"none.{ending}: no such file")
+    refused(lambda: files.read_cluster(tmp_path / f"none.{ending}"), f"none.{ending}: no such file")
     (tmp_path / f"folder.{ending}").mkdir()
-    refused(lambda: job_spec.read_cluster(tmp_path / f"folder.{ending}"), "cannot be read")
+    refused(lambda: files.read_cluster(tmp_path / f"folder.{ending}"), "cannot be read")
 
 
 def test_an_unknown_ending(tmp_path):
     """The three that are read are named."""
-    refused(
-        lambda: job_spec.read_cluster(write(tmp_path, "", "cluster.toml")), "'.toml'; expected .yaml, .json or .csv"
-    )
+    refused(lambda: files.read_cluster(write(tmp_path, "", "cluster.toml")), "'.toml'; expected .yaml, .json or .csv")
 
 
 @given(st.binary(max_size=60), st.sampled_from(ENDINGS))
@@ -558,4 +556,31 @@ def test_an_unknown_ending(tmp_path):
 def test_noise_is_refused_not_a_crash(tmp_path, noise, ending):
     """Whatever the bytes, one line."""
     path = write(tmp_path, noise, f"noise.{ending}")
-    refused(lambda: job_spec.read_jobs(path, CLUSTER), "noise.")
+    refused(lambda: files.read_jobs(path, CLUSTER), "noise.")
+
+
+# One schema.
+
+
+def test_a_field_is_stated_once():
+    """What a job can have is the same in files, in requests and in what the client sends; a file adds when and who."""
+    from equipoise.place.job_spec import FIELDS, JobSpec
+    from equipoise.serve.models import JobIn
+
+    assert set(JobIn.model_fields) == set(JobSpec.model_fields)
+    assert set(FIELDS) - set(JobSpec.model_fields) == {"id", "arrival", "actual"}
+
+
+def test_a_file_may_use_the_short_form(tmp_path):
+    """Four workers for two hours, worth 10 until the deadline, is as in a request."""
+    said = {
+        "id": "a",
+        "arrival": 0,
+        "worker": {"gpu": 1},
+        "workers": 4,
+        "duration": "2h",
+        "value": 10,
+        "deadline": "5h",
+    }
+    (job,) = read_jobs(tmp_path, said)
+    assert (job.work, job.batch, job.requested, job.utility) == (8.0, 4, 4, Deadline(10.0, 5.0))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine, traces
-from equipoise.place.job_spec import job_from, read_cluster, read_jobs
+from equipoise.place.files import read_cluster, read_jobs
+from equipoise.place.job_spec import job_from
 from equipoise.place.schedule import read_schedule, verify_files
 from equipoise.place.traces import alibaba_cluster, tiresias_cluster
 from equipoise.serve.shadow import Traced

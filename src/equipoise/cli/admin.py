@@ -372,7 +372,7 @@ def calibrate(
     from dataclasses import asdict
 
     from equipoise.cli.output import metered
-    from equipoise.place.job_spec import read_jobs
+    from equipoise.place.files import read_jobs
     from equipoise.serve import calibrate as calibrating
 
     with service(url, token) as client:

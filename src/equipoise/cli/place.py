@@ -274,7 +274,7 @@ def import_(
     json: Json = False,
 ) -> None:
     """Turn a trace into our own format; rows that cannot be jobs are counted with their lines."""
-    from equipoise.place.job_spec import write_cluster, write_jobs
+    from equipoise.place.files import write_cluster, write_jobs
     from equipoise.place.scene import read_cluster, read_jobs, skipped_lines
     from equipoise.place.traces import format_of
     from equipoise.present.text import count, duration, percent

@@ -120,7 +120,7 @@ def _serve(
 ) -> int:
     import logging
 
-    from equipoise.place.job_spec import read_cluster
+    from equipoise.place.files import read_cluster
     from equipoise.serve.access import Limits, access_for
     from equipoise.serve.run import listening, run, warm_up
     from equipoise.serve.service import Service

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from equipoise.place.cluster import Cluster, Machine
     from equipoise.place.compare import PlaceComparison, compare
     from equipoise.place.explain import Explanation, explain
+    from equipoise.place.files import read_cluster, read_jobs, write_cluster, write_jobs
     from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
-    from equipoise.place.job_spec import JobSpec, MachineSpec, read_cluster, read_jobs, write_cluster, write_jobs
+    from equipoise.place.job_spec import JobSpec, MachineSpec
     from equipoise.place.scene import PlaceScene, verify_schedule
     from equipoise.place.simulate import Placer, Result, Session, simulate
     from equipoise.place.spec import PlaceSpec, SweepSpec

@@ -15,8 +15,8 @@ from equipoise.document import Plain, Row
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import Execution
+from equipoise.place.files import read_jobs, write_jobs
 from equipoise.place.job import Workload
-from equipoise.place.job_spec import read_jobs, write_jobs
 from equipoise.place.placers import PDORS
 from equipoise.place.prices import Best, Fixed, Level, Prices
 from equipoise.place.prices._posted import Trial

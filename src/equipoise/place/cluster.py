@@ -128,7 +128,7 @@ class Cluster:
     @classmethod
     def from_yaml(cls, path: str | Path) -> Cluster:
         """A cluster from a YAML or JSON file (see `read_cluster`)."""
-        from equipoise.place.job_spec import read_cluster
+        from equipoise.place.files import read_cluster
 
         return read_cluster(path)
 

@@ -19,8 +19,9 @@ from equipoise.place.bound import Bound, bound
 from equipoise.place.calibrate import trial_rows
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Execution
+from equipoise.place.files import cluster_text, jobs_text
 from equipoise.place.job import Job, Workload
-from equipoise.place.job_spec import cluster_text, jobs_text, plain_machine
+from equipoise.place.job_spec import plain_machine
 from equipoise.place.planner.job_arrays import fits_together
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.tables import allocation_rows, growth_of, machine_rows, outcome_rows, price_rows, slot_rows

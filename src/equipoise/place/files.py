@@ -14,20 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from equipoise.errors import InputError, unknown_name
+from equipoise import units
+from equipoise.errors import InputError, refuse_unknown, said_of
+from equipoise.place.cluster import Cluster
+from equipoise.place.job import Job, Workload
+from equipoise.place.job_spec import (
+    FIELDS,
+    GROUPS,
+    HOUR,
+    Scalar,
+    Values,
+    job_from,
+    machine_from,
+    plain_job,
+    plain_machine,
+)
 
 DEEPEST = 20  # levels of a YAML file; ours need four
 LONGEST = 400  # characters of a message: one line that a terminal can show
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge")
-
-Scalar = str | int | float
-Values = dict[str, Any]  # a Scalar, a dict of them, or None: left out
-
-
-def refuse_unknown(kind: str, values: Iterable[str], known: Iterable[str]) -> None:
-    for name in values:
-        if name not in known:
-            raise unknown_name(kind, name, known)
 
 
 @dataclass
@@ -52,14 +57,6 @@ def at(path: Path, where: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(one_line(f"{path}, {where}: {error}"), code=error.code) from None
-
-
-@contextmanager
-def said_of(who: str) -> Iterator[None]:
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{who}: {error}" if who else str(error), code=error.code) from None
 
 
 def _ending(path: Path) -> str:
@@ -286,9 +283,8 @@ def _columns(columns: list[str], many: str, fields: tuple[str, ...], groups: tup
 
 
 def save(path: Path, many: str, settings: Values, entries: list[Values]) -> None:
-    text = text_of(path, many, settings, entries)
     try:
-        path.write_bytes(text.encode("utf-8"))
+        path.write_bytes(text_of(path, many, settings, entries).encode("utf-8"))
     except OSError as error:
         raise InputError(one_line(f"{path}: cannot be written ({error.strerror}); check the folder")) from None
     except UnicodeEncodeError as error:
@@ -336,3 +332,90 @@ def _to_csv(path: Path, settings: Values, entries: list[Values]) -> str:
     writer.writeheader()
     writer.writerows(flat)
     return out.getvalue()
+
+
+# Files of jobs and of machines.
+
+
+def read_cluster(path: str | Path) -> Cluster:
+    """Machines, and the bandwidths inside and between them, from YAML, JSON or CSV."""
+    file = opened(Path(path), "machines")
+    machines = []
+    for where, values in file.entries:
+        with at(file.path, where):
+            machines.append(machine_from(values))
+    with at(file.path, file.where):
+        rates = file.settings.get("bandwidth", {})
+        if not isinstance(rates, dict):
+            raise InputError(f"bandwidth is {rates!r}; expected {{inside: 20Gbps, between: 1Gbps}}")
+        refuse_unknown("bandwidth", rates, ("inside", "between"))
+        return Cluster(tuple(machines), **{name: units.bandwidth(rate, name) for name, rate in rates.items()})
+
+
+def read_jobs(path: str | Path, cluster: Cluster, slot: str | float | None = None) -> Workload:
+    """Jobs for this cluster, from YAML, JSON or CSV.
+
+    Parameters
+    ----------
+    path
+        The file.
+    cluster
+        Where they run.
+    slot
+        Length of a slot ("10m", or seconds); it goes before the file's own.
+    """
+    file = opened(Path(path), "jobs", FIELDS, GROUPS)
+    with at(file.path, file.where):
+        length = units.seconds(file.settings.get("slot", HOUR) if slot is None else slot, "slot")
+        if length == 0:
+            raise InputError('slot is 0; expected a length such as "10m"')
+        refuse_unknown("field in defaults", file.defaults, FIELDS)
+    found: list[Job] = []
+    seen: dict[str, str] = {}
+    for where, values in file.entries:
+        with at(file.path, where):
+            job = job_from(with_defaults(values, file.defaults), cluster, length)
+            if job.id in seen:
+                raise InputError(f"job {job.id!r} is also at {seen[job.id]}; give every job an id of its own")
+        seen[job.id] = where
+        found.append(job)
+    note, start = (str(file.settings.get(name, "")) for name in ("note", "start"))
+    return Workload(tuple(found), slot=length, source=str(path), note=note, start=start)
+
+
+def with_defaults(own: Values, defaults: Values) -> Values:
+    """What the job states, then the defaults; null takes a default away. Work has two forms: the job's own wins."""
+    ways = {"work"} if {"samples", "epochs"} & own.keys() else {"samples", "epochs"} if "work" in own else set()
+    both = {k: v for k, v in defaults.items() if k not in ways} | own if defaults else own
+    return {k: v for k, v in both.items() if v is not None}
+
+
+def write_jobs(workload: Iterable[Job], path: str | Path) -> None:
+    """YAML, JSON or CSV by the name's ending; `read_jobs` reads equal jobs from it."""
+    save(Path(path), "jobs", *_jobs_entries(workload))
+
+
+def jobs_text(workload: Iterable[Job], name: str = "jobs.json") -> str:
+    """What `write_jobs` writes to a file of this name."""
+    return text_of(Path(name), "jobs", *_jobs_entries(workload))
+
+
+def _jobs_entries(workload: Iterable[Job]) -> tuple[Values, list[Values]]:
+    given = Workload.of(workload)
+    settings = {"slot": float(given.slot), "note": given.note, "start": given.start}
+    return {k: v for k, v in settings.items() if v}, [plain_job(job) for job in given]
+
+
+def write_cluster(cluster: Cluster, path: str | Path) -> None:
+    """YAML, JSON or CSV by the name's ending; `read_cluster` reads an equal one from it."""
+    save(Path(path), "machines", *_cluster_entries(cluster))
+
+
+def cluster_text(cluster: Cluster, name: str = "cluster.yaml") -> str:
+    """What `write_cluster` writes to a file of this name."""
+    return text_of(Path(name), "machines", *_cluster_entries(cluster))
+
+
+def _cluster_entries(cluster: Cluster) -> tuple[Values, list[Values]]:
+    rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
+    return {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines]

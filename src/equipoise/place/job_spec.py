@@ -13,21 +13,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from equipoise import units
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError, refuse_unknown, said_of, unknown_name
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.files import Scalar, Values, at, opened, refuse_unknown, said_of, save, text_of
-from equipoise.place.job import KINDS, Demand, Job, Utility, Workload
+from equipoise.place.job import KINDS, Demand, Job, Utility
 
+Scalar = str | int | float
+Values = dict[str, Any]  # a Scalar, a dict of them, or None: left out
 HOUR = "1h"
 UNLIMITED = "unlimited"
 LARGEST = 1e300
@@ -40,13 +40,9 @@ DECIMAL = re.compile(rf"^\s*{NUMBER}\s*$", re.ASCII)
 SLOTS = re.compile(rf"^\s*({NUMBER})\s*slots?(?:/sample)?\s*$", re.ASCII)
 PER_SLOT = re.compile(rf"^\s*({NUMBER})\s*B/slot\s*$", re.ASCII)
 RESOURCE = re.compile(r"^[\w./-]+$")
-EXAMPLES = {
-    "worker": "{gpu: 1, cpu: 4, memory: 16Gi}",
-    "server": "{gpu: 1, cpu: 4, memory: 16Gi}",
-    "capacity": "{gpu: 1, cpu: 4, memory: 16Gi}",
-    "utility": "{kind: deadline, value: 10, slots: 24}",
-    "tags": "{team: vision}",
-}
+DEMAND = "{gpu: 1, cpu: 4, memory: 16Gi}"
+EXAMPLES = {"worker": DEMAND, "server": DEMAND, "capacity": DEMAND, "tags": "{team: vision}"}
+EXAMPLES["utility"] = "{kind: deadline, value: 10, slots: 24}"
 
 # One value: text or a number to what a Job holds, with times in slots.
 
@@ -81,10 +77,6 @@ def _arrival(value: Scalar, what: str, slot: float) -> int | float:
     if said := SLOTS.match(value):
         return _number(said.group(1), what, slot)
     return Fraction(repr(units.seconds(value, what))) // Fraction(repr(slot))
-
-
-def _size(value: Scalar, what: str, slot: float) -> float:
-    return units.size(value, what)
 
 
 def _rate(value: Scalar, what: str, slot: float) -> float:
@@ -122,14 +114,32 @@ Amounts = Annotated[dict[Annotated[str, Field(max_length=60)], Quantity], Field(
 Count = Annotated[int | None, Cell(_number, int)]
 Amount = Annotated[Number | None, Cell(_number)]
 Span = Annotated[Quantity | None, Cell(_slots, _in_slots, omit=0.0)]
-Size = Annotated[Quantity | None, Cell(_size)]
+Size = Annotated[Quantity | None, Cell(lambda value, what, slot: units.size(value, what))]
 Rate = Annotated[Quantity | None, Cell(_rate, _per_slot)]
 
 
-class JobSpec(BaseModel):
-    """A job: `workers` for `duration`, or the long form (`work` or `samples` and `epochs`, `batch`, `time_per_sample`)."""
+class Written(BaseModel):
+    """What a user writes: an unknown field is a mistake."""
 
     model_config = ConfigDict(extra="forbid")
+    field_name: ClassVar[str] = "field"
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Self:
+        """From plain values: a request, or a mapping. Fields that are None are left out; a mistake is an InputError."""
+        given = {name: value for name, value in values.items() if value is not None}
+        refuse_unknown(cls.field_name, [str(name)[:60] for name in given], cls.model_fields)
+        try:
+            spec = cls.model_validate(given)
+        except ValidationError as error:
+            raise InputError(_first_mistake(error)) from None
+        for name, value in given.items():
+            spec.__dict__[name] = _exact(value, spec.__dict__[name])
+        return spec
+
+
+class JobSpec(Written):
+    """A job: `workers` for `duration`, or the long form (`work` or `samples` and `epochs`, `batch`, `time_per_sample`)."""
 
     name: Annotated[str, Field(max_length=LONGEST_NAME)] | None = None
     work: Amount = Field(None, description="samples to go through")
@@ -154,25 +164,6 @@ class JobSpec(BaseModel):
     value: Number | None = Field(None, description="what finishing is worth, without a utility", examples=[10])
     deadline: Quantity | None = Field(None, description="nothing is worth after it", examples=["24h"])
     tags: dict[str, str] | None = None
-
-    @classmethod
-    def of(cls, values: Mapping[str, object]) -> Self:
-        """From plain values: a request, or a mapping. Fields that are None are left out.
-
-        Raises
-        ------
-        InputError
-            One line for the first mistake.
-        """
-        given = {name: value for name, value in values.items() if value is not None}
-        refuse_unknown("field", [str(name)[:60] for name in given], cls.model_fields)
-        try:
-            spec = cls.model_validate(given)
-        except ValidationError as error:
-            raise InputError(_first_mistake(error)) from None
-        for name, value in given.items():
-            spec.__dict__[name] = _exact(value, spec.__dict__[name])
-        return spec
 
     def build(self, cluster: Cluster, *, id: str, slot: float, now: int, horizon: int | None = None) -> Job:
         """The job for a cluster.
@@ -284,11 +275,10 @@ class JobEntry(JobSpec):
         """What somebody's own files say is taken as it is."""
 
 
-class MachineSpec(BaseModel):
+class MachineSpec(Written):
     """Equal machines."""
 
-    model_config = ConfigDict(extra="forbid")
-
+    field_name: ClassVar[str] = "field of a machine"
     name: str = "machine"
     capacity: Amounts = Field(examples=[{"gpu": 8, "cpu": 64, "memory": "512Gi"}])
     count: int = 1
@@ -387,9 +377,7 @@ def _cell(name: str, value: Scalar, slot: float) -> int | float:
     return CELLS[name].read(value, name, slot)
 
 
-@lru_cache(maxsize=1 << 16)
-def _milli(value: Scalar, what: str) -> int:
-    return units.resource(value, what)
+_milli = lru_cache(maxsize=1 << 16)(units.resource)
 
 
 # Entries of files, tables and logs.
@@ -404,35 +392,28 @@ def job_from(values: Mapping[str, object], cluster: Cluster, slot: float) -> Job
         refuse_unknown("field", values, FIELDS)
         if missing := [field for field in ("arrival", "worker") if field not in values]:
             raise InputError(f"no {', no '.join(missing)}; state it in the job, or for all jobs under defaults")
-        told = {name: _as_number(name, value) for name, value in values.items()}
-        if isinstance(tags := told.get("tags"), dict):
-            told["tags"] = {word: str(text) for word, text in tags.items() if text is not None}
+        told = dict(values)
+        for field in NUMBERS:
+            if isinstance(text := told.get(field), str):
+                told[field] = _number(text, field)
         for group in GROUPS:
             if isinstance(inner := told.get(group), dict):
-                told[group] = {word: text for word, text in inner.items() if text is not None}
+                kept = {word: said for word, said in inner.items() if said is not None}
+                told[group] = {word: str(said) for word, said in kept.items()} if group == "tags" else kept
         entry = JobEntry.of(told | {"id": str(name)})
         arrival = _arrival(entry.arrival, "arrival", slot)
     return entry.build(cluster, id=str(name), slot=slot, now=arrival)  # type: ignore[arg-type]  # Job says if not whole
 
 
-def _as_number(name: str, value: object) -> object:
-    return _number(value, name) if name in NUMBERS and isinstance(value, str) else value
-
-
 def machine_from(values: Mapping[str, object]) -> Machine:
     """Equal machines of plain values; numbers may be text."""
-    refuse_unknown("field of a machine", values, MachineSpec.model_fields)
-    name = str(values.get("name") or "machine")
+    refuse_unknown(MachineSpec.field_name, values, MachineSpec.model_fields)
+    name, count = str(values.get("name") or "machine"), values.get("count")
     with said_of(f"machine {name!r}"):
-        told = {field: value for field, value in values.items() if value is not None} | {"name": name}
-        if isinstance(told.get("count"), str):
-            told["count"] = _number(told["count"], "count")  # type: ignore[arg-type]
-        if "capacity" not in told:
+        if values.get("capacity") is None:
             raise InputError(f"capacity is missing; expected a mapping, as {EXAMPLES['capacity']}")
-        try:
-            spec = MachineSpec.model_validate(told)
-        except ValidationError as error:
-            raise InputError(_first_mistake(error)) from None
+        told = {"count": _number(count, "count")} if isinstance(count, str) else {}
+        spec = MachineSpec.of({**values, **told, "name": name})
     return spec.build()
 
 
@@ -463,98 +444,4 @@ def plain_machine(machine: Machine) -> Values:
 
 
 def _plain(held: Mapping[str, int]) -> dict[str, int | str]:
-    """Milli-units as 4, "500m" or "16Gi": exact."""
-    out: dict[str, int | str] = {}
-    for name, milli in held.items():
-        out[name] = f"{milli}m" if milli % units.MILLI else milli // units.MILLI
-        for suffix, power in (("Mi", 2), ("Gi", 3), ("Ti", 4)):
-            if milli and milli % (1024**power * units.MILLI) == 0:
-                out[name] = f"{milli // (1024**power * units.MILLI)}{suffix}"
-    return out
-
-
-# Files.
-
-
-def read_cluster(path: str | Path) -> Cluster:
-    """Machines, and the bandwidths inside and between them, from YAML, JSON or CSV."""
-    file = opened(Path(path), "machines")
-    machines = []
-    for where, values in file.entries:
-        with at(file.path, where):
-            machines.append(machine_from(values))
-    with at(file.path, file.where):
-        rates = file.settings.get("bandwidth", {})
-        if not isinstance(rates, dict):
-            raise InputError(f"bandwidth is {rates!r}; expected {{inside: 20Gbps, between: 1Gbps}}")
-        refuse_unknown("bandwidth", rates, ("inside", "between"))
-        return Cluster(tuple(machines), **{name: units.bandwidth(rate, name) for name, rate in rates.items()})
-
-
-def read_jobs(path: str | Path, cluster: Cluster, slot: str | float | None = None) -> Workload:
-    """Jobs for this cluster, from YAML, JSON or CSV.
-
-    Parameters
-    ----------
-    path
-        The file.
-    cluster
-        Where they run.
-    slot
-        Length of a slot ("10m", or seconds); it goes before the file's own.
-    """
-    file = opened(Path(path), "jobs", FIELDS, GROUPS)
-    with at(file.path, file.where):
-        length = units.seconds(file.settings.get("slot", HOUR) if slot is None else slot, "slot")
-        if length == 0:
-            raise InputError('slot is 0; expected a length such as "10m"')
-        refuse_unknown("field in defaults", file.defaults, FIELDS)
-    found: list[Job] = []
-    seen: dict[str, str] = {}
-    for where, values in file.entries:
-        with at(file.path, where):
-            job = job_from(with_defaults(values, file.defaults), cluster, length)
-            if job.id in seen:
-                raise InputError(f"job {job.id!r} is also at {seen[job.id]}; give every job an id of its own")
-        seen[job.id] = where
-        found.append(job)
-    note, start = (str(file.settings.get(name, "")) for name in ("note", "start"))
-    return Workload(tuple(found), slot=length, source=str(path), note=note, start=start)
-
-
-def with_defaults(own: Values, defaults: Values) -> Values:
-    """What the job states, then the defaults; null takes a default away. Work has two forms: the job's own wins."""
-    ways = {"work"} if {"samples", "epochs"} & own.keys() else {"samples", "epochs"} if "work" in own else set()
-    both = {k: v for k, v in defaults.items() if k not in ways} | own if defaults else own
-    return {k: v for k, v in both.items() if v is not None}
-
-
-def write_jobs(workload: Iterable[Job], path: str | Path) -> None:
-    """YAML, JSON or CSV by the name's ending; `read_jobs` reads equal jobs from it."""
-    save(Path(path), "jobs", *_jobs_entries(workload))
-
-
-def jobs_text(workload: Iterable[Job], name: str = "jobs.json") -> str:
-    """What `write_jobs` writes to a file of this name."""
-    return text_of(Path(name), "jobs", *_jobs_entries(workload))
-
-
-def _jobs_entries(workload: Iterable[Job]) -> tuple[Values, list[Values]]:
-    given = Workload.of(workload)
-    settings = {"slot": float(given.slot), "note": given.note, "start": given.start}
-    return {k: v for k, v in settings.items() if v}, [plain_job(job) for job in given]
-
-
-def write_cluster(cluster: Cluster, path: str | Path) -> None:
-    """YAML, JSON or CSV by the name's ending; `read_cluster` reads an equal one from it."""
-    save(Path(path), "machines", *_cluster_entries(cluster))
-
-
-def cluster_text(cluster: Cluster, name: str = "cluster.yaml") -> str:
-    """What `write_cluster` writes to a file of this name."""
-    return text_of(Path(name), "machines", *_cluster_entries(cluster))
-
-
-def _cluster_entries(cluster: Cluster) -> tuple[Values, list[Values]]:
-    rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
-    return {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines]
+    return {name: units.exact(milli) for name, milli in held.items()}

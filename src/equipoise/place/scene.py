@@ -17,7 +17,7 @@ import numpy as np
 from equipoise.document import Document, Plain, allocations_of, read_table
 from equipoise.document import read as load
 from equipoise.errors import InputError, unknown_name
-from equipoise.place import job_spec, traces
+from equipoise.place import files, traces
 from equipoise.place.calibrate import needs_history, placer_of, price_kinds
 from equipoise.place.cluster import Cluster
 from equipoise.place.compare import BASELINE, PlaceComparison, Progress, compare
@@ -328,7 +328,7 @@ def read_jobs(spec: SceneSpec, path: Path, kind: str, cluster: Cluster | None) -
                 raise InputError(f"--{name.replace('_', '-')} has no effect: {path.name} is no trace")
         if cluster is None:
             raise InputError(f"{path.name} is in our own format already; expected a trace (--format philly, ...)")
-        return job_spec.read_jobs(path, cluster, spec.slot)
+        return files.read_jobs(path, cluster, spec.slot)
     reader = TRACES.load(kind)
     takes = inspect.signature(reader).parameters
     if spec.elasticity is not None and "elasticity" not in takes:
@@ -349,7 +349,7 @@ def read_cluster(spec: SceneSpec) -> Cluster:
                 if _stated(choice, "CLUSTER_COLUMNS") and {*_stated(choice, "CLUSTER_COLUMNS")} <= columns:
                     found: Cluster = getattr(traces, f"{choice.stem}_cluster")(path)
                     return found
-        return job_spec.read_cluster(path)
+        return files.read_cluster(path)
     if spec.machines is None:
         raise InputError("no cluster: say what the jobs run on, --cluster FILE, or --machines COUNT of 8 GPUs each")
     return traces.gpu_cluster(spec.machines, spec.gpus_per_machine or GPUS)
@@ -415,7 +415,7 @@ def verify_schedule(
     beside = schedule.parent
     jobs_file = jobs or _beside(beside / "jobs.json", "--jobs")
     cluster_file = cluster or _beside(beside / "cluster.yaml", "--cluster")
-    machines = job_spec.read_cluster(cluster_file)
+    machines = files.read_cluster(cluster_file)
     workload = read_jobs(SceneSpec(slot=slot), jobs_file, format_of(jobs_file), machines)
     end = _end(workload, slots, horizon, beside if jobs is None else None)
     claims_file = claims or (beside / "outcomes.csv" if jobs is None and (beside / "outcomes.csv").is_file() else None)

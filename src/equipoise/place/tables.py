@@ -14,21 +14,12 @@ from numpy.typing import NDArray
 
 from equipoise import units
 from equipoise.document import Row
-from equipoise.errors import InputError
+from equipoise.errors import InputError, said_of
 from equipoise.frames import Frame, frame_of, rows_of
 from equipoise.place.cluster import Cluster
-from equipoise.place.files import Values, said_of
+from equipoise.place.files import read_cluster, read_jobs
 from equipoise.place.job import Workload
-from equipoise.place.job_spec import (
-    GROUPS,
-    HOUR,
-    job_from,
-    machine_from,
-    plain_job,
-    plain_machine,
-    read_cluster,
-    read_jobs,
-)
+from equipoise.place.job_spec import GROUPS, HOUR, Values, job_from, machine_from, plain_job, plain_machine
 from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
 
 if TYPE_CHECKING:
