@@ -13,6 +13,7 @@ from equipoise.document import Document
 from equipoise.present.echarts import Floats
 from equipoise.present.text import NOTHING, count, number, scaled
 from equipoise.present.train import BESIDE
+from equipoise.present.train_studies import KNOBS, OURS, needed, study_charts, study_table
 from equipoise.present.values import (
     Axis,
     Block,
@@ -24,7 +25,6 @@ from equipoise.present.values import (
     KeyNumbers,
     Legend,
     Look,
-    Mark,
     Page,
     Series,
     Table,
@@ -38,33 +38,11 @@ Values = dict[str, Any]  # of a result
 Track = dict[str, Floats]  # the history of one entrant on one instance, by columns
 Tracks = dict[str, list[Track]]  # by entrant, one per instance
 Looks = dict[str, Look]  # by entrant
-OURS = "Ours"
 PLACES = 140  # along the axis of bits
 ROWS_DRAWN = 250  # along the axis of rounds
 FLOOR, CEILING = 1e-12, 1e3  # what lies beyond is drawn at the border: rounding, or a divergence
 QUARTILES = (0.25, 0.5, 0.75)
 MEASURES = {"distance": "relative distance", "relative_gap": "relative gap"}
-ALPHA_ROUNDS = 1500  # that a run of the alpha study is given
-KNOBS = {
-    "rho": ("How coarse a code", "rho", "rho: coarseness of the code", ("round", "bits", "distance")),
-    "density": ("How dense a network", "degree", "mean number of neighbours", ("round", "bits", "messages")),
-    "alpha": ("How large a step", "part", "alpha, in units of |lambda_2|/L", ()),
-}
-STUDY_COLUMNS = {
-    "rho": ("rho", "bits_a_number", "reached", "round", "bits", "distance"),
-    "density": ("p", "degree", "reached", "round", "bits", "messages"),
-    "alpha": ("alpha", "round", "converged", "slow", "diverged"),
-}
-COLUMN_WORDS = {
-    "bits_a_number": "bits a number",
-    "round": "rounds",
-    "distance": "distance at the end",
-    "p": "edge probability",
-    "degree": "neighbours",
-    "reached": "seeds that arrive",
-    "converged": "seeds converged",
-    "slow": "too slow",
-}
 
 
 def page(document: Document) -> Page:
@@ -72,7 +50,7 @@ def page(document: Document) -> Page:
     result, styles = document.result, _styles(document)
     blocks: list[Block] = []
     if "study" in result:
-        charts, tables = study_charts(document, styles), [study_table(document, styles)]
+        charts, tables = study_charts(result, styles), [study_table(result, styles)]
     else:
         blocks.append(key_numbers(document, styles))
         charts = comparison_charts(document, styles)
@@ -273,93 +251,6 @@ def _violations(document: Document, tracks: Tracks, styles: Looks) -> Figure:
     )
 
 
-# Charts of a study.
-
-
-def study_charts(document: Document, styles: Looks) -> list[Figure]:
-    """A panel per measure over the knob."""
-    result = document.result
-    if result["study"] == "alpha":
-        return [_alpha_chart(result["rows"])]
-    return [_knob_panel(result, styles, column) for column in KNOBS[result["study"]][3]]
-
-
-def _knob_panel(result: Values, styles: Looks, column: str) -> Figure:
-    _, knob, said, _ = KNOBS[result["study"]]
-    series, never = [], []
-    for name, look in styles.items():
-        rows = [row for row in result["rows"] if row["entrant"] == name]
-        y = [row[column] for row in rows]
-        if all(value is None for value in y):
-            never.append(look.name)
-        else:
-            width = 3.5 if name == OURS else 2.0
-            series.append(Series(look.name, [row[knob] for row in rows], y, look=look, width=width))
-    at = sorted({row[knob] for row in result["rows"]})
-    what = {"round": "Rounds", "bits": "Bits", "messages": "Messages", "distance": "Distance"}[column]
-    flat = result["study"] == "rho" and column != "distance"
-    missing = f" Never there within the rounds played: {', '.join(never)}." if never else ""
-    return Figure(
-        "Relative distance at the end" if column == "distance" else f"{what} to a relative distance of 1e-6",
-        Axis(said, log=True, low=at[0] / 1.2, high=at[-1] * 1.2, ticks=at, point=f"{knob} {{value}}"),
-        Axis(what.lower(), log=not flat, low=0 if flat else None, form="bits" if column == "bits" else ""),
-        series,
-        caption="Medians over seeds: what a residual is left."
-        if column == "distance"
-        else f"Medians over seeds; a gap where most seeds do not arrive.{missing}",
-        key=column,
-        label=f"Lines: {what.lower()} against {said}",
-        legend=False,
-    )
-
-
-def _alpha_chart(rows: list[Values]) -> Figure:
-    """Rounds over alpha in units of the paper's bound, the bound and the limit marked, divergences as crosses above."""
-    limit = rows[0]["limit_part"]
-    marks = [Mark("x", 1.0, "the paper's bound", "@soft")]
-    if limit:
-        marks.append(Mark("x", limit, f"limit, {limit:.3g}", "@soft"))
-    best = min((row for row in rows if row["round"]), key=lambda row: row["round"], default=None)
-    series = [
-        Series(
-            "converged",
-            [r["part"] for r in rows],
-            [r["round"] for r in rows],
-            colour="@blue",
-            width=2.5,
-            marker="circle",
-            size=8,
-        ),
-        _dots("diverged", [row for row in rows if row["diverged"]], "@bad", "triangle"),
-        _dots("not there in time", [row for row in rows if row["slow"]], "@amber", "emptyCircle"),
-    ]
-    if best:
-        series.append(
-            Series("best", [best["part"]], [best["round"]], "dots", colour="@good", marker="diamond", size=15)
-        )
-    return Figure(
-        "How large a step along the tracked gradient",
-        Axis(KNOBS["alpha"][2], log=True, point="{value} of the bound"),
-        Axis("rounds to 1e-6", log=True, low=10, high=10_000),
-        series,
-        marks,
-        "Least squares, no momentum; rounds to a relative gap of 1e-6, the median over seeds. Red triangles: at least one "
-        f"seed diverges. Amber circles: one or more not there after {ALPHA_ROUNDS:,} rounds. Green: the best step. "
-        "Dashed: the bound, and the limit of the rounds as played for the median seed.",
-        key="alpha",
-        label="Line: rounds to a gap of 1e-6 against alpha in units of |lambda_2|/L, with divergences marked",
-        legend=False,
-        tip="item",
-        wide=True,
-        tall=True,
-    )
-
-
-def _dots(name: str, rows: Sequence[Values], colour: str, marker: str) -> Series:
-    y = [2 * ALPHA_ROUNDS] * len(rows)
-    return Series(name, [row["part"] for row in rows], y, "dots", colour=colour, marker=marker, size=11)
-
-
 # Tables.
 
 
@@ -370,7 +261,7 @@ def _summary_table(result: Values, styles: Looks) -> Table:
     body: list[Cells] = []
     for row in result["summary"]:
         cells = [
-            _needed(row[f"{column}_to_{target:g}"]) for target in targets for column in ("round", "bits", "messages")
+            needed(row[f"{column}_to_{target:g}"]) for target in targets for column in ("round", "bits", "messages")
         ]
         cells += [number(row["largest_violation"], 3), number(row["largest_box_violation"], 3), f"{row['diverged']}"]
         body.append([_named(styles[row["entrant"]]), *cells])
@@ -399,31 +290,12 @@ def _protocol_table(result: Values, styles: Looks, protocol: str) -> Table:
     return Table(f"At {what}", _columns(heads), body, note, f"equal-{protocol}")
 
 
-def study_table(document: Document, styles: Looks | None = None) -> Table:
-    """The rows of a study as they are."""
-    result = document.result
-    styles = _styles(document) if styles is None else styles
-    study, names, body = result["study"], STUDY_COLUMNS[result["study"]], list[Cells]()
-    for row in result["rows"]:
-        first = f"{row['part']:g} x |lambda_2|/L" if study == "alpha" else _named(styles[row["entrant"]])
-        body.append([first, *(_study_cell(row[key], key) for key in names)])
-    note = "To a relative gap of 1e-6." if study == "alpha" else "To a relative distance of 1e-6; medians over seeds."
-    heads = [COLUMN_WORDS.get(name, name) for name in names]
-    return Table(f"Study of {study}: the numbers", _columns(heads), body, note, "study")
-
-
-def _study_cell(value: float | None, key: str) -> str:
-    if key == "reached":
-        return NOTHING if value is None else f"{100 * value:.0f}%"
-    return _needed(value) if key in ("round", "bits", "messages") else number(value, 3)
-
-
 def terminal_parts(document: Document) -> list[Text | Table | Certificate]:
     """What a comparison prints: what was compared, its tables, who was left out, and the certificate."""
     result, config = document.result, document.config
     head = f"{config.get('nodes')} centres, {config.get('network')}, {_instances(config.get('seeds'))}"
     notes = [*result.get("notes", []), *result.get("left_out", [])]
-    tables = [study_table(document)] if "study" in result else _comparison_tables(result)
+    tables = [study_table(result, _styles(document))] if "study" in result else _comparison_tables(result)
     made = [] if document.certificate is None else [document.certificate]
     return [Text("", head), *tables, *(Text(note) for note in notes), *made]
 
@@ -445,8 +317,8 @@ def _comparison_tables(result: Values) -> list[Table]:
         rounds, bits = (last[protocol, row["entrant"]] for protocol in ("rounds", "bits"))
         own = Cell(row["entrant"], tone="blue" if row["entrant"] == ours else "")
         cells = [_power(rounds["distance"]), _power(bits["distance"])]
-        cells += [_needed(row[f"round_to_{target:g}"]) for target in targets]
-        first.append([own, *cells, _needed(row[f"bits_to_{targets[-1]:g}"])])
+        cells += [needed(row[f"round_to_{target:g}"]) for target in targets]
+        first.append([own, *cells, needed(row[f"bits_to_{targets[-1]:g}"])])
         worst = [_power(row["largest_violation"]), _power(row["largest_box_violation"])]
         second.append([own, *worst, nearer(rounds), nearer(bits)])
     why = result.get("why_telling", "")
@@ -485,7 +357,3 @@ def _interval(row: Values) -> str | Cell:
 
 def _power(value: float | None) -> str:
     return NOTHING if value is None else "0" if value == 0 else f"{value:.1e}".replace("e-0", "e-").replace("e+00", "")
-
-
-def _needed(value: float | None) -> str:
-    return "never" if value is None else f"{value:,.0f}"
