@@ -1,6 +1,6 @@
-"""Certify a schedule from its rows, the jobs and the cluster alone: nothing the planner or the run counted is trusted.
+"""Certify a schedule from its rows, the jobs and the cluster alone: nothing that the planner or the loop counted is trusted.
 
-`schedule_file` reads and certifies one made by anybody.
+`schedule` reads and certifies one made by anybody.
 """
 
 from __future__ import annotations
