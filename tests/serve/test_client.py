@@ -473,3 +473,10 @@ def test_nothing_is_submitted_twice_when_the_service_dies_and_comes_back(cluster
     finally:
         second.terminate()
         second.wait()
+
+
+def test_a_client_loads_no_planner():
+    """Asking a service takes no numerical library: a command answers at once."""
+    code = "import sys, equipoise.serve; print({'numba', 'numpy', 'scipy', 'fastapi', 'sqlalchemy'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.serve.models import JobIn
+from equipoise.serve.api.jobs import JobIn
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.replay import replayed, restored, verify_log
 from equipoise.serve.service import Service, body_digest

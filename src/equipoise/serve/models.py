@@ -1,4 +1,4 @@
-"""What goes in and comes out of the REST interface, once for the service and its client.
+"""What the REST interface answers, once for the service and its client. It loads no planner.
 
 Quantities as in `place`: "16Gi", "4ms", "2h". Times in slots.
 """
@@ -9,13 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
-from equipoise.place.job_spec import JobSpec, MachineSpec, Number
 from equipoise.serve.plan.events import Body
-
-Words = Annotated[
-    dict[Annotated[str, Field(max_length=60)], Annotated[str, Field(max_length=200)]], Field(max_length=32)
-]
-
 
 OVER = ("finished", "refused", "cancelled")  # states in which nothing more happens to a job
 
@@ -46,12 +40,6 @@ class Answer(BaseModel):
     def as_dict(self) -> Body:
         """Plain values, as the service sent them."""
         return self.model_dump(mode="json")
-
-
-class JobIn(JobSpec):
-    """A job: `workers` for `duration`, or the long form (`work` or `samples` and `epochs`, `batch`, `time_per_sample`)."""
-
-    tags: Words | None = None
 
 
 class JobStatus(Answer):
@@ -104,18 +92,6 @@ class JobPage(Answer):
     next: str | None = Field(default=None, description="the cursor of the next page; null at the end")
 
 
-class ProgressIn(RequestBody):
-    """How far a job is: samples done, or the part of its work."""
-
-    done: Number | None = Field(None, ge=0)
-    fraction: Number | None = Field(None, ge=0, le=1)
-
-
-class MachineIn(MachineSpec):
-    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")
-    count: int = Field(1, ge=1, le=10_000)
-
-
 class MachineStatus(Answer):
     """A machine: up, draining or down; capacity, and what is used in this slot, in units."""
 
@@ -151,11 +127,6 @@ class ClusterStatus(Answer):
     resources: list[str] = Field(default_factory=list)
     machines: list[MachineStatus] = Field(default_factory=list)
     seq: int = 0
-
-
-class PricesIn(RequestBody):
-    base: Annotated[dict[str, Annotated[float, Field(ge=0, le=1e12)]], Field(max_length=64)]
-    ratio: float = Field(10.0, ge=1, le=1e12)
 
 
 class PricesOut(BaseModel):
@@ -261,11 +232,6 @@ class StatusOut(BaseModel):
     uptime: float
     store: str
     waiting: int = Field(description="requests not yet taken up by the planner")
-
-
-class ClockIn(RequestBody):
-    advance: int | None = Field(None, ge=1, le=10_000)
-    slot: int | None = Field(None, ge=0, le=10_000_000)
 
 
 class ClockOut(BaseModel):

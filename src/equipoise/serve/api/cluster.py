@@ -9,22 +9,22 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
+from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from equipoise import __version__
 from equipoise.errors import InputError, unknown_name
+from equipoise.place.job_spec import MachineSpec
 from equipoise.serve.api.guard import Admin, Reader
 from equipoise.serve.api.jobs import own_tenant
 from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.models import (
-    ClockIn,
     ClockOut,
     ClusterStatus,
     MachineChanged,
-    MachineIn,
     MachineList,
-    PricesIn,
     PricesOut,
+    RequestBody,
     ScheduleOut,
     StatusOut,
 )
@@ -38,6 +38,21 @@ from equipoise.units import MILLI
 
 Name = Annotated[str, Path(max_length=80)]
 MOST_AT_ONCE = 10_000  # slots of a virtual clock
+
+
+class MachineIn(MachineSpec):
+    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")
+    count: int = Field(1, ge=1, le=10_000)
+
+
+class PricesIn(RequestBody):
+    base: Annotated[dict[str, Annotated[float, Field(ge=0, le=1e12)]], Field(max_length=64)]
+    ratio: float = Field(10.0, ge=1, le=1e12)
+
+
+class ClockIn(RequestBody):
+    advance: int | None = Field(None, ge=1, le=10_000)
+    slot: int | None = Field(None, ge=0, le=10_000_000)
 
 
 class ClusterRoutes:

@@ -11,16 +11,17 @@ from typing import Annotated, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from equipoise.errors import InputError
+from equipoise.place.job_spec import JobSpec, Number
 from equipoise.place.planner import NO_CELLS
 from equipoise.serve.access import NAME, Caller
 from equipoise.serve.api.guard import Reader, Submitter
 from equipoise.serve.api.refusals import GUARDED, REFUSALS, answers, refusal_of
-from equipoise.serve.models import OVER, EventPage, ExplainOut, ForecastOut, JobIn, JobPage, JobWithCells, ProgressIn
+from equipoise.serve.models import OVER, EventPage, ExplainOut, ForecastOut, JobPage, JobWithCells, RequestBody
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan import explain as explaining
 from equipoise.serve.plan.decide import NotFound, Scheduler
@@ -41,16 +42,33 @@ Key = Annotated[
     Header(alias="Idempotency-Key", max_length=LONGEST_KEY, pattern=PLAIN, description="ask again with it: one job"),
 ]
 
+Words = Annotated[
+    dict[Annotated[str, Field(max_length=60)], Annotated[str, Field(max_length=200)]], Field(max_length=32)
+]
+
+
+class JobIn(JobSpec):
+    """A job: `workers` for `duration`, or the long form (`work` or `samples` and `epochs`, `batch`, `time_per_sample`)."""
+
+    tags: Words | None = None
+
+
+class ProgressIn(RequestBody):
+    """How far a job is: samples done, or the part of its work."""
+
+    done: Number | None = Field(None, ge=0)
+    fraction: Number | None = Field(None, ge=0, le=1)
+
 
 def with_cells(held: Held, scheduler: Scheduler) -> Body:
     state = scheduler.state
     return job_out(held, state.machines.names, wall_of(state)) | {"cells": cells_out(held, state.machines.names)}
 
 
-async def submitted(service: Service, given: Body, owner: str, key: str) -> tuple[int, Body]:
+async def submitted(service: Service, job: JobIn, owner: str, key: str) -> tuple[int, Body]:
     """The stored answer to a submission."""
-    unique = (owner, key, body_digest(given)) if key else None
-    command = lambda scheduler: with_cells(scheduler.submit(given, owner), scheduler)  # noqa: E731
+    unique = (owner, key, body_digest(job.model_dump(exclude_unset=True))) if key else None
+    command = lambda scheduler: with_cells(scheduler.submit(job, owner), scheduler)  # noqa: E731
     return await asyncio.wrap_future(service.ask(command, key=unique, status=201))
 
 
@@ -73,12 +91,12 @@ class JobRoutes:
         tenant: Annotated[str | None, Query(pattern=NAME, description="for whom, if your token has no tenant")] = None,
     ) -> JSONResponse:
         """Submit a job: the answer is the decision, stored with what it reserves. `dry_run`: only what it would be."""
-        given, owner = body.model_dump(exclude_unset=True), _owner(caller, tenant)
+        owner = _owner(caller, tenant)
         if dry_run and explain:
-            return JSONResponse(await self._replaying(lambda: self._imagined(given, owner)))
+            return JSONResponse(await self._replaying(lambda: self._imagined(body, owner)))
         if dry_run:
-            return await self._asked(lambda scheduler: with_cells(scheduler.imagine(given, owner)[0], scheduler))
-        status, answer = await submitted(self.service, given, owner, key or "")
+            return await self._asked(lambda scheduler: with_cells(scheduler.imagine(body, owner)[0], scheduler))
+        status, answer = await submitted(self.service, body, owner, key or "")
         return JSONResponse(answer, status)
 
     async def jobs(
@@ -152,8 +170,7 @@ class JobRoutes:
 
     async def forecast(self, body: JobIn, caller: Reader) -> JSONResponse:
         """When could this start, and end? Nothing is stored."""
-        given = body.model_dump(exclude_unset=True)
-        return await self._asked(lambda scheduler: explaining.forecast(scheduler, given, caller.tenant))
+        return await self._asked(lambda scheduler: explaining.forecast(scheduler, body, caller.tenant))
 
     # What they share.
 
@@ -186,11 +203,11 @@ class JobRoutes:
             raise HTTPException(409, f"job {id} is {told['state']}; nothing more happens to it")
         return await self._asked(lambda scheduler: with_cells(command(scheduler), scheduler))
 
-    def _imagined(self, given: Body, owner: str) -> Body:
+    def _imagined(self, job: JobIn, owner: str) -> Body:
         """The answer to a submission, explained: a copy of the state is asked, so that no other request waits."""
         service = self.service
         scheduler = Scheduler(self._twin.now(), time.time, service.quota, finish=service.settings.finish)
-        held, verdict = scheduler.imagine(given, owner)
+        held, verdict = scheduler.imagine(job, owner)
         fresh = dataclasses.replace(held, cells=NO_CELLS)
         found = explaining.explanation(scheduler, fresh)
         text = explaining.text(found, verdict.state, verdict.reason, would=True)
@@ -268,7 +285,7 @@ class Quick:
 
     async def _answer(self, job: JobIn, owner: str, key: str) -> JSONResponse:
         try:
-            status, body = await submitted(self.service, job.model_dump(exclude_unset=True), owner, key)
+            status, body = await submitted(self.service, job, owner, key)
         except tuple(REFUSALS) as refusal:
             return refusal_of(refusal)
         return JSONResponse(body, status)

@@ -32,6 +32,7 @@ from equipoise.serve.plan.planning import (
 )
 from equipoise.serve.plan.state import FORMAT, Held
 
+Wanted = Mapping[str, object] | JobSpec  # a job as it is asked for
 SLOWEST, FASTEST = 0.01, 4.0  # of the rate law: a pace below is not believed; above, it is a jump and no pace
 LEAST = 0.1  # of a slot: over less than this no pace is measured; over less than a slot it counts in part
 __all__ = ["Conflict", "NotFound", "Scheduler", "Verdict", "opening", "price_rows"]
@@ -40,11 +41,11 @@ __all__ = ["Conflict", "NotFound", "Scheduler", "Verdict", "opening", "price_row
 class Scheduler(Clock):
     """All that can be asked."""
 
-    def submit(self, body: Mapping[str, object], tenant: str) -> Held:
+    def submit(self, body: Wanted, tenant: str) -> Held:
         """Store a job and decide about it."""
         state = self.state
         id = f"j{state.count + 1}"
-        spec = JobSpec.of(body)
+        spec = body if isinstance(body, JobSpec) else JobSpec.of(body)
         job = spec.build(state.cluster, id=id, slot=state.slot_seconds, now=state.now, horizon=state.horizon)
         shape = arrays_of(job, state.cluster)
         name = spec.name or ""
@@ -57,10 +58,10 @@ class Scheduler(Clock):
         self.decide(held, verdict)
         return held
 
-    def imagine(self, body: Mapping[str, object], tenant: str) -> tuple[Held, Verdict]:
+    def imagine(self, body: Wanted, tenant: str) -> tuple[Held, Verdict]:
         """What `submit` would decide now; nothing changes."""
         state = self.state
-        spec = JobSpec.of(body)
+        spec = body if isinstance(body, JobSpec) else JobSpec.of(body)
         job = spec.build(state.cluster, id="new", slot=state.slot_seconds, now=state.now, horizon=state.horizon)
         held = Held(0, "", spec.name or "", tenant, job, arrays_of(job, state.cluster), self.time())
         verdict = self.consider(held)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 
 from equipoise.document import plain
 from equipoise.place.execution import ADMITTED, BEYOND_HORIZON, INFEASIBLE_ALONE
@@ -12,7 +11,7 @@ from equipoise.place.explain import fits_one, prices_met, quickest, schedule_of
 from equipoise.place.explanation import least_change, missing
 from equipoise.place.job import Deadline, Job
 from equipoise.place.planner.job_arrays import arrays_of
-from equipoise.serve.plan.decide import Scheduler
+from equipoise.serve.plan.decide import Scheduler, Wanted
 from equipoise.serve.plan.events import Body
 from equipoise.serve.plan.messages import REASONS
 from equipoise.serve.plan.state import Held
@@ -102,7 +101,7 @@ def text(told: Body, state: str, reason: str, *, since: str = "", would: bool = 
     return "\n".join(lines)
 
 
-def forecast(scheduler: Scheduler, body: Mapping[str, object], tenant: str) -> Body:
+def forecast(scheduler: Scheduler, body: Wanted, tenant: str) -> Body:
     """When a job could start and end if it took all room there is, prices aside."""
     held, verdict = scheduler.imagine(body, tenant)
     start, end = scheduler.first, scheduler.deadline(held.job.arrival)
