@@ -16,12 +16,11 @@ from equipoise.document import Document
 from equipoise.errors import InputError
 from equipoise.present import draw, echarts, page, terminal
 from equipoise.present.html import html_of
+from equipoise.present.looks import CONTRAST, SHAPES, contrast, looks
 from equipoise.present.markdown import markdown
 from equipoise.present.paper import draw_sheet
 from equipoise.present.text import fixed, power, with_error
 from equipoise.present.values import (
-    CONTRAST,
-    SHAPES,
     Axis,
     Cell,
     Chapter,
@@ -47,8 +46,6 @@ from equipoise.present.values import (
     Text,
     Widget,
     bars,
-    contrast,
-    looks,
 )
 
 FACTS = {"A": {"colour": "#d95f02", "marker": "rect"}, "B": {"marker": "emptyCircle", "line": "dashed"}}

@@ -10,16 +10,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.present.values import HUES as HUES
-from equipoise.present.values import Axis, Figure, Look, Mark, Numbers, Series
-from equipoise.present.values import hues as hues
-from equipoise.present.values import thinned as thinned
+from equipoise.present.looks import HUES, Look
+from equipoise.present.values import Axis, Figure, Mark, Numbers, Series
 
 Option = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -27,19 +24,6 @@ Ints = NDArray[np.int64]
 FEW = 12  # groups that are all named, points that are all marked
 MARKED = 40  # points of a policy's line up to which each has its marker
 INSIDE = 0.3  # of the axis: from here a bar has room for its value
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A chart of the pages that are not yet made of values."""
-
-    key: str
-    title: str
-    label: str  # for who cannot see it
-    meaning: str  # one or two plain sentences
-    option: Option | None
-    wide: bool = False  # a full row on wide screens
-    tall: bool = False
 
 
 def frame(**parts: Any) -> Option:
@@ -126,11 +110,6 @@ def log_range(values: Iterable[float | None], labels: int = 7) -> Option:
     step = max(1, math.ceil((top - bottom) / (labels - 1)))
     bottom = top - step * max(1, math.ceil((top - bottom) / step))
     return {"min": 10.0**bottom, "max": 10.0**top, "interval": step}
-
-
-def log_points(x: Floats, y: Floats, rows: Ints) -> list[list[float | None]]:
-    """[x, y] for a log axis: where y is not a positive finite number the line has a gap."""
-    return [[float(a), float(b) if 0 < b < math.inf else None] for a, b in zip(x[rows], y[rows], strict=True)]
 
 
 def line(name: str, points: Sequence[Any], colour: str, **more: Any) -> Option:

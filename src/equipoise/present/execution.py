@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from equipoise.document import Document, Row
+from equipoise.present.looks import Look, looks
 from equipoise.present.text import NOTHING, count, fixed, with_error
 from equipoise.present.values import (
     Axis,
@@ -17,13 +18,11 @@ from equipoise.present.values import (
     Figure,
     KeyNumber,
     KeyNumbers,
-    Look,
     Page,
     Section,
     Series,
     Table,
     Text,
-    looks,
     verdict,
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,13 +12,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from equipoise.certificate import Certificate, Check
+from equipoise.certificate import Certificate
+from equipoise.document import plain
 from equipoise.present import values
-from equipoise.present.echarts import Chart, Option, option
+from equipoise.present.echarts import Option, option
 from equipoise.present.text import number
 from equipoise.present.values import Block, CertificateHere, Controls, Drawing, Figure, Fold, Page, Section, Widget
 
 HERE = Path(__file__).parent
+Picture = Figure | Drawing | Controls
 TEMPLATES, VENDOR = HERE / "templates", HERE / "vendor"
 
 
@@ -84,7 +85,7 @@ def _options(blocks: Iterable[Block]) -> dict[str, Option]:
 
 def _parts(blocks: Iterable[Block]) -> Iterator[tuple[str, Any]]:
     """What the template draws, by kind; charts that follow each other are one part, with those of widgets."""
-    charts: list[Figure | Drawing | Controls] = []
+    charts: list[Picture] = []
     for block in blocks:
         if isinstance(block, Figure | Drawing | Controls):
             charts.append(block)
@@ -92,12 +93,26 @@ def _parts(blocks: Iterable[Block]) -> Iterator[tuple[str, Any]]:
             charts += block.blocks
         else:
             if charts:
-                yield "charts", values.in_rows(charts)
+                yield "charts", in_rows(charts)
                 charts = []
             inner = list(_parts(block.blocks)) if isinstance(block, Fold | Section) else []
             yield type(block).__name__.lower(), (block, inner) if isinstance(block, Fold | Section) else block
     if charts:
-        yield "charts", values.in_rows(charts)
+        yield "charts", in_rows(charts)
+
+
+def in_rows(figures: Sequence[Picture]) -> list[Picture]:
+    """Two narrow charts share a row; one that would stand alone becomes wide."""
+    placed: list[Picture] = []
+    alone = False  # whether the last one placed still waits for a neighbour
+    for figure in figures:
+        if figure.wide and alone:
+            placed[-1] = replace(placed[-1], wide=True)
+        placed.append(figure)
+        alone = not (figure.wide or alone)
+    if alone:
+        placed[-1] = replace(placed[-1], wide=True)
+    return placed
 
 
 def _beside(files: Mapping[str, str]) -> Markup:
@@ -126,55 +141,10 @@ def _checks(certificate: Certificate) -> list[dict[str, str]]:
     ]
 
 
-# Of the pages that are not yet made of values.
-
-
-def render(template: str, *, title: str, document: dict[str, Any], charts: Sequence[Chart], **context: Any) -> str:
-    """A page from a template that extends page.html.j2; `document` is what stands in result.json."""
-    options = {chart.key: chart.option for chart in charts if chart.option is not None}
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            title=title,
-            document=document,
-            checks=_checks(_certificate(document["certificate"])),
-            verdict=verdict(document["certificate"]),
-            charts=in_rows(charts),
-            options=embedded(options),
-            config=yaml_text(document["config"]),
-            style=_text(TEMPLATES / "style.css"),
-            script=_text(TEMPLATES / "charts.js"),
-            echarts=_echarts() if options else "",
-            **context,
-        )
-    )
-
-
-def verdict(certificate: dict[str, Any]) -> str:
-    """Of a certificate in plain values; `values.verdict` is the one for a Certificate."""
-    return values.verdict(_certificate(certificate))
-
-
-def _certificate(found: dict[str, Any]) -> Certificate:
-    return Certificate(tuple(Check(**check) for check in found["checks"]))
-
-
-def embedded(data: Any) -> Markup:
+def embedded(data: object) -> Markup:
     """JSON that is safe inside <script>: no tag can begin in it, and every number is finite (others become null)."""
-    text = json.dumps(finite(data), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(plain(data), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
-
-
-def finite(data: Any) -> Any:
-    """The same plain data with None for every number that JSON does not have."""
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, dict):
-        return {key: finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [finite(value) for value in data]
-    return data
 
 
 def yaml_text(config: Mapping[str, object]) -> str:
@@ -183,20 +153,6 @@ def yaml_text(config: Mapping[str, object]) -> str:
 
     text: str = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
     return text
-
-
-def in_rows(charts: Sequence[Chart]) -> list[Chart]:
-    """Two narrow charts share a row; one that would stand alone becomes wide."""
-    placed: list[Chart] = []
-    alone = False  # whether the last one placed still waits for a neighbour
-    for chart in charts:
-        if chart.wide and alone:
-            placed[-1] = replace(placed[-1], wide=True)
-        placed.append(chart)
-        alone = not (chart.wide or alone)
-    if alone:
-        placed[-1] = replace(placed[-1], wide=True)
-    return placed
 
 
 @cache

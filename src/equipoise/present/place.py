@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from equipoise.document import Document, Row
+from equipoise.present.looks import Look, looks
 from equipoise.present.place_figures import (
     calibration_figures,
     completed_figure,
@@ -27,12 +28,10 @@ from equipoise.present.values import (
     Fold,
     KeyNumber,
     KeyNumbers,
-    Look,
     Page,
     Section,
     Table,
     Text,
-    looks,
     verdict,
 )
 

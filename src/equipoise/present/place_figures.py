@@ -10,22 +10,9 @@ from numpy.typing import NDArray
 
 from equipoise.document import Document, Row
 from equipoise.errors import InputError
+from equipoise.present.looks import HUES, Look, looks
 from equipoise.present.text import count, number
-from equipoise.present.values import (
-    HUES,
-    Axis,
-    Dash,
-    Figure,
-    Look,
-    Mark,
-    Panel,
-    Rectangles,
-    Series,
-    Sheet,
-    chosen,
-    looks,
-    thinned,
-)
+from equipoise.present.values import Axis, Dash, Figure, Mark, Panel, Rectangles, Series, Sheet, chosen, thinned
 
 MOST_POINTS = 250  # of a policy's curve of completion times
 LOG_SPREAD = 10.0  # largest over smallest from which an axis is logarithmic

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from equipoise.document import Document, Row
+from equipoise.present.looks import Look, looks
 from equipoise.present.task_lives import STARVER, life_widget
 from equipoise.present.text import NOTHING, count, number, percent
 from equipoise.present.values import (
@@ -20,7 +21,6 @@ from equipoise.present.values import (
     KeyNumber,
     KeyNumbers,
     Legend,
-    Look,
     Mark,
     Page,
     Panel,
@@ -28,7 +28,6 @@ from equipoise.present.values import (
     Sheet,
     Table,
     chosen,
-    looks,
     verdict,
 )
 

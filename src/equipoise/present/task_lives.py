@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.present.echarts import Option, frame, grid, legend, line, symbol, tooltip, x_axis, y_axis
+from equipoise.present.looks import Look
 from equipoise.present.text import count, number
 from equipoise.present.values import (
     Axis,
@@ -15,7 +16,6 @@ from equipoise.present.values import (
     Controls,
     Drawing,
     Figure,
-    Look,
     Mark,
     Panel,
     Rectangles,

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from equipoise.document import Document, Row
 from equipoise.present.echarts import Option, frame, grid, legend, line, tooltip, x_axis, y_axis
+from equipoise.present.looks import HUES
 from equipoise.present.text import count, duration
-from equipoise.present.values import HUES, Choice, Controls, Drawing, Widget
+from equipoise.present.values import Choice, Controls, Drawing, Widget
 from equipoise.units import resource
 
 MOST_MACHINES, MOST_SLOTS = 60, 200  # that can be told apart on a screen

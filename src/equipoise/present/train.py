@@ -9,6 +9,7 @@ import numpy as np
 
 from equipoise.document import Document, Plain
 from equipoise.present.echarts import Floats, Ints
+from equipoise.present.looks import hues
 from equipoise.present.network import event_marks, events_of, hostile, network, present, words_on_gaps, words_on_marks
 from equipoise.present.text import NOTHING, count, number, percent, scaled
 from equipoise.present.train_nodes import allocations, final_shares, node_accuracy, node_losses, rivals
@@ -24,7 +25,6 @@ from equipoise.present.values import (
     Section,
     Series,
     Text,
-    hues,
     thinned,
     verdict,
 )

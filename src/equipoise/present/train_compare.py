@@ -11,6 +11,7 @@ import numpy as np
 from equipoise.certificate import Certificate
 from equipoise.document import Document
 from equipoise.present.echarts import Floats
+from equipoise.present.looks import Look, looks
 from equipoise.present.text import NOTHING, count, number, scaled
 from equipoise.present.train import BESIDE
 from equipoise.present.train_studies import KNOBS, OURS, needed, study_charts, study_table
@@ -24,12 +25,10 @@ from equipoise.present.values import (
     KeyNumber,
     KeyNumbers,
     Legend,
-    Look,
     Page,
     Series,
     Table,
     Text,
-    looks,
     thinned,
     verdict,
 )

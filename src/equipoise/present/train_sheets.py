@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from equipoise.document import Document, Plain
 from equipoise.errors import InputError
+from equipoise.present.looks import Look, looks
 from equipoise.present.text import prefix
-from equipoise.present.values import Axis, Figure, Look, Mark, Panel, Series, Sheet, chosen, looks
+from equipoise.present.values import Axis, Figure, Mark, Panel, Series, Sheet, chosen
 
 HEIGHT = 1.55  # inches of a panel
 BARS = 40  # centres up to which every share is a bar of its own

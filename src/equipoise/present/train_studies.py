@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from equipoise.present.looks import Look
 from equipoise.present.text import NOTHING, number
-from equipoise.present.values import Axis, Cell, Cells, Column, Figure, Look, Mark, Series, Table
+from equipoise.present.values import Axis, Cell, Cells, Column, Figure, Mark, Series, Table
 
 Values = dict[str, Any]  # of a result
 Looks = dict[str, Look]  # by entrant

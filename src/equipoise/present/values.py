@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -20,13 +20,7 @@ from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate
 from equipoise.errors import InputError
-from equipoise.present.looks import CONTRAST as CONTRAST
-from equipoise.present.looks import HUES as HUES
-from equipoise.present.looks import SHAPES as SHAPES
-from equipoise.present.looks import Look as Look
-from equipoise.present.looks import contrast as contrast
-from equipoise.present.looks import hues as hues
-from equipoise.present.looks import looks as looks
+from equipoise.present.looks import Look
 
 Numbers = Sequence[float] | Sequence[float | None] | NDArray[np.float64] | NDArray[np.int64]
 Kind = Literal["line", "step", "dots", "bars", "area"]
@@ -468,17 +462,3 @@ def thinned(amount: int, most: int) -> NDArray[np.int64]:
     if amount <= most:
         return np.arange(amount)
     return np.unique(np.linspace(0, amount - 1, most).round().astype(np.int64))
-
-
-def in_rows(figures: Sequence[Figure | Drawing | Controls]) -> list[Figure | Drawing | Controls]:
-    """Two narrow charts share a row; one that would stand alone becomes wide."""
-    placed: list[Figure | Drawing | Controls] = []
-    alone = False  # whether the last one placed still waits for a neighbour
-    for figure in figures:
-        if figure.wide and alone:
-            placed[-1] = replace(placed[-1], wide=True)
-        placed.append(figure)
-        alone = not (figure.wide or alone)
-    if alone:
-        placed[-1] = replace(placed[-1], wide=True)
-    return placed

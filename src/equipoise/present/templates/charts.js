@@ -18,20 +18,7 @@
   };
   const bitsPointer = (at) => bits(at.value) + " sent";
   const percent = (v) => Number((100 * v).toPrecision(4)) + " %";
-  const bands = (points) => {
-    const total = points.find((p) => p.seriesName === "budget");
-    const rest = points.filter((p) => p !== total).sort((a, b) => b.value[1] - a.value[1]);
-    const lines = rest.slice(0, 8).map((p) => `${p.marker}${p.seriesName}: ${short(p.value[1])}`);
-    if (rest.length > 8) lines.push(`and ${rest.length - 8} smaller`);
-    const budget = total ? `, budget ${short(total.value[1])}` : "";
-    return [`round ${points[0].value[0]}${budget}`, ...lines].join("<br>");
-  };
   const safe = (words) => words.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
-  const valueOf = (p, k = 0) => {
-    const error = p.value[2] ? ` ± ${p.value[2].toLocaleString("en", { maximumSignificantDigits: 2 })}` : "";
-    const dot = `display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:5px;background:${p.borderColor ?? p.color}`;
-    return `<span style="${dot}"></span>${safe(p.seriesName)}: ${short(p.value[k])}${error}`;
-  };
   // The values of all series at one place, the largest first; of lying bars, those of one name.
   const forms = { short, power, bits, percent };
   const told = (p, k, form) => {
@@ -52,10 +39,9 @@
   const one = ({ form, lying }) => (p) => (p.data.tip ? safe(p.data.tip) : told(p, lying ? 0 : 1, form));
   const listed = (unit) => (points) => {
     const there = points.filter((p) => p.seriesType === "line" && typeof p.value[1] === "number");
-    const lines = there.sort((a, b) => b.value[1] - a.value[1]).map((p) => valueOf(p, 1));
+    const lines = there.sort((a, b) => b.value[1] - a.value[1]).map((p) => told(p, 1, "short"));
     return lines.length ? [unit(points[0].value[0]), ...lines].join("<br>") : "";
   };
-  const againstLoad = listed((x) => `${x} tasks`);
   const againstStep = listed((x) => `after step ${x - 1}`);
   const siteAt = (points) =>
     [`step ${points[0].name}`, ...points.map((p) => `${p.marker}${p.seriesName}: ${short(p.value)}`)].join("<br>");
@@ -80,24 +66,14 @@
     const shape = { x: x1, y: middle + tall * (0.5 - top), width: x2 - x1, height: tall * (top - bottom) };
     return { type: "rect", shape, style: { fill: api.visual("color") } };
   };
-  // Of a bar lying beside its policy's name; of stacked ones; of lines over hours and over slots; of a trial of prices.
   const exact = (v) => (Math.abs(v) >= 1000 ? Math.round(v).toLocaleString("en") : short(v));
-  const barValue = (p) => exact(p.value);
-  const barValueAt = ({ k }) => (p) => exact(p.value[k]);
-  const barTip = (p) => `${safe(p.name)}: ${exact(p.value)} ${safe(p.seriesName)}`;
-  const stackAt = (points) => {
-    const there = points.filter((p) => p.value).map((p) => `${p.marker}${safe(p.seriesName)}: ${short(p.value)}`);
-    return [safe(points[0].name), ...(there.length ? there : ["none"])].join("<br>");
-  };
-  const withinHours = listed((x) => `% of all jobs done within ${short(x)} h`);
+  const barValue = ({ k }) => (p) => exact(p.value[k]);
   const useAt = listed((x) => `slot ${x}, % in use`);
-  const trial = (p) => `${safe(p.seriesName)}<br>level ${short(p.value[0])}: utility ${short(p.value[1])}, ${p.value[2]} completed`;
   const formatters = {
-    power, short, bits, bitsPointer, percent, bands, valueOf, againstLoad, againstStep, siteAt, whisker, span, barValue,
-    barTip, stackAt, withinHours, useAt, trial,
+    power, short, bits, bitsPointer, percent, againstStep, siteAt, whisker, span, useAt,
   };
 
-  const withArguments = { listed: listedAt, one, barValue: barValueAt };
+  const withArguments = { listed: listedAt, one, barValue };
 
   // "@name" in the data is a formatter above or a colour of the style sheet, which knows light from dark; "@name {...}" is
   // a formatter with arguments, "@#…|#…" a colour for each. Any other text stays as it is.

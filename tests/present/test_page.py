@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.present.echarts import Chart, hues, line, log_range, thinned
+from equipoise.present.echarts import line, log_range
 from equipoise.present.html import embedded, in_rows
+from equipoise.present.looks import hues
 from equipoise.present.text import count, number, percent, scaled
+from equipoise.present.values import Drawing, thinned
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_json_holds_no_number_that_json_does_not_have() -> None:
 @given(st.lists(st.booleans(), max_size=8))
 def test_no_row_of_charts_has_a_hole(wide: list[bool]) -> None:
     """Between two wide charts, and at the end, narrow ones come in pairs; wide ones stay wide."""
-    placed = in_rows([Chart(str(k), "", "", "", None, wide=w) for k, w in enumerate(wide)])
+    placed = in_rows([Drawing(str(k), "", "", "", {}, wide=w) for k, w in enumerate(wide)])
     assert [chart.key for chart in placed] == [str(k) for k in range(len(wide))]
     assert all(after.wide for after, before in zip(placed, wide, strict=True) if before)
     runs = "".join("W" if chart.wide else "n" for chart in placed).split("W")
