@@ -17,13 +17,15 @@ import typer
 from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
 from equipoise.cli.output import LINE_SECONDS, Meter, metered, show
 from equipoise.errors import InputError
-from equipoise.place.spec import AUTO, BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec
+from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from equipoise.document import Document
     from equipoise.place.compare import PlaceComparison, Progress
     from equipoise.place.scene import PlaceScene
+    from equipoise.present.values import Block
     from equipoise.spec import Spec
 
 DEFAULT = "compare"
@@ -70,15 +72,10 @@ def compare(
     ):
         found = _compared(scene, quiet=json, workers=None if elsewhere else 1)
         found.save(folder, report=report)
+    for line in scene.skipped if json else ():
+        print(f"warning: {line}", file=sys.stderr)
     document = found.document()
-    if json:
-        print(document.text(tables=False), end="")
-        for line in scene.skipped:
-            print(f"warning: {line}", file=sys.stderr)
-    else:
-        show(*summary(document, found.speeds), found.certificate)
-        print(folder / "report.html" if report else folder)
-    raise typer.Exit(0 if found.certificate.passed else 1)
+    _tell(document, json, *summary(document, found.speeds), last=folder / "report.html" if report else folder)
 
 
 @app.command("sweep")
@@ -114,53 +111,20 @@ def sweep(
         )
     found.save(folder, report=False)
     document = found.document()
-    if json:
-        print(document.text(tables=False), end="")
-    else:
-        show(sweep_table(document), found.certificate)
-        print(folder / "result.json")
-    raise typer.Exit(0 if found.certificate.passed else 1)
+    _tell(document, json, sweep_table(document), last=folder / "result.json")
 
 
 @app.command("bound")
 @with_options(BoundSpec)
 def bound(chosen: Chosen, jobs: Jobs = None, config: File = None, json: Json = False) -> None:
     """The most utility that any schedule could reach, with everything known in advance."""
-    from equipoise.place.bound import bound
-    from equipoise.place.scene import read_scene
-    from equipoise.present.text import count, number
-    from equipoise.present.values import Bullets, KeyNumber, KeyNumbers
+    from equipoise.place.from_files import bound_of
+    from equipoise.present.place import bound_numbers
 
-    spec = BoundSpec.read(config, _with_jobs(chosen, jobs))
-    scene = read_scene(spec, history=False)
+    spec, began = BoundSpec.read(config, _with_jobs(chosen, jobs)), time.monotonic()
     with metered("solving", "program", 1, quiet=json):
-        found = bound(
-            scene.cluster,
-            scene.jobs,
-            slots=scene.end,
-            exact=spec.exact,
-            coarsen=spec.coarsen,
-            time_limit=spec.time_limit,
-        )
-    complete = float(found.completion.sum())
-    if json:
-        told = {name: getattr(found, name) for name in ("utility", "kind", "status", "coarsen", "note")}
-        told |= {"jobs": len(scene.jobs), "end": scene.end, "completed": complete, "notes": list(scene.notes)}
-        _print_json("place bound", spec, told)
-        return
-    kind = {"lp": "linear program", "milp": "the optimum", "trivial": "no job can finish"}[found.kind]
-    where = f"{len(scene.jobs):,} on {count(scene.cluster.size, 'machine')}, to slot {scene.end:,}"
-    numbers = {
-        "jobs": where,
-        "no schedule earns more than": f"{number(found.utility, 6)} ({kind}, {found.status})",
-        "it completes": f"{complete:,.1f} jobs" if found.kind == "lp" else f"{complete:,.0f} jobs",
-        "time": f"{found.seconds:.1f} s",
-        "note": found.note,
-    }
-    show(
-        KeyNumbers([KeyNumber(name, value) for name, value in numbers.items() if value]),
-        Bullets([f"- {line}" for line in scene.notes]),
-    )
+        document = bound_of(spec)
+    _tell(document, json, *bound_numbers(document, time.monotonic() - began))
 
 
 @app.command("verify")
@@ -180,26 +144,12 @@ def verify(
     """Certify a schedule made by anybody: capacity, ratio, arrival; work and locality where finishes are claimed."""
     if slots is not None and horizon is not None:
         raise InputError(f"--slots {slots} and --horizon {horizon} are both given; keep one")
-    from equipoise.place.scene import verify_schedule
-    from equipoise.present.text import number
-    from equipoise.present.values import KeyNumber, KeyNumbers, Text
+    from equipoise.place.from_files import verify_schedule
+    from equipoise.present.place import verified_numbers
 
     files = {"jobs": jobs, "cluster": cluster, "claims": claims}
-    checked = verify_schedule(schedule, slots=slots, horizon=horizon, slot=slot, **files)
-    found = checked.found
-    if json:
-        print(checked.document().text(tables=False), end="")
-    else:
-        numbers = [
-            KeyNumber("cells", f"{checked.cells:,}"),
-            KeyNumber("jobs done", f"{found.completed:,} of {checked.jobs:,}"),
-            KeyNumber("utility", number(found.utility, 6)),
-        ]
-        unclaimed = (
-            "no finishes are claimed, so that work and locality have nothing to be compared with (--claims FILE)"
-        )
-        show(KeyNumbers(numbers), *([] if checked.claimed else [Text(unclaimed)]), found.certificate)
-    raise typer.Exit(0 if found.certificate.passed else 1)
+    document = verify_schedule(schedule, slots=slots, horizon=horizon, slot=slot, **files)
+    _tell(document, json, *verified_numbers(document))
 
 
 @app.command("explain")
@@ -219,6 +169,7 @@ def explain(
         raise InputError(f"{run}: no run folder of place: it has no config.yaml")
     if run is None and config is None:
         chosen = {"policy": "pdors"} | chosen
+    from equipoise.document import Document
     from equipoise.place.explain import explain
 
     asked = PlaceSpec.read(run / "config.yaml" if run is not None else config, _with_jobs(chosen, jobs))
@@ -227,10 +178,7 @@ def explain(
     scene.refuse_unknown_job(job)
     alone = replace(scene, placers=scene.placers[:1], baseline=scene.placers[0].label, bound=False)
     found = explain(_compared(alone, quiet=json).results[0], job)  # a run repeats exactly
-    if json:
-        _print_json("place explain", spec, found.as_dict())
-    else:
-        print(found.text())
+    _tell(Document("place explain", found.as_dict(), config=spec.plain()), json, last=found.text())
 
 
 @app.command("calibrate")
@@ -242,6 +190,7 @@ def calibrate(
     json: Json = False,
 ) -> None:
     """Find prices by replaying history, show what every candidate earned, and write the best for --prices."""
+    from equipoise.document import Document
     from equipoise.place.calibrate import calibrate
     from equipoise.place.compare import CALIBRATING
     from equipoise.present.place import trial_table
@@ -257,11 +206,14 @@ def calibrate(
     with metered(CALIBRATING, "replay", None, quiet=json) as meter:
         found = calibrate(spec, replayed=lambda count: meter.bar.update(meter.task, completed=count))
     found.write(out)
-    if json:
-        _print_json("place calibrate", spec, {"trials": found.trials, "out": str(out), "calibrated": found.said})
-    else:
-        show(Bullets([f"- {line}" for line in found.notes]), trial_table(found.trials))
-        print(f"{out}: use it with --prices {out}")
+    result = {"trials": found.trials, "out": str(out), "calibrated": found.said}
+    blocks = (Bullets([f"- {line}" for line in found.notes]), trial_table(found.trials))
+    _tell(
+        Document("place calibrate", result, config=spec.plain()),
+        json,
+        *blocks,
+        last=f"{out}: use it with --prices {out}",
+    )
 
 
 @app.command("import")
@@ -274,41 +226,11 @@ def import_(
     json: Json = False,
 ) -> None:
     """Turn a trace into our own format; rows that cannot be jobs are counted with their lines."""
-    from equipoise.place.files import write_cluster, write_jobs
-    from equipoise.place.scene import read_cluster, read_jobs, skipped_lines
-    from equipoise.place.traces import format_of
-    from equipoise.present.text import count, duration, percent
+    from equipoise.place.from_files import import_trace
+    from equipoise.present.place import import_lines
 
-    spec = SceneSpec.read(None, _with_jobs(chosen, trace))
-    for name in ("restart", "draw", "horizon", "slots", "window", "wrong"):
-        if getattr(spec, name):
-            raise InputError(f"--{name} has no effect on import; give it to `place`")
-    for file in filter(None, (out, cluster_out)):
-        if file.suffix.lower() not in (".yaml", ".yml", ".json", ".csv"):
-            raise InputError(f"{file}: expected a name that ends in .yaml, .json or .csv")
-    if cluster_out is None and (spec.machines or spec.cluster):
-        raise InputError("--machines and --cluster have no effect without --cluster-out FILE")
-    path = Path(trace)
-    kind = spec.format if spec.format != AUTO else format_of(path)
-    cluster = None if cluster_out is None else read_cluster(spec)
-    jobs = read_jobs(spec, path, kind, None)
-    write_jobs(jobs, out)
-    if cluster is not None and cluster_out is not None:
-        write_cluster(cluster, cluster_out)
-    last = max(job.arrival for job in jobs)
-    if json:
-        told = {"format": kind, "jobs": len(jobs), "slot": jobs.slot, "last_arrival": last, "out": str(out)}
-        told["skipped"] = [{"line": row.line, "reason": row.reason} for row in jobs.skipped]
-        _print_json("place import", spec, told | {"note": jobs.note, "start": jobs.start})
-        return
-    slots = f"slots 0 to {last:,} of {duration(jobs.slot)}" + (f" from {jobs.start}" if jobs.start else "")
-    print(f"{out}: {len(jobs):,} jobs from {path.name} ({kind}), {slots}")
-    for line in filter(None, (jobs.note, *skipped_lines(jobs))):
-        print(f"- {line}")
-    if jobs.skipped:
-        print(f"- {percent(len(jobs.skipped) / (len(jobs) + len(jobs.skipped)))} of the rows skipped in all")
-    if cluster is not None:
-        print(f"{cluster_out}: {count(cluster.size, 'machine')}")
+    document = import_trace(SceneSpec.read(None, _with_jobs(chosen, trace)), out, cluster_out)
+    _tell(document, json, last="\n".join(import_lines(document)))
 
 
 def _with_jobs(chosen: Chosen, jobs: str | None) -> Chosen:
@@ -384,11 +306,13 @@ def _new_folder(out: Path, verb: str, spec: Spec) -> Iterator[Path]:
         drop_if_empty(folder)
 
 
-def _print_json(verb: str, spec: Spec, result: dict[str, object]) -> None:
-    """The document of a command that certifies nothing."""
-    from json import dumps
-
-    from equipoise.document import Document
-
-    told = Document(verb, result, config=spec.plain()).as_dict(tables=False)
-    print(dumps({name: told[name] for name in ("verb", "version", "config", "result")}, indent=2, allow_nan=False))
+def _tell(document: Document, json: bool, *blocks: Block, last: object = None) -> None:
+    """Print the document as JSON, or what is in it: blocks, the certificate, and a last line. Exit by the certificate."""
+    certificate = document.certificate
+    if json:
+        print(document.text(), end="")
+    else:
+        show(*blocks, *([] if certificate is None else [certificate]))
+        if last is not None:
+            print(last)
+    raise typer.Exit(0 if certificate is None or certificate.passed else 1)

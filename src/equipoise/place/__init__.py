@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from equipoise.place.compare import PlaceComparison, compare
     from equipoise.place.explain import Explanation, explain
     from equipoise.place.files import read_cluster, read_jobs, write_cluster, write_jobs
+    from equipoise.place.from_files import bound_of, import_trace, verify_schedule
     from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
     from equipoise.place.job_spec import JobSpec, MachineSpec
-    from equipoise.place.scene import PlaceScene, verify_schedule
+    from equipoise.place.scene import PlaceScene
     from equipoise.place.simulate import Placer, Result, Session, simulate
     from equipoise.place.spec import PlaceSpec, SweepSpec
     from equipoise.place.sweep import Case, Sweep, sweep
@@ -45,9 +46,11 @@ __all__ = [
     "SweepSpec",
     "Workload",
     "bound",
+    "bound_of",
     "calibrate",
     "compare",
     "explain",
+    "import_trace",
     "placers",
     "prices",
     "read_cluster",

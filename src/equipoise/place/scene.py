@@ -14,8 +14,6 @@ from typing import cast
 
 import numpy as np
 
-from equipoise.document import Document, Plain, allocations_of, read_table
-from equipoise.document import read as load
 from equipoise.errors import InputError, unknown_name
 from equipoise.place import files, traces
 from equipoise.place.calibrate import needs_history, placer_of, price_kinds
@@ -23,7 +21,6 @@ from equipoise.place.cluster import Cluster
 from equipoise.place.compare import BASELINE, PlaceComparison, Progress, compare
 from equipoise.place.execution import Execution
 from equipoise.place.job import Workload
-from equipoise.place.schedule import Verified, read_schedule, verify_files
 from equipoise.place.simulate import Placer
 from equipoise.place.spec import AUTO, OWN, TRACES, PlaceSpec, PricedSpec, SceneSpec
 from equipoise.place.sweep import Case
@@ -362,103 +359,3 @@ def _stated(choice: Choice, name: str) -> tuple[str, ...]:
 def _columns(path: Path) -> set[str]:
     first = next(iter(opened(path, "jobs, or a trace")), "")
     return {cell.strip().lower() for cell in first.split(",")}
-
-
-# A schedule by anybody, certified from files alone.
-
-
-@dataclass(frozen=True)
-class VerifiedSchedule:
-    """What a schedule does, recomputed from its file, its jobs and its machines."""
-
-    cells: int
-    jobs: int
-    found: Verified
-    claimed: bool  # whether finishes were claimed: else work and locality have nothing to be compared with
-    settings: dict[str, Plain]  # the files it was made from
-
-    def document(self) -> Document:
-        """Plain values: what was done, and when each job finished."""
-        found = self.found
-        result = {"cells": self.cells, "jobs": self.jobs, "completed": found.completed, "utility": found.utility}
-        return Document("place verify", result | {"finish": found.finish}, found.certificate, self.settings)
-
-
-def verify_schedule(
-    schedule: Path,
-    *,
-    jobs: Path | None = None,
-    cluster: Path | None = None,
-    slots: int | None = None,
-    horizon: int | None = None,
-    slot: str | None = None,
-    claims: Path | None = None,
-) -> VerifiedSchedule:
-    """Certify a schedule made by anybody.
-
-    Parameters
-    ----------
-    schedule
-        A CSV file with the columns job, slot, machine, workers and servers.
-    jobs, cluster
-        Its jobs and machines; without, jobs.json and cluster.yaml beside it, as in a run folder.
-    slots
-        Nothing may run from this slot on.
-    horizon
-        Or: so many slots after the last arrival. Without both, the end that result.json beside it states.
-    slot
-        Length of a slot, such as "10m"; without, the file's own.
-    claims
-        What is claimed of it, a CSV file with the columns job and finish; without, outcomes.csv beside it.
-    """
-    rows = read_schedule(schedule)
-    beside = schedule.parent
-    jobs_file = jobs or _beside(beside / "jobs.json", "--jobs")
-    cluster_file = cluster or _beside(beside / "cluster.yaml", "--cluster")
-    machines = files.read_cluster(cluster_file)
-    workload = read_jobs(SceneSpec(slot=slot), jobs_file, format_of(jobs_file), machines)
-    end = _end(workload, slots, horizon, beside if jobs is None else None)
-    claims_file = claims or (beside / "outcomes.csv" if jobs is None and (beside / "outcomes.csv").is_file() else None)
-    finish = None if claims_file is None else _claimed(claims_file, schedule.stem)
-    found = verify_files(machines, workload, rows, end=end, finish=finish)
-    settings: dict[str, Plain] = {"schedule": str(schedule), "jobs": str(jobs_file), "cluster": str(cluster_file)}
-    settings |= {"end": end, "claims": None if claims_file is None else str(claims_file)}
-    return VerifiedSchedule(len(rows), len(workload), found, finish is not None, settings)
-
-
-def _beside(path: Path, option: str) -> Path:
-    if not path.is_file():
-        raise InputError(f"no {path.name} beside the schedule; say {option} FILE")
-    return path
-
-
-def _end(jobs: Workload, slots: int | None, horizon: int | None, folder: Path | None) -> int:
-    """The first slot in which nothing may run."""
-    if slots is not None:
-        return slots
-    if horizon is not None:
-        return max(job.arrival for job in jobs) + horizon
-    if folder is not None and (folder / "result.json").is_file():
-        end = load(folder / "result.json").result.get("end")
-        if not isinstance(end, int):
-            raise InputError(f"{folder / 'result.json'} does not say where the run ends; say --slots")
-        return end
-    raise InputError("say where it ends: --slots T, or --horizon N slots after the last arrival")
-
-
-def _claimed(path: Path, schedule: str) -> dict[str, int | None]:
-    """Finish slots by job id; of a file with a column `policy`, those of the policy the schedule is named after."""
-    rows = read_table(path)
-    if not rows or not {"job", "finish"} <= rows[0].keys():
-        raise InputError(f"{path}: its first line has no columns job and finish")
-    found: dict[str, int | None] = {}
-    for row in rows:
-        if "policy" in row and allocations_of(str(row["policy"])) != schedule:
-            continue
-        finish = row["finish"]
-        if finish is not None and not (isinstance(finish, int) and finish >= 0):
-            raise InputError(f"{path}: finish of job {row['job']} is {finish!r}; expected a slot, or nothing")
-        found[str(row["job"])] = finish
-    if not found:
-        raise InputError(f"{path}: says nothing of {schedule}; expected rows job,finish")
-    return found

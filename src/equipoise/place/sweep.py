@@ -55,6 +55,7 @@ class Sweep(AnyResult):
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: means with their errors, gains over the baseline, and every seed behind them."""
         result = {"seeds": list(self.seeds), "rows": self.rows, "paired": self.paired(self.baseline)}
+        result |= {"seed_rows": self.seed_rows}
         looks = {policy.label: look_of(policy) for policy in self.policies}
         tables = {"history": self.seed_rows}
         return Document("place sweep", result, self.certificate, self.settings(), tables, looks=looks)

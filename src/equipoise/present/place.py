@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from equipoise.document import Document, Row
 from equipoise.present.looks import Look, looks
@@ -258,6 +259,43 @@ def sweep_table(document: Document) -> Table:
             )
         body.append([str(row["policy"]), *cells])
     return Table(f"{seeds} seeds, mean ± standard error", columns, body)
+
+
+def bound_numbers(document: Document, seconds: float) -> list[KeyNumbers | Bullets]:
+    """What `place bound` found, and how long it took."""
+    told = document.result
+    kind = {"lp": "linear program", "milp": "the optimum", "trivial": "no job can finish"}[told["kind"]]
+    numbers = {
+        "jobs": f"{told['jobs']:,} on {count(told['machines'], 'machine')}, to slot {told['end']:,}",
+        "no schedule earns more than": f"{number(told['utility'], 6)} ({kind}, {told['status']})",
+        "it completes": f"{told['completed']:,.{1 if told['kind'] == 'lp' else 0}f} jobs",
+        "time": f"{seconds:.1f} s",
+        "note": told["note"],
+    }
+    tiles = KeyNumbers([KeyNumber(name, value) for name, value in numbers.items() if value])
+    return [tiles, Bullets([f"- {line}" for line in told["notes"]])]
+
+
+def verified_numbers(document: Document) -> list[KeyNumbers | Text]:
+    """What `place verify` found beside the certificate."""
+    told = document.result
+    done = f"{told['completed']:,} of {told['jobs']:,}"
+    numbers = {"cells": f"{told['cells']:,}", "jobs done": done, "utility": number(told["utility"], 6)}
+    tiles = KeyNumbers([KeyNumber(name, value) for name, value in numbers.items()])
+    unclaimed = "no finishes are claimed, so that work and locality have nothing to be compared with (--claims FILE)"
+    return [tiles] if document.config["claims"] is not None else [tiles, Text(unclaimed)]
+
+
+def import_lines(document: Document) -> list[str]:
+    """What `place import` wrote and skipped, line by line."""
+    told, source = document.result, Path(document.config["jobs"]).name
+    slots = f"slots 0 to {told['last_arrival']:,} of {duration(told['slot'])}"
+    slots += f" from {told['start']}" if told["start"] else ""
+    lines = [f"{told['out']}: {told['jobs']:,} jobs from {source} ({told['format']}), {slots}"]
+    lines += [f"- {line}" for line in (told["note"], *told["lines"]) if line]
+    if skipped := len(told["skipped"]):
+        lines.append(f"- {percent(skipped / (told['jobs'] + skipped))} of the rows skipped in all")
+    return lines + ([f"{told['cluster_out']}: {count(told['machines'], 'machine')}"] if "machines" in told else [])
 
 
 # Sentences.

@@ -1,0 +1,144 @@
+"""Answers about files alone, as documents: certify a schedule, bound what any could earn, turn a trace into our format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from equipoise.document import Document, allocations_of, read_table
+from equipoise.document import read as load
+from equipoise.errors import InputError
+from equipoise.place import files
+from equipoise.place.bound import bound
+from equipoise.place.job import Workload
+from equipoise.place.scene import read_cluster, read_jobs, read_scene, skipped_lines
+from equipoise.place.schedule import read_schedule, verify_files
+from equipoise.place.spec import AUTO, BoundSpec, SceneSpec
+from equipoise.place.traces import format_of
+
+ENDINGS = (".yaml", ".yml", ".json", ".csv")
+
+
+def bound_of(spec: BoundSpec) -> Document:
+    """The most utility that any schedule of a scene could reach, with everything known in advance."""
+    scene = read_scene(spec, history=False)
+    limits = {"exact": spec.exact, "coarsen": spec.coarsen, "time_limit": spec.time_limit}
+    found = bound(scene.cluster, scene.jobs, slots=scene.end, **limits)  # type: ignore[arg-type]
+    result = {name: getattr(found, name) for name in ("utility", "kind", "status", "coarsen", "note")}
+    result |= {"jobs": len(scene.jobs), "machines": scene.cluster.size, "end": scene.end}
+    result |= {"completed": float(found.completion.sum()), "notes": list(scene.notes)}
+    return Document("place bound", result, config=spec.plain())
+
+
+def import_trace(spec: SceneSpec, out: Path, cluster_out: Path | None = None) -> Document:
+    """Write the jobs of a trace in our own format; rows that cannot be jobs are counted with their lines.
+
+    Parameters
+    ----------
+    spec
+        Its `jobs` is the trace.
+    out
+        The file of jobs to write: .yaml, .json or .csv.
+    cluster_out
+        The file of machines to write: those of the spec's `cluster` or `machines`.
+    """
+    for name in ("restart", "draw", "horizon", "slots", "window", "wrong"):
+        if getattr(spec, name):
+            raise InputError(f"--{name} has no effect on import; give it to `place`")
+    for file in filter(None, (out, cluster_out)):
+        if file.suffix.lower() not in ENDINGS:
+            raise InputError(f"{file}: expected a name that ends in .yaml, .json or .csv")
+    if cluster_out is None and (spec.machines or spec.cluster):
+        raise InputError("--machines and --cluster have no effect without --cluster-out FILE")
+    path = Path(str(spec.jobs))
+    kind = spec.format if spec.format != AUTO else format_of(path)
+    cluster = None if cluster_out is None else read_cluster(spec)
+    jobs = read_jobs(spec, path, kind, None)
+    files.write_jobs(jobs, out)
+    if cluster is not None and cluster_out is not None:
+        files.write_cluster(cluster, cluster_out)
+    result = {"format": kind, "jobs": len(jobs), "slot": jobs.slot, "last_arrival": max(job.arrival for job in jobs)}
+    result["skipped"] = [{"line": row.line, "reason": row.reason} for row in jobs.skipped]
+    result |= {"note": jobs.note, "start": jobs.start, "lines": skipped_lines(jobs), "out": str(out)}
+    result |= {} if cluster is None else {"cluster_out": str(cluster_out), "machines": cluster.size}
+    return Document("place import", result, config=spec.plain())
+
+
+def verify_schedule(
+    schedule: Path,
+    *,
+    jobs: Path | None = None,
+    cluster: Path | None = None,
+    slots: int | None = None,
+    horizon: int | None = None,
+    slot: str | None = None,
+    claims: Path | None = None,
+) -> Document:
+    """Certify a schedule made by anybody: its certificate, what it completes and earns, and when each job finishes.
+
+    Parameters
+    ----------
+    schedule
+        A CSV file with the columns job, slot, machine, workers and servers.
+    jobs, cluster
+        Its jobs and machines; without, jobs.json and cluster.yaml beside it, as in a run folder.
+    slots
+        Nothing may run from this slot on.
+    horizon
+        Or: so many slots after the last arrival. Without both, the end that result.json beside it states.
+    slot
+        Length of a slot, such as "10m"; without, the file's own.
+    claims
+        What is claimed of it, a CSV file with the columns job and finish; without, outcomes.csv beside it.
+    """
+    rows = read_schedule(schedule)
+    beside = schedule.parent
+    jobs_file = jobs or _beside(beside / "jobs.json", "--jobs")
+    cluster_file = cluster or _beside(beside / "cluster.yaml", "--cluster")
+    machines = files.read_cluster(cluster_file)
+    workload = read_jobs(SceneSpec(slot=slot), jobs_file, format_of(jobs_file), machines)
+    end = _end(workload, slots, horizon, beside if jobs is None else None)
+    claims_file = claims or (beside / "outcomes.csv" if jobs is None and (beside / "outcomes.csv").is_file() else None)
+    finish = None if claims_file is None else _claimed(claims_file, schedule.stem)
+    found = verify_files(machines, workload, rows, end=end, finish=finish)
+    config = {"schedule": str(schedule), "jobs": str(jobs_file), "cluster": str(cluster_file), "end": end}
+    config["claims"] = None if claims_file is None else str(claims_file)
+    result = {"cells": len(rows), "jobs": len(workload), "completed": found.completed, "utility": found.utility}
+    return Document("place verify", result | {"finish": found.finish}, found.certificate, config)
+
+
+def _beside(path: Path, option: str) -> Path:
+    if not path.is_file():
+        raise InputError(f"no {path.name} beside the schedule; say {option} FILE")
+    return path
+
+
+def _end(jobs: Workload, slots: int | None, horizon: int | None, folder: Path | None) -> int:
+    """The first slot in which nothing may run."""
+    if slots is not None:
+        return slots
+    if horizon is not None:
+        return max(job.arrival for job in jobs) + horizon
+    if folder is not None and (folder / "result.json").is_file():
+        end = load(folder / "result.json").result.get("end")
+        if not isinstance(end, int):
+            raise InputError(f"{folder / 'result.json'} does not say where the run ends; say --slots")
+        return end
+    raise InputError("say where it ends: --slots T, or --horizon N slots after the last arrival")
+
+
+def _claimed(path: Path, schedule: str) -> dict[str, int | None]:
+    """Finish slots by job id; of a file with a column `policy`, those of the policy the schedule is named after."""
+    rows = read_table(path)
+    if not rows or not {"job", "finish"} <= rows[0].keys():
+        raise InputError(f"{path}: its first line has no columns job and finish")
+    found: dict[str, int | None] = {}
+    for row in rows:
+        if "policy" in row and allocations_of(str(row["policy"])) != schedule:
+            continue
+        finish = row["finish"]
+        if finish is not None and not (isinstance(finish, int) and finish >= 0):
+            raise InputError(f"{path}: finish of job {row['job']} is {finish!r}; expected a slot, or nothing")
+        found[str(row["job"])] = finish
+    if not found:
+        raise InputError(f"{path}: says nothing of {schedule}; expected rows job,finish")
+    return found
