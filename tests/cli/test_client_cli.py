@@ -237,14 +237,14 @@ def test_slips_in_options_are_one_line(words, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected the fields of a job"),
-        ("- 1\n", "expected the fields of a job"),
-        ("jobs: []", "a list of jobs"),
-        ("jobs: [3]", "job 1 is '3'"),
-        ("a: [", "line 1: not YAML"),
-        ("jobs: [{name: a}]\nworker: {gpu: 1}", "'worker' stands beside"),
+        ("", "empty"),
+        ("- 1\n", "a list; expected"),
+        ("jobs: []", "no jobs"),
+        ("jobs: [3]", "'3' in jobs"),
+        ("a: [", "not YAML"),
+        ("jobs: [{name: a}]\nworker: {gpu: 1}", "unknown field 'worker'"),
         ("worker: {gpu: 1}\nduration: 1h\nwide: 3", "wide"),
-        ("!!python/object:os.system {duration: 1h}", "worker"),
+        ("!!python/object:os.system {duration: 1h}", "the tag"),
     ],
 )
 def test_slips_in_files_are_one_line(text, said):

@@ -307,37 +307,23 @@ def progress(
 
 def read_jobs(file: str) -> tuple[list[dict[str, Any]], bool, object]:
     """The jobs of a file, whether it is a list of them, and its slot where it says one."""
-    top = _parsed(file)
-    if not isinstance(top, dict):
-        raise InputError(f"{file}: a {type(top).__name__}; expected the fields of a job, or a list under `jobs:`")
-    if "jobs" not in top:
-        return [_job(top, {}, file)], False, None
-    unknown = [str(name) for name in top if name not in ("jobs", "slot", "defaults", "note", "start")]
-    if unknown:
-        raise InputError(f"{file}: {unknown[0]!r} stands beside `jobs:`; expected it in a job, or under `defaults:`")
-    entries, defaults = top["jobs"], top.get("defaults") or {}
-    if not isinstance(entries, list) or not entries or not isinstance(defaults, dict):
-        raise InputError(f"{file}: expected a list of jobs under `jobs:`, and fields under `defaults:`")
+    from equipoise.place.files import opened, with_defaults
+    from equipoise.place.job_spec import FIELDS, GROUPS
+
+    text = sys.stdin.read() if file == "-" else None
+    found = opened(Path(file), "jobs", FIELDS, GROUPS, text=text, single=True)
     jobs = []
-    for n, entry in enumerate(entries, 1):
-        if not isinstance(entry, dict):
-            raise InputError(f"{file}: job {n} is {entry!r}; expected a mapping of its fields")
-        jobs.append(_job(entry, defaults, f"{file}: job {n}"))
-    if any("arrival" in entry for entry in entries):
+    for where, entry in found.entries:
+        both = with_defaults(entry, found.defaults)
+        both = (
+            {"name": both["id"]} if "id" in both else {}
+        ) | both  # `id` is a name, as in files for `equipoise place`
+        jobs.append({name: _plain(name, value) for name, value in both.items() if name not in ("id", "arrival")})
+        if not jobs[-1]:
+            raise InputError(f"{file}, {where}: empty; expected the fields of a job")
+    if any("arrival" in entry for _, entry in found.entries):
         print("note: arrival is not sent; a job arrives when it is submitted", file=sys.stderr)
-    return jobs, True, top.get("slot")
-
-
-def _job(own: dict[str, Any], defaults: dict[str, Any], where: str) -> dict[str, Any]:
-    """Its own fields, then the defaults; `id` is a name, as in files for `equipoise place`. Null takes a default away."""
-    ways = {"work"} if {"samples", "epochs"} & own.keys() else {"samples", "epochs"} if "work" in own else set()
-    both = {name: value for name, value in defaults.items() if name not in ways} | own
-    if "id" in both:
-        both = {"name": both["id"]} | both
-    fields = {str(k): _plain(str(k), v) for k, v in both.items() if k not in ("id", "arrival") and v is not None}
-    if not fields:
-        raise InputError(f"{where}: empty; expected the fields of a job")
-    return fields
+    return jobs, found.listed, found.settings.get("slot")
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -347,37 +333,3 @@ def _plain(name: str, value: Any) -> Any:
     if name in TEXTS:
         return value if isinstance(value, list) else str(value)
     return value_of(value) if isinstance(value, str) and DECIMAL.match(value) else value
-
-
-def _parsed(file: str) -> Any:
-    """JSON by its ending, else YAML, in which every value stays the text that was written."""
-    import json
-
-    import yaml
-
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{file}: no such file (from {Path.cwd()}); expected the YAML or JSON of a job") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    try:
-        if file.endswith(".json"):
-            return json.loads(text)
-        return _without_nulls(yaml.load(text, Loader=yaml.BaseLoader))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{file}, line {error.lineno}: not JSON ({error.msg})") from None
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InputError(f"{file}{line}: not YAML ({error.problem or error.context})") from None
-    except (yaml.YAMLError, RecursionError, ValueError):
-        raise InputError(f"{file}: neither YAML nor JSON") from None
-
-
-def _without_nulls(value: Any) -> Any:
-    """`server: null` and `server:` say nothing."""
-    if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_without_nulls(inner) for inner in value]
-    return None if value in ("", "~", "null", "Null", "NULL") else value

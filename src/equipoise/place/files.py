@@ -44,6 +44,7 @@ class EntryFile:
     settings: Values
     defaults: Values
     entries: list[tuple[str, Values]]
+    listed: bool = True  # False: the file is one entry
 
 
 def one_line(message: str) -> str:
@@ -66,11 +67,22 @@ def _ending(path: Path) -> str:
     return ending
 
 
-def opened(path: Path, many: str, fields: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> EntryFile:
-    """Read a file of entries called `many`; a column of a CSV must be one of `fields`, or lie in one of `groups`."""
-    ending = _ending(path)
+def opened(
+    path: Path,
+    many: str,
+    fields: tuple[str, ...] = (),
+    groups: tuple[str, ...] = (),
+    *,
+    text: str | None = None,
+    single: bool = False,
+) -> EntryFile:
+    """Read a file of entries called `many`; a column of a CSV must be one of `fields`, or lie in one of `groups`.
+
+    `text` is YAML that was read already; with `single` the file may be the fields of one entry.
+    """
+    ending = ".yaml" if text is not None else _ending(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig") if text is None else text
     except FileNotFoundError:
         raise InputError(one_line(f"{path}: no such file; check the path (from {Path.cwd()})")) from None
     except OSError as error:
@@ -81,7 +93,7 @@ def opened(path: Path, many: str, fields: tuple[str, ...] = (), groups: tuple[st
         file = (
             _from_csv(path, text, many, fields, groups)
             if ending == ".csv"
-            else (_from_yaml(path, text, many) if ending == ".yaml" else _from_json(path, text, many))
+            else (_from_yaml(path, text, many, single) if ending == ".yaml" else _from_json(path, text, many, single))
         )
     except RecursionError:
         raise InputError(one_line(f"{path}: nested too deeply; expected a list of {many}")) from None
@@ -140,7 +152,7 @@ def _pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def _from_json(path: Path, text: str, many: str) -> EntryFile:
+def _from_json(path: Path, text: str, many: str, single: bool) -> EntryFile:
     try:
         top = json.loads(text, object_pairs_hook=_pairs)
     except json.JSONDecodeError as error:
@@ -149,6 +161,8 @@ def _from_json(path: Path, text: str, many: str) -> EntryFile:
         raise InputError(one_line(f"{path}: {error}")) from None
     if not isinstance(top, dict):
         raise InputError(one_line(f"{path}: {_named(top)}; expected a mapping with `{many}`"))
+    if single and many not in top:
+        return EntryFile(path, "top", {}, {}, [("top", _fields(top))], listed=False)
     found = top.get(many, [])
     if not isinstance(found, list):
         raise InputError(one_line(f"{path}: {many} is {_named(found)}; expected a list"))
@@ -156,7 +170,7 @@ def _from_json(path: Path, text: str, many: str) -> EntryFile:
     return _document(path, many, top, entries, "top")
 
 
-def _from_yaml(path: Path, text: str, many: str) -> EntryFile:
+def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
     """Only composed, never constructed: a tag cannot run anything, and every node knows its line."""
     import yaml
 
@@ -182,7 +196,13 @@ def _from_yaml(path: Path, text: str, many: str) -> EntryFile:
     except yaml.YAMLError as error:
         raise InputError(one_line(f"{path}: not YAML ({error}); correct it")) from None
     if root is None:
-        raise InputError(one_line(f"{path}: empty; expected a list under `{many}:`"))
+        raise InputError(
+            one_line(
+                f"{path}: empty; expected a list under `{many}:`, or one of them"
+                if single
+                else f"{path}: empty; expected a list under `{many}:`"
+            )
+        )
 
     def spot(node: yaml.Node) -> str:
         return f"line {node.start_mark.line + 1}"
@@ -215,6 +235,9 @@ def _from_yaml(path: Path, text: str, many: str) -> EntryFile:
     top = lower(root, 3)
     if not isinstance(top, dict):
         raise InputError(one_line(f"{path}, line 1: {_named(top)}; expected a list under `{many}:`"))
+    if single and many not in top:
+        with at(path, "line 1"):
+            return EntryFile(path, "line 1", {}, {}, [("line 1", _fields(top))], listed=False)
     entries: list[tuple[str, object]] = []
     for name, node in root.value:
         if name.value == many:
