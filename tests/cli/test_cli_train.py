@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from equipoise.cli import main
+from equipoise.train import TrainSpec
 
 QUICK = ("--data", "none", "--rounds", "900", "--target", "1e-6")
 
@@ -406,3 +407,14 @@ def test_help_loads_nothing_heavy(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.stderr.strip() == "[]"
+
+
+def test_python_and_the_command_line_leave_the_same_folder(inside, tmp_path):
+    """`TrainSpec.from_yaml(...).build().run().save(...)`: the same files, result, history and configuration."""
+    done = inside("train", *QUICK)
+    assert done.returncode == 0, done.stderr
+    folder = only_folder(tmp_path)
+    again = TrainSpec.from_yaml(folder / "config.yaml").build().run().save(tmp_path / "again")
+    assert {path.name for path in again.iterdir()} == {path.name for path in folder.iterdir()}
+    for name in ("result.json", "history.csv", "config.yaml"):
+        assert (again / name).read_text() == (folder / name).read_text()

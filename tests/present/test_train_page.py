@@ -6,11 +6,13 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import equipoise
 from equipoise.certificate import Certificate
 from equipoise.document import Document
 from equipoise.present import report
@@ -374,3 +376,14 @@ def test_a_run_on_workers_says_where_it_was_played_and_who_died() -> None:
     ):
         assert words in html
     assert "lost 1 worker" in html
+
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "0.1.0"
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in RECORDED.glob("train*")))
+def test_what_0_1_0_wrote_becomes_a_page(folder: str) -> None:
+    """Without the links of the last round there is no picture of the network; the rest is there."""
+    html = report(equipoise.load(RECORDED / folder))
+    assert "certificate passed</title>" in html and charts(html)
+    assert "network" not in charts(html)

@@ -29,9 +29,20 @@ REPEATS = {"static": "Static", "never": "Never repeating", "periodic": "Periodic
 Event = dict[str, Any]  # round, kind, nodes, text
 
 
-def network(document: Document) -> Drawing | Figure:
+def about_network(document: Document) -> dict[str, Any]:
+    """How many nodes, its description, whether links repeat; what 0.1.0 wrote has it in the settings only."""
+    if "network" in document.result:
+        return cast("dict[str, Any]", document.result["network"])
+    result, config = document.result, document.config
+    each = result.get("shares") or (result.get("accuracy") or result.get("losses") or {}).get("nodes")
+    return {"nodes": len(each) if each else config.get("nodes", 0), "description": config.get("network", "")}
+
+
+def network(document: Document) -> Drawing | Figure | None:
     """The graph of the last round, its nodes coloured by share or accuracy; for many nodes a histogram."""
-    about = cast("dict[str, Any]", document.result["network"])
+    about = about_network(document)
+    if "repeats" not in about:
+        return None
     nodes, title, there = int(about["nodes"]), "The network", present(document)
     kind = f"{REPEATS[about['repeats']]} network ({about['description']})"
     values, texts, scale = _node_values(document, there)
@@ -205,15 +216,15 @@ def hostile(document: Document) -> bool:
 
 def events_of(document: Document) -> list[Event]:
     """What happened, in order; empty where nothing did."""
-    return cast("list[Event]", document.result.get("events") or [])
+    return document.result.get("events") or []
 
 
 def present(document: Document) -> list[bool]:
     """Who is there at the end."""
-    nodes = int(cast("dict[str, Any]", document.result["network"])["nodes"])
+    nodes = int(about_network(document)["nodes"])
     if not hostile(document):
         return [True] * nodes
-    there = set(cast("list[int]", document.result["present"]))
+    there = set(document.result["present"])
     return [i in there for i in range(nodes)]
 
 
@@ -228,7 +239,7 @@ def gone_since(document: Document, node: int) -> str:
 
 def event_marks(document: Document) -> list[Mark]:
     """An upright mark for every event; events that are close together share a name."""
-    events, rounds = events_of(document), max(cast(int, document.result["rounds"]), 1)
+    events, rounds = events_of(document), max(document.result["rounds"], 1)
     return [
         Mark(
             "x",

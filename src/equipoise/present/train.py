@@ -10,7 +10,16 @@ import numpy as np
 from equipoise.document import Document, Plain
 from equipoise.present.echarts import Floats, Ints
 from equipoise.present.looks import hues
-from equipoise.present.network import event_marks, events_of, hostile, network, present, words_on_gaps, words_on_marks
+from equipoise.present.network import (
+    about_network,
+    event_marks,
+    events_of,
+    hostile,
+    network,
+    present,
+    words_on_gaps,
+    words_on_marks,
+)
 from equipoise.present.text import NOTHING, count, number, percent, scaled
 from equipoise.present.train_nodes import allocations, final_shares, node_accuracy, node_losses, rivals
 from equipoise.present.values import (
@@ -94,9 +103,10 @@ def page(document: Document) -> Page:
 def headline(document: Document) -> str:
     """20 centres trained softmax on digits and shared 500 CPUs."""
     result, deeds = document.result, []
-    if "model" in result:
+    model = model_of(document)
+    if model:
         data = _data_name(document.config)
-        deeds.append(f"trained {result['model']['words']}" + (f" on {data}" if data else ""))
+        deeds.append(f"trained {model['words']}" + (f" on {data}" if data else ""))
     if "budget" in result:
         amount = result["budget"]
         deeds.append(f"shared {number(amount)} {'CPU' if amount == 1 else 'CPUs'}")
@@ -104,7 +114,22 @@ def headline(document: Document) -> str:
     lost = len(result.get("engine", {}).get("lost", ()))
     if lost:
         where += f" and lost {count(lost, 'worker')}"
-    return f"{count(result['network']['nodes'], 'centre')} {' and '.join(deeds)}{where}"
+    return f"{count(about_network(document)['nodes'], 'centre')} {' and '.join(deeds)}{where}"
+
+
+def model_of(document: Document) -> Values:
+    """What was trained, in words, and whether it is convex; empty where nothing was. 0.1.0 says it by its settings."""
+    result = document.result
+    if "model" in result or "consensus" not in result:
+        return cast(Values, result.get("model", {}))
+    name = str(document.config.get("model", "auto"))
+    words = name.replace("_", " ") if name != "auto" else "softmax" if "accuracy" in result else "least squares"
+    return {"words": words, "convex": "loss" not in result}
+
+
+def convex(document: Document) -> bool:
+    """Whether there is an optimum to compare with."""
+    return bool(model_of(document).get("convex", True))
 
 
 def _data_name(config: dict[str, Plain]) -> str:
@@ -139,9 +164,9 @@ def key_numbers(document: Document, history: dict[str, Floats]) -> KeyNumbers:
     result, target = document.result, _gap_limit(document)
     diverged = result["status"] == "diverged"
     found = [KeyNumber("rounds", f"{result['rounds']:,}", "diverged" if diverged else result["reason"])]
-    if convex(result) or "shares" in result:
+    if convex(document) or "shares" in result:
         since = "at the last event" if events_of(document) else "at the start"
-        half = "of the gap" if convex(result) else "of the gap of the CPU cost"
+        half = "of the gap" if convex(document) else "of the gap of the CPU cost"
         asked = "" if target is None else f"; asked for {number(target)}"
         value = NOTHING if diverged else number(result.get("relative_gap"))
         found.append(KeyNumber("relative gap", value, f"{half} {since}{asked}"))
@@ -161,10 +186,6 @@ def key_numbers(document: Document, history: dict[str, Floats]) -> KeyNumbers:
         note = "on data that nobody trained on" if central is None else f"centralised: {percent(central)}"
         found.append(KeyNumber("worst node's test accuracy", percent(worst), note))
     return KeyNumbers(found)
-
-
-def convex(result: Values) -> bool:
-    return bool(result.get("model", {}).get("convex", True))
 
 
 def _engine_numbers(engine: Values | None) -> list[KeyNumber]:
@@ -263,7 +284,7 @@ def bits_spent(document: Document, history: dict[str, Floats]) -> Figure | None:
     rows = rows[(sent[rows] > 0) & (gap[rows] > 0) & np.isfinite(gap[rows])]
     if len(rows) < 2:
         return None
-    each = count(cast(Values, document.result["message"])["bits"], "bit")
+    each = count(document.result["message"]["bits"], "bit") if "message" in document.result else "few bits"
     return Figure(
         "What the progress cost in messages",
         Axis("bits sent over all links", log=True, form="bits"),
@@ -353,7 +374,7 @@ def in_flight(document: Document, history: dict[str, Floats]) -> Figure | None:
     result, rows = document.result, thinned(len(history["round"]), ROWS_DRAWN)
     rounds = history["round"][rows]
     at, there = _centres(document, rounds, history["centres"][rows])
-    centres = Axis("centres", low=0, high=result["network"]["nodes"], whole=True)
+    centres = Axis("centres", low=0, high=about_network(document)["nodes"], whole=True)
     series = [Series("centres there", at, there, "step", colour="@teal", dash="dashed", right=flying is not None)]
     lost = result["packets_lost"]
     meaning = (

@@ -8,7 +8,7 @@ from equipoise.certificate import Certificate
 from equipoise.document import Document
 from equipoise.present.echarts import Floats
 from equipoise.present.network import events_of, hostile, present
-from equipoise.present.train import Values, columns, convex, headline
+from equipoise.present.train import Values, columns, convex, headline, model_of
 from equipoise.present.train_nodes import allocation_table, rivals_table
 from equipoise.present.values import KeyNumber, KeyNumbers, Table, Text
 
@@ -85,9 +85,9 @@ def _code(document: Document) -> str:
 def _progress(document: Document, history: dict[str, Floats]) -> dict[str, str]:
     """The gap, and the loss where that is all there is to go by."""
     result, found = document.result, {}
-    gap, known = result.get("relative_gap"), convex(result)
+    gap, known = result.get("relative_gap"), convex(document)
     if gap is not None:
-        halves = "shares" in result and "model" in result and known
+        halves = "shares" in result and bool(model_of(document)) and known
         since = "at the last event" if events_of(document) else "at the start"
         target = document.config.get("target") if hostile(document) else None
         asked = f"; asked for {target:g}" if isinstance(target, float) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -21,8 +22,20 @@ if TYPE_CHECKING:
     from equipoise.train.theory.analysis import Analysis
 
 Number = float | list[float]
-DATA = ("digits", "breast_cancer", "mnist", "csv", "none")
 GRAPHS = ("erdos_renyi", "geometric", "ring", "path", "star", "grid", "complete")
+
+
+def _data_sets() -> list[str]:
+    """Functions in the files of equipoise/data that return a Dataset, read from their source."""
+    found = []
+    for path in sorted((Path(__file__).parents[1] / "data").glob("[!_]*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name[0] != "_" and node.returns is not None:
+                found += [node.name] if ast.unparse(node.returns).strip("'\"") == "Dataset" else []
+    return found
+
+
+DATA = (*_data_sets(), "none")
 MODELS: Registry[Model] = Registry("equipoise.train.models", "model")
 COSTS: Registry[Cost] = Registry("equipoise.train.costs", "cost")
 COST_SETTINGS = ("a", "c", "work", "speed", "energy")
