@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, visit
 
+from equipoise import load
 from equipoise.certificate import Certificate, Check
 from equipoise.place import Cluster, Job, Linear, Machine, Result, Workload, placers, prices, traces
 from equipoise.place.compare import PlaceComparison, compare
@@ -24,6 +25,7 @@ from equipoise.present import report, timeline
 from equipoise.present.place import headline
 from equipoise.present.timeline import FULL, Timeline, lines_of, stacked
 
+RECORDED = Path(__file__).parents[1] / "recorded" / "0.1.0" / "place"
 LEVEL = prices.Level(8.5, 10, 5.0)
 PLAYERS = (
     placers.PDORS(prices=LEVEL, replan=2, backfill=True),
@@ -443,3 +445,12 @@ def test_tooltips_say_what_is_there(browser: Any, tmp_path: Path, usual: PlaceCo
     assert opened.query_selector('[data-chart] img, [src="x"]') is None
     assert complaints == []
     opened.close()
+
+
+def test_a_folder_of_0_1_0_makes_a_page() -> None:
+    """What 0.1.0 did not write is found elsewhere: the machines, the baseline, the arrivals."""
+    document = load(RECORDED).document()
+    read = words(report(document))
+    assert all(str(row["policy"]) in read for row in document.rows("rows"))
+    assert embedded(report(document), "timeline-data")["policies"][0]["bars"]
+    assert "What you would have gained over FIFO" in read

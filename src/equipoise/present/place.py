@@ -12,6 +12,7 @@ from equipoise.present.place_figures import (
     calibration_figures,
     completed_figure,
     completion_figure,
+    facts_of,
     reason,
     reason_kinds,
     reasons_figure,
@@ -46,7 +47,7 @@ HOPELESS = {
 
 def page(document: Document) -> Page:
     """The page of a comparison."""
-    told = document.result
+    told = facts_of(document)
     rows, names = told["rows"], [row["policy"] for row in told["rows"]]
     look = looks(names, document.looks, once=True)
     best = max(range(len(rows)), key=lambda k: (rows[k]["utility"], rows[k]["completed"]))
@@ -108,7 +109,7 @@ def headline(document: Document) -> str:
 
 def summary(document: Document, speeds: Mapping[str, float] | None = None) -> list[Table | Text | Bullets]:
     """What the terminal shows of a comparison; `speeds` are decisions per second, which no document keeps."""
-    told = document.result
+    told = facts_of(document)
     title = f"{what_met_what(told)}: {count(len(told['rows']), 'policy', 'policies')}"
     said = [told["bound_note"]] if told["bound_note"] else []
     blocks: list[Table | Text | Bullets] = [
@@ -133,7 +134,7 @@ def summary(document: Document, speeds: Mapping[str, float] | None = None) -> li
 
 def policy_table(document: Document, speeds: Mapping[str, float] | None = None) -> Table:
     """Utility and completed jobs beside completion times; never one without the other."""
-    told = document.result
+    told = facts_of(document)
     look = looks([row["policy"] for row in told["rows"]], document.looks, once=True)
     bound, gpus = told["bound"], "gpu" in told["resources"]
     columns = [Column("policy", "left"), Column("utility")]

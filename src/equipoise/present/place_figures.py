@@ -27,6 +27,33 @@ REASONS = {
 }
 
 
+def facts_of(document: Document) -> Row:
+    """What the result says; what 0.1.0 did not write is found elsewhere in the document."""
+    result, config = document.result, document.config
+    if "types" in result:
+        return result
+    kinds: dict[str, list[Row]] = defaultdict(list)
+    for row in document.rows("machines"):
+        kinds[str(row["machine"]).rpartition("-")[0]].append(row)
+    types = [
+        {"name": name, "count": len(rows), "capacity": {r: f"{rows[0][r]:g}" for r in result["resources"]}}
+        for name, rows in kinds.items()
+    ]
+    arrivals = [row["arrival"] for row in document.rows("outcomes")] or [0]
+    gains = result.get("gains") or [{"baseline": result["rows"][0]["policy"]}]
+    return {
+        "seed": config.get("seed", 0),
+        "bound_note": "",
+        "baseline": gains[0]["baseline"],
+        "promises": [],
+        "source": config.get("jobs", "the built-in example"),
+        "start": "",
+        "arrivals": [min(arrivals), max(arrivals)],
+        "types": types,
+        "skipped": {"rows": 0, "first": []},
+    } | result
+
+
 def reason(kind: str) -> str:
     return REASONS.get(kind, kind.replace("_", " "))
 
@@ -84,7 +111,7 @@ def _bars(
 
 def completion_figure(document: Document, look: Mapping[str, Look]) -> Figure:
     """The part of all jobs that was done within so many hours of arrival, a line for each policy."""
-    told, hours = document.result, completion_hours(document)
+    told, hours = facts_of(document), completion_hours(document)
     if not any(len(own) for own in hours.values()):
         words = "No job finished under any policy: there are no times to show."
         return Figure("Completion times", Axis(), Axis(), caption=words, key="completion")
