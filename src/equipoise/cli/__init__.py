@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPTED = 130
+
 
 class Interrupted(Exception):
     """Ctrl-C in a command; the message is the command that goes on. Typer would swallow a KeyboardInterrupt's words."""
@@ -37,6 +39,8 @@ def _run() -> int:
         return int(leaving.exit_code)
     except Abort:
         raise KeyboardInterrupt from None
+    if code == INTERRUPTED:  # before a command began
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 
@@ -52,7 +56,7 @@ def _interrupted(interrupt: KeyboardInterrupt | Interrupted) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resume = f"; go on with: {interrupt}" if str(interrupt) else ""
     print(f"interrupted{resume}", file=sys.stderr, flush=True)
-    return 130
+    return INTERRUPTED
 
 
 def _hear_every_interrupt() -> None:
@@ -61,10 +65,11 @@ def _hear_every_interrupt() -> None:
 
     def hook(told: sys.UnraisableHookArgs) -> None:
         if issubclass(told.exc_type, KeyboardInterrupt):
-            import _thread
+            import os
+            import signal
             import threading
 
-            threading.Timer(0.01, _thread.interrupt_main).start()
+            threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
         else:
             before(told)
 
