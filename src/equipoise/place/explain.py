@@ -100,7 +100,7 @@ class Explanation:
     best: Schedule | None
     smaller: Smaller | None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain values, as JSON has them."""
         return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 

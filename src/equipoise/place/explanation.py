@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class Smaller:
     """The least change with which the job would have been promised: `job.but(**changes)`."""
 
     words: str
-    changes: Mapping[str, Any]
+    changes: Mapping[str, object]
     payoff: float | None  # None under a policy that promises nothing: it would not have been refused
     finish: int | None
 
@@ -61,7 +61,7 @@ Ask = Callable[[Job], tuple[float | None, int | None] | None]  # payoff and fini
 def least_change(job: Job, cluster: Cluster, ask: Ask) -> Smaller | None:
     """The first of: a smaller demand where it fits no machine, fewer workers, less work; None when nothing helps."""
 
-    def tried(words: str, changes: dict[str, Any]) -> Smaller | None:
+    def tried(words: str, changes: dict[str, object]) -> Smaller | None:
         taken = ask(job.but(**changes))
         return None if taken is None else Smaller(words, changes, *taken)
 
@@ -118,12 +118,12 @@ def by_refusal(result: Result) -> Ask:
     return ask
 
 
-def _part(job: Job, percent: int, words: str, changes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _part(job: Job, percent: int, words: str, changes: dict[str, object]) -> tuple[str, dict[str, object]]:
     less = f"{percent} % of the work"
     return f"{words} and {less}" if words else less, {**changes, "work": job.work * percent / 100}
 
 
-def _bases(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, Any]]]:
+def _bases(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
     """The job as it is, or the demands that fit a machine when it fits none."""
     if fastest(cluster.capacity, cluster.counts, arrays_of(job, cluster)) > 0.0:
         yield "", {}
@@ -131,7 +131,7 @@ def _bases(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _fitting(cluster, job)
 
 
-def _forms(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, Any]]]:
+def _forms(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
     """Smaller demands and fewer workers, the least change first."""
     for words, changes in _bases(cluster, job):
         if changes:
@@ -146,7 +146,7 @@ def _forms(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, Any]]]:
             most //= 2
 
 
-def _fitting(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, Any]]]:
+def _fitting(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
     """Demands cut to what a machine has: the machine that comes nearest, then the others."""
     for k in _nearest(cluster, cluster.demand(job.worker, job.id) + cluster.demand(job.server or {}, job.id)):
         has = dict(zip(cluster.resources, cluster.capacity[k].tolist(), strict=True))
@@ -154,7 +154,7 @@ def _fitting(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, Any]]]
             worker, server = _cut(job, has, share)
             if worker is None:
                 continue
-            changes: dict[str, Any] = {}
+            changes: dict[str, object] = {}
             if worker != dict(job.worker):
                 changes["worker"] = _units(worker)
             if job.server is not None and server != dict(job.server):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of
@@ -127,7 +127,7 @@ def _document(
     return EntryFile(path, where, settings, defaults, checked)
 
 
-def _fields(values: dict[str, Any], depth: int = 2) -> Values:
+def _fields(values: dict[str, object], depth: int = 2) -> Values:
     for name, value in values.items():
         if isinstance(value, dict) and depth:
             with said_of(name):
@@ -141,9 +141,9 @@ def _named(value: object) -> str:
     return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else repr(value)
 
 
-def _pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _pairs(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     """A mapping in which no key comes twice."""
-    out: dict[str, Any] = {}
+    out: dict[str, object] = {}
     for key, value in pairs:
         if key in out:
             whose = f" by {out['id']!r}" if "id" in out else ""
@@ -210,7 +210,7 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
     def refuse(node: yaml.Node, message: str) -> NoReturn:
         raise InputError(one_line(f"{path}, {spot(node)}: {message}"))
 
-    def lower(node: yaml.Node, depth: int) -> Any:
+    def lower(node: yaml.Node, depth: int) -> object:
         """Scalars stay text; a list, or what lies too deep, is only named."""
         kind = node.tag.removeprefix("tag:yaml.org,2002:")
         if kind not in YAML_KINDS:
@@ -219,7 +219,7 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
             if kind == "bool":
                 return node.value.lower() in ("yes", "true", "on")
             return None if kind == "null" else str(node.value)
-        out: dict[str, Any] = {}
+        out: dict[str, object] = {}
         if not isinstance(node, yaml.MappingNode):
             return []
         for name, value in node.value if depth else ():
@@ -250,7 +250,7 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
 def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...], groups: tuple[str, ...]) -> EntryFile:
     """Each row is an entry. Lines `# name: value` before the header are settings, where the name is one; else comments."""
     stream = io.StringIO(text, newline="")
-    settings: dict[str, Any] = {}
+    settings: Values = {}
     above, start = 0, 0
     while (line := stream.readline()).startswith("#"):
         above, start = above + 1, stream.tell()
@@ -326,8 +326,8 @@ def text_of(path: Path, many: str, settings: Values, entries: list[Values]) -> s
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    told: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 120, "default_flow_style": None}
-    return str(yaml.dump(settings | {many: entries}, Dumper=dumper, **told))
+    plain = settings | {many: entries}
+    return yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
 def _tellable(column: str, cell: str) -> bool:

@@ -56,7 +56,7 @@ class Utility:
         """The worth of finishing `slots` after arrival."""
         return float(worth(self.kind, *self.parameters, float(slots)))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain values that `utility()` reads back."""
         return {"kind": self.name, **self.__dict__}
 
@@ -124,7 +124,7 @@ class Linear(Utility):
 KINDS: dict[str, type[Utility]] = {"sigmoid": Sigmoid, "deadline": Deadline, "linear": Linear}
 
 
-def utility(values: dict[str, Any]) -> Utility:
+def utility(values: dict[str, object]) -> Utility:
     """A utility from plain values, as {"kind": "sigmoid", "value": 80, "steepness": 0.5, "middle": 6}."""
     rest = dict(values)
     name = rest.pop("kind", None)

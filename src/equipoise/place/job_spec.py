@@ -430,7 +430,7 @@ def plain_job(job: Job) -> Values:
             if value != cell.omit:
                 plain[name] = cell.write(value)
         elif name == "utility":
-            plain[name] = {part: v if part == "kind" else float(v) for part, v in job.utility.as_dict().items()}
+            plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
         elif name == "tags":
             plain |= {name: {str(k): str(v) for k, v in value.items()}} if value else {}
         else:

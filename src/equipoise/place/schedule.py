@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -244,7 +244,7 @@ def allocations_csv(result: Result, path: str | Path) -> None:
             writer.writerows((ids[j], t, f"{t * hours:.10g}", names[h], w, s) for j, t, h, w, s in block)
 
 
-def to_json(result: Result) -> dict[str, Any]:
+def to_json(result: Result) -> dict[str, object]:
     """Plain values: every job with what became of it, and the schedule as runs of equal slots (`last` included)."""
     names, ids = result.cluster.names, [job.id for job in result.jobs]
     by_name(names)
@@ -316,7 +316,7 @@ class PlacementGroup:
         """The node each bundle must be on."""
         return [{LABEL: name} for name in self.machines]
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         """For ray.util.placement_group(**arguments)."""
         return {
             "bundles": [dict(bundle) for bundle in self.bundles],
@@ -325,7 +325,7 @@ class PlacementGroup:
             "bundle_label_selector": self.bundle_label_selector,
         }
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "job": self.job,
             "slot": self.slot,
@@ -356,7 +356,7 @@ def amounts(demand: Mapping[str, int], *, memory_unit: float = 1.0) -> dict[str,
     return out
 
 
-def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, Any]]:
+def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, object]]:
     """How to start the Ray node of every machine: num_cpus, num_gpus, memory, resources, labels.
 
     As ray.cluster_utils.Cluster.add_node takes them; for `ray start` they are --num-cpus, --num-gpus, --memory,
@@ -365,10 +365,10 @@ def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, Any]]
     out = []
     for name, kind in zip(cluster.names, cluster.type_of, strict=True):
         has = amounts(cluster.machines[int(kind)].capacity, memory_unit=memory_unit)
-        node: dict[str, Any] = {"num_cpus": has.pop("CPU", 0), "num_gpus": has.pop("GPU", 0)}
-        for what in ("num_cpus", "num_gpus"):
-            if node[what] != int(node[what]):
-                raise InputError(f"machine {name!r}: {what} is {node[what]:g}; a Ray node has a whole number")
+        node = {"num_cpus": has.pop("CPU", 0), "num_gpus": has.pop("GPU", 0)}
+        for what, count in node.items():
+            if count != int(count):
+                raise InputError(f"machine {name!r}: {what} is {count:g}; a Ray node has a whole number")
         if "memory" in has:
             node["memory"] = has.pop("memory")
         out.append({**node, "resources": has, "labels": {LABEL: _label(name)}})

@@ -46,8 +46,11 @@ class Session(Protocol):
 class Placer(Protocol):
     """Anything that can be simulated."""
 
-    label: str
-    colour: str
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def colour(self) -> str: ...
 
     def start(self, run: Execution, seed: int) -> Session: ...
 

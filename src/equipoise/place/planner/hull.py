@@ -46,7 +46,7 @@ class Pool(NamedTuple):
     width: Int32s
 
 
-class Choice(NamedTuple):
+class SlotChoice(NamedTuple):
     """The schedule found: for each slot from the start, which option. Width 0: none."""
 
     kind: Int32s
@@ -65,8 +65,8 @@ def new_pool() -> Pool:
     )
 
 
-def new_choice(window: int) -> Choice:
-    return Choice(np.zeros(window, np.int32), np.zeros(window, np.int32))
+def new_choice(window: int) -> SlotChoice:
+    return SlotChoice(np.zeros(window, np.int32), np.zeros(window, np.int32))
 
 
 @kernel
@@ -179,7 +179,7 @@ def hull_fill(
     options: SlotCosts,
     hull: Hull,
     pool: Pool,
-    choice: Choice,
+    choice: SlotChoice,
 ) -> tuple[bool, float, float, int]:
     """The best schedule in slots start..end-1 when finishing in slot t is worth value[t - start].
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernels import kernel
-from equipoise.place.planner.hull import TOGETHER, Choice
+from equipoise.place.planner.hull import TOGETHER, SlotChoice
 from equipoise.place.planner.job_arrays import JobArrays, servers_for
 from equipoise.place.planner.occupancy import NONE, Occupancy, move
 from equipoise.place.planner.slot_costs import SlotCosts, slot_costs
@@ -138,7 +138,7 @@ def pack(
     work: float,
     start: int,
     last: int,
-    choice: Choice,
+    choice: SlotChoice,
     cells: Int32s,
     n: int,
     options: SlotCosts,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernels import kernel
-from equipoise.place.planner.hull import SPREAD, TOGETHER, Choice
+from equipoise.place.planner.hull import SPREAD, TOGETHER, SlotChoice
 from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.occupancy import Occupancy
 from equipoise.place.planner.slot_costs import SlotCosts, slot_costs
@@ -56,7 +56,7 @@ def fill_by_units(
     floor: float,
     units: int,
     options: SlotCosts,
-    choice: Choice,
+    choice: SlotChoice,
 ) -> tuple[bool, float, float, int]:
     """The best schedule in slots start..end-1 when finishing in slot t is worth value[t - start], which never rises.
 

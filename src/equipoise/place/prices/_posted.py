@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import Execution
 from equipoise.place.job import Job, Workload
+
+if TYPE_CHECKING:
+    from equipoise.place.placers.pdors import PDORS
 
 Floats = NDArray[np.float64]
 History = Workload | Sequence[Workload]
@@ -28,7 +31,7 @@ class Posted:
 
     base: Floats
     growth: Floats
-    note: dict[str, Any]
+    note: dict[str, object]
     lead: Floats = field(default_factory=lambda: np.ones(1))
     load: LoadIndex | None = None  # prices follow it
 
@@ -45,7 +48,7 @@ class Prices(Protocol):
     @property
     def name(self) -> str: ...
 
-    def post(self, run: Execution, policy: Any = None) -> Posted:
+    def post(self, run: Execution, policy: PDORS | None = None) -> Posted:
         """The prices for this run; `policy` is who asks, so that history can be replayed with it."""
 
 
@@ -112,18 +115,21 @@ class Trial:
     completed: int
 
 
-def replay_key(policy: Any) -> tuple[object, ...]:
+def replay_key(policy: PDORS | None) -> tuple[object, ...]:
     """What of a policy changes how history replays."""
+    if policy is None:
+        raise InputError("nobody to replay history with; give the policy that asks: post(run, policy)")
     return policy.family, policy.packing, policy.method, policy.backfill, policy.caution
 
 
-def trials(run: Execution, policy: Any, pasts: Sequence[Workload]) -> Callable[[Prices], Trial]:
+def trials(run: Execution, policy: PDORS | None, pasts: Sequence[Workload]) -> Callable[[Prices], Trial]:
     """A function that replays candidates as `policy` would use them, without re-planning (it only refines)."""
     from equipoise.place.simulate import simulate
 
     horizon = None if run.slots is not None else run.horizon
 
     def score(prices: Prices) -> Trial:
+        assert policy is not None, "replay_key says so before"
         runs = [
             simulate(run.cluster, past, replace(policy, prices=prices, replan=0), slots=run.slots, horizon=horizon)
             for past in pasts

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from equipoise.place.bound import duals
 from equipoise.place.execution import Execution
-from equipoise.place.prices._posted import History, Posted, Trial, history_of, replay_key, trials
+from equipoise.place.prices._posted import Floats, History, Posted, Trial, history_of, replay_key, trials
+
+if TYPE_CHECKING:
+    from equipoise.place.placers.pdors import PDORS
 
 FLOOR = 0.02  # of the mean price: what a slot without shortage costs
 SCALES = (0.7, 1.0, 1.4, 2.0)
@@ -21,7 +24,7 @@ LARGEST = 200  # jobs of the pooled program; histories beyond are left to the re
 class Scaled:
     """Given base prices, scaled, rising by exp(growth used / capacity)."""
 
-    base: Any
+    base: Floats
     scale: float
     growth: float
     name: ClassVar[str] = "bid"
@@ -41,12 +44,12 @@ class Bid:
     history: History | None = None
     name: ClassVar[str] = "bid"
     rank: ClassVar[int] = 3
-    _found: dict[Any, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _found: dict[object, list[Trial]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
-    def post(self, run: Execution, policy: Any = None) -> Posted:
+    def post(self, run: Execution, policy: PDORS | None = None) -> Posted:
         return max(self.trials(run, policy), key=lambda trial: trial.utility).prices.post(run)
 
-    def trials(self, run: Execution, policy: Any) -> list[Trial]:
+    def trials(self, run: Execution, policy: PDORS | None) -> list[Trial]:
         """Every candidate and its score; made once for a cluster and a horizon."""
         key = (replay_key(policy), run.cluster, run.slots, run.horizon)
         if key not in self._found:

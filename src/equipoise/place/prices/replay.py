@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from equipoise.place.execution import Execution
 from equipoise.place.prices._posted import History, Posted, Trial, clearing, history_of, replay_key, trials
 from equipoise.place.prices.fixed import Level
+
+if TYPE_CHECKING:
+    from equipoise.place.placers.pdors import PDORS
 
 STEPS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0)  # of the clearing density
 FINE = (0.8, 1.25)
@@ -34,22 +37,22 @@ class Replay:
     history: History | None = None
     name: ClassVar[str] = "replay"
     rank: ClassVar[int] = 2
-    _found: dict[Any, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _found: dict[object, list[Trial]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
-    def post(self, run: Execution, policy: Any = None) -> Posted:
+    def post(self, run: Execution, policy: PDORS | None = None) -> Posted:
         table = self.trials(run, policy)
         best = gentlest(table)
         posted = best.prices.post(run)
         return replace(posted, note={**posted.note, "kind": self.name, "trials": len(table)})
 
-    def trials(self, run: Execution, policy: Any) -> list[Trial]:
+    def trials(self, run: Execution, policy: PDORS | None) -> list[Trial]:
         """Every candidate and its score, in the order tried; made once for a cluster and a horizon."""
         key = (replay_key(policy), run.cluster, run.slots, run.horizon)
         if key not in self._found:
             self._found[key] = list(self._search(run, policy))
         return list(self._found[key])
 
-    def _search(self, run: Execution, policy: Any) -> Iterator[Trial]:
+    def _search(self, run: Execution, policy: PDORS | None) -> Iterator[Trial]:
         """One setting at a time: the level, the lead with the level, the rise with use, the level again."""
         pasts = history_of(self.history, self.name)
         anchor = clearing(run, pasts)
