@@ -565,7 +565,7 @@ def test_noise_is_refused_not_a_crash(tmp_path, noise, ending):
 def test_a_field_is_stated_once():
     """What a job can have is the same in files, in requests and in what the client sends; a file adds when and who."""
     from equipoise.place.job_spec import FIELDS, JobSpec
-    from equipoise.serve.models import JobIn
+    from equipoise.serve.api.jobs import JobIn
 
     assert set(JobIn.model_fields) == set(JobSpec.model_fields)
     assert set(FIELDS) - set(JobSpec.model_fields) == {"id", "arrival", "actual"}

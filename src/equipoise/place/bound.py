@@ -38,10 +38,22 @@ def bound(
     time_limit: float | None = None,
     coarsen: int | None = None,
 ) -> Bound:
-    """No schedule whose jobs finish before slot `slots`, and within `horizon` slots of arrival, is worth more.
+    """No schedule whose jobs finish in time is worth more than this.
 
-    `exact` is the optimum itself, for a handful of jobs. `coarsen` merges so many slots into one (looser, smaller);
-    by default as few as fit. `time_limit` in seconds.
+    Parameters
+    ----------
+    cluster, jobs
+        As for `simulate`.
+    slots
+        Jobs finish before this slot.
+    horizon
+        Jobs finish within so many slots of their arrival.
+    exact
+        The optimum itself, for a handful of jobs.
+    time_limit
+        Stop after so many seconds; what is found by then is still a bound.
+    coarsen
+        Merge so many slots into one: looser, smaller. As few as fit unless stated.
     """
     began = time.perf_counter()
     workload = Workload.of(jobs)

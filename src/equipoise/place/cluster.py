@@ -91,7 +91,7 @@ class Cluster:
 
     @cached_property
     def capacity(self) -> Ints:
-        """Milli-units, a row a type, a column a resource."""
+        """Milli-units, an array of shape (types, resources)."""
         return np.array([[m.capacity.get(r, 0) for r in self.resources] for m in self.machines], dtype=np.int64)
 
     @cached_property

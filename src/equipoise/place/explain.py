@@ -110,7 +110,15 @@ class Explanation:
 
 
 def explain(result: Result, job_id: str) -> Explanation:
-    """Why this job of this run was admitted, lent to, kept waiting or refused, and what would have helped."""
+    """Why a job was admitted, lent to, kept waiting or refused, and what would have helped.
+
+    Parameters
+    ----------
+    result
+        The run; it is played again up to the job's arrival.
+    job_id
+        The job's id.
+    """
     index = {job.id: j for j, job in enumerate(result.jobs)}
     if str(job_id) not in index:
         raise _unknown(str(job_id), index)

@@ -302,7 +302,7 @@ class Workload(Sequence[Job]):
         return jobs_from(frame, cluster, slot)
 
     def to_frame(self) -> Any:
-        """A pandas frame with a row a job; `from_frame` reads equal jobs from it."""
+        """A pandas frame with one row per job; `from_frame` reads equal jobs from it."""
         from equipoise.place.tables import jobs_frame
 
         return jobs_frame(self)

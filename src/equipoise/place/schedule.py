@@ -302,7 +302,7 @@ VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)  
 
 @dataclass(frozen=True)
 class PlacementGroup:
-    """One job in one slot: a bundle a worker, then a bundle a server. `roles` and `machines` are in their order."""
+    """One job in one slot: one bundle per worker, then one per server. `roles` and `machines` are in their order."""
 
     job: str
     slot: int

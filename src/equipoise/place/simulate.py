@@ -187,8 +187,25 @@ def simulate(
 ) -> Result:
     """Let the policy decide, arrival by arrival and slot by slot; carry out what it decides.
 
-    `slots` is a fixed end; `horizon` rolls: a job is planned within so many slots of its arrival, and the run ends so
-    many slots after the last arrival.
+    Parameters
+    ----------
+    cluster
+        The machines.
+    jobs
+        A Workload, or jobs in any order.
+    policy
+        Who decides: a placer.
+    slots
+        A fixed end. One of `slots` and `horizon` is needed.
+    horizon
+        A rolling one: a job is planned within so many slots of its arrival, and the run ends so many slots after the
+        last arrival.
+    seed
+        Of what a placer draws.
+    progress
+        Called with slots passed and slots in all.
+    watch
+        Called with the execution, the session and the job just before a job arrives.
     """
     if not isinstance(cluster, Cluster):
         raise InputError(f"simulate: cluster is {type(cluster).__name__}; expected simulate(cluster, jobs, policy)")

@@ -163,7 +163,7 @@ def outcome_rows(result: Result) -> list[Row]:
 
 
 def allocation_rows(result: Result) -> list[Row]:
-    """Who sat where: a row a job, slot and machine, with the part of the machine's scarcest resource that it held."""
+    """Who was where: one row per job, slot and machine, with the part of the machine's scarcest resource that it held."""
     names, ids, label = result.cluster.names, [job.id for job in result.jobs], result.policy.label
     share = held_shares(result.cluster, result.jobs, result.schedule)
     return [

@@ -36,8 +36,17 @@ PROMISED = "admitted"
 
 
 def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate:
-    """Every claim of a run against its schedule: capacity, ratio, work, arrival, locality, utility; promise and bound
-    where they apply (all jobs no longer than stated under a policy that promises; a bound was computed)."""
+    """Check every claim of a run against its schedule: capacity, ratio, work, arrival, locality, utility.
+
+    Promises are checked if no job is longer than stated.
+
+    Parameters
+    ----------
+    result
+        The run.
+    bound
+        An upper bound on the utility; the run's own, if one was computed, unless stated.
+    """
     seen = _Seen(result.cluster, result.jobs, np.asarray(result.schedule), result.end)
     claimed = np.asarray(result.finish, dtype=np.int64)
     finish = seen.finish(claimed)

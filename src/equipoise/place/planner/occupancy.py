@@ -49,7 +49,7 @@ class Occupancy(NamedTuple):
 
 
 def new_occupancy(cluster: Cluster, window: int, growth: Floats, base: Floats) -> Occupancy:
-    """Nothing taken in `window` slots ahead; memory is taken as it is touched. `base` has a row a slot."""
+    """Nothing taken in `window` slots ahead; memory is taken as it is touched. `base` has one row per slot."""
     machines, types, resources = cluster.size, len(cluster.machines), len(cluster.resources)
     groups = machines + types + 1
     by_machine, by_group = (window, machines), (window, groups)

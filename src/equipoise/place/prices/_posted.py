@@ -24,7 +24,7 @@ History = Workload | Sequence[Workload]
 
 @dataclass(frozen=True)
 class Posted:
-    """`base` has a row a slot, or one row for all; columns in the cluster's order of resources.
+    """`base` has one row per slot, or one for all; columns in the cluster's order of resources.
 
     `lead[k]` scales the price of the slot k ahead of now: few can still come who would want a slot that is near.
     """

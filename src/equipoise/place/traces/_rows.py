@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, TextIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from equipoise.errors import InputError
 from equipoise.place.job import Demand, Job, Sigmoid, Skipped, Workload
 
 Floats = NDArray[np.float64]
+C = TypeVar("C")
 GPU_WORKER = Demand(gpu=1000, cpu=4000, memory=16 * 2**30 * 1000)  # 1 gpu, 4 cpu, 16 GiB (spec, section 5)
 CPUS_PER_GPU = 4.0  # how many CPUs count as a GPU where a job has none
 WIDEST = 1_000_000  # workers: more than this in one row is a slip
@@ -190,6 +191,22 @@ def table(
                 raise InputError(f"{path}: its first line has no column {missing[0]!r}; expected {expected}")
         elif cells != [""]:
             yield line, dict(zip(names, cells, strict=True)) if len(cells) == len(names) else None
+
+
+def collected(
+    entries: Iterable[tuple[int, C | None]], row: Callable[[int, C], TraceRow]
+) -> tuple[list[TraceRow], list[Skipped]]:
+    """The rows that can be jobs, and those that cannot with the reason. An entry is a line number and its cells."""
+    found: list[TraceRow] = []
+    skipped: list[Skipped] = []
+    for line, cells in entries:
+        try:
+            if cells is None:
+                raise Unmappable("wrong number of columns")
+            found.append(row(line, cells))
+        except Unmappable as reason:
+            skipped.append(Skipped(line, str(reason)))
+    return found, skipped
 
 
 def _cells(text: str, delimiter: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Demand, Skipped, Workload
+from equipoise.place.job import Demand, Workload
 from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
 
@@ -39,19 +39,11 @@ def alibaba(path: str | Path, *, slot: str | float = "10m", seed: int = 0, sized
     """A job of one worker for each pod that was scheduled, lasting from then to its deletion; it arrives when created.
 
     A pod has all its GPUs, or a share of one, on one machine; pods without GPUs are kept. Which model of GPU a pod
-    wanted is a tag, not a demand. Slot 0 is the trace's own zero.
+    wanted is a tag, not a demand. Slot 0 is the trace's own zero. The parameters are those of `philly`.
     """
     mapped = Mapped.of(slot, seed, 1, sized_utility)
-    found: list[TraceRow] = []
-    skipped: list[Skipped] = []
     names: set[str] = set()
-    for line, cells in rows.table(path, COLUMNS, EXPECTED):
-        try:
-            if cells is None:
-                raise Unmappable("wrong number of columns")
-            found.append(_row(line, cells, names))
-        except Unmappable as reason:
-            skipped.append(Skipped(line, str(reason)))
+    found, skipped = rows.collected(rows.table(path, COLUMNS, EXPECTED), lambda line, cells: _row(line, cells, names))
     return mapped.workload(found, skipped, str(path), calendar=False)
 
 

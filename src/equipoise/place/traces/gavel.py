@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from equipoise.place.job import Skipped, Workload
+from equipoise.place.job import Workload
 from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 from equipoise.place.traces.philly import fits
@@ -30,22 +30,16 @@ def gavel(
     gpus_per_machine: int = 8,
     sized_utility: bool = True,
 ) -> Workload:
-    """All-reduce jobs whose duration is the trace's steps over the type's steps per second (`gavel_rates`).
+    """All-reduce jobs whose duration is the trace's steps over the type's steps per second (`MEASURED`).
 
-    Slot 0 is the trace's own zero. Otherwise as `philly`.
+    Slot 0 is the trace's own zero. The parameters are those of `philly`.
     """
     mapped = Mapped.of(slot, seed, elasticity, sized_utility)
     limit = fits(gpus_per_machine)
-    found: list[TraceRow] = []
-    skipped: list[Skipped] = []
-    for line, text in enumerate(rows.opened(path, EXPECTED), start=1):
-        cells = text.rstrip("\r\n").split("\t")
-        if cells == [""]:
-            continue
-        try:
-            found.append(_row(line, cells, limit))
-        except Unmappable as reason:
-            skipped.append(Skipped(line, str(reason)))
+    lines = enumerate((text.rstrip("\r\n") for text in rows.opened(path, EXPECTED)), start=1)
+    found, skipped = rows.collected(
+        ((line, text.split("\t")) for line, text in lines if text), lambda line, cells: _row(line, cells, limit)
+    )
     return mapped.workload(found, skipped, str(path), calendar=False)
 
 

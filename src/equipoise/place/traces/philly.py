@@ -7,9 +7,9 @@ from pathlib import Path
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Skipped, Workload
+from equipoise.place.job import Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow
 
 COLUMNS = ("timestamp", "duration", "num_gpus")
 EXPECTED = "a Philly table: timestamp,duration,num_gpus,gpu_time,cluster"
@@ -32,31 +32,39 @@ def philly(
     """All-reduce jobs that take, at the width they asked for, exactly the time they took.
 
     Slot 0 starts at midnight of the first day (times as in the file), so days and weeks are whole numbers of slots.
-    At most `elasticity` times the GPUs asked for; more than `gpus_per_machine` ran on several machines. The trace
-    says neither model nor worth: a measured profile and a utility are drawn by `seed` (`profile`, `utilities`).
+    The trace says neither model nor worth: a measured profile and a utility are drawn by `seed`.
+
+    Parameters
+    ----------
+    path
+        The table; a name that ends in .gz is unpacked.
+    slot
+        Length of a slot: "10m", or seconds.
+    seed
+        Draws profiles and utilities.
+    elasticity
+        A job runs on at most so many times the GPUs it asked for.
+    gpus_per_machine
+        GPUs of a machine of the trace: jobs that asked for more ran on several.
+    sized_utility
+        Whether a utility grows with the job's GPU time.
     """
     mapped = Mapped.of(slot, seed, elasticity, sized_utility)
     limit = fits(gpus_per_machine)
-    found: list[TraceRow] = []
-    skipped: list[Skipped] = []
-    for line, cells in rows.table(path, COLUMNS, EXPECTED):
-        try:
-            if cells is None:
-                raise Unmappable("wrong number of columns")
-            width = rows.whole(cells["num_gpus"], "num_gpus")
-            found.append(
-                TraceRow(
-                    line=line,
-                    id=f"philly-{line}",
-                    submit=rows.calendar(cells["timestamp"], "timestamp"),
-                    duration=rows.lasting(cells["duration"]),
-                    width=width,
-                    together=width <= limit,
-                    tags={"cluster": cells["cluster"]} if cells.get("cluster") else {},
-                )
-            )
-        except Unmappable as reason:
-            skipped.append(Skipped(line, str(reason)))
+
+    def row(line: int, cells: dict[str, str]) -> TraceRow:
+        width = rows.whole(cells["num_gpus"], "num_gpus")
+        return TraceRow(
+            line=line,
+            id=f"philly-{line}",
+            submit=rows.calendar(cells["timestamp"], "timestamp"),
+            duration=rows.lasting(cells["duration"]),
+            width=width,
+            together=width <= limit,
+            tags={"cluster": cells["cluster"]} if cells.get("cluster") else {},
+        )
+
+    found, skipped = rows.collected(rows.table(path, COLUMNS, EXPECTED), row)
     return mapped.workload(found, skipped, str(path), calendar=True)
 
 

@@ -60,7 +60,17 @@ def philly_like(
     gpus_per_machine: int = 8,
     sized_utility: bool = True,
 ) -> Workload:
-    """So many jobs over `days` days from a Monday's midnight, mapped as `philly` maps; the same for the same arguments."""
+    """Jobs drawn like those of Philly, from a Monday's midnight on; the same for the same arguments.
+
+    Parameters
+    ----------
+    jobs
+        How many.
+    days
+        Over so many days.
+    seed, slot, elasticity, gpus_per_machine, sized_utility
+        As for `philly`.
+    """
     mapped = Mapped.of(slot, seed, elasticity, sized_utility)
     limit = fits(gpus_per_machine)
     for what, value in (("jobs", jobs), ("days", days)):

@@ -36,8 +36,15 @@ def swf(
 ) -> Workload:
     """Jobs of CPUs alone, never wider than asked, without communication: processors allocated, or else requested.
 
-    A worker is `processors_per_worker` CPUs (say those of a node, for jobs of thousands) with their memory where the
-    file tells it. With `UnixStartTime` slot 0 starts at midnight (UTC) of the first day, else at the file's own zero.
+    A worker has its memory where the file tells it.
+    With `UnixStartTime` slot 0 starts at midnight (UTC) of the first day, else at the file's own zero.
+
+    Parameters
+    ----------
+    path, slot, seed, sized_utility
+        As for `philly`.
+    processors_per_worker
+        CPUs of a worker: those of a node, say, for jobs of thousands.
     """
     mapped = Mapped.of(slot, seed, 1, sized_utility)
     per = processors_per_worker

@@ -59,8 +59,20 @@ def synthetic_cluster(machines: int) -> Cluster:
 def synthetic(jobs: int, *, seed: int, slots: int, small: bool = False, arrivals: str = "uniform") -> Workload:
     """Jobs drawn from the spec's ranges, uniformly, arriving in slots 0..slots-1; the same for the same arguments.
 
-    One that could not finish in slots / 2 with every machine it could use to itself is drawn again. `small` jobs have
-    at most 100 epochs of 100,000 samples and 50 workers instead of 200, 500,000 and 200.
+    A job that could not finish in slots / 2 with every machine it could use to itself is drawn again.
+
+    Parameters
+    ----------
+    jobs
+        How many.
+    seed
+        Of all draws.
+    slots
+        They arrive in slots 0 to slots - 1.
+    small
+        At most 100 epochs of 100,000 samples and 50 workers, instead of 200, 500,000 and 200.
+    arrivals
+        "uniform" over the slots, or "at_once".
     """
     for what, value, least in (("jobs", jobs, 1), ("seed", seed, 0), ("slots", slots, 1)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Skipped, Workload
+from equipoise.place.job import Workload
 from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 from equipoise.place.traces.philly import fits
@@ -32,29 +32,23 @@ def tiresias(
     gpus_per_machine: int = 4,
     sized_utility: bool = True,
 ) -> Workload:
-    """All-reduce jobs; slot 0 is the trace's own zero and lasts a minute, for these jobs take a few. As `philly` else."""
+    """All-reduce jobs; slot 0 is the trace's own zero and lasts a minute. The parameters are those of `philly`."""
     mapped = Mapped.of(slot, seed, elasticity, sized_utility)
     limit = fits(gpus_per_machine)
-    found: list[TraceRow] = []
-    skipped: list[Skipped] = []
-    for line, cells in rows.table(path, COLUMNS, EXPECTED):
-        try:
-            if cells is None:
-                raise Unmappable("wrong number of columns")
-            width = rows.whole(cells["num_gpu"], "num_gpu")
-            found.append(
-                TraceRow(
-                    line=line,
-                    id=f"tiresias-{line}",
-                    submit=rows.number(cells["submit_time"], "submit_time", zero=True),
-                    duration=rows.lasting(cells["duration"]),
-                    width=width,
-                    together=width <= limit,
-                    tags={"network": cells["model_name"]} if cells.get("model_name") else {},
-                )
-            )
-        except Unmappable as reason:
-            skipped.append(Skipped(line, str(reason)))
+
+    def row(line: int, cells: dict[str, str]) -> TraceRow:
+        width = rows.whole(cells["num_gpu"], "num_gpu")
+        return TraceRow(
+            line=line,
+            id=f"tiresias-{line}",
+            submit=rows.number(cells["submit_time"], "submit_time", zero=True),
+            duration=rows.lasting(cells["duration"]),
+            width=width,
+            together=width <= limit,
+            tags={"network": cells["model_name"]} if cells.get("model_name") else {},
+        )
+
+    found, skipped = rows.collected(rows.table(path, COLUMNS, EXPECTED), row)
     return mapped.workload(found, skipped, str(path), calendar=False)
 
 
