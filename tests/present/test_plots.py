@@ -134,7 +134,8 @@ def test_rivals_have_their_own_colours_and_distances(results):
         entrant = next(one for one in race.entrants if one.name == name)
         assert line.get_color() == entrant.colour
         assert line.get_ydata()[-1] == pytest.approx(max(tracks[0].distance[-1], 1e-12))
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == race.names
+    labels = [getattr(entrant, "label", entrant.name) for entrant in race.entrants]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == labels
 
 
 def test_a_sweep_shows_its_means(results):

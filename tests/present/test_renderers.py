@@ -19,7 +19,7 @@ from equipoise.present.html import html_of
 from equipoise.present.looks import CONTRAST, SHAPES, contrast, looks
 from equipoise.present.markdown import markdown
 from equipoise.present.paper import draw_sheet
-from equipoise.present.text import fixed, power, with_error
+from equipoise.present.text import fixed, power, tight, with_error
 from equipoise.present.values import (
     Axis,
     Cell,
@@ -257,7 +257,8 @@ def test_markdown_has_tables_and_escapes_its_signs():
 def test_numbers_with_a_fixed_number_of_digits():
     """By hand."""
     assert (fixed(-1234.56, 1), fixed(2, 1, "+"), fixed(None, 1)) == ("−1,234.6", "+2.0", "–")
-    assert (with_error(57, 0.61, 1), with_error(57, None, 1), with_error(None, 1, 1)) == ("57.0 ± 0.6", "57.0", "–")
+    assert (with_error(57, 0.61, 1), tight(57, 0.61, 1)) == ("57.0 ±\N{NO-BREAK SPACE}0.6", "57.0 ±0.6")
+    assert (with_error(57, None, 1), with_error(None, 1, 1)) == ("57.0", "–")
     assert (power(3.24e-7), power(0.0), power(4.0), power(1e12)) == ("3.2e-7", "0", "4.0", "1.0e12")
 
 

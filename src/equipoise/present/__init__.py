@@ -18,8 +18,8 @@ too (`result.plot()`), also `sheet(document, **choices) -> Sheet`. Both read pla
         body = [[Cell(name, look=looked[name]), number(...), number(...)] for name in looked]
         tiles = KeyNumbers([KeyNumber("most tasks finished", "78 %", "Hybrid at 60 tasks")])
         blocks = [tiles, Table("At 60 tasks", columns, body, note="Means over 200 seeds."), figure]
-        return Page(f"...: certificate {verdict(document.certificate)}", blocks, document.verb, document.version,
-                    document.certificate, document.config, beside={"result.json": "holds the result"})
+        title = f"...: certificate {verdict(document.certificate)}"
+        return Page.of(document, title, blocks, beside={"result.json": "holds the result"})
 
 Figures that follow each other share rows, two in each. `Section`, `Fold`, `Text`, `Bullets`, `Facts`, `Legend` and
 `Chapter` arrange the rest (values.py); `Drawing` takes a raw ECharts option (`echarts.frame`, `x_axis`, ... help), and

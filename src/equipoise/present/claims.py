@@ -58,7 +58,7 @@ def page(document: Document) -> Page:
     blocks: list[Block] = [Section("The ledger", [Text(LEAD, soft=True), *summaries], "ledger")]
     for verb, chapter in chapters(entries):
         blocks += [Chapter(TITLES[verb], PAPERS[verb]), *map(claim, chapter)]
-    return Page(title(document), blocks, document.verb, document.version, document.certificate, document.config, BESIDE)
+    return Page.of(document, title(document), blocks, BESIDE)
 
 
 def title(document: Document) -> str:

@@ -46,13 +46,10 @@ def page(document: Document) -> Page:
     if faults:
         blocks.append(Section("Tasks that failed by themselves", faults, key="faults"))
     blocks += [*_figures(document), _ends(document)]
-    return Page(
+    return Page.of(
+        document,
         title(document),
         blocks,
-        document.verb,
-        document.version,
-        document.certificate,
-        document.config,
         {
             "result.json": "holds the result",
             "history.csv": "what every task was given and did, step by step",

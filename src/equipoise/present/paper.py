@@ -13,8 +13,8 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D as Line2D
-from matplotlib.patches import Patch as Patch
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from equipoise.errors import InputError
@@ -38,7 +38,6 @@ MARKERS = {  # the pages' marker names in matplotlib's; "empty" before one draws
     "bar": "|",  # these two on paper only
     "cross": "x",
 }
-SPARE_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h", "*")
 NAMED = {  # colours of style.css on white paper
     "@blue": BLUE,
     "@teal": GREEN,
@@ -72,25 +71,6 @@ class PaperFigure(Figure):
         return buffer.getvalue()
 
 
-def blank(width: str | float, panels: int, *, height: float, across: int = 2) -> tuple[PaperFigure, list[Any]]:
-    """A figure with so many panels of this height (inches), `across` of them in a row on a page, else below each other."""
-    wide = _inches(width)
-    columns = min(panels, across if wide > 1.5 * WIDTHS["column"] else 1)
-    rows = -(-panels // columns)
-    figure = _sheet(wide, rows * height)
-    axes = [figure.add_subplot(rows, columns, k + 1) for k in range(panels)]
-    for one in axes:
-        _calm(one)
-    return figure, axes
-
-
-def _sheet(wide: float, tall: float) -> PaperFigure:
-    figure = PaperFigure(figsize=(wide, tall), layout="constrained", facecolor="white")
-    engine: Any = figure.get_layout_engine()
-    engine.set(w_pad=0.03, h_pad=0.03, wspace=0.04, hspace=0.04)
-    return figure
-
-
 def _inches(width: str | float) -> float:
     if isinstance(width, str) and width in WIDTHS:
         return WIDTHS[width]
@@ -111,23 +91,6 @@ def _calm(axes: Any) -> None:
     axes.yaxis.offsetText.set_fontsize(TEXT)
     axes.grid(True, color=FAINT, linewidth=0.4)
     axes.set_axisbelow(True)
-
-
-def name_axes(axes: Any, x: str, y: str, title: str = "") -> None:
-    """What is along the axes, with units; a short title to the left above."""
-    axes.set_xlabel(x, fontsize=TEXT, color=INK, labelpad=2)
-    axes.set_ylabel(y, fontsize=TEXT, color=INK, labelpad=3)
-    if title:
-        axes.set_title(title, fontsize=TEXT, color=INK, loc="left", pad=4)
-
-
-def letters(axes: Sequence[Any]) -> None:
-    """(a), (b), ... before the titles, where there are several panels."""
-    if len(axes) > 1:
-        for k, one in enumerate(axes):
-            one.set_title(
-                f"({chr(97 + k)}) {one.get_title(loc='left')}".rstrip(), fontsize=TEXT, color=INK, loc="left", pad=4
-            )
 
 
 def key_above(axes: Any) -> None:
@@ -168,16 +131,6 @@ def log_y(axes: Any, values: Sequence[float]) -> None:
         axes.yaxis.set_minor_locator(LogLocator(base=10.0, numticks=40))
 
 
-def whole_x(axes: Any, most: int = 7) -> None:
-    """Ticks at whole numbers."""
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=most, integer=True))
-
-
-def percent(axes: Any) -> None:
-    """Numbers along y from 0 to 1 as percents."""
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
-
-
 def legend_below(figure: PaperFigure, handles: Sequence[Any]) -> None:
     """One legend for all panels under them, where it can cover no data; the figure grows by its height."""
     if not handles:
@@ -208,31 +161,34 @@ def _marker(name: str) -> tuple[str, bool] | None:
 
 def draw_sheet(sheet: Sheet, width: str | float) -> PaperFigure:
     """Panels beside or below each other, lettered, with one legend below all of them."""
-    panels = sheet.panels
-    if any(panel.below for panel in panels):
-        figure, axes = stacked(width, [panel.height for panel in panels])
-    else:
-        figure, axes = blank(width, len(panels), height=max(panel.height for panel in panels), across=sheet.across)
+    panels, stacked = sheet.panels, any(panel.below for panel in sheet.panels)
+    figure, axes = _blank(sheet, _inches(width), stacked)
     colours = _colours(panels)
     for k, (panel, one) in enumerate(zip(panels, axes, strict=True)):
         _panel(one, panel, colours)
+        title = panel.figure.title if stacked or len(panels) == 1 else f"({chr(97 + k)}) {panel.figure.title}".rstrip()
+        one.set_title(title, fontsize=TEXT, color=INK, loc="left", pad=4)
         if panel.below and k:
             axes[k - 1].tick_params(labelbottom=False)
             axes[k - 1].set_xlabel("")
-    if not any(panel.below for panel in panels):
-        letters(axes)
     if sheet.legend:
         legend_below(figure, _handles(panels, colours))
     return figure
 
 
-def stacked(width: str | float, heights: Sequence[float]) -> tuple[PaperFigure, list[Any]]:
-    """Panels of these heights (inches) below each other, along one x axis."""
-    figure = _sheet(_inches(width), sum(heights))
-    grid = figure.add_gridspec(len(heights), 1, height_ratios=list(heights))
+def _blank(sheet: Sheet, wide: float, stacked: bool) -> tuple[PaperFigure, list[Any]]:
+    """Empty panels: `across` of them in a row on a page, else below each other; stacked ones have one x axis."""
+    heights = [panel.height for panel in sheet.panels]
+    columns = min(len(heights), sheet.across if wide > 1.5 * WIDTHS["column"] and not stacked else 1)
+    rows = -(-len(heights) // columns)
+    tall = sum(heights) if stacked else rows * max(heights)
+    figure = PaperFigure(figsize=(wide, tall), layout="constrained", facecolor="white")
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=0.03, h_pad=0.03, wspace=0.04, hspace=0.04)
+    grid = figure.add_gridspec(rows, columns, height_ratios=heights if stacked else None)
     axes: list[Any] = []
     for k in range(len(heights)):
-        axes.append(figure.add_subplot(grid[k], sharex=axes[0] if axes else None))
+        axes.append(figure.add_subplot(grid[divmod(k, columns)], sharex=axes[0] if stacked and axes else None))
         _calm(axes[-1])
     return figure, axes
 
@@ -287,7 +243,8 @@ def _panel(axes: Any, panel: Panel, colours: Mapping[str, str]) -> None:
     for place, words in enumerate(panel.texts):
         _beside(axes, figure, place, words)
     _limits(axes, figure)
-    name_axes(axes, figure.x.name, "" if figure.y.groups else figure.y.name, figure.title)
+    axes.set_xlabel(figure.x.name, fontsize=TEXT, color=INK, labelpad=2)
+    axes.set_ylabel("" if figure.y.groups else figure.y.name, fontsize=TEXT, color=INK, labelpad=3)
     if figure.legend:
         key_above(axes)
 
@@ -396,13 +353,13 @@ def _limits(axes: Any, figure: FigureValue) -> None:
     elif x.log:
         axes.set_xscale("log")
     elif x.whole:
-        whole_x(axes)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
     if x.ticks:
         axes.set_xticks(list(x.ticks), [f"{tick:g}" for tick in x.ticks])
     for axis, setter in ((x, axes.set_xlim), (y, axes.set_ylim)):
         _ends(axis, setter)
     if y.form == "percent":
-        percent(axes)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
 
 
 def _ends(axis: Axis, setter: Any) -> None:

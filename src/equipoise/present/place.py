@@ -68,13 +68,10 @@ def page(document: Document) -> Page:
         Section("The cluster and the jobs", [Facts(_facts(told)), *_skipped(told)], key="facts"),
         CertificateHere(),
     ]
-    return Page(
+    return Page.of(
+        document,
         f"{what_met_what(told)}: {headline(document)}",
         blocks,
-        verb=document.verb,
-        version=document.version,
-        certificate=document.certificate,
-        config=document.config,
         beside={
             "result.json": "holds the result and the certificate",
             "history.csv": "a row per policy and slot",

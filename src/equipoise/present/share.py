@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.document import Document, Row
 from equipoise.present.looks import Look, looks
 from equipoise.present.task_lives import STARVER, life_widget
-from equipoise.present.text import NOTHING, count, number, percent
+from equipoise.present.text import NOTHING, count, fixed, number, percent, with_error
 from equipoise.present.values import (
     Axis,
     Block,
@@ -81,9 +81,7 @@ def page(document: Document) -> Page:
     ]
     if "lives" in document.names:
         blocks.append(life_widget(document, look))
-    return Page(
-        _title(document, look), blocks, document.verb, document.version, document.certificate, document.config, BESIDE
-    )
+    return Page.of(document, _title(document, look), blocks, BESIDE)
 
 
 def _names(rows: Sequence[Row]) -> list[str]:
@@ -153,16 +151,6 @@ def _percent(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.1f} %"
 
 
-def _fixed(value: float | None, digits: int, sign: str = "") -> str:
-    return NOTHING if value is None else f"{value:{sign},.{digits}f}".replace("-", "−")
-
-
-def _with_error(value: float | None, error: float | None, digits: int, sign: str = "") -> str:
-    """57.0 ± 0.6; no error with a single seed."""
-    shown = _fixed(value, digits, sign)
-    return shown if value is None or error is None else f"{shown} ±\N{NO-BREAK SPACE}{error:,.{digits}f}"
-
-
 # The tables of the page.
 
 
@@ -185,16 +173,16 @@ def _measures_table(document: Document, look: Looks, load: int) -> Table:
     for row in rows:
         cells: list[str | Cell] = [
             Cell(look[row["policy"]].name, look=look[row["policy"]]),
-            _with_error(row["success"], row["success_se"], 1),
-            _fixed(row["energy"], 0),
-            _with_error(row["efficiency"], row["efficiency_se"], 4),
-            *(_fixed(row[name], 1) for name in ("latency", "network", "idle_while_work")),
+            with_error(row["success"], row["success_se"], 1),
+            fixed(row["energy"], 0),
+            with_error(row["efficiency"], row["efficiency_se"], 4),
+            *(fixed(row[name], 1) for name in ("latency", "network", "idle_while_work")),
         ]
         if bounded:
             cells.append(NOTHING if row["of_oracle"] is None else f"{100 * row['of_oracle']:.1f}")
         if gaps:
             gap = gaps.get(row["policy"])
-            cells.append(NOTHING if gap is None else _with_error(gap["difference"], gap["standard_error"], 1, "+"))
+            cells.append(NOTHING if gap is None else with_error(gap["difference"], gap["standard_error"], 1, "+"))
         if beside:
             paper = beside.get(row["policy"])
             cells.append(NOTHING if paper is None else f"{paper['success']:.1f} · {paper['energy']:,.0f}")

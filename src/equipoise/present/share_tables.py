@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from equipoise.document import Document, Row
+from equipoise.present.text import fixed, tight
 from equipoise.present.values import Cell, Cells, Column, Table, Tone
 
 SURE = 2.0  # standard errors beyond which a difference is coloured
@@ -60,10 +61,10 @@ def _success_column(
     column = [cells[name, load] for name in names]
     best = max(row["success"] for row in column)
     found = [
-        Cell(_with_error(row["success"], row["success_se"] if errors else None, 1), best=row["success"] == best)
+        Cell(tight(row["success"], row["success_se"] if errors else None, 1), best=row["success"] == best)
         for row in column
     ]
-    return found + ([Cell(_number(column[0]["oracle"], 1), faint=True)] if bounded else [])
+    return found + ([Cell(fixed(column[0]["oracle"], 1), faint=True)] if bounded else [])
 
 
 def _width(load: int, column: Sequence[Cell]) -> int:
@@ -101,11 +102,11 @@ def load_table(rows: Sequence[Row], load: int) -> Table:
         body.append(
             [
                 row["policy"],
-                Cell(_with_error(row["success"], row["success_se"], 1), best=row["success"] == best["success"]),
+                Cell(tight(row["success"], row["success_se"], 1), best=row["success"] == best["success"]),
                 f"{row['energy']:.0f}",
                 Cell(f"{row['efficiency']:.4f}", best=row["efficiency"] == best["efficiency"]),
-                *(_number(row[name], 1) for name in ("latency", "network", "idle_while_work")),
-                *([_number(share, 1)] if bounded else []),
+                *(fixed(row[name], 1) for name in ("latency", "network", "idle_while_work")),
+                *([fixed(share, 1)] if bounded else []),
             ]
         )
     return Table(f"at {_tasks(load)}", columns, body, "idle: compute that stood idle while a task was ready for it")
@@ -122,7 +123,7 @@ def published_table(document: Document) -> Table:
         cells = [paper["policy"]]
         for measure, digits in (("success", 1), ("energy", 0), ("efficiency", 4)):
             row = ours[paper["policy"]]
-            cells += [f"{paper[measure]:.{digits}f}", _with_error(row[measure], row[f"{measure}_se"], digits)]
+            cells += [f"{paper[measure]:.{digits}f}", tight(row[measure], row[f"{measure}_se"], digits)]
         body.append(cells)
     seeds = _seeds(next(iter(ours.values()))["seeds"])
     note = f"the paper's numbers are one run of {load} tasks; ours are means over {seeds}"
@@ -136,7 +137,7 @@ def paired_table(document: Document, load: int) -> Table:
     for gap in document.result["paired"]:
         if gap["load"] == load:
             value, error = gap["difference"], gap["standard_error"]
-            text = _with_error(value, error, 1 if gap["measure"] == "success" else 4, "+")
+            text = tight(value, error, 1 if gap["measure"] == "success" else 4, "+")
             found.setdefault(gap["one"], [gap["one"]]).append(Cell(text, tone=_tone(value, error)))
     columns = [Column("policy", "left"), Column("success, points"), Column("efficiency")]
     title = f"difference to {document.result['baseline']} on the same seeds, at {_tasks(load)}"
@@ -184,7 +185,7 @@ def ladder_table(document: Document) -> Table:
 
 def _scaled(row: Row, name: str, scale: float, digits: int) -> str:
     value, error = row[name], row[f"{name}_se"]
-    return _with_error(None if value is None else scale * value, None if error is None else scale * error, digits, "+")
+    return tight(None if value is None else scale * value, None if error is None else scale * error, digits, "+")
 
 
 def score_table(title: str, rows: Sequence[Row]) -> Table:
@@ -205,24 +206,13 @@ def score_table(title: str, rows: Sequence[Row]) -> Table:
                     f"{done:g}" if k == 0 else "",
                     row["estimator"],
                     f"{row['known']:.0f}",
-                    *(Cell(_number(row[name], 2), best=row[name] == best[name]) for name in ("median", "rms")),
-                    _with_error(row["bias"], None, 2, "+"),
-                    _number(row["covered"], 0),
-                    Cell(_number(row["log_score"], 2), best=row["log_score"] == best["log_score"]),
+                    *(Cell(fixed(row[name], 2), best=row[name] == best[name]) for name in ("median", "rms")),
+                    tight(row["bias"], None, 2, "+"),
+                    fixed(row["covered"], 0),
+                    Cell(fixed(row["log_score"], 2), best=row["log_score"] == best["log_score"]),
                 ]
             )
     return Table(title, columns, body, sections=sections[1:])
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _with_error(value: float | None, error: float | None, digits: int, sign: str = "") -> str:
-    """57.0 ±0.6; no error with a single seed."""
-    if value is None:
-        return "-"
-    return f"{value:{sign}.{digits}f}" + ("" if error is None else f" ±{error:.{digits}f}")
 
 
 def _tasks(load: int) -> str:

@@ -53,7 +53,12 @@ def fixed(value: float | None, digits: int, sign: str = "") -> str:
 def with_error(value: float | None, error: float | None, digits: int, sign: str = "") -> str:
     """57.0 ± 0.6; without the error where none is known."""
     shown = fixed(value, digits, sign)
-    return shown if error is None or shown == NOTHING else f"{shown} ± {fixed(error, digits)}"
+    return shown if error is None or shown == NOTHING else f"{shown} ±\N{NO-BREAK SPACE}{fixed(error, digits)}"
+
+
+def tight(value: float | None, error: float | None, digits: int, sign: str = "") -> str:
+    """57.0 ±0.6, where room is short."""
+    return with_error(value, error, digits, sign).replace("±\N{NO-BREAK SPACE}", "±")
 
 
 def power(value: float | None) -> str:

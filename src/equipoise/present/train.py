@@ -88,13 +88,10 @@ def page(document: Document) -> Page:
     outcome = "" if document.certificate is None else f": certificate {verdict(document.certificate)}"
     if result["status"] == "diverged":
         outcome = f": the run diverged{outcome.replace(':', ',')}"
-    return Page(
+    return Page.of(
+        document,
         headline(document) + outcome,
         blocks,
-        document.verb,
-        document.version,
-        document.certificate,
-        document.config,
         BESIDE,
         "" if seconds is None else f"the run took {number(float(seconds), 2)} s",
     )

@@ -12,7 +12,7 @@ from equipoise.certificate import Certificate
 from equipoise.document import Document
 from equipoise.present.echarts import Floats
 from equipoise.present.looks import Look, looks
-from equipoise.present.text import NOTHING, count, number, scaled
+from equipoise.present.text import NOTHING, count, number, power, scaled
 from equipoise.present.train import BESIDE
 from equipoise.present.train_studies import KNOBS, OURS, needed, study_charts, study_table
 from equipoise.present.values import (
@@ -61,15 +61,7 @@ def page(document: Document) -> Page:
         words = "One colour per method in all charts; press one to hide it, again to show it."
         blocks.append(Legend(list(styles.values()), words, "methods in the charts", lines=False))
     outcome = "" if document.certificate is None else f": certificate {verdict(document.certificate)}"
-    return Page(
-        _title(document) + outcome,
-        [*blocks, *charts, *tables],
-        document.verb,
-        document.version,
-        document.certificate,
-        document.config,
-        BESIDE,
-    )
+    return Page.of(document, _title(document) + outcome, [*blocks, *charts, *tables], BESIDE)
 
 
 def _styles(document: Document) -> Looks:
@@ -315,10 +307,10 @@ def _comparison_tables(result: Values) -> list[Table]:
     for row in result["summary"]:
         rounds, bits = (last[protocol, row["entrant"]] for protocol in ("rounds", "bits"))
         own = Cell(row["entrant"], tone="blue" if row["entrant"] == ours else "")
-        cells = [_power(rounds["distance"]), _power(bits["distance"])]
+        cells = [power(rounds["distance"]), power(bits["distance"])]
         cells += [needed(row[f"round_to_{target:g}"]) for target in targets]
         first.append([own, *cells, needed(row[f"bits_to_{targets[-1]:g}"])])
-        worst = [_power(row["largest_violation"]), _power(row["largest_box_violation"])]
+        worst = [power(row["largest_violation"]), power(row["largest_box_violation"])]
         second.append([own, *worst, nearer(rounds), nearer(bits)])
     why = result.get("why_telling", "")
     shares = "the worst on the way, and in how many seeds ours is nearer" if ours == OURS else "the worst on the way"
@@ -349,10 +341,6 @@ def _interval(row: Values) -> str | Cell:
     if row["distance"] is None:
         return "diverged"
     if row["distance_low"] == row["distance_high"]:
-        return _power(row["distance"])
-    high = "∞" if row["distance_high"] is None else _power(row["distance_high"])
-    return Cell(_power(row["distance"]), below=f"{_power(row['distance_low'])} to {high}")
-
-
-def _power(value: float | None) -> str:
-    return NOTHING if value is None else "0" if value == 0 else f"{value:.1e}".replace("e-0", "e-").replace("e+00", "")
+        return power(row["distance"])
+    high = "∞" if row["distance_high"] is None else power(row["distance_high"])
+    return Cell(power(row["distance"]), below=f"{power(row['distance_low'])} to {high}")

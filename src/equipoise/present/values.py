@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate
+from equipoise.document import Document
 from equipoise.errors import InputError
 from equipoise.present.looks import Look
 
@@ -402,6 +403,14 @@ class Page:
     config: Mapping[str, object] = field(default_factory=dict)
     beside: Mapping[str, str] = field(default_factory=dict)
     note: str = ""  # in the footer: "the run took 3 s"
+
+    @classmethod
+    def of(
+        cls, document: Document, title: str, blocks: Sequence[Block], beside: Mapping[str, str], note: str = ""
+    ) -> Page:
+        """The page of a document, with its certificate and its settings."""
+        kept = (document.verb, document.version, document.certificate, document.config)
+        return cls(title, blocks, *kept, beside, note)
 
 
 @dataclass(frozen=True)
