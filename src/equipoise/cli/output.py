@@ -7,13 +7,20 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from equipoise.certificate import Certificate
+    from equipoise.document import Document
     from equipoise.present.values import Block, Column, Table, Tone
+    from equipoise.spec import Spec
 
 LINE_SECONDS = 10.0
 TONES: Mapping[str, Tone] = {
@@ -71,6 +78,47 @@ def show(*values: Block | Certificate) -> None:
     from equipoise.present import terminal
 
     terminal.show(Console(highlight=False), *values)
+
+
+def tell(document: Document, json: bool, *blocks: Block, last: object = None) -> NoReturn:
+    """Print the document as JSON, or what is in it: blocks, the certificate, and a last line. Exit by the certificate."""
+    certificate = document.certificate
+    if json:
+        print(document.text(), end="")
+    else:
+        show(*blocks, *([] if certificate is None else [certificate]))
+        if last is not None:
+            print(last)
+    raise typer.Exit(0 if certificate is None or certificate.passed else 1)
+
+
+@contextmanager
+def run_folder(out: Path, verb: str, spec: Spec) -> Iterator[Path]:
+    """A new run folder; where nothing was written in it, it goes again."""
+    from equipoise.result import drop_if_empty, new_folder
+
+    fresh, folder = not out.exists(), new_folder(out, verb, spec.plain())
+    try:
+        yield folder
+    finally:
+        drop_if_empty(folder)
+        if fresh:
+            drop_if_empty(out)
+
+
+@contextmanager
+def naming_faults(references: Sequence[str]) -> Iterator[None]:
+    """A fault inside a user's own class (FILE.py:CLASS) becomes one line that names the place in the user's file."""
+    from equipoise.registry import fault_in, is_reference
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        if fault := fault_in(error, [name.rpartition(":")[0] for name in references if is_reference(name)]):
+            raise InputError(fault) from None
+        raise
 
 
 class Meter:

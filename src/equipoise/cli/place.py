@@ -7,7 +7,6 @@ import math
 import os
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,18 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
-from equipoise.cli.output import LINE_SECONDS, Meter, metered, show
+from equipoise.cli.output import LINE_SECONDS, Meter, metered, naming_faults, run_folder, tell
 from equipoise.errors import InputError
 from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from equipoise.document import Document
     from equipoise.place.compare import PlaceComparison, Progress
     from equipoise.place.scene import PlaceScene
-    from equipoise.present.values import Block
-    from equipoise.spec import Spec
 
 DEFAULT = "compare"
 
@@ -67,7 +61,7 @@ def compare(
     spec = PlaceSpec.read(config, _with_jobs(chosen, jobs))
     scene = spec.build()
     with (
-        _new_folder(out, "place", spec) as folder,
+        run_folder(out, "place", spec) as folder,
         spreading("processes", workers, spread, address, quiet=json) as elsewhere,
     ):
         found = _compared(scene, quiet=json, workers=None if elsewhere else 1)
@@ -75,7 +69,7 @@ def compare(
     for line in scene.skipped if json else ():
         print(f"warning: {line}", file=sys.stderr)
     document = found.document()
-    _tell(document, json, *summary(document, found.speeds), last=folder / "report.html" if report else folder)
+    tell(document, json, *summary(document, found.speeds), last=folder / "report.html" if report else folder)
 
 
 @app.command("sweep")
@@ -97,7 +91,7 @@ def sweep(
     spec = SweepSpec.read(config, _with_jobs(chosen, jobs))
     scenes = spec.scenes()
     with (
-        _new_folder(out, "place-sweep", spec) as folder,
+        run_folder(out, "place-sweep", spec) as folder,
         spreading("processes", workers, spread, address, quiet=json),
         naming_faults(spec.policy),
         metered("comparing", "seed", len(scenes), quiet=json) as meter,
@@ -111,7 +105,7 @@ def sweep(
         )
     found.save(folder, report=False)
     document = found.document()
-    _tell(document, json, sweep_table(document), last=folder / "result.json")
+    tell(document, json, sweep_table(document), last=folder / "result.json")
 
 
 @app.command("bound")
@@ -124,7 +118,7 @@ def bound(chosen: Chosen, jobs: Jobs = None, config: File = None, json: Json = F
     spec, began = BoundSpec.read(config, _with_jobs(chosen, jobs)), time.monotonic()
     with metered("solving", "program", 1, quiet=json):
         document = bound_of(spec)
-    _tell(document, json, *bound_numbers(document, time.monotonic() - began))
+    tell(document, json, *bound_numbers(document, time.monotonic() - began))
 
 
 @app.command("verify")
@@ -149,7 +143,7 @@ def verify(
 
     files = {"jobs": jobs, "cluster": cluster, "claims": claims}
     document = verify_schedule(schedule, slots=slots, horizon=horizon, slot=slot, **files)
-    _tell(document, json, *verified_numbers(document))
+    tell(document, json, *verified_numbers(document))
 
 
 @app.command("explain")
@@ -178,7 +172,7 @@ def explain(
     scene.refuse_unknown_job(job)
     alone = replace(scene, placers=scene.placers[:1], baseline=scene.placers[0].label, bound=False)
     found = explain(_compared(alone, quiet=json).results[0], job)  # a run repeats exactly
-    _tell(Document("place explain", found.as_dict(), config=spec.plain()), json, last=found.text())
+    tell(Document("place explain", found.as_dict(), config=spec.plain()), json, last=found.text())
 
 
 @app.command("calibrate")
@@ -208,7 +202,7 @@ def calibrate(
     found.write(out)
     result = {"trials": found.trials, "out": str(out), "calibrated": found.said}
     blocks = (Bullets([f"- {line}" for line in found.notes]), trial_table(found.trials))
-    _tell(
+    tell(
         Document("place calibrate", result, config=spec.plain()),
         json,
         *blocks,
@@ -230,7 +224,7 @@ def import_(
     from equipoise.present.place import import_lines
 
     document = import_trace(SceneSpec.read(None, _with_jobs(chosen, trace)), out, cluster_out)
-    _tell(document, json, last="\n".join(import_lines(document)))
+    tell(document, json, last="\n".join(import_lines(document)))
 
 
 def _with_jobs(chosen: Chosen, jobs: str | None) -> Chosen:
@@ -264,7 +258,7 @@ def _shown(meter: Meter) -> Progress:
 
     last, said = 0, -math.inf
 
-    def tell(done: int, total: int, doing: str) -> None:
+    def update(done: int, total: int, doing: str) -> None:
         nonlocal last, said
         if done > last:
             last = done
@@ -275,44 +269,4 @@ def _shown(meter: Meter) -> Progress:
             said = time.monotonic()
             print(doing, file=sys.stderr, flush=True)
 
-    return tell
-
-
-@contextmanager
-def naming_faults(policies: Sequence[str]) -> Iterator[None]:
-    """A fault inside a user's own policy becomes one line that names the place in her file."""
-    from equipoise.registry import fault_in, is_reference
-
-    files = [name.rpartition(":")[0] for name in policies if is_reference(name)]
-    try:
-        yield
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        if fault := fault_in(error, files):
-            raise InputError(fault) from None
-        raise
-
-
-@contextmanager
-def _new_folder(out: Path, verb: str, spec: Spec) -> Iterator[Path]:
-    """A new run folder; after an error, nothing of it is left."""
-    from equipoise.result import drop_if_empty, new_folder
-
-    folder = new_folder(out, verb, spec.plain())
-    try:
-        yield folder
-    finally:
-        drop_if_empty(folder)
-
-
-def _tell(document: Document, json: bool, *blocks: Block, last: object = None) -> None:
-    """Print the document as JSON, or what is in it: blocks, the certificate, and a last line. Exit by the certificate."""
-    certificate = document.certificate
-    if json:
-        print(document.text(), end="")
-    else:
-        show(*blocks, *([] if certificate is None else [certificate]))
-        if last is not None:
-            print(last)
-    raise typer.Exit(0 if certificate is None or certificate.passed else 1)
+    return update

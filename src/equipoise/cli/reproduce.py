@@ -56,8 +56,7 @@ def command(
         _list(claims or [], as_json=json)
         return
     from equipoise.claims.ledger import MNIST, ReproduceSpec, reproduce, settled
-    from equipoise.cli.output import metered
-    from equipoise.result import drop_if_empty, new_folder
+    from equipoise.cli.output import metered, run_folder
 
     given = {"claims": claims or None, "quick": quick}
     spec = ReproduceSpec.read(config, {name: value for name, value in given.items() if value is not None})
@@ -67,15 +66,14 @@ def command(
             f"MNIST was not found: {MNIST} is measured on scikit-learn's digits; name its folder with --data-dir",
             file=sys.stderr,
         )
-    folder = new_folder(out, "reproduce", settled(wanted, scale).plain())
-    try:
-        with metered("measuring", "claim", len(wanted), quiet=json) as meter:
-            result = reproduce(
-                wanted, scale, workers=workers, progress=lambda done, total, name: meter.show(done, total, note=name)
-            )
+    with (
+        run_folder(out, "reproduce", settled(wanted, scale)) as folder,
+        metered("measuring", "claim", len(wanted), quiet=json) as meter,
+    ):
+        result = reproduce(
+            wanted, scale, workers=workers, progress=lambda done, total, name: meter.show(done, total, note=name)
+        )
         result.save(folder)
-    finally:
-        drop_if_empty(folder)
     if json:
         print(result.document().text(), end="")
     else:

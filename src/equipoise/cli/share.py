@@ -12,10 +12,9 @@ import typer
 from rich.console import Console
 
 from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, spreading, with_options
-from equipoise.cli.output import Meter, metered
+from equipoise.cli.output import Meter, metered, naming_faults, run_folder, tell
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
-from equipoise.registry import fault_in
 from equipoise.share.spec import LadderSpec, PoliciesSpec, ShareSpec
 
 if TYPE_CHECKING:
@@ -85,19 +84,13 @@ def climb(
     """Add the network, its delay, its jitter and the price of energy one by one: who leads on each rung?"""
     spec = LadderSpec.read(config, chosen)
     from equipoise.present.share_tables import ladder_table
-    from equipoise.present.terminal import show
     from equipoise.present.values import Bullets
 
     scene = spec.build()
     with spreading("threads", workers, spread, address, quiet=json):
         result, folder = _run(spec, "share ladder", out, json, lambda meter: scene.run(meter.show))
     document = result.document()
-    if json:
-        print(document.text(), end="")
-    else:
-        show(Console(), ladder_table(document), Bullets(result.verdict), result.certificate())
-        print(folder / "result.json")
-    raise typer.Exit(0 if result.certificate().passed else 1)
+    tell(document, json, ladder_table(document), Bullets(result.verdict), last=folder / "result.json")
 
 
 @app.command("execute")
@@ -221,20 +214,11 @@ def _run(spec: PoliciesSpec, verb: str, out: Path, quiet: bool, work: Callable[[
 
     A fault inside a user's policy becomes one line that names the place in the user's file.
     """
-    from equipoise.result import drop_if_empty, new_folder
-
-    folder = new_folder(out, verb, spec.plain())
-    try:
-        with metered(verb, "part", None, quiet=quiet) as meter:
-            result = work(meter)
+    with (
+        run_folder(out, verb, spec) as folder,
+        naming_faults(spec.policy_file or []),
+        metered(verb, "part", None, quiet=quiet) as meter,
+    ):
+        result = work(meter)
         result.save(folder)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        fault = fault_in(error, [reference.rpartition(":")[0] for reference in spec.policy_file or []])
-        if fault:
-            raise InputError(fault) from None
-        raise
-    finally:
-        drop_if_empty(folder)
     return result, folder

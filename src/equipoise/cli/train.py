@@ -104,11 +104,11 @@ def compare(chosen: dict[str, object], config: File = None, out: Out = Path("run
         )
         code = reproduce(["fifty-percent-better", "--out", str(out), *["--json"] * json], standalone_mode=False)
         raise typer.Exit(code or 0)
-    from equipoise.cli.output import metered
+    from equipoise.cli.output import metered, run_folder
 
     with _warnings_as_lines():
         job = spec.build()
-        with _folder(out, "train-compare", spec) as folder:
+        with run_folder(out, "train-compare", spec) as folder:
             with metered("playing", "play", None, quiet=json) as meter:
                 found = job.run(progress=meter.show)
             found.save(folder)
@@ -128,13 +128,14 @@ def compare(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
 def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> None:
     """One run from its spec to its folder; the exit code says whether its certificate passes."""
+    from equipoise.cli.output import run_folder
     from equipoise.engine.workers import check_engine, engine_of, engine_report
 
     check_engine(spec)
     if resume is not None and not (resume / CHECKPOINT).exists():
         raise InputError(f"{resume} has no {CHECKPOINT}: that run has ended, or was never begun")
     job = spec.build()
-    with _folder(out, "train", spec) if resume is None else nullcontext(resume) as folder:
+    with run_folder(out, "train", spec) if resume is None else nullcontext(resume) as folder:
         checkpoint = folder / CHECKPOINT
         try:
             with engine_of(spec) as engine, _Progress(folder, spec, job.rounds, quiet=quiet) as progress:
@@ -254,20 +255,6 @@ def _hidden(name: str) -> inspect.Parameter:
 
 
 app.command("compare")(with_options(CompareSpec)(_refusing_faults(compare)))
-
-
-@contextmanager
-def _folder(out: Path, verb: str, spec: TrainSpec | CompareSpec) -> Iterator[Path]:
-    """A new run folder; where nothing was written in it, it goes again."""
-    from equipoise.result import drop_if_empty, new_folder
-
-    fresh, folder = not out.exists(), new_folder(out, verb, spec.plain())
-    try:
-        yield folder
-    finally:
-        drop_if_empty(folder)
-        if fresh:
-            drop_if_empty(out)
 
 
 @contextmanager
