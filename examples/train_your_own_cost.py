@@ -17,7 +17,7 @@ class Cloud:
         self.lo, self.hi = np.asarray(lo, float), np.asarray(hi, float)  # cores a centre can use
 
     def value(self, x):
-        """What each centre pays with x cores, one number a centre."""
+        """What each centre pays with x cores, one number per centre."""
         return self.hour * self.work / x + self.rate * x + self.premium * x**2 / 2
 
     def derivative(self, x):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Tests run side by side, one worker a core: BLAS threads beyond that wait in loops, and cost more than the products.
+# Tests run side by side, one worker per core: BLAS threads beyond that wait in loops, and cost more than the products.
 # Set before NumPy is loaded, and inherited by every process that a test starts.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")

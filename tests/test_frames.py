@@ -143,7 +143,7 @@ def test_without_pandas_the_extra_is_named(monkeypatch):
 
 
 def test_results_are_frames():
-    """A traced run: a row a seed, and a row a task whose states add up to the run's own successes."""
+    """A traced run: a row per seed, and a row per task whose states add up to the run's own successes."""
     run = simulate(policies.SDF(), load=8, seeds=3, trace=True)
     frame, tasks = run.to_frame(), run.to_frame("tasks")
     assert frame["successes"].tolist() == run.successes.tolist()

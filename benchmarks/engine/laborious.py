@@ -27,7 +27,9 @@ class Laborious(Softmax):
 
     def __init__(self, model: Softmax, passes: Ints) -> None:
         if len(passes) != model.nodes or (passes < 0).any():
-            raise InputError(f"passes must be {model.nodes} whole numbers of at least 0, one a centre; not {passes!r}")
+            raise InputError(
+                f"passes must be {model.nodes} whole numbers of at least 0, one per centre; not {passes!r}"
+            )
         self.__dict__.update(vars(model))
         self.passes, self.works = passes, False
 

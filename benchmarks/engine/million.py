@@ -1,4 +1,4 @@
-"""A million nodes on two worker processes against one process: seconds a round, side by side, and bytes between the workers.
+"""A million nodes on two worker processes against one process: seconds per round, side by side, and bytes between workers.
 
     .venv/bin/python benchmarks/engine/million.py            # some minutes; needs about 8 GB
     .venv/bin/python benchmarks/engine/million.py --quick    # a hundred thousand nodes

@@ -4,7 +4,7 @@
     python benchmarks/engine/shares.py --quick    one seed, few rounds: half a minute
 
 The study of benchmarks/train/coupling.py (softmax: 20 unequal centres, its target, its pace for each allocation), with one
-worker process a centre. A budget of 100 CPUs stands for `--cpus` cores, and the limiter holds every worker to its part of
+worker process per centre. A budget of 100 CPUs stands for `--cpus` cores, and the limiter holds every worker to its part of
 them: x_i / budget when shares are negotiated (sigma is learnt on the way), the same for all when they are equal; its batch
 is what that buys. CPU-seconds are the kernel's, of all workers, until the mean test accuracy over centres first reaches the
 target; looking at it is the coordinator's work and is not counted.
@@ -235,7 +235,7 @@ def main() -> int:
     for name, (cpu, wall) in idle.items():
         print(
             f"engine without work, {name}: {1e3 * cpu:.1f} ms of CPU a round in all workers "
-            f"({cpu / (trial.tau * trial.cpus):.1%} of a round's), {1e3 * wall:.0f} ms a round"
+            f"({cpu / (trial.tau * trial.cpus):.1%} of a round's), {1e3 * wall:.0f} ms per round"
         )
     print(f"\n{'':>14}{'':>8}{'CPU-seconds':>25}{'own ms /':>10}{'spent /':>8}{'seconds':>17}{'cores':>13}")
     print(

@@ -71,7 +71,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def times(machines: int, count: int, seed: int) -> tuple[float, float, float]:
-    """Median seconds a slot: greedy's whole curve, one warm relaxation, one integer program."""
+    """Median seconds per slot: greedy's whole curve, one warm relaxation, one integer program."""
     rng = np.random.default_rng([seed, machines])
     cluster, options = synthetic_cluster(machines), new_slot_costs(WIDEST, 4)
     relaxation, rows = Relaxation(machines, 4), []

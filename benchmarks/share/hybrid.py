@@ -1,7 +1,7 @@
 """What Hybrid reaches on seeds that nothing was tuned on (20000 and up), beside what it must beat.
 
-    python benchmarks/share/hybrid.py            400 seeds a load; a few minutes on two cores
-    python benchmarks/share/hybrid.py --quick    40 seeds a load
+    python benchmarks/share/hybrid.py            400 seeds per load; a few minutes on two cores
+    python benchmarks/share/hybrid.py --quick    40 seeds per load
 
 Constants of Hybrid were chosen on seeds 4000-4599; those of its analogues on the fitting half of the recording.
 """
@@ -23,7 +23,7 @@ OF_ORACLE = {10: 98, 20: 98, 40: 94, 60: 93, 100: 91, 300: 73}  # percent of the
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="40 seeds a load instead of 400")
+    parser.add_argument("--quick", action="store_true", help="40 seeds per load instead of 400")
     seeds = range(FIRST, FIRST + (40 if parser.parse_args().quick else 400))
     against_oracle(seeds)
     three_laws(seeds)

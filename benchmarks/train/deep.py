@@ -75,7 +75,7 @@ def main() -> None:
     ask.add_argument("--model", choices=NETS, default="mlp")
     ask.add_argument("--hidden", type=int, default=32, help="ReLUs of the mlp")
     ask.add_argument("--passes", type=float)
-    ask.add_argument("--batch", type=int, default=8, help="samples a centre and round")
+    ask.add_argument("--batch", type=int, default=8, help="samples per centre and round")
     ask.add_argument("--even", action="store_true", help="rates that neither rise nor fall")
     ask.add_argument("--seeds", type=numbers)
     ask.add_argument("--ways", default=",".join(WAYS))

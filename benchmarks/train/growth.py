@@ -5,7 +5,7 @@
     .venv/bin/pip install -e '.[plots]'
     .venv/bin/python benchmarks/train/growth.py --out growth.png     # and a picture
 
-Erdős–Rényi networks of mean degree 8, least squares on six samples a node, all of a round with boxes that never bind, as in
+Erdős–Rényi networks of mean degree 8, least squares on six samples per node, all of it with boxes that never bind, as in
 speed.py; the bare script is bare.py's, trackers apart. Ours and the bare script take turns; the median counts. Least
 squares keeps m x m numbers for each node: where that is more than 2 GB the cell is left out.
 """

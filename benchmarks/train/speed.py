@@ -49,7 +49,7 @@ CASES = (
     Case(1000, 4, 200, 0.3, switching=5),
 )
 LARGE, LARGE_TURNS = 10_000, 4  # nodes; turns above
-METHOD = Method(quantizer=LogQuantizer(rho=0.125, mode="innovation"))  # 9 bits a number
+METHOD = Method(quantizer=LogQuantizer(rho=0.125, mode="innovation"))  # 9 bits per number
 
 
 def our_seconds(problem: Problem, drawn: Instance, rounds: int) -> float:

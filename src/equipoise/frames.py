@@ -12,7 +12,7 @@ Frame = Any  # a pandas.DataFrame; pandas is an extra
 
 
 def frame_of(rows: Iterable[Mapping[str, Any]], **attrs: Any) -> Frame:
-    """Rows as a frame, a column a name; what holds for all of them goes to `frame.attrs`."""
+    """Rows as a frame, a column per name; what holds for all of them goes to `frame.attrs`."""
     try:
         import pandas
     except ImportError:

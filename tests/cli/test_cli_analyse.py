@@ -24,7 +24,7 @@ def test_a_table_of_one_line_a_quantity_and_no_run(tmp_path, monkeypatch):
     """A ring of four by hand: 4 edges, diameter 2, lambda_2 = (2 - 2 cos 90)/3 = 2/3, tau = (1/3)^2; no folder."""
     monkeypatch.chdir(tmp_path)
     lines = {line.split("  ")[0].strip(): line for line in analyse(*SMALL).splitlines()}
-    for quantity, value in {"edges": "4", "diameter": "2", "paper: lambda_2": "0.6667", "bits a number": "9"}.items():
+    for quantity, value in {"edges": "4", "diameter": "2", "paper: lambda_2": "0.6667", "bits per number": "9"}.items():
         assert re.search(rf"\s{re.escape(value)}\s", lines[quantity])
     assert re.search(r"\s0\.8889\s", lines["market gap"])
     assert {"alpha", "alpha limit", "momentum", "theta", "learning rounds"} <= set(lines)

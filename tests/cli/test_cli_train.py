@@ -120,7 +120,7 @@ def test_the_terminal_shows_the_certificate(inside):
     """Without --json: the table with every check, the key numbers, and where the report is."""
     done = inside("train", *QUICK)
     assert done.returncode == 0
-    for words in ("certificate: passed", "budget", "kkt", "bits a number", "report.html"):
+    for words in ("certificate: passed", "budget", "kkt", "bits per number", "report.html"):
         assert words in done.stdout
 
 

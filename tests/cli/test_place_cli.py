@@ -136,7 +136,7 @@ def test_the_example_compares_all_policies_and_certifies_them(quick_run):
 
 
 def test_the_run_folder_holds_what_was_decided(quick_run):
-    """A row a slot, a row a job, an allocation a policy; utilities and completed jobs are those of result.json."""
+    """A row per slot, a row per job, an allocation a policy; utilities and completed jobs are those of result.json."""
     folder = only_folder(quick_run[0])
     content = json.loads((folder / "result.json").read_text())
     assert "<html" in (folder / "report.html").read_text()[:300]
@@ -481,7 +481,7 @@ def test_calibrated_prices_are_a_file_that_prices_take(place, tmp_path):
 
 
 def test_bid_prices_survive_the_file(place, tmp_path):
-    """With a row a slot and the names of resources; another cluster refuses them."""
+    """With a row per slot and the names of resources; another cluster refuses them."""
     common = ("--horizon", "8", "--replan", "0")
     cluster = ("--cluster", "cluster.yaml")
     code, _, err = place(

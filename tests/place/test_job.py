@@ -63,7 +63,7 @@ def test_all_reduce_by_hand():
 
 @pytest.mark.parametrize("together", [True, False])
 def test_one_worker_alone_exchanges_nothing(together):
-    """All-reduce at w = 1 is 1 / tau = 20000 samples a slot, whatever the network; no worker does nothing."""
+    """All-reduce at w = 1 is 1 / tau = 20000 samples per slot, whatever the network; no worker does nothing."""
     ring = job(server=None, between=1.0)
     assert ring.rate(1, together=together) == pytest.approx(20_000, rel=1e-14)
     assert ring.rate(0, together=together) == job().rate(0, together=together) == 0

@@ -299,7 +299,7 @@ def test_early_finishes_open_slots_that_were_promised():
 
 
 def served(**changes: Any) -> Job:
-    """Eight workers and two servers: sigma 1.5 together and 3 apart, so 16/3 or 8/3 samples a slot."""
+    """Eight workers and two servers: sigma 1.5 together and 3 apart, so 16/3 or 8/3 samples per slot."""
     return job(
         work=8.0,
         batch=8,

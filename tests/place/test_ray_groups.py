@@ -41,7 +41,7 @@ def five() -> Result:
 
 
 def test_bundles_by_hand():
-    """A bundle a worker, then one a server, each with the machine the schedule has; the spread job is on both."""
+    """A bundle a worker, then one per server, each with the machine the schedule has; the spread job is on both."""
     result = five()
     groups = {group.job: group for group in placement_groups(result, 0)}
     assert set(groups) == {"a", "b", "c"}

@@ -35,7 +35,7 @@ def folder(shared_data: Path) -> Path:
 
 
 def test_seven_columns_by_hand(tmp_path):
-    """A3C at 8.233033 steps a second: 49398.198 steps are 6000 s, 10 slots, on 1 GPU as on 8. 1200 s is slot 2."""
+    """A3C at 8.233033 steps per second: 49398.198 steps are 6000 s, 10 slots, on 1 GPU as on 8. 1200 s is slot 2."""
     text = SEVEN.format(steps=49398.198, arrival="1200.000000", scale=1)
     text += SEVEN.format(steps=49398.198, arrival="1200.000000", scale=8)
     one, eight = traces.gavel(written(tmp_path, text))
@@ -44,7 +44,7 @@ def test_seven_columns_by_hand(tmp_path):
 
 
 def test_ten_columns_by_hand(tmp_path):
-    """ResNet-18 of batch 128 on 4 GPUs was measured at 69.9505 steps a second; the arrival is the last column."""
+    """ResNet-18 of batch 128 on 4 GPUs was measured at 69.9505 steps per second; the arrival is the last column."""
     kind = "ResNet-18 (batch size 128)"
     (job,) = traces.gavel(written(tmp_path, TEN.format(kind=kind, steps=69950.5, scale=4, arrival=601)))
     assert (job.arrival, job.requested, job.tags["type"]) == (1, 4, kind)
@@ -95,7 +95,7 @@ def test_every_real_row_is_a_job(folder, name, jobs, gpus):
 
 
 def test_durations_made_from_philly_are_whole_seconds(folder):
-    """Steps are floor(rate x whole seconds): above 20 steps a second a wrong rate would show that for 1 row in 20.
+    """Steps are floor(rate x whole seconds): above 20 steps per second a wrong rate would show that for 1 row in 20.
 
     The rates come from four other virtual clusters.
     """

@@ -151,7 +151,7 @@ def test_a_sweep_shows_its_means(results):
 
 
 def test_one_load_is_bars(results):
-    """A bar a policy, and a hollow one for the bound."""
+    """A bar per policy, and a hollow one for the bound."""
     axes = results["one load"].plot(panels=["success", "latency"]).axes
     rows = results["one load"].rows
     widths = [patch.get_width() for patch in axes[0].patches]

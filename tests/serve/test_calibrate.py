@@ -22,7 +22,7 @@ def jobs(count, seed, every):
 
 
 def test_calibrated_prices_earn_more_than_none_on_a_crowded_cluster():
-    """Three jobs a slot, several times what eight GPUs can do. What it says of itself is what `place` earns at those prices,
+    """Three jobs per slot, more than eight GPUs can do. What it says of itself is what `place` earns at those prices,
     on the same jobs; and on other jobs of the kind they still earn more than no prices."""
     found = calibrate(CLUSTER, jobs(150, 1, 3), 24)
     assert found.utility > 1.1 * found.utility_free

@@ -1,4 +1,4 @@
-"""The log: one line an event, and no secret in it, whoever put it where."""
+"""The log: one line per event, and no secret in it, whoever put it where."""
 
 import base64
 import io

@@ -146,7 +146,7 @@ def test_errors_are_those_of_the_curves():
 
 
 def test_the_steps_pass_through_every_amount():
-    """Four observations in the first four samples, then at most ten samples a step."""
+    """Four observations in the first four samples, then at most ten samples per step."""
     steps = steps_to(AMOUNTS)
     assert set(AMOUNTS) <= set(steps) and steps[:4] == [0.5, 1.0, 2.0, 4.0]
     assert max(np.diff(steps)) <= 10.0 and steps[-1] == max(AMOUNTS)

@@ -203,7 +203,7 @@ def belief(x: Floats, y: Floats, goal: float, mean: Floats, variance: Floats, no
 
 
 def test_surprise_is_how_far_early_estimates_stray():
-    """Recomputed one task at a time, from definitions: 10 samples a step, the third estimate against the sixth and on."""
+    """Recomputed one task at a time, from definitions: 10 samples per step, the third estimate against the sixth and on."""
     recording = shipped().take(range(0, len(shipped()), 12))
     prior, lines, moves = fit_prior(recording), fit_lines(recording), []
     (vaa, vab, vbb), noise = prior.variance, np.mean([line.noise for line in lines])
@@ -308,7 +308,7 @@ def test_knowing_the_work_helps_on_real_curves():
     [
         ({"targets": (0.9, 0.2)}, "expected 0 <= low <= high <= 1"),
         ({"names": ()}, "no curves"),
-        ({"names": (named(0),)}, "expected a row a name"),
+        ({"names": (named(0),)}, "expected a row per name"),
         ({"errors": np.zeros((3, 40))}, "kind=0, seed 0: error 0 is not positive"),
         ({"samples": np.ones((3, 40))}, "kind=0, seed 0: sample counts must rise"),
     ],

@@ -73,7 +73,7 @@ def test_what_cannot_be_is_refused_in_one_line(make, says):
 
 
 def test_the_papers_site():
-    """Five servers of 30 behind an uplink of 100: 150 samples a step, 30 a task."""
+    """Five servers of 30 behind an uplink of 100: 150 samples per step, 30 a task."""
     site = Site()
     assert (site.capacity, site.most_per_task, site.bandwidth, site.alike) == (150.0, 30.0, 100.0, True)
     assert not Site(servers=(Server(30.0), Server(20.0))).alike

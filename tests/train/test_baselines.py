@@ -131,7 +131,7 @@ def test_changing_neighbours_stop_nobody(name, switching):
     ],
 )
 def test_bits_and_messages_are_those_counted_by_hand(name, first, later):
-    """A path of three has four directed links; each carries one message a round."""
+    """A path of three has four directed links; each carries one message per round."""
     problem = Problem(Quadratic([1.0, 2.0, 1.0], [3.0, 8.0, 1.0]), budget=9.0)
     track = baselines.named(name).play(problem, Network.path(3), 3)
     assert track.bits.tolist() == [0, 4 * first, 4 * (first + later), 4 * (first + 2 * later)]
@@ -139,7 +139,7 @@ def test_bits_and_messages_are_those_counted_by_hand(name, first, later):
 
 
 def test_our_bits_are_those_of_the_run_and_boxes_take_two_more_exchanges():
-    """Prices and markets' prices: two messages a link; factors and amounts of the limiter: four where there are boxes."""
+    """Prices and markets' prices: two messages per link; factors and amounts of the limiter: four where there are boxes."""
     free, boxed = (Problem(Quadratic([1.0, 2.0, 1.0], [3.0, 8.0, 1.0], lo=lo), budget=9.0) for lo in (-np.inf, 0.0))
     path = Network.path(3)
     assert baselines.Ours().play(free, path, 2).messages.tolist() == [0, 2 * 4, 4 * 4]

@@ -159,7 +159,7 @@ def test_least_squares_becomes_linear_regression():
 
 
 class Mean:
-    """A user's model: the mean of one number a node."""
+    """A user's model: the mean of one number per node."""
 
     nodes, size = 3, 1
 

@@ -15,7 +15,7 @@ from equipoise.train.studies import alpha_certificate, alpha_study, density_stud
 
 
 class Told:
-    """Walks straight to the optimum: its distance is what it is told, at so many bits a message."""
+    """Walks straight to the optimum: its distance is what it is told, at so many bits per message."""
 
     def __init__(self, name, distances, bits, off=0.0):
         self.name, self.distances, self.bits, self.off = name, distances, bits, off
@@ -41,7 +41,7 @@ def duel():
 
 
 def test_equal_rounds_and_equal_bits_by_hand():
-    """20 bits a round against 50: after 3 rounds ours has spent 60, which pays for one round of the other."""
+    """20 bits per round against 50: after 3 rounds ours has spent 60, which pays for one round of the other."""
     found = duel()
     assert found.after_rounds("slow", 3) == pytest.approx([0.05])
     assert found.after_bits("slow", 3) == pytest.approx([0.6])

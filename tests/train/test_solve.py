@@ -365,7 +365,7 @@ def test_a_recount_from_the_graphs_allows_what_was_sent(network, method):
 
 @pytest.mark.parametrize("method", [METHODS[name] for name in ("default", "exact", "coarse", "flows", "paper")])
 def test_the_recount_is_exact_where_nothing_varies(method):
-    """A static network: all that may vary without boxes is a changed elasticity (16 bits a link and round), or the flooding
+    """Static network: all that may vary without boxes is a changed elasticity (16 bits per link and round), or the flooding
     of the largest L; a bit a link and round too many or too few is seen."""
     for network in (NETWORKS["static"], Network.star(12)):
         links = 2 * network.topology(0).edges

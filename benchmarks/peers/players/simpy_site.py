@@ -1,4 +1,4 @@
-"""The site as a SimPy model, the way one is written: a process a task, and one for the site. No curve is fitted.
+"""The site as a SimPy model, the way one is written: a process per task, and one for the site. No curve is fitted.
 
 Tasks act for themselves: each resumes in every slot in which it sends or computes, takes what the site grants, and goes
 on. (`lean=True` uses SimPy as little more than a clock: the site serves all tasks from lists, and a task's process only
@@ -170,7 +170,7 @@ def simulate_with_simpy(
     lean: bool = False,
     kind: type[SimPySite] = SimPySite,
 ) -> tuple[list[list[int]], list[float]]:
-    """Completion step of every task (-1: none) and the energy, seed by seed; `tasks` has arrays with a row a seed."""
+    """Completion step of every task (-1: none) and the energy, seed by seed; `tasks` has arrays with a row per seed."""
     columns = [np.asarray(tasks[name]).tolist() for name in COLUMNS]
     done, energy = [], []
     for rows in zip(*columns, strict=True):

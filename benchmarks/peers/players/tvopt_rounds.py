@@ -1,4 +1,4 @@
-"""Gradient tracking by tvopt: Aug-DGM, two consensus steps a round, with the descent inside the consensus."""
+"""Gradient tracking by tvopt: Aug-DGM, two consensus steps per round, with the descent inside the consensus."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ STUDY_COLUMNS = {
     "alpha": ("alpha", "round", "converged", "slow", "diverged"),
 }
 COLUMN_WORDS = {
-    "bits_a_number": "bits a number",
+    "bits_a_number": "bits per number",
     "round": "rounds",
     "distance": "distance at the end",
     "p": "edge probability",

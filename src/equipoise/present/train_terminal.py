@@ -78,7 +78,7 @@ def advice(document: Document) -> str:
 
 def _code(document: Document) -> str:
     """How numbers travel."""
-    bits = f"{document.result['message']['bits']} bits a number"
+    bits = f"{document.result['message']['bits']} bits per number"
     return f"{bits}, 64 where no recent packet was acknowledged" if hostile(document) else bits
 
 
@@ -126,7 +126,7 @@ def _engine_lines(engine: Values | None) -> dict[str, str]:
     """Where rounds were played, who died, and what CPU workers took."""
     if engine is None:
         return {}
-    found = {"engine": f"{engine['where']}, {engine['bytes_a_round']:,.0f} bytes a round between them"}
+    found = {"engine": f"{engine['where']}, {engine['bytes_a_round']:,.0f} bytes per round between them"}
     if "lost" in engine:
         found["lost"] = "\n".join(
             f"worker {row['worker']} (process {row['process']}) died in round {row['round']}, and its "

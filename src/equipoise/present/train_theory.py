@@ -52,8 +52,8 @@ def _lines(found: Values, residual: float | None) -> Iterator[tuple[str, str, st
         )
     if found["rho"] > 0 and found["rho_limit"] is not None:
         yield "rho limit", _number(found["rho_limit"]), "2 ln 2: coarser innovation codes need not settle"
-    yield "bits a number", str(found["bits_a_number"]), "on the wire"
-    yield "bits a round", _number(found["bits_a_round"]), "over all links; boxes and first contact come on top"
+    yield "bits per number", str(found["bits_a_number"]), "on the wire"
+    yield "bits per round", _number(found["bits_a_round"]), "over all links; boxes and first contact come on top"
     if found["market_gap"] is not None:
         yield (
             "market gap",

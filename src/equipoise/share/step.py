@@ -127,7 +127,7 @@ SUMS = np.dtype(
 
 
 class Now(NamedTuple):
-    """What the engine knows, hidden or not: arrays with a row a seed."""
+    """What the engine knows, hidden or not: arrays with a row per seed."""
 
     state: NDArray[np.int8]
     due: NDArray[np.int32]  # when a task next changes by itself: it arrives, its delay or its time is over

@@ -148,7 +148,7 @@ class Workload:
         return cls.of(tasks_from(frame), **changes)
 
     def to_frame(self, load: int = 60, seeds: int | Iterable[int] = 1, site: Site | None = None) -> Frame:
-        """A pandas frame with a row a task: those given by hand, or drawn at this load with these seeds."""
+        """A pandas frame with a row per task: those given by hand, or drawn at this load with these seeds."""
         from equipoise.frames import frame_of
         from equipoise.share.task import drawn_rows, rows_from
 

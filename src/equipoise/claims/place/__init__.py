@@ -1,1 +1,1 @@
-"""Claims about `place`, one a file."""
+"""Claims about `place`, one per file."""

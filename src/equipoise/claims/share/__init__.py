@@ -1,1 +1,1 @@
-"""Claims about `share`, one a file."""
+"""Claims about `share`, one per file."""

@@ -77,7 +77,7 @@ def mean_of(found: Sweep, name: str, measure: str, load: int = 60) -> float:
 
 
 def curves(found: Sweep, measure: str, names: Sequence[str], scale: float = 1.0) -> tuple[Series, ...]:
-    """A line a policy over the loads, with its standard error."""
+    """A line per policy over the loads, with its standard error."""
     rows = {(row["policy"], row["load"]): row for row in found.rows}
     return tuple(
         Series(

@@ -22,7 +22,7 @@ def measure(scale: Scale) -> Measured:
     names = ("Uniform", PUBLISHED, CORRECTED, f"{PUBLISHED}:clairvoyant", f"{CORRECTED}:clairvoyant")
     found = played(names, count)
     over = f"paired, mean of {count} seeds"
-    starved, mended = (starving(name) for name in (PUBLISHED, CORRECTED))
+    starved, corrected = (starving(name) for name in (PUBLISHED, CORRECTED))
     return Measured(
         protocol=f"By hand: {COMPUTING} tasks that can compute and {SENDING} that are still sending, ample requests. "
         f"Then 60 tasks of the paper preset, {told(count)}: Uniform, UARA+LARA as published, with the right "
@@ -56,7 +56,7 @@ def measure(scale: Scale) -> Measured:
             _explained(found, over),
             Finding(
                 "compute of the five together with the right denominator",
-                float(mended.sum()),
+                float(corrected.sum()),
                 at_least(WHOLE),
                 unit="samples per step",
                 about="ours",
@@ -118,7 +118,7 @@ def _explained(found: Sweep, over: str) -> Finding:
 def _figure(found: Sweep) -> Figure:
     names = ("Uniform", PUBLISHED, CORRECTED, KNOWING, BOTH)
     return Figure(
-        "UARA+LARA at 60 tasks, mended step by step",
+        "UARA+LARA at 60 tasks, corrected step by step",
         x=Axis("policy", groups=("Uniform", "UARA+LARA", "right denominator", "true work", "both")),
         y=Axis("percent"),
         series=(

@@ -1,1 +1,1 @@
-"""Claims about `train`, one a file."""
+"""Claims about `train`, one per file."""

@@ -1,4 +1,4 @@
-"""Coarser codes are shorter and say less: what rho buys, in bits a number, in rounds, and in all."""
+"""Coarser codes are shorter and say less: what rho buys, in bits per number, in rounds, and in all."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def measure(scale: Scale) -> Measured:
                 "share of runs that arrive, ours", min(row["reached"] for row in ours), at_least(1.0), about="ours"
             ),
             Finding(
-                "bits a number at rho = 0.125, values from 1e-6 to 64",
+                "bits per number at rho = 0.125, values from 1e-6 to 64",
                 LogQuantizer(rho=0.125, mode="node", smallest=1e-6, largest=64.0).bits,
                 between(STATED, STATED),
                 "bits",
@@ -91,7 +91,7 @@ def measure(scale: Scale) -> Measured:
                 x=Axis("rho", log=True),
                 y=Axis("bits"),
                 series=[Series("ours", RHOS, [row["bits"] or math.nan for row in ours])],
-                caption="Finer codes pay in bits a message, coarser ones in rounds: a rho between is cheapest.",
+                caption="Finer codes pay in bits per message, coarser ones in rounds: a rho between is cheapest.",
             ),
         ),
     )

@@ -14,7 +14,7 @@ from equipoise.train import LogQuantizer, Method, Network, Problem, Quadratic, S
 from equipoise.train.arrays import Floats
 from equipoise.train.truth import optimal_model
 
-NODES, BUDGET, SAMPLES = 20, 500.0, 15  # centres, CPUs, samples a centre
+NODES, BUDGET, SAMPLES = 20, 500.0, 15  # centres, CPUs, samples per centre
 RHO = 0.125  # the paper's
 ALPHA, DWELL = 12.0, 5.0  # of the descent; how long a graph lasts
 END, TOLERANCE = 100.0, 1e-8

@@ -289,7 +289,7 @@ def usual_share(run: Run, scene: RealScene) -> float:
     """Mean share, in cores, at which samples are computed: some policies serve few tasks fast, others many slowly."""
     assert run.trace is not None
     given = run.trace.compute[:, 0, :]
-    mean = float((given**2).sum() / given.sum()) if given.sum() > 0 else 1.0  # samples a step
+    mean = float((given**2).sum() / given.sum()) if given.sum() > 0 else 1.0  # samples per step
     return min(max(mean * scene.sample / scene.step, SHARE_LEAST * scene.cpus), scene.cpus)
 
 

@@ -24,7 +24,7 @@ class Crew(Protocol):
         ...
 
     def start(self, shards: Sequence[Any]) -> None:
-        """One worker a shard; workers that are there already take up these shards instead of theirs."""
+        """One worker per shard; workers that are there already take up these shards instead of theirs."""
         ...
 
     def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:

@@ -26,7 +26,7 @@ SOCKET_BYTES = 1 << 20  # what a socket between workers can hold
 
 
 class Processes:
-    """One process a shard."""
+    """One process per shard."""
 
     def __init__(self) -> None:
         self.sound = True

@@ -1,4 +1,4 @@
-"""Workers as Ray actors, one a shard, on this machine or anywhere in a cluster. Their packets travel as calls of Ray's."""
+"""Workers as Ray actors, one per shard, on this machine or anywhere in a cluster. Their packets travel as calls of Ray's."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class RayKeeper:
 
 
 class RayCrew:
-    """One actor a shard, spread over the nodes of a cluster."""
+    """One actor per shard, spread over the nodes of a cluster."""
 
     def __init__(self, address: str | None = None) -> None:
         self.address = address

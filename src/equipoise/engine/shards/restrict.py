@@ -59,7 +59,7 @@ def local_cost(cost: Cost, region: Region) -> Cost:
 
 
 def _sliced(cost: C, nodes: Ints, n: int) -> C:
-    """A copy whose arrays of one number a node have those of these nodes."""
+    """A copy whose arrays of one number per node have those of these nodes."""
     mine = copy(cost)
     for name, value in vars(cost).items():
         if isinstance(value, np.ndarray) and value.shape[:1] == (n,):

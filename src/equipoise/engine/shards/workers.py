@@ -53,7 +53,7 @@ class Workers:
         self.keeper: Keeper | None = None
         self.crew: Crew | None = None
         self.state: ShardedState | ShardedHostileState | None = None
-        self._before: list[int] = []  # bytes a round of an earlier form of the run ...
+        self._before: list[int] = []  # bytes per round of an earlier form of the run ...
         self._lost: list[dict[str, Any]] = []  # ... and who was lost in it
 
     def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> ShardedState:

@@ -29,7 +29,7 @@ BYTES = {
     "T": 2**40,
     "P": 2**50,
 }  # Slurm counts in 1024s, megabytes unsaid
-MOST_MEMORY = 8 * 2**40  # bytes a worker
+MOST_MEMORY = 8 * 2**40  # bytes per worker
 
 
 def matches(first_lines: Sequence[str]) -> bool:

@@ -1,6 +1,6 @@
 """UARA+LARA corrected, with a minimum share for everyone who computes (the paper's second remedy).
 
-The floor mends what optimistic estimates break; what is left over by all is still not used.
+The minimum share corrects what optimistic estimates break; what is left over by all is still not used.
 """
 
 from __future__ import annotations

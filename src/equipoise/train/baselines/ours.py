@@ -20,7 +20,7 @@ from equipoise.train.quantize import LogQuantizer
 
 @dataclass(frozen=True)
 class Ours:
-    """`rho` is the coarseness of the code: 9 bits a number at 0.125."""
+    """`rho` is the coarseness of the code: 9 bits per number at 0.125."""
 
     rho: float = 0.125
     name: ClassVar[str] = "Ours"

@@ -33,7 +33,7 @@ FLOAT32 = 32  # bits of a parameter as a server sends it
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, with how many samples a centre and round, and how fast at most.
+    """How long, with how many samples per centre and round, and how fast at most.
 
     The rate rises evenly in the first `rise` of all rounds and falls evenly to a fiftieth in the rest; None: it stays. With
     `fade` it has halved after so many rounds instead.

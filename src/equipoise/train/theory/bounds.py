@@ -35,7 +35,7 @@ def paper_alpha(second_eigenvalue: float, smoothness: float) -> float:
 
 
 def innovation_limit() -> float:
-    """rho < 2 ln 2: beyond, e^(rho/2) > 2 and an innovation code can overshoot by more than the error it mends."""
+    """rho < 2 ln 2: beyond, e^(rho/2) > 2 and an innovation code can overshoot by more than the error it corrects."""
     return 2.0 * math.log(2.0)
 
 
