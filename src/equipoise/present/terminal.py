@@ -16,6 +16,7 @@ from equipoise.present.text import number
 from equipoise.present.values import Block, Bullets, Cell, Cells, Figure, KeyNumbers, Section, Table, Text
 
 GAP = 2  # between columns
+MOST_LINES = 5  # of a head
 FOLDED = 30  # width that words in a column which may wrap keep at least
 COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "blue": "blue", "soft": "dim"}
 
@@ -52,10 +53,11 @@ def table(value: Table, width: int) -> Group:
     kept = _kept(value, width)
     made = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     tight = sum(_width(value, k) for k in kept) + GAP * (len(kept) - 1) > width
+    heads = _heads(value, kept, width)
     for k in kept:
         column = value.columns[k]
         loose = column.wrap or (k == 0 and tight)
-        head = textwrap.fill(column.name, max(_content(value, k), _longest_word(column.name), 1))
+        head = textwrap.fill(column.name, heads[k])
         made.add_column(head, justify=column.justify, no_wrap=not loose, overflow="fold")
     for n, row in enumerate(value.rows):
         if n in value.sections:
@@ -65,6 +67,23 @@ def table(value: Table, width: int) -> Group:
     notes = [value.note, f"a wider terminal also shows {', '.join(gone)}" if gone else ""]
     title = [RichText(), RichText(value.title, style="bold")] if value.title else []
     return Group(*title, made, *(RichText(note, style="dim") for note in notes if note))
+
+
+def _heads(value: Table, kept: Sequence[int], width: int) -> dict[int, int]:
+    """How wide each head is: the fewest lines for all of them that the terminal has room for."""
+    needed = {k: max(_content(value, k), _longest_word(value.columns[k].name), 1) for k in kept}
+    for most in range(1, MOST_LINES):
+        found = {k: max(needed[k], _narrowest(value.columns[k].name, most)) for k in kept}
+        if sum(max(found[k], _width(value, k)) for k in kept) + GAP * (len(kept) - 1) <= width:
+            return found
+    return needed
+
+
+def _narrowest(words: str, most: int) -> int:
+    """The width at which these words need no more than so many lines."""
+    return next(
+        wide for wide in range(1, len(words) + 2) if len(textwrap.wrap(words, wide, break_long_words=False)) <= most
+    )
 
 
 def _kept(value: Table, width: int) -> list[int]:

@@ -274,10 +274,10 @@ def _protocol_table(result: Values, styles: Looks, protocol: str) -> Table:
         body.append([_named(look), *(_interval(row) for row in own.values()), nearer(own[telling]) or NOTHING])
     what = "equal rounds" if protocol == "rounds" else f"equal bits: those {ours} had spent by then"
     note = (
-        "Median relative distance over seeds with a 95% bootstrap interval; the last column counts "
-        f"seeds; distances below 1e-9 are a tie. {result.get('why_telling', '')}"
+        "Median relative distance over seeds with a 95% bootstrap interval. Last column: in how many seeds "
+        f"{ours} is nearer; distances below 1e-9 are a tie. {result.get('why_telling', '')}"
     )
-    heads = [f"{checkpoint} {after}" for checkpoint in checkpoints] + [f"{ours} nearer at {telling}"]
+    heads = [f"{checkpoint} {after}" for checkpoint in checkpoints] + [f"nearer at {telling}"]
     return Table(f"At {what}", _columns(heads), body, note, f"equal-{protocol}")
 
 

@@ -20,7 +20,7 @@ from equipoise.present.values import thinned
 from equipoise.result import Result
 from equipoise.train import baselines
 from equipoise.train.arrays import Floats
-from equipoise.train.baselines._track import COLUMNS, Entrant, Track
+from equipoise.train.baselines._track import Entrant, Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.spec import CompareSpec
@@ -36,6 +36,16 @@ CHECKPOINTS = (0.05, 0.1, 0.25, 0.5, 1.0)  # of the rounds
 TARGETS = (1e-3, 1e-6)
 QUARTILES = (0.25, 0.5, 0.75)
 ROWS_KEPT = 1000  # of each track in a document
+COLUMNS: dict[str, Callable[[float], Plain]] = {  # of the history, and what their numbers are
+    "round": int,
+    "distance": float,
+    "gap": float,
+    "relative_gap": float,
+    "bits": int,
+    "messages": int,
+    "violation": float,
+    "box_violation": float,
+}
 
 
 def compare(
@@ -288,9 +298,7 @@ class MethodComparison(Result):
     def _history(self) -> list[dict[str, Plain]]:
         """A row per entrant, seed and recorded round; of long plays rounds in even steps."""
         return [
-            {"entrant": name, "seed": seed}
-            | {column: float(getattr(track, column)[k]) for column in COLUMNS}
-            | {column: int(getattr(track, column)[k]) for column in ("round", "bits", "messages")}
+            {"entrant": name, "seed": seed} | {column: COLUMNS[column](getattr(track, column)[k]) for column in COLUMNS}
             for name, tracks in self.tracks.items()
             for seed, track in zip(self.seeds, tracks, strict=True)
             for k in thinned(len(track.round), ROWS_KEPT)
