@@ -7,6 +7,7 @@ import pytest
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between
 from equipoise.claims import ledger as ledger_module
+from equipoise.claims.claim import plain_figure
 from equipoise.claims.finding import verdict
 from equipoise.claims.ledger import changed, chosen, claims, compare, play
 from equipoise.errors import InputError
@@ -141,11 +142,10 @@ def test_a_name_that_is_nearly_right_is_suggested():
 
 def test_figures_become_plain_data():
     """What is not finite is null, kinds are told apart, six digits are kept."""
-    plain = Figure(
-        "t", Axis("x"), Axis("y"), [Series("c", [1, 2], [math.nan, 1 / 3])], [Mark("x", 1.0, "here")]
-    ).as_dict()
+    curve = [Series("c", [1, 2], [math.nan, 1 / 3])]
+    plain = plain_figure(Figure("t", Axis("x"), Axis("y"), curve, [Mark("x", 1.0, "here")]))
     assert plain["series"][0]["y"] == [None, 0.333333] and plain["series"][0]["kind"] == "curve"
-    assert Figure("t", Axis("x"), Axis("y"), [bars("b", [1])]).as_dict()["series"][0]["kind"] == "bars"
+    assert plain_figure(Figure("t", Axis("x"), Axis("y"), [bars("b", [1])]))["series"][0]["kind"] == "bars"
     assert plain["marks"] == [{"axis": "x", "value": 1.0, "name": "here"}]
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from equipoise.claims.finding import Finding, Verdict, verdict
-from equipoise.present.values import Figure
+from equipoise.document import Row
+from equipoise.present.values import Figure, Numbers, Series
 
 Value = TypeVar("Value")
+DIGITS = 6  # significant, of what is drawn: pages and recordings stay small
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,35 @@ class Claim:
             "verdict": found.word,
             "depends_on": found.on,
             "findings": [finding.as_dict() for finding in measured.findings],
-            "figures": [figure.as_dict() for figure in measured.figures],
+            "figures": [plain_figure(figure) for figure in measured.figures],
             "notes": list(measured.notes),
         }
+
+
+def plain_figure(figure: Figure) -> Row:
+    """A figure as it stands in result.json; present/claims.py reads it back."""
+    marks = [mark for mark in figure.marks if math.isfinite(mark.value)]
+    return {
+        "title": figure.title,
+        "x": figure.x.name,
+        "y": figure.y.name,
+        "series": [_plain_series(series) for series in figure.series],
+        "caption": figure.caption,
+        "groups": list(figure.x.groups),
+        "marks": [{"axis": mark.axis, "value": mark.value, "name": mark.name} for mark in marks],
+        "log_x": figure.x.log,
+        "log_y": figure.y.log,
+    }
+
+
+def _plain_series(series: Series) -> Row:
+    drawn = {"y": _numbers(series.y), "error": None if series.error is None else _numbers(series.error)}
+    if series.kind == "bars":
+        return {"name": series.name, **drawn, "kind": "bars"}
+    kind = {"dashed": series.dash != "solid", "dots": series.kind == "dots", "kind": "curve"}
+    return {"name": series.name, "x": _numbers(series.x), **drawn, **kind}
+
+
+def _numbers(values: Numbers) -> list[float | None]:
+    found = [None if value is None else float(value) for value in values]
+    return [None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}") for value in found]

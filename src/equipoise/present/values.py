@@ -9,7 +9,6 @@ Colours are written as "#rrggbb" or as a name of style.css with an "@" before it
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,6 @@ Dash = Literal["solid", "dashed", "dotted"]
 Form = Literal["", "short", "power", "bits", "percent"]
 Justify = Literal["left", "right"]
 Tone = Literal["", "good", "bad", "warn", "blue", "soft"]
-DIGITS = 6  # significant, of what is drawn: pages and recordings stay small
 
 
 # Figures.
@@ -129,43 +127,6 @@ class Figure:
         kinds = {series.kind for series in self.series}
         what = "Bars" if "bars" in kinds else "Dots" if kinds == {"dots"} else "Lines"
         return self.label or f"{what}: {self.y.name} against {self.x.name}"
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain values, as a claim's figures stand in result.json; present/claims.py reads them back."""
-        return {
-            "title": self.title,
-            "x": self.x.name,
-            "y": self.y.name,
-            "series": [_plain_series(series) for series in self.series],
-            "caption": self.caption,
-            "groups": list(self.x.groups),
-            "marks": [
-                {"axis": mark.axis, "value": mark.value, "name": mark.name}
-                for mark in self.marks
-                if math.isfinite(mark.value)
-            ],
-            "log_x": self.x.log,
-            "log_y": self.y.log,
-        }
-
-
-def _plain_series(series: Series) -> dict[str, object]:
-    found: dict[str, object] = {"name": series.name}
-    grouped = series.kind == "bars"
-    if not grouped:
-        found["x"] = short_numbers(series.x)
-    found |= {"y": short_numbers(series.y), "error": None if series.error is None else short_numbers(series.error)}
-    if grouped:
-        return found | {"kind": "bars"}
-    return found | {"dashed": series.dash != "solid", "dots": series.kind == "dots", "kind": "curve"}
-
-
-def short_numbers(values: Numbers) -> list[float | None]:
-    """To six significant digits; None for what is not a finite number."""
-    return [
-        float(f"{value:.{DIGITS}g}") if value is not None and math.isfinite(value) else None
-        for value in (None if value is None else float(value) for value in values)
-    ]
 
 
 @dataclass(frozen=True)
