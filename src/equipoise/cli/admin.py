@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.options import application
+from equipoise.cli.options import application, has_command
 from equipoise.cli.output import amount, answer, numbers, safe, show, table_of
 from equipoise.cli.service import DEFAULT_STORE, Json, StoreUrl, Token, Url, quantities, service, store_at
 from equipoise.cli.shadow import shadow
@@ -154,7 +154,7 @@ def set_tenant(
     from equipoise.serve.replay import resources_kept
 
     check_name("tenant", name)
-    amounts = read_quota(_amounts(quota or []))
+    amounts = read_quota(dict(quantities(",".join(quota), "--quota")) if quota else {})
     with store_at(store, create=True) as kept:
         from equipoise.serve.store import TenantRow
 
@@ -194,18 +194,6 @@ def remove_tenant(name: TenantName, store: StoreUrl = DEFAULT_STORE, json: Json 
         print(f"{name} has no limit any more")
 
 
-def _amounts(given: list[str]) -> dict[str, object]:
-    amounts: dict[str, object] = {}
-    for part in given:
-        name, equals, amount = (word.strip() for word in part.partition("="))
-        if not (name and equals and amount):
-            raise InputError(f"--quota {part!r} is no amount; expected such as gpu=16, memory=1Ti or jobs=50")
-        if name in amounts:
-            raise InputError(f"--quota {name} is given twice; keep one")
-        amounts[name] = amount
-    return amounts
-
-
 def _tenant_plain(row: TenantRow) -> dict[str, Any]:
     from equipoise.serve.access import JOBS
     from equipoise.units import MILLI
@@ -228,11 +216,7 @@ def machines(context: typer.Context, url: Url = None, token: Token = None, json:
 
     Changes need a token with the role admin.
     """
-    if context.invoked_subcommand is not None:
-        if url is not None or token is not None or json:
-            raise InputError(
-                f"options stand after the command: equipoise admin machines {context.invoked_subcommand} [OPTIONS]"
-            )
+    if has_command(context, url, token, json):
         return
     with service(url, token) as client:
         cluster = client.cluster()
@@ -323,11 +307,7 @@ def prices(context: typer.Context, url: Url = None, token: Token = None, json: J
     A job is promised when finishing it is worth more than its cheapest schedule costs. At no price whatever fits is
     promised, first come first served.
     """
-    if context.invoked_subcommand is not None:
-        if url is not None or token is not None or json:
-            raise InputError(
-                f"options stand after the command: equipoise admin prices {context.invoked_subcommand} [OPTIONS]"
-            )
+    if has_command(context, url, token, json):
         return
     with service(url, token) as client:
         told = client.prices()

@@ -15,6 +15,8 @@ import typer
 from pydantic import BaseModel
 from typer.core import TyperGroup
 
+from equipoise.errors import InputError
+
 
 def application(default: str | None = None) -> typer.Typer:
     """An application for one command, or for a group of them; words that name no command are for the `default` one."""
@@ -42,6 +44,15 @@ def with_default(default: str) -> type[TyperGroup]:
             command.format_help(type(ctx)(command, info_name=f"[{default}]", parent=ctx), formatter)
 
     return WithDefault
+
+
+def has_command(context: typer.Context, *given: object) -> bool:
+    """Whether a command of this group follows. Options before it would be lost, and are refused."""
+    if context.invoked_subcommand is not None and any(given):
+        raise InputError(
+            f"options stand after the command: {context.command_path} {context.invoked_subcommand} [OPTIONS]"
+        )
+    return context.invoked_subcommand is not None
 
 
 def with_options(config: type[BaseModel]) -> Callable[[Callable[..., None]], Callable[..., None]]:

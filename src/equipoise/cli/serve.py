@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from equipoise.cli.options import application
 from equipoise.cli.service import DEFAULT_STORE
 from equipoise.errors import InputError
-
-if TYPE_CHECKING:
-    from equipoise.place.cluster import Cluster
-    from equipoise.serve.spec import Settings
-    from equipoise.serve.store import Store
 
 app = application()
 EXAMPLE = "8 machines of 8 GPUs"
@@ -94,9 +89,25 @@ def serve(
     start_logs(level=log_level, as_json=log_json)
     if (tls_cert is None) != (tls_key is None):
         raise InputError("--tls-cert and --tls-key go together; give both")
-    chosen = {"clock": clock, "slot": slot, "horizon": horizon, "finish": finish, "snapshot_every": snapshot_every}
-    tls = (str(tls_cert), str(tls_key)) if tls_cert and tls_key else None
-    raise typer.Exit(_serve(store, cluster, chosen, host, port, host_name or [], tls, rate))
+    from equipoise.place.files import read_cluster
+    from equipoise.serve.run import serve_store
+
+    given: dict[str, object] = {"clock": clock, "horizon": horizon, "finish": finish, "snapshot_every": snapshot_every}
+    if slot is not None:
+        from equipoise import units
+
+        given["slot_seconds"] = units.seconds(slot, "--slot")
+    code = serve_store(
+        store,
+        read_cluster(cluster) if cluster is not None else None,
+        {name: value for name, value in given.items() if value is not None},
+        host=host,
+        port=port,
+        names=host_name or [],
+        tls=(str(tls_cert), str(tls_key)) if tls_cert and tls_key else None,
+        rate=rate,
+    )
+    raise typer.Exit(code)
 
 
 def _needs_extra() -> None:
@@ -106,69 +117,6 @@ def _needs_extra() -> None:
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as missing:
         raise InputError(f"serve needs {missing.name}; pip install 'equipoise[serve]'") from None
-
-
-def _serve(
-    url: str,
-    machines: Path | None,
-    chosen: dict[str, Any],
-    host: str,
-    port: int,
-    names: list[str],
-    tls: tuple[str, str] | None,
-    rate: float | None,
-) -> int:
-    import logging
-
-    from equipoise.place.files import read_cluster
-    from equipoise.serve.access import Limits, access_for
-    from equipoise.serve.run import listening, run, warm_up
-    from equipoise.serve.service import Service
-    from equipoise.serve.store import open_store
-    from equipoise.serve.telemetry import say
-
-    log = logging.getLogger("equipoise.serve")
-    cluster = read_cluster(machines) if machines is not None else None
-    listener = listening(host, port)
-    for file in tls or ():
-        if not Path(file).is_file():
-            raise InputError(f"{file}: no such file; expected a PEM file for TLS")
-    store = open_store(url, on_wait=lambda: say(log, logging.INFO, "waiting", why="another server holds the store"))
-    try:
-        limits = Limits() if rate is None else Limits(rate=rate, burst=2 * rate)
-        access = access_for(store.tokens, host=host, names=names, tls=tls is not None, limits=limits)
-        settings = _settings(store, chosen)
-        if store.last() == 0 and cluster is None:
-            cluster = _example()
-            say(log, logging.WARNING, "no --cluster: an example is served", machines=EXAMPLE)
-        service = Service(store, settings, cluster)
-        say(log, logging.INFO, "loading the planner", note="after an upgrade it is compiled once: about a minute")
-        warm_up()
-        return run(service, access, host=host, listener=listener, tls=tls)
-    except BaseException:
-        store.close()
-        raise
-
-
-def _settings(store: Store, chosen: dict[str, Any]) -> Settings:
-    """What was said, then what the store was opened with, then the defaults."""
-    from equipoise import units
-    from equipoise.serve.spec import Settings
-
-    first = next(iter(store.events(0, 1)), None)
-    kept = {name: first.data[name] for name in ("slot_seconds", "horizon", "clock")} if first is not None else {}
-    said: dict[str, Any] = {
-        name: chosen[name] for name in ("clock", "horizon", "finish", "snapshot_every") if chosen[name] is not None
-    }
-    if chosen["slot"] is not None:
-        said["slot_seconds"] = units.seconds(chosen["slot"], "--slot")
-    return Settings(**(kept | said))
-
-
-def _example() -> Cluster:
-    from equipoise.place.cluster import Cluster, Machine
-
-    return Cluster((Machine({"gpu": 8, "cpu": 64, "memory": "512Gi"}, 8, "gpu"),))
 
 
 def _verify(url: str, as_json: bool) -> int:

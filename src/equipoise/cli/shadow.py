@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +16,9 @@ from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from equipoise.serve.client import Client
-    from equipoise.serve.shadow import Report, Shadow, Traced
+    from equipoise.serve.shadow import Report, Traced
 
 FORMATS = "sacct, alibaba, gavel, philly, swf, tiresias"
-AWAY = (0, 503)  # the service is not there, or its store is not
 
 
 def shadow(
@@ -81,35 +79,16 @@ def shadow(
                 if finish:
                     fed.finish()
         if follow:
-            _follow(fed, traced, int(-(-behind // length)), poll, every, json)
+            with suppress(KeyboardInterrupt):
+                fed.follow(
+                    traced,
+                    lag=int(-(-behind // length)),
+                    poll=poll,
+                    every=every,
+                    report=lambda report: _print(report, traced, json, lines=True),
+                    complain=complain,
+                )
         _print(fed.report(), traced, json, lines=follow)
-
-
-def _follow(fed: Shadow, traced: Traced, lag: int, poll: float, every: float, json: bool) -> None:
-    """Feed what is new until stopped; report when something was. A service that is away is waited for."""
-    from equipoise.serve.client import ServiceError
-
-    told, news = time.monotonic(), 0
-    reading, away = None, False
-    try:
-        while True:
-            reading = traced.read() or reading
-            try:
-                if reading is not None:
-                    news += fed.feed(reading, lag=lag)
-                if news and time.monotonic() - told >= every:
-                    _print(fed.report(), traced, json, lines=True)
-                    told, news = time.monotonic(), 0
-                reading, away = None, False
-            except ServiceError as error:  # fed again, nothing is doubled: every job has its key
-                if error.status not in AWAY:
-                    raise
-                if not away:
-                    complain(f"{error.message} (trying on)")
-                away = True
-            time.sleep(poll)
-    except KeyboardInterrupt:
-        return
 
 
 def _format(file: Path, follow: bool) -> str:

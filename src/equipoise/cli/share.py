@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.console import Console
 
-from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, spreading, with_options
+from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, has_command, spreading, with_options
 from equipoise.cli.output import Meter, metered, naming_faults, run_folder, tell
 from equipoise.engine.real_clock.spec import ExecuteSpec
-from equipoise.errors import InputError
 from equipoise.share.spec import LadderSpec, PoliciesSpec, ShareSpec
 
 if TYPE_CHECKING:
@@ -45,10 +44,7 @@ def share(
 
     With no options: the published policies and ours on the paper's workload, 10 to 60 tasks, 200 seeds for each load.
     """
-    if context.invoked_subcommand is not None:
-        elsewhere = (config, workers, spread, address)
-        if chosen or any(given is not None for given in elsewhere) or json or out != Path("runs"):
-            raise InputError(f"options stand after the command: equipoise share {context.invoked_subcommand} [OPTIONS]")
+    if has_command(context, chosen, config, workers is not None, spread, address, json, out != Path("runs")):
         return
     spec = ShareSpec.read(config, chosen)
     from equipoise.present.share_tables import comparison_tables

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.options import File, Json, Out, with_options
+from equipoise.cli.options import File, Json, Out, has_command, with_options
 from equipoise.errors import InputError
 from equipoise.train.hostile.fault_texts import EXAMPLES, HOSTILE, HOW
 from equipoise.train.spec import PLACES, CompareSpec, TrainSpec, flag
@@ -53,9 +53,7 @@ def train(
 
     CPU that buys samples: equipoise train --couple. A net: equipoise train --model mlp --rivals
     """
-    if context.invoked_subcommand is not None:
-        if chosen or config is not None or budget_at or resume is not None or json or out != Path("runs"):
-            raise InputError(f"options stand after the command: equipoise train {context.invoked_subcommand} [OPTIONS]")
+    if has_command(context, chosen, config, budget_at, resume, json, out != Path("runs")):
         return
     if budget_at:
         chosen["budgets"] = _budgets(budget_at)

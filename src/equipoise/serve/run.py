@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import uvicorn
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.serve.access import Access
+from equipoise.serve.access import Access, Limits, access_for
 from equipoise.serve.api.app import app_of
 from equipoise.serve.api.stream import Hub
 from equipoise.serve.plan.decide import Scheduler, opening
@@ -21,10 +24,13 @@ from equipoise.serve.plan.explain import forecast
 from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.state import State
 from equipoise.serve.service import Service
+from equipoise.serve.spec import Settings
+from equipoise.serve.store import open_store
 from equipoise.serve.telemetry import say
 
 LOG = logging.getLogger("equipoise.serve")
 BACKLOG = 1024
+EXAMPLE = Cluster((Machine({"gpu": 8, "cpu": 64, "memory": "512Gi"}, 8, "gpu"),))
 PATIENCE = 10  # seconds that requests under way are given at the end
 
 
@@ -120,3 +126,55 @@ def run(
         service.store.close()
         say(LOG, logging.INFO, "stopped", seq=service.view.seq)
     return 0 if service.failed is None and server.started else 1
+
+
+def serve_store(
+    url: str,
+    cluster: Cluster | None,
+    given: Mapping[str, Any],
+    *,
+    host: str,
+    port: int,
+    names: Sequence[str] = (),
+    tls: tuple[str, str] | None = None,
+    rate: float | None = None,
+) -> int:
+    """Open a store and serve it until told to stop: 0 when it ended well, 1 when it could not go on.
+
+    Parameters
+    ----------
+    url
+        The store: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME.
+    cluster
+        The machines; None for those that the store keeps, or an example in a new one.
+    given
+        Settings by name; the others are what the store was opened with, then the defaults.
+    host, port
+        Where to listen; port 0 is any free one.
+    names
+        Names by which browsers may call it, beside localhost.
+    tls
+        Files of the certificate chain and of its key.
+    rate
+        Requests per second of one caller; 0 for no limit.
+    """
+    listener = listening(host, port)
+    for file in tls or ():
+        if not Path(file).is_file():
+            raise InputError(f"{file}: no such file; expected a PEM file for TLS")
+    store = open_store(url, on_wait=lambda: say(LOG, logging.INFO, "waiting", why="another server holds the store"))
+    try:
+        limits = Limits() if rate is None else Limits(rate=rate, burst=2 * rate)
+        access = access_for(store.tokens, host=host, names=names, tls=tls is not None, limits=limits)
+        if store.last() == 0 and cluster is None:
+            cluster = EXAMPLE
+            say(LOG, logging.WARNING, "no --cluster: an example is served", machines="8 machines of 8 GPUs")
+        first = next(iter(store.events(0, 1)), None)
+        kept = {name: first.data[name] for name in ("slot_seconds", "horizon", "clock")} if first is not None else {}
+        service = Service(store, Settings(**{**kept, **given}), cluster)
+        say(LOG, logging.INFO, "loading the planner", note="after an upgrade it is compiled once: about a minute")
+        warm_up()
+        return run(service, access, host=host, listener=listener, tls=tls)
+    except BaseException:
+        store.close()
+        raise

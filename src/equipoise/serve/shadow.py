@@ -12,12 +12,14 @@ import math
 import re
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, median
+from typing import NoReturn
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.job import Job, Sigmoid, Workload
@@ -28,6 +30,7 @@ from equipoise.serve.models import ClusterStatus, EventRecord
 from equipoise.serve.plan.events import Body
 
 ALIASES = {"sacct": "slurm"}
+AWAY = (0, 503)  # the service is not there, or its store is not
 NOTHING_YET = "no_jobs"  # the code of a reader's error for a file in which nothing has ended
 
 
@@ -270,6 +273,50 @@ class Shadow:
             if not any(self.client.status().get("jobs", {}).get(state) for state in WAITING):
                 return
             self.move(self.now + 1)
+
+    def follow(
+        self,
+        traced: Traced,
+        *,
+        lag: int,
+        poll: float,
+        every: float,
+        report: Callable[[Report], None],
+        complain: Callable[[str], None],
+    ) -> NoReturn:
+        """Feed what is new until interrupted. A service that is away is waited for.
+
+        Parameters
+        ----------
+        traced
+            The file that grows.
+        lag
+            Slots to stay behind the newest row, for rows that come late.
+        poll
+            Seconds between two looks at the file.
+        every
+            Seconds between two reports, made when something was fed.
+        report, complain
+            Called with a report, and with why the service is away.
+        """
+        told, news = time.monotonic(), 0
+        reading, away = None, False
+        while True:
+            reading = traced.read() or reading
+            try:
+                if reading is not None:
+                    news += self.feed(reading, lag=lag)
+                if news and time.monotonic() - told >= every:
+                    report(self.report())
+                    told, news = time.monotonic(), 0
+                reading, away = None, False
+            except ServiceError as error:  # fed again, nothing is doubled: every job has its key
+                if error.status not in AWAY:
+                    raise
+                if not away:
+                    complain(f"{error.message} (trying on)")
+                away = True
+            time.sleep(poll)
 
     def report(self) -> Report:
         """What became of the jobs fed so far."""
