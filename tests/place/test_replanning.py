@@ -10,7 +10,7 @@ import pytest
 from equipoise.place import Cluster, Deadline, Job, Machine, placers, prices, simulate
 from equipoise.place.placers import _replanning as replanning
 from equipoise.place.placers import pdors
-from equipoise.place.planner.packing import toll
+from equipoise.place.planner.packing import room_value
 from equipoise.place.traces.synthetic import regime
 
 ONE = Cluster((Machine({"gpu": 1}),))
@@ -123,7 +123,7 @@ def test_what_was_carried_out_stays(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_try_never_lowers_what_is_promised(monkeypatch: pytest.MonkeyPatch):
-    """Worth less the toll of the room taken, over all promised: up by each try that is kept, else the same."""
+    """Worth less the value of the room taken, over all promised: up by each try that is kept, else the same."""
     cluster, jobs, slots = regime("20x100-small", 3)
     attempt = replanning._try
     kept = undone = 0
@@ -131,7 +131,7 @@ def test_a_try_never_lowers_what_is_promised(monkeypatch: pytest.MonkeyPatch):
     def total(session: pdors.PDORSSession) -> float:
         return sum(
             plan.worth
-            - float(toll(session.planner.occupancy, session.run.arrays[j], session.ahead(j), replanning.LEVEL))
+            - float(room_value(session.planner.occupancy, session.run.arrays[j], session.ahead(j), replanning.LEVEL))
             for j, plan in session.promised.items()
         )
 

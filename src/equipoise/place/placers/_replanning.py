@@ -16,7 +16,7 @@ from equipoise.kernels import kernel
 from equipoise.place.execution import LENT, Int32s
 from equipoise.place.job import worth
 from equipoise.place.planner import Plan
-from equipoise.place.planner.packing import toll
+from equipoise.place.planner.packing import room_value
 
 if TYPE_CHECKING:
     from equipoise.place.placers.pdors import PDORSSession
@@ -54,13 +54,13 @@ def _try(session: PDORSSession, moved: list[int], joins: list[int]) -> None:
     if len(moved) > 1 or session.random.random() < 0.5:
         order = [order[k] for k in session.random.permutation(len(order))]
     new: dict[int, Plan] = {}
-    gain = -sum(session.promised[job].worth - _toll(session, job, old[job]) for job in moved)
+    gain = -sum(session.promised[job].worth - _room_value(session, job, old[job]) for job in moved)
     for job in order:
         _, plan = session.best(job, floor=0.0 if job in joins else -math.inf)
         if plan is not None:
             planner.take(arrays[job], plan.cells)
             new[job] = plan
-            gain += plan.worth - _toll(session, job, plan.cells)
+            gain += plan.worth - _room_value(session, job, plan.cells)
         elif job not in joins:
             gain = -math.inf
             break
@@ -74,9 +74,9 @@ def _try(session: PDORSSession, moved: list[int], joins: list[int]) -> None:
         planner.take(arrays[job], old[job])
 
 
-def _toll(session: PDORSSession, job: int, cells: Int32s) -> float:
+def _room_value(session: PDORSSession, job: int, cells: Int32s) -> float:
     """What the room a schedule takes is worth to those who may come."""
-    return float(toll(session.planner.occupancy, session.run.arrays[job], cells, LEVEL))
+    return float(room_value(session.planner.occupancy, session.run.arrays[job], cells, LEVEL))
 
 
 OFFERS = 8  # jobs already begun on lent slots that are offered a promise on what they have left, each slot

@@ -152,7 +152,7 @@ def _spread(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
 
 @kernel
 def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
-    """Servers where fewest workers would fit, then workers where most do: for crumbs that hold only one kind."""
+    """Servers where fewest workers would fit, then workers where most do: for free room that holds only one kind."""
     machines = free.shape[0]
     servers = servers_for(width, jobs.per_server[j])
     room, sits = np.empty(machines, np.int64), np.zeros((machines, 2), np.int64)
@@ -233,22 +233,23 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
     count, machines = queue.shape[0], free.shape[0]
     width, share = np.zeros(count, np.int64), np.zeros(count)
     workers, servers = np.zeros((count, machines), np.int32), np.zeros((count, machines), np.int32)
-    fed, eaters, unfed = np.empty(count, np.int64), 0, 0  # who has some and may have more; the next who has none
+    growing, count_growing = np.empty(count, np.int64), 0  # who has some and may have more
+    next_new = 0  # the next who has none
     most = np.empty(free.shape[1], np.int64)
     while True:
         for r in range(most.shape[0]):
             most[r] = 0
             for h in range(machines):
                 most[r] = max(most[r], free[h, r])
-        while unfed < count and not holds(most, jobs, queue[unfed], 1, 0):
-            unfed += 1  # what is free only shrinks
+        while next_new < count and not holds(most, jobs, queue[next_new], 1, 0):
+            next_new += 1  # what is free only shrinks
         best = -1
-        if unfed < count:  # a share of nothing is the smallest
-            best = unfed
-            unfed += 1
-        for i in range(eaters if best < 0 else 0):
-            if best < 0 or share[fed[i]] < share[best] or (share[fed[i]] == share[best] and fed[i] < best):
-                best = fed[i]
+        if next_new < count:  # a share of nothing is the smallest
+            best = next_new
+            next_new += 1
+        for i in range(count_growing if best < 0 else 0):
+            if best < 0 or share[growing[i]] < share[best] or (share[growing[i]] == share[best] and growing[i] < best):
+                best = growing[i]
         if best < 0:
             break
         j = queue[best]
@@ -258,7 +259,7 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
         if at < 0 and due > 0:
             at, beside = _pick_apart(free, jobs, j, workers[best])
         if at < 0:  # it can have no more
-            eaters = _drop(fed, eaters, best)
+            count_growing = _drop(growing, count_growing, best)
             continue
         _hand(free, jobs, j, at, 1, 0)
         _hand(free, jobs, j, beside, 0, due)
@@ -267,10 +268,10 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
         width[best] += 1
         share[best] = dominant(jobs, j, width[best])
         if width[best] == jobs.widest[j]:
-            eaters = _drop(fed, eaters, best)
+            count_growing = _drop(growing, count_growing, best)
         elif width[best] == 1:
-            fed[eaters] = best
-            eaters += 1
+            growing[count_growing] = best
+            count_growing += 1
     n = 0
     for k in range(count):
         for h in range(machines):

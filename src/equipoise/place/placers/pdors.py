@@ -39,14 +39,36 @@ OVERTIME = 0.1  # of its stated work: what a job that should be done is thought 
 
 @dataclass(frozen=True)
 class PDORS:
+    """Prices and promises.
+
+    Parameters
+    ----------
+    prices
+        What it posts; nothing costs anything unless stated.
+    packing
+        How the workers of a slot are put on machines: "greedy", or "rounding", the paper's.
+    replan
+        Tries of re-planning in each slot.
+    backfill
+        Whether idle machines are lent to waiting jobs, without promise.
+    label
+        What it is called.
+    method
+        How the slots of a job are chosen: "hull", or "dynamic", the paper's.
+    caution
+        Plan for so many times the stated work: for jobs that often take longer than they say.
+    placer
+        The name of `packing` in 0.1.0.
+    """
+
     prices: Prices = field(default_factory=Fixed)
-    packing: str = "greedy"  # how a slot's workers are put on machines; or "rounding", the paper's
-    replan: int = 0  # tries each slot
+    packing: str = "greedy"
+    replan: int = 0
     backfill: bool = True
     label: str = "PDORS"
-    method: str = "hull"  # or "dynamic", the paper's
-    caution: float = 1.0  # plan for so many times the stated work: for jobs that often take longer than they say
-    placer: InitVar[str | None] = None  # the name of `packing` in 0.1.0
+    method: str = "hull"
+    caution: float = 1.0
+    placer: InitVar[str | None] = None
     colour: ClassVar[str] = "#2563eb"
     rank: ClassVar[int] = 1
     promises: ClassVar[bool] = True

@@ -178,7 +178,7 @@ def take(occupancy: Occupancy, arrays: JobArrays, cells: Int32s, sign: int) -> N
 
 
 @kernel
-def toll(occupancy: Occupancy, arrays: JobArrays, cells: Int32s, level: float) -> float:
+def room_value(occupancy: Occupancy, arrays: JobArrays, cells: Int32s, level: float) -> float:
     """What cells cost if every machine were used to `level` (0 to 1): the worth of the room they keep from others."""
     total = 0.0
     for r in range(arrays.worker.shape[0]):
