@@ -12,12 +12,12 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from equipoise.train.coupling.study import ALLOCATIONS, Row, study, tune
+from equipoise.train.coupling.study import ALLOCATIONS, AllocationRow, study, tune
 
 QUICK = 3  # seeds
 
 
-def _shown(rows: list[Row]) -> None:
+def _shown(rows: list[AllocationRow]) -> None:
     first = rows[0]
     print(
         f"sd of log sigma_i at the reference: mean {first.spread.mean():.2f}, {first.spread.min():.2f} to "

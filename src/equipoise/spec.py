@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -106,6 +106,11 @@ class Spec(BaseModel):
     def upgrade(cls, values: Values, version: str) -> Values:
         """The values of a file that `version` wrote, in the keys and meanings of today."""
         return values
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Only what is not as by default."""
+        fields = type(self).model_fields
+        return ((name, value) for name, value in super().__repr_args__() if name and value != fields[name].default)
 
     def plain(self) -> dict[str, Any]:
         """JSON values, without those that are None: what config.yaml and result.json hold."""

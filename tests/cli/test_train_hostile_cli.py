@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from equipoise.cli.train import app
 from equipoise.errors import InputError
 from equipoise.train import TrainSpec
-from equipoise.train.coupling.study import Row as StudyRow
+from equipoise.train.coupling.study import AllocationRow
 from equipoise.train.hostile.fault_texts import faults_of
 from equipoise.train.hostile.faults import Bursts, Faults, Partition
 
@@ -254,7 +254,7 @@ def test_the_help_has_a_panel_of_faults():
 class Row:
     """A row of the study, as it would come out of a long run."""
 
-    as_dict = StudyRow.as_dict
+    as_dict = AllocationRow.as_dict
 
     def __init__(self, name, label, seconds):
         self.allocation, self.label, self.cpu_seconds, self.missed = name, label, np.array(seconds), 0

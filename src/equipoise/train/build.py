@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -59,25 +58,10 @@ def build(spec: TrainSpec) -> TrainJob:
     _refuse_unbuilt(spec)
     faults = faults_of(spec)
     network = _network(spec)
-    shards, test, model, name = _model(spec, network.n)
+    shards, test, model = _model(spec, network.n)
     cost, budget = _cost(spec, network.n, shards)
-    parts = []
-    if model is not None:
-        parts.append(f"trained {name} on {Path(spec.data_file).name if spec.data_file else spec.data}")
-    if cost is not None:
-        last = spec.budgets[max(spec.budgets)] if spec.budgets else budget
-        parts.append(f"shared {last:g} CPUs" + (" in the end" if spec.budgets else ""))
-    centres = "1 centre" if network.n == 1 else f"{network.n} centres"
     job = TrainJob(
-        spec,
-        Problem(cost, budget, model),
-        network,
-        _method(spec),
-        test,
-        f"{centres} " + " and ".join(parts),
-        _rounds(spec, model),
-        faults,
-        spec.batch,
+        spec, Problem(cost, budget, model), network, _method(spec), test, _rounds(spec, model), faults, spec.batch
     )
     return _deep_job(job) if spec.deep else job
 
@@ -202,10 +186,10 @@ def _network(spec: TrainSpec) -> Network:
     return Network.by_name(spec.network, spec.nodes, **options)
 
 
-def _model(spec: TrainSpec, nodes: int) -> tuple[Shards | None, Held | None, Model | None, str]:
-    """Shards, held-out data, the model, and its name."""
+def _model(spec: TrainSpec, nodes: int) -> tuple[Shards | None, Held | None, Model | None]:
+    """Shards, held-out data, and the model."""
     if spec.data == "none" or spec.model == "none":
-        return None, None, None, "none"
+        return None, None, None
     from equipoise import data
 
     given = {"folder": spec.data_dir, "path": spec.data_file, "label": spec.label}
@@ -237,7 +221,7 @@ def _model(spec: TrainSpec, nodes: int) -> tuple[Shards | None, Held | None, Mod
         answers = answers.astype(np.float64)
     shards = data.split(X, answers, nodes, spec.split, concentration=spec.concentration, seed=spec.seed)
     test = (X_test, test_answers) if len(X_test) else None
-    return shards, test, _made(spec, name, shards, dataset.classes), name
+    return shards, test, _made(spec, name, shards, dataset.classes)
 
 
 def _made(spec: TrainSpec, name: str, shards: Shards, classes: int | None) -> Model:
@@ -294,7 +278,6 @@ def _coupled_job(spec: TrainSpec) -> TrainJob:
         Network.erdos_renyi(n, LINK_CHANCE, seed=spec.seed),
         setting.paces.get("coupled", Pace()).method(instance),
         (instance.X_test, instance.y_test),
-        f"{n} unequal centres trained {name} on digits with batches that follow shares of {instance.budget:g} CPUs",
         spec.rounds,
         start=instance.start,
         studied=name,

@@ -142,7 +142,7 @@ def refusal(entrant: Any, problem: Problem, network: Network) -> str | None:
     return None if ask is None else ask(problem, network)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MethodComparison(Result):
     """All tracks, and the tables made from them. `reference` is ours if it takes part, else the first entrant."""
 
@@ -155,6 +155,9 @@ class MethodComparison(Result):
     target: float | None = None  # relative gap at which ours must end; the smallest of `targets` unless given
     left_out: tuple[str, ...] = ()  # who does not play, and why
     spec: CompareSpec | None = None  # what it was built from
+
+    def __repr__(self) -> str:
+        return f"<MethodComparison of {', '.join(self.names)}: {len(self.seeds)} instances, {self.rounds} rounds>"
 
     @property
     def names(self) -> list[str]:

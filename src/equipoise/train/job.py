@@ -45,21 +45,23 @@ WAYS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainJob:
-    """A TrainSpec made real. `title` says in words what it does; `test` are held-out samples and answers."""
+    """A TrainSpec made real; `run()` plays it. `test` are held-out samples and answers."""
 
     spec: TrainSpec
     problem: Problem
     network: Network
     method: Method
     test: tuple[Floats, AnyArray] | None
-    title: str
     rounds: int
     faults: Faults | None = None
     batch: int | None = None
     start: str | ArrayLike = "zeros"
     studied: str = ""  # the model of the coupling study
+
+    def __repr__(self) -> str:
+        return f"<TrainJob: {self.rounds:,} rounds of {self.problem!r} on {self.network!r}>"
 
     def run(
         self,
@@ -252,7 +254,7 @@ class TrainJob:
         return row
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompareJob:
     """A CompareSpec made real: a family of instances and who plays them. `left_out` says who does not, and why."""
 
@@ -260,6 +262,10 @@ class CompareJob:
     kind: Instances
     entrants: tuple[Entrant, ...]
     left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        who = ", ".join(one.name for one in self.entrants) or f"study {self.spec.study}"
+        return f"<CompareJob: {who}; {self.spec.seeds} instances>"
 
     def run(self, *, progress: Callable[..., None] | None = None) -> MethodComparison | Study:
         """Play everything. `progress` is called with (done, total) after each play."""

@@ -43,6 +43,11 @@ class Problem:
         if cost is not None and self.nodes is not None:
             self.market(self.nodes)  # refuse an infeasible budget now, not when the run starts
 
+    def __repr__(self) -> str:
+        shared = "" if self.cost is None else f"{self.budget:g} CPUs by {type(self.cost).__name__} costs"
+        trained = "" if self.model is None else type(getattr(self.model, "wrapped", self.model)).__name__
+        return f"<Problem: {' and '.join(filter(None, (trained, shared)))}>"
+
     def sized(self, nodes: int) -> int:
         """The number of nodes, agreed with a network's."""
         if self.nodes is not None and self.nodes != nodes:

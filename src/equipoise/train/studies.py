@@ -40,7 +40,7 @@ ALPHA_EVERY = 5
 PAST = 2.0  # times the limit: unequal Hessians may hold out a little beyond it
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Study(Result):
     """Rows of what a knob does; `comparisons` are behind them where entrants played."""
 

@@ -56,7 +56,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class AllocationRow:
     """One allocation over all seeds. Reductions are of coupled against it: 1 - ours / theirs, the mean over seeds."""
 
     allocation: str
@@ -159,7 +159,7 @@ def study(
     allocations: Sequence[str] = ALLOCATIONS,
     rounds: int | None = None,
     jobs: int = 1,
-) -> list[Row]:
+) -> list[AllocationRow]:
     """A row for each allocation; `equal` is the instance whose centres are as noisy as each other. `jobs` processes."""
     setting, seeds = _setting(model), list(seeds)
     limit = setting.rounds if rounds is None else rounds
@@ -238,7 +238,7 @@ def _played(instance: Instance, name: str, pace: Pace, rounds: int, target: floa
         return play(instance, name, pace, rounds, every=every, until=target)
 
 
-def _row(name: str, pace: Pace, found: list[Seed]) -> Row:
+def _row(name: str, pace: Pace, found: list[Seed]) -> AllocationRow:
     own = np.array([part.times[name] for part in found])
     saved: dict[str, tuple[float, float]] = {}
     for rival in ("equal", "data"):
@@ -246,7 +246,7 @@ def _row(name: str, pace: Pace, found: list[Seed]) -> Row:
             each = 1.0 - own / np.array([part.times[rival] for part in found])
             saved[rival] = float(each.mean()), _error(each)
     nothing = (math.nan, math.nan)
-    return Row(
+    return AllocationRow(
         name,
         LABELS[name],
         pace,

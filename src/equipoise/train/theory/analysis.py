@@ -49,7 +49,7 @@ SWEPT = (0.01, 1.5)  # of the crossing: where a sweep of alpha begins and ends
 TOO_LARGE = "not computed: too large"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Analysis(Result):
     """None where a half is absent, or where `notes` says why there is no number. Rounds are to `target`.
 
@@ -97,6 +97,11 @@ class Analysis(Result):
     node_residual: float | None = field(default=None, kw_only=True)  # nan: there is one, but no formula for it
     swept: list[dict[str, float]] | None = field(default=None, kw_only=True)  # rows of `sweep`
     spec: TrainSpec | None = field(default=None, kw_only=True)  # what it was built from
+
+    def __repr__(self) -> str:
+        rounds = {"CPU": self.cpu_rounds, "learning": self.learning_rounds}
+        told = ", ".join(f"{half} in {value:.0f} rounds" for half, value in rounds.items() if value is not None)
+        return f"<Analysis of {self.nodes} nodes: {told or 'no rounds predicted'}>"
 
     def document(self, *, certify: bool = True) -> Document:
         """Plain values. Nothing was run, so there is no certificate."""
