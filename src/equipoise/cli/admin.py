@@ -216,7 +216,7 @@ def machines(context: typer.Context, url: Url = None, token: Token = None, json:
 
     Changes need a token with the role admin.
     """
-    if has_command(context, url, token, json):
+    if has_command(context):
         return
     with service(url, token) as client:
         cluster = client.cluster()
@@ -307,7 +307,7 @@ def prices(context: typer.Context, url: Url = None, token: Token = None, json: J
     A job is promised when finishing it is worth more than its cheapest schedule costs. At no price whatever fits is
     promised, first come first served.
     """
-    if has_command(context, url, token, json):
+    if has_command(context):
         return
     with service(url, token) as client:
         told = client.prices()

@@ -8,7 +8,7 @@ import typer
 
 from equipoise import __version__
 from equipoise.cli.options import application
-from equipoise.cli.output import answer
+from equipoise.cli.output import answer, metered, show
 from equipoise.cli.service import Json
 
 app = application()
@@ -23,11 +23,7 @@ def doctor(
 
     Exit 0 fine, 1 when nothing here can hold a process.
     """
-    from rich.console import Console
-
-    from equipoise.cli.output import metered
     from equipoise.engine.doctor import QUICK_SECONDS, SECONDS, examine
-    from equipoise.present.terminal import show
 
     with metered("measuring", "share", None, quiet=json) as meter:
         found = examine(
@@ -36,5 +32,5 @@ def doctor(
     if json:
         answer({"verb": "doctor", "version": __version__, "config": {"quick": quick}, "result": found.as_dict()})
     else:
-        show(Console(highlight=False), found.numbers(), found.table())
+        show(found.numbers(), found.table())
     raise typer.Exit(0 if found.holds else 1)

@@ -46,13 +46,14 @@ def with_default(default: str) -> type[TyperGroup]:
     return WithDefault
 
 
-def has_command(context: typer.Context, *given: object) -> bool:
-    """Whether a command of this group follows. Options before it would be lost, and are refused."""
-    if context.invoked_subcommand is not None and any(given):
-        raise InputError(
-            f"options stand after the command: {context.command_path} {context.invoked_subcommand} [OPTIONS]"
-        )
-    return context.invoked_subcommand is not None
+def has_command(context: typer.Context) -> bool:
+    """Whether a command of this group follows; options that stand before it would be lost, and are refused."""
+    command = context.invoked_subcommand
+    if command is None:
+        return False
+    if any(str(context.get_parameter_source(name)).endswith("COMMANDLINE") for name in context.params):
+        raise InputError(f"options stand after the command: {context.command_path} {command} [OPTIONS]")
+    return True
 
 
 def with_options(config: type[BaseModel]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,11 +1,12 @@
-"""What commands print: answers as JSON, tables that fit the terminal, and progress on standard error."""
+"""What commands print, and where runs are kept: documents, tables that fit the terminal, progress, warnings."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -36,6 +37,20 @@ TONES: Mapping[str, Tone] = {
 def complain(message: str) -> None:
     """One line on standard error."""
     print("error: " + " ".join(message.split()), file=sys.stderr)
+
+
+def warn(lines: Iterable[object]) -> None:
+    """Each as a warning on standard error."""
+    for line in lines:
+        print(f"warning: {line}", file=sys.stderr)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """What Python warns of inside is one line each."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: warn([message])
+        yield
 
 
 def answer(content: object, *, lines: bool = False) -> None:
@@ -71,44 +86,49 @@ def amount(units: object) -> str:
     return f"{units / 2**30:,.4g}Gi" if units >= 2**27 else f"{units:g}"
 
 
-def show(*values: Block | Certificate) -> None:
-    """Print values one below the other."""
+def show(*values: Block | Certificate | str) -> None:
+    """Print values one below the other; words alone are a title."""
     from rich.console import Console
 
     from equipoise.present import terminal
 
-    terminal.show(Console(highlight=False), *values)
+    console = Console(highlight=False)
+    for value in values:
+        if isinstance(value, str):
+            console.print(value, style="bold", markup=False)
+        else:
+            terminal.show(console, value)
 
 
-def tell(document: Document, json: bool, *blocks: Block, last: object = None) -> NoReturn:
-    """Print the document as JSON, or what is in it: blocks, the certificate, and a last line. Exit by the certificate."""
+def tell(document: Document, json: bool, *blocks: Block | Certificate | str, last: object = None) -> NoReturn:
+    """Print the document as JSON, or blocks, the certificate and a last line; exit 1 if the certificate fails."""
     certificate = document.certificate
     if json:
         print(document.text(), end="")
     else:
-        show(*blocks, *([] if certificate is None else [certificate]))
+        shown = certificate is None or any(block is certificate for block in blocks)
+        show(*blocks, *([] if certificate is None or shown else [certificate]))
         if last is not None:
             print(last)
     raise typer.Exit(0 if certificate is None or certificate.passed else 1)
 
 
 @contextmanager
-def run_folder(out: Path, verb: str, spec: Spec) -> Iterator[Path]:
-    """A new run folder; where nothing was written in it, it goes again."""
+def run_folder(out: Path, verb: str, spec: Spec, policies: Sequence[str] = ()) -> Iterator[Path]:
+    """A new run folder; after an error, nothing of it is left. `policies` may be files of the user."""
     from equipoise.result import drop_if_empty, new_folder
 
-    fresh, folder = not out.exists(), new_folder(out, verb, spec.plain())
+    folder = new_folder(out, verb, spec.plain())
     try:
-        yield folder
+        with naming_faults(policies):
+            yield folder
     finally:
         drop_if_empty(folder)
-        if fresh:
-            drop_if_empty(out)
 
 
 @contextmanager
-def naming_faults(references: Sequence[str]) -> Iterator[None]:
-    """A fault inside a user's own class (FILE.py:CLASS) becomes one line that names the place in the user's file."""
+def naming_faults(policies: Sequence[str]) -> Iterator[None]:
+    """A fault inside a user's own policy becomes one line that names the place in the user's file."""
     from equipoise.registry import fault_in, is_reference
 
     try:
@@ -116,7 +136,7 @@ def naming_faults(references: Sequence[str]) -> Iterator[None]:
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        if fault := fault_in(error, [name.rpartition(":")[0] for name in references if is_reference(name)]):
+        if fault := fault_in(error, [name.rpartition(":")[0] for name in policies if is_reference(name)]):
             raise InputError(fault) from None
         raise
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
-from equipoise.cli.output import LINE_SECONDS, Meter, metered, naming_faults, run_folder, tell
+from equipoise.cli.output import LINE_SECONDS, Meter, metered, naming_faults, run_folder, tell, warn
 from equipoise.errors import InputError
 from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec
 
@@ -66,8 +66,7 @@ def compare(
     ):
         found = _compared(scene, quiet=json, workers=None if elsewhere else 1)
         found.save(folder, report=report)
-    for line in scene.skipped if json else ():
-        print(f"warning: {line}", file=sys.stderr)
+    warn(scene.skipped if json else ())
     document = found.document()
     tell(document, json, *summary(document, found.speeds), last=folder / "report.html" if report else folder)
 
@@ -91,9 +90,8 @@ def sweep(
     spec = SweepSpec.read(config, _with_jobs(chosen, jobs))
     scenes = spec.scenes()
     with (
-        run_folder(out, "place-sweep", spec) as folder,
+        run_folder(out, "place-sweep", spec, spec.policy) as folder,
         spreading("processes", workers, spread, address, quiet=json),
-        naming_faults(spec.policy),
         metered("comparing", "seed", len(scenes), quiet=json) as meter,
     ):
         found = sweep(
@@ -202,12 +200,8 @@ def calibrate(
     found.write(out)
     result = {"trials": found.trials, "out": str(out), "calibrated": found.said}
     blocks = (Bullets([f"- {line}" for line in found.notes]), trial_table(found.trials))
-    tell(
-        Document("place calibrate", result, config=spec.plain()),
-        json,
-        *blocks,
-        last=f"{out}: use it with --prices {out}",
-    )
+    document = Document("place calibrate", result, config=spec.plain())
+    tell(document, json, *blocks, last=f"{out}: use it with --prices {out}")
 
 
 @app.command("import")

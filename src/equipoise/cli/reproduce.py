@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import Workers, application
+from equipoise.cli.options import File, Out, Workers, application
+from equipoise.cli.output import answer, metered, run_folder, show, tell
 from equipoise.cli.service import Json
 
 if TYPE_CHECKING:
-    from equipoise.claims.ledger import Reproduction
+    from equipoise.document import Row
+    from equipoise.present.values import Block
 
 IN_FULL = 4  # so many claims are printed with all their findings; more as a table
 MORE = "equipoise reproduce CLAIM says on what its verdict depends, with every finding; so does the page"
@@ -40,10 +42,8 @@ def command(
     listed: Annotated[
         bool, typer.Option("--list", help="Name every claim with its sentence; measure nothing.")
     ] = False,
-    config: Annotated[
-        Path | None, typer.Option(help="Repeat a run from its config.yaml; what is given here wins.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
+    config: File = None,
+    out: Out = Path("runs"),
     json: Json = False,
     workers: Workers = None,
 ) -> None:
@@ -56,7 +56,6 @@ def command(
         _list(claims or [], as_json=json)
         return
     from equipoise.claims.ledger import MNIST, ReproduceSpec, reproduce, settled
-    from equipoise.cli.output import metered, run_folder
 
     given = {"claims": claims or None, "quick": quick}
     spec = ReproduceSpec.read(config, {name: value for name, value in given.items() if value is not None})
@@ -66,56 +65,39 @@ def command(
             f"MNIST was not found: {MNIST} is measured on scikit-learn's digits; name its folder with --data-dir",
             file=sys.stderr,
         )
-    with (
-        run_folder(out, "reproduce", settled(wanted, scale)) as folder,
-        metered("measuring", "claim", len(wanted), quiet=json) as meter,
-    ):
-        result = reproduce(
-            wanted, scale, workers=workers, progress=lambda done, total, name: meter.show(done, total, note=name)
-        )
+    with run_folder(out, "reproduce", settled(wanted, scale)) as folder:
+        with metered("measuring", "claim", len(wanted), quiet=json) as meter:
+            result = reproduce(
+                wanted, scale, workers=workers, progress=lambda done, total, name: meter.show(done, total, note=name)
+            )
         result.save(folder)
-    if json:
-        print(result.document().text(), end="")
-    else:
-        _print(result, folder / "report.html")
-    raise typer.Exit(0 if result.certificate.passed else 1)
+    tell(result.document(), json, *_blocks(result.entries), last=folder / "report.html")
 
 
-def _print(result: Reproduction, page: Path) -> None:
-    from rich.console import Console
-
-    from equipoise.present import claims, terminal
+def _blocks(entries: Sequence[Row]) -> Iterator[Block | str]:
+    from equipoise.present import claims
     from equipoise.present.text import count
     from equipoise.present.values import Text
 
-    console, entries = Console(highlight=False), result.entries
-    console.print(f"[bold]{count(len(entries), 'claim')}: {claims.tally(entries)}[/]")
+    yield f"{count(len(entries), 'claim')}: {claims.tally(entries)}"
     if len(entries) <= IN_FULL:
-        terminal.show(console, *map(claims.claim, entries))
-    else:
-        terminal.show(
-            console, *(claims.summary(chapter, claims.TITLES[verb]) for verb, chapter in claims.chapters(entries))
-        )
-        terminal.show(console, Text(MORE, soft=True))
-        for entry in entries:
-            for change in entry["changed"] or ():
-                terminal.show(console, Text(f"{entry['name']}: {change}", "changed", banner=True))
-    terminal.show(console, result.certificate)
-    console.print(str(page), soft_wrap=True)
+        yield from map(claims.claim, entries)
+        return
+    for verb, chapter in claims.chapters(entries):
+        yield claims.summary(chapter, claims.TITLES[verb])
+    yield Text(MORE, soft=True)
+    for entry in entries:
+        for change in entry["changed"] or ():
+            yield Text(f"{entry['name']}: {change}", "changed", banner=True)
 
 
 def _list(names: Sequence[str], *, as_json: bool) -> None:
     """Every claim with its sentence and the verdict that was recorded; nothing is measured."""
-    import json
-
-    from rich.console import Console
-
     from equipoise.claims.ledger import listing
-    from equipoise.present import terminal
     from equipoise.present.claims import recorded_table
 
     rows = listing(names)
     if as_json:
-        print(json.dumps({"claims": rows}, indent=2))
+        answer({"claims": rows})
     else:
-        terminal.show(Console(highlight=False), recorded_table(rows))
+        show(recorded_table(rows))

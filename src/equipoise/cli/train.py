@@ -5,34 +5,26 @@ from __future__ import annotations
 import inspect
 import signal
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from equipoise.cli.options import File, Json, Out, has_command, with_options
+from equipoise.cli.options import File, Json, Out, application, has_command, with_options
+from equipoise.cli.output import Meter, metered, run_folder, show, tell, warnings_as_lines
 from equipoise.errors import InputError
 from equipoise.train.hostile.fault_texts import EXAMPLES, HOSTILE, HOW
 from equipoise.train.spec import PLACES, CompareSpec, TrainSpec, flag
 
-if TYPE_CHECKING:
-    from equipoise.cli.output import Meter
-
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    subcommand_metavar="[COMMAND]",
-)
+app = application()
 CHECKPOINT = "checkpoint.npz"
 DOING = {"round": "training", "seed": "comparing allocations", "way": "training the same net in other ways"}
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 @with_options(TrainSpec)
 def train(
     context: typer.Context,
@@ -53,7 +45,7 @@ def train(
 
     CPU that buys samples: equipoise train --couple. A net: equipoise train --model mlp --rivals
     """
-    if has_command(context, chosen, config, budget_at, resume, json, out != Path("runs")):
+    if has_command(context):
         return
     if budget_at:
         chosen["budgets"] = _budgets(budget_at)
@@ -62,7 +54,7 @@ def train(
             raise InputError("--resume brings its own config.yaml: drop --config")
         config = resume / "config.yaml"
     spec = TrainSpec.read(config, chosen)
-    with _warnings_as_lines():
+    with warnings_as_lines():
         _run(spec, out, resume, quiet=json)
 
 
@@ -78,17 +70,14 @@ def analyse(
 ) -> None:
     """What theory says of a run before it is made: spectra, limits, chosen steps, bits and predicted rounds."""
     spec = TrainSpec.read(config, chosen)
-    with _warnings_as_lines():
+    with warnings_as_lines():
         found = spec.analyse(sweep=sweep)
     if json:
         print(found.document().text(), end="")
         return
-    from rich.console import Console
-
-    from equipoise.present.terminal import show
     from equipoise.present.train_theory import tables
 
-    show(Console(), *tables(vars(found)))
+    show(*tables(vars(found)))
 
 
 def compare(chosen: dict[str, object], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
@@ -102,32 +91,22 @@ def compare(chosen: dict[str, object], config: File = None, out: Out = Path("run
         )
         code = reproduce(["fifty-percent-better", "--out", str(out), *["--json"] * json], standalone_mode=False)
         raise typer.Exit(code or 0)
-    from equipoise.cli.output import metered, run_folder
+    from equipoise.present.train_compare import terminal_parts
 
-    with _warnings_as_lines():
+    with warnings_as_lines():
         job = spec.build()
         with run_folder(out, "train-compare", spec) as folder:
             with metered("playing", "play", None, quiet=json) as meter:
                 found = job.run(progress=meter.show)
             found.save(folder)
     document = found.document()
-    if json:
-        print(document.text(), end="")
-    else:
-        from rich.console import Console
-
-        from equipoise.present.terminal import show
-        from equipoise.present.train_compare import terminal_parts
-
-        show(Console(), *terminal_parts(document))
-        print(folder / "report.html")
-    raise typer.Exit(0 if document.certificate and document.certificate.passed else 1)
+    tell(document, json, *terminal_parts(document), last=folder / "report.html")
 
 
 def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> None:
     """One run from its spec to its folder; the exit code says whether its certificate passes."""
-    from equipoise.cli.output import run_folder
     from equipoise.engine.workers import check_engine, engine_of, engine_report
+    from equipoise.present.train_terminal import terminal_parts
 
     check_engine(spec)
     if resume is not None and not (resume / CHECKPOINT).exists():
@@ -149,17 +128,7 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> Non
             raise KeyboardInterrupt(_resuming(folder, spec)) from None
         checkpoint.unlink(missing_ok=True)
     document = run.document()
-    if quiet:
-        print(document.text(), end="")
-    else:
-        from rich.console import Console
-
-        from equipoise.present.terminal import show
-        from equipoise.present.train_terminal import terminal_parts
-
-        show(Console(), *terminal_parts(document))
-        print(folder / "report.html")
-    raise typer.Exit(0 if document.certificate and document.certificate.passed else 1)
+    tell(document, quiet, *terminal_parts(document), last=folder / "report.html")
 
 
 class _Progress:
@@ -172,8 +141,6 @@ class _Progress:
         self.meter = self._open("solving centrally", "round", rounds)
 
     def _open(self, doing: str, unit: str, total: int) -> Meter:
-        from equipoise.cli.output import metered
-
         self.stack.close()
         return self.stack.enter_context(metered(doing, unit, total, quiet=self.quiet))
 
@@ -253,10 +220,3 @@ def _hidden(name: str) -> inspect.Parameter:
 
 
 app.command("compare")(with_options(CompareSpec)(_refusing_faults(compare)))
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-        yield
