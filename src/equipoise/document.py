@@ -324,7 +324,10 @@ def _looks(verb: str) -> dict[str, Look]:
     package = folders.get(verb) or folders.get(verb.partition(" ")[0])
     if package is None:
         return {}
+    stated = ("colour", "marker", *(("label",) if verb == "train compare" else ()))  # a rival's name is not its label
     return {
-        choice.name: {key: str(choice.facts[key]) for key in ("colour", "marker") if key in choice.facts}
+        str(choice.facts.get("name", choice.name)): {
+            key: str(choice.facts[key]) for key in stated if key in choice.facts
+        }
         for choice in Registry[object](package, "choice").choices()
     }
