@@ -113,3 +113,12 @@ def test_a_module_nobody_knows_is_not_found() -> None:
     """The hook claims no name that has no row."""
     with pytest.raises(ModuleNotFoundError, match=r"equipoise.never"):
         import_module("equipoise.never")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", (Path(__file__).parent / "recorded" / "0.1.0" / "names.txt").read_text().split())
+def test_every_public_name_of_0_1_0_still_imports(name: str) -> None:
+    """What `__all__`, the reference, the docs and the examples of 0.1.0 had: under its name, or a new one."""
+    if "torch" in name.lower():
+        pytest.importorskip("torch", reason="torch is not installed")
+    assert find(name) is not None

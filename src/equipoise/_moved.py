@@ -15,6 +15,10 @@ from types import ModuleType
 # Old dotted name -> new dotted name. A name is a module, or a class, function or constant of a module.
 # A row for a module covers its names and submodules; a row for one of these comes before it.
 MOVED: dict[str, str] = {
+    "equipoise.loaded.load": "equipoise.load",
+    "equipoise.saved.Savable": "equipoise.result.Result",
+    "equipoise.saved.Saved": "equipoise.result.Loaded",
+    "equipoise.share.estimators.truth": "equipoise.share.estimators.true_work",
     "equipoise.engine.execute": "equipoise.engine.real_clock",
     "equipoise.engine.execute.Comparison": "equipoise.engine.real_clock.RealComparison",
     "equipoise.engine.execute.Plan": "equipoise.engine.real_clock.RealPlan",
@@ -52,6 +56,8 @@ def old_names(module: str) -> Callable[[str], object]:
 
     def attribute_of(attribute: str) -> object:
         old = f"{module}.{attribute}"
+        if attribute.startswith("__") and attribute != "__all__":  # the importer's own questions
+            raise AttributeError(f"module {module!r} has no attribute {attribute!r}")
         if old in MOVED:
             return _warn_and_find(old, MOVED[old])
         if (new := new_name(module)) is not None:  # the whole module has a new name, and its import said so
@@ -91,12 +97,12 @@ def old_attribute(old: str, new: str) -> None:
 
 
 class OldModules:
-    """Finds the modules of 0.1.0 that are gone. It stands last: Python asks it only when nobody else knows a module."""
+    """Finds the modules of 0.1.0 that have a row. It stands first: an old folder may still lie there, without its files."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """A stand-in if the table knows the module `name`, or names in it."""
-        if name.startswith("equipoise.") and (new_name(name) or any(old.startswith(name + ".") for old in MOVED)):
+        """A stand-in if the table has a row for the module `name`, or for one above it."""
+        if name.startswith("equipoise.") and new_name(name):
             return ModuleSpec(name, OldModules, is_package=True)  # type: ignore[arg-type]
         return None
 
@@ -106,8 +112,8 @@ class OldModules:
         module = ModuleType(spec.name, "An old name; it goes in 0.3.")
         module.__path__ = []
         module.__dict__["__getattr__"] = old_names(spec.name)
-        if (new := new_name(spec.name)) is not None:
-            _warn_and_find(spec.name, new)
+        if (new := new_name(spec.name)) is not None and not isinstance(_warn_and_find(spec.name, new), ModuleType):
+            raise ModuleNotFoundError(f"No module named {spec.name!r}", name=spec.name)
         return module
 
     @staticmethod
@@ -115,4 +121,16 @@ class OldModules:
         """Nothing is left to run."""
 
 
-sys.meta_path.append(OldModules)
+class OldParents:
+    """Finds the modules of 0.1.0 that are gone and had names with rows. It stands last: others may still know them."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """A stand-in if the table has rows for names of the module `name`."""
+        if name.startswith("equipoise.") and any(old.startswith(name + ".") for old in MOVED):
+            return ModuleSpec(name, OldModules, is_package=True)  # type: ignore[arg-type]
+        return None
+
+
+sys.meta_path.insert(0, OldModules)
+sys.meta_path.append(OldParents)
