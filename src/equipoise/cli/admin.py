@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,14 +12,15 @@ import typer
 
 from equipoise.cli.options import application, has_command
 from equipoise.cli.output import amount, answer, numbers, safe, show, table_of
-from equipoise.cli.service import DEFAULT_STORE, Json, StoreUrl, Token, Url, quantities, service, store_at
+from equipoise.cli.service import DEFAULT_STORE, Json, StoreUrl, quantities, store_at, with_service
 from equipoise.cli.shadow import shadow
 from equipoise.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from equipoise.present.values import Table
+    from equipoise.serve.client import Client
     from equipoise.serve.models import MachineStatus
-    from equipoise.serve.store import TenantRow, TokenRow
+    from equipoise.serve.store import TenantRow
 
 app = application()
 token_app, tenant_app = application(), application()
@@ -47,7 +47,7 @@ def admin() -> None:
 
 @token_app.callback()
 def token() -> None:
-    """Tokens: read < submit < admin. They are stored as digests; a lost one is revoked and made anew."""
+    """Tokens: read < submit < admin. Only digests are stored: revoke a lost one and add a new one."""
 
 
 @token_app.command("add")
@@ -80,7 +80,7 @@ def add_token(
         kept.add_token(row)
         where = kept.shown
     if json:
-        answer(_token_plain(row) | {"token": secret})
+        answer(row.as_dict() | {"token": secret})
         return
     print(secret)  # alone on standard output: TOKEN=$(equipoise admin token add ...)
     whose = f", tenant {tenant}" if tenant else ""
@@ -95,12 +95,12 @@ def list_tokens(store: StoreUrl = DEFAULT_STORE, json: Json = False) -> None:
     with store_at(store) as kept:
         rows = kept.tokens()
     if json:
-        answer({"tokens": [_token_plain(row) for row in rows]})
+        answer({"tokens": [row.as_dict() for row in rows]})
         return
     if not rows:
         print("no tokens: the service is open to this machine and closed to others")
         return
-    shown = [[row.name, row.role, row.tenant or "(all)", _token_plain(row)["created"]] for row in rows]
+    shown = [[row.name, row.role, row.tenant or "(all)", row.as_dict()["created"]] for row in rows]
     show(table_of(("token", "role", "tenant", "created"), shown))
 
 
@@ -120,11 +120,6 @@ def revoke_token(name: TokenName, store: StoreUrl = DEFAULT_STORE, json: Json = 
         _note("no token is left: a server started now on this machine's own address is open to everyone on it")
     elif not any(row.role == "admin" for row in left):
         _note("no token left is admin: machines, prices and the clock need one; add it with --role admin")
-
-
-def _token_plain(row: TokenRow) -> dict[str, Any]:
-    created = datetime.fromtimestamp(row.created, UTC).isoformat(timespec="seconds")
-    return {"name": row.name, "role": row.role, "tenant": row.tenant, "created": created}
 
 
 def _note(text: str) -> None:
@@ -150,7 +145,7 @@ def set_tenant(
     json: Json = False,
 ) -> None:
     """Set a tenant's quota, in place of an older one. Makes the store if there is none yet."""
-    from equipoise.serve.access import check_name, check_resources, read_quota
+    from equipoise.serve.access import check_name, check_resources, in_units, read_quota
     from equipoise.serve.replay import resources_kept
 
     check_name("tenant", name)
@@ -162,7 +157,7 @@ def set_tenant(
         check_resources(amounts, resources_kept(kept))
         kept.put_tenant(row)
     if json:
-        answer(_tenant_plain(row))
+        answer({"name": row.name, "quota": in_units(row.quota)})
     else:
         print(f"{name}: {_quota_text(row) or 'no limit'}")
 
@@ -170,10 +165,12 @@ def set_tenant(
 @tenant_app.command("list")
 def list_tenants(store: StoreUrl = DEFAULT_STORE, json: Json = False) -> None:
     """List the tenants that have a quota."""
+    from equipoise.serve.access import in_units
+
     with store_at(store) as kept:
         rows = kept.tenants()
     if json:
-        answer({"tenants": [_tenant_plain(row) for row in rows]})
+        answer({"tenants": [{"name": row.name, "quota": in_units(row.quota)} for row in rows]})
         return
     if not rows:
         print("no tenant has a quota")
@@ -194,13 +191,6 @@ def remove_tenant(name: TenantName, store: StoreUrl = DEFAULT_STORE, json: Json 
         print(f"{name} has no limit any more")
 
 
-def _tenant_plain(row: TenantRow) -> dict[str, Any]:
-    from equipoise.serve.access import JOBS
-    from equipoise.units import MILLI
-
-    return {"name": row.name, "quota": {key: n if key == JOBS else n / MILLI for key, n in row.quota.items()}}
-
-
 def _quota_text(row: TenantRow) -> str:
     from equipoise import units
     from equipoise.serve.access import JOBS
@@ -209,7 +199,8 @@ def _quota_text(row: TenantRow) -> str:
 
 
 @machines_app.callback(invoke_without_command=True, subcommand_metavar="[COMMAND]")
-def machines(context: typer.Context, url: Url = None, token: Token = None, json: Json = False) -> None:
+@with_service
+def machines(context: typer.Context, client: Client, json: Json = False) -> None:
     """List the machines, with what is used in this slot; or change them.
 
     Exit 0 fine, 1 the service failed or cannot do it now, 2 bad input, not allowed, or no service there.
@@ -218,8 +209,7 @@ def machines(context: typer.Context, url: Url = None, token: Token = None, json:
     """
     if has_command(context):
         return
-    with service(url, token) as client:
-        cluster = client.cluster()
+    cluster = client.cluster()
     if json:
         answer(cluster.as_dict() | {"machines": [machine.as_dict() for machine in cluster.machines]})
         return
@@ -228,57 +218,55 @@ def machines(context: typer.Context, url: Url = None, token: Token = None, json:
 
 
 @machines_app.command("add")
+@with_service
 def add_machine(
+    client: Client,
     name: MachineName,
     capacity: Annotated[str, typer.Option(help="What it has.", metavar="gpu=8,cpu=64,memory=512Gi")],
-    count: Annotated[int, typer.Option(help="So many equal ones.", min=1)] = 1,
-    url: Url = None,
-    token: Token = None,
+    count: Annotated[int, typer.Option(help="How many equal machines.", min=1)] = 1,
     json: Json = False,
 ) -> None:
     """Add machines; the next decision may use them."""
     amounts = quantities(capacity, "--capacity")
-    with service(url, token) as client:
-        added = client.add_machine(name, amounts, count)
+    added = client.add_machine(name, amounts, count)
     if json:
         answer({"machines": [machine.as_dict() for machine in added]})
     else:
         show(_machine_table(added, list(amounts)))
 
 
-def _change(what: str, name: str, url: str | None, token: str | None, json: bool) -> None:
-    with service(url, token) as client:
-        told: dict[str, Any] = getattr(client, what)(name)
+def _changed(told: dict[str, Any], name: str, what: str, json: bool) -> None:
     if json:
         answer(told)
         return
     machine, again, lost = told.get("machine", {}), told.get("replanned", []), told.get("displaced", [])
     print(safe(f"{machine.get('name', name)}: {machine.get('status', what)}"))
     if again:
-        print(
-            safe(f"{len(again):,} jobs have a new plan: {', '.join(map(str, again[:10]))}")
-            + (" ..." if again[10:] else "")
-        )
+        more = " ..." if again[10:] else ""
+        print(safe(f"{len(again):,} jobs have a new plan: {', '.join(map(str, again[:10]))}{more}"))
     if lost:
         show(table_of(["job", "displaced: reason"], [[row.get("job"), row.get("reason")] for row in lost]))
 
 
 @machines_app.command("drain")
-def drain(name: MachineName, url: Url = None, token: Token = None, json: Json = False) -> None:
+@with_service
+def drain(client: Client, name: MachineName, json: Json = False) -> None:
     """Plan nothing new on a machine."""
-    _change("drain", name, url, token, json)
+    _changed(client.drain(name), name, "drain", json)
 
 
 @machines_app.command("down")
-def down(name: MachineName, url: Url = None, token: Token = None, json: Json = False) -> None:
+@with_service
+def down(client: Client, name: MachineName, json: Json = False) -> None:
     """A machine is lost: what was planned there is planned anew."""
-    _change("down", name, url, token, json)
+    _changed(client.down(name), name, "down", json)
 
 
 @machines_app.command("up")
-def up(name: MachineName, url: Url = None, token: Token = None, json: Json = False) -> None:
+@with_service
+def up(client: Client, name: MachineName, json: Json = False) -> None:
     """A machine is back."""
-    _change("up", name, url, token, json)
+    _changed(client.up(name), name, "up", json)
 
 
 def _machine_table(machines: Sequence[MachineStatus], resources: Sequence[str]) -> Table:
@@ -299,7 +287,8 @@ def _part(used: object, whole: object) -> str | None:
 
 
 @prices_app.callback(invoke_without_command=True, subcommand_metavar="[COMMAND]")
-def prices(context: typer.Context, url: Url = None, token: Token = None, json: Json = False) -> None:
+@with_service
+def prices(context: typer.Context, client: Client, json: Json = False) -> None:
     """Show prices, mean over machines: utility per unit and slot; or change them.
 
     Exit 0 fine, 1 the service failed or cannot do it now, 2 bad input, not allowed, or no service there.
@@ -309,8 +298,7 @@ def prices(context: typer.Context, url: Url = None, token: Token = None, json: J
     """
     if has_command(context):
         return
-    with service(url, token) as client:
-        told = client.prices()
+    told = client.prices()
     if json:
         answer(told)
         return
@@ -320,32 +308,31 @@ def prices(context: typer.Context, url: Url = None, token: Token = None, json: J
 
 
 @prices_app.command("set")
+@with_service
 def set_prices(
+    client: Client,
     base: Annotated[
         str, typer.Argument(help="Utility per unit and slot on an empty machine.", metavar="gpu=0.5,cpu=0.01")
     ],
     ratio: Ratio = 10.0,
-    url: Url = None,
-    token: Token = None,
 ) -> None:
     """Set prices; jobs promised before keep their promise. Needs the role admin."""
     amounts = quantities(base, "BASE")
     for name, price in amounts.items():
         if isinstance(price, str):
             raise InputError(f"BASE: the price of {name} is {price!r}; expected a number")
-    with service(url, token) as client:
-        client.set_prices({name: float(price) for name, price in amounts.items()}, ratio)
+    client.set_prices({name: float(price) for name, price in amounts.items()}, ratio)
 
 
 @prices_app.command("calibrate")
+@with_service
 def calibrate(
+    client: Client,
     history: Annotated[
         Path | None, typer.Option(help="Past jobs (YAML, JSON, CSV). (default: those the service was asked for)")
     ] = None,
-    slots: Annotated[int | None, typer.Option(help="Learn from so many slots back only.", min=1)] = None,
+    slots: Annotated[int | None, typer.Option(help="Learn only from the last slots, this many.", min=1)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was found, and change nothing.")] = False,
-    url: Url = None,
-    token: Token = None,
     json: Json = False,
 ) -> None:
     """Replay past jobs at many prices, here and not in the service; post those that earned most. Needs the role admin."""
@@ -355,17 +342,16 @@ def calibrate(
     from equipoise.place.files import read_jobs
     from equipoise.serve import calibrate as calibrating
 
-    with service(url, token) as client:
-        if history is None:
-            cluster, jobs, horizon = calibrating.past(client, slots)
-        else:
-            about = client.cluster()
-            cluster, horizon = calibrating.machines_of(about), about.horizon
-            jobs = read_jobs(history, cluster, about.slot_seconds)
-        with metered("replaying the past", "price", None, quiet=json) as meter:
-            found = calibrating.calibrate(cluster, jobs, horizon, meter.show)
-        if not dry_run:
-            client.set_prices(found.base, found.ratio)
+    if history is None:
+        cluster, jobs, horizon = calibrating.past(client, slots)
+    else:
+        about = client.cluster()
+        cluster, horizon = calibrating.machines_of(about), about.horizon
+        jobs = read_jobs(history, cluster, about.slot_seconds)
+    with metered("replaying the past", "price", None, quiet=json) as meter:
+        found = calibrating.calibrate(cluster, jobs, horizon, meter.show)
+    if not dry_run:
+        client.set_prices(found.base, found.ratio)
     if json:
         answer(asdict(found) | {"set": not dry_run})
         return
@@ -377,23 +363,22 @@ def calibrate(
 
 
 @app.command("clock")
+@with_service
 def clock(
-    advance: Annotated[int | None, typer.Option(help="Move on by so many slots.", min=1)] = None,
+    client: Client,
+    advance: Annotated[int | None, typer.Option(help="Move on by this many slots.", min=1)] = None,
     to: Annotated[int | None, typer.Option(help="Move on to this slot.", min=0)] = None,
-    url: Url = None,
-    token: Token = None,
     json: Json = False,
 ) -> None:
-    """Show the slot it is. A service on a virtual clock is told the time here; that needs the role admin.
+    """Show the current slot, or move a virtual clock on, which needs the role admin.
 
     Exit 0 fine, 1 the clock is real or the service failed, 2 bad input, not allowed, or no service there.
     """
     if advance is not None and to is not None:
         raise InputError("--advance and --to are both given; keep one")
-    with service(url, token) as client:
-        if advance is not None or to is not None:
-            client.advance(advance or 1, to=to)
-        cluster = client.cluster()
+    if advance is not None or to is not None:
+        client.advance(advance or 1, to=to)
+    cluster = client.cluster()
     if json:
         answer({"now": cluster.now, "clock": cluster.clock, "slot_seconds": cluster.slot_seconds})
     else:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FIRST = """Equipoise {version}: who trains, with how much CPU, where and when.
 
-Type first:
+Start with:
   equipoise train              20 centres train one model and share 500 CPUs
   equipoise share              policies compete for a crowded site
   equipoise place              policies put jobs on a cluster

@@ -12,7 +12,7 @@ import typer
 
 from equipoise.cli.options import application
 from equipoise.cli.output import amount, answer, complain, numbers, safe, show, table_of
-from equipoise.cli.service import DECIMAL, Json, Token, Url, exit_code, job_table, quantities, service, value_of
+from equipoise.cli.service import DECIMAL, Json, exit_code, job_table, quantities, value_of, with_service
 from equipoise.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -38,35 +38,38 @@ def jobs() -> None:
 
 
 @app.command("submit")
+@with_service
 def submit(
+    client: Client,
     file: Annotated[
         str | None,
         typer.Argument(help="One job, or many under `jobs:`; YAML or JSON, - for standard input.", metavar="FILE"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be decided; nothing is stored.")] = False,
     key: Annotated[
-        str | None, typer.Option(help="The same key is the same submission: sent again, nothing is doubled.")
+        str | None, typer.Option(help="Names this submission: sent again with the same key, no job is added twice.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Return once the jobs are over.")] = False,
-    timeout: Annotated[float | None, typer.Option(help="Wait at most so many seconds.", min=0, metavar="S")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Wait at most this many seconds.", min=0, metavar="S")] = None,
     name: Annotated[str | None, typer.Option(help="What you call it.", rich_help_panel=PANEL)] = None,
     workers: Annotated[int | None, typer.Option(help="Workers at once, at most.", min=1, rich_help_panel=PANEL)] = None,
     worker: Annotated[
-        str | None, typer.Option(help="What each needs.", metavar="gpu=1,cpu=4,memory=16Gi", rich_help_panel=PANEL)
+        str | None,
+        typer.Option(help="What each worker needs.", metavar="gpu=1,cpu=4,memory=16Gi", rich_help_panel=PANEL),
     ] = None,
     duration: Annotated[
-        str | None, typer.Option(help="How long it runs with so many.", metavar="2h", rich_help_panel=PANEL)
+        str | None, typer.Option(help="How long it runs with that many workers.", metavar="2h", rich_help_panel=PANEL)
     ] = None,
-    value: Annotated[float | None, typer.Option(help="What finishing is worth.", rich_help_panel=PANEL)] = None,
+    value: Annotated[
+        float | None, typer.Option(help="What it is worth when it finishes.", rich_help_panel=PANEL)
+    ] = None,
     deadline: Annotated[
         str | None, typer.Option(help="Worth nothing after this time.", metavar="24h", rich_help_panel=PANEL)
     ] = None,
-    tenant: Annotated[str | None, typer.Option(help="Whose it is, where the token is nobody's.")] = None,
-    url: Url = None,
-    token: Token = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant of the jobs, when the token has none.")] = None,
     json: Json = False,
 ) -> None:
-    """Submit jobs, and hear what was decided.
+    """Submit jobs and print what was decided.
 
     Exit 0: every job was taken (admitted, lent or pending; with --wait finished).
 
@@ -97,12 +100,11 @@ def submit(
             raise InputError(f"no FILE and no {missing[0]}; expected a file, or --worker gpu=1,cpu=4 --duration 2h")
         jobs, many, slot = [given], False, None
     keys = [f"{key}-{n}" if key is not None and many else key for n in range(1, len(jobs) + 1)]
-    with service(url, token) as client:
-        if slot is not None:
-            _same_slot(slot, client.cluster().slot_seconds)
-        done, code = _sent(client, jobs, keys, dry_run, tenant)
-        if wait and not code:
-            code = _awaited(client, done, timeout)
+    if slot is not None:
+        _same_slot(slot, client.cluster().slot_seconds)
+    done, code = _sent(client, jobs, keys, dry_run, tenant)
+    if wait and not code:
+        code = _awaited(client, done, timeout)
     if json and (many or done):
         answer({"jobs": [job.as_dict() for job in done]} if many else done[0].as_dict())
     elif done:
@@ -150,24 +152,26 @@ def _same_slot(given: object, seconds: float) -> None:
 
 
 @app.command("list")
+@with_service
 def list_(
+    client: Client,
     state: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(STATES)}.", metavar="STATE")] = None,
     name: Annotated[str | None, typer.Option(help="Only jobs with this in their name.", metavar="TEXT")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 30,
+    limit: Annotated[int, typer.Option(help="At most this many jobs.", min=1)] = 30,
     oldest: Annotated[bool, typer.Option("--oldest", help="Oldest first.")] = False,
-    url: Url = None,
-    token: Token = None,
     json: Json = False,
 ) -> None:
-    """List jobs; times are in slots. Exit 0 fine, 1 the service failed, 2 bad input, not allowed or no service there."""
+    """List jobs; times are in slots.
+
+    Exit 0 fine, 1 the service failed, 2 bad input, not allowed or no service there.
+    """
     if state is not None and state not in STATES:
         raise unknown_name("state", state, STATES)
-    with service(url, token) as client:
-        order = "oldest" if oldest else "newest"
-        every = client.jobs(state=state, name=name, tenant=tenant, order=order, page=min(limit + 1, 100))
-        found = list(islice(every, limit + 1))
-        now = None if json else client.status().get("now")
+    order = "oldest" if oldest else "newest"
+    every = client.jobs(state=state, name=name, tenant=tenant, order=order, page=min(limit + 1, 100))
+    found = list(islice(every, limit + 1))
+    now = None if json else client.status().get("now")
     more, found = len(found) > limit, found[:limit]
     if json:
         answer({"jobs": [job.as_dict() for job in found], "more": more})
@@ -178,19 +182,21 @@ def list_(
 
 
 @app.command("show")
+@with_service
 def show_(
+    client: Client,
     id: Id,
     explain: Annotated[bool, typer.Option("--explain", help="Why: the prices it met, when it would fit.")] = False,
     history: Annotated[bool, typer.Option("--history", help="Everything that happened to it.")] = False,
-    url: Url = None,
-    token: Token = None,
     json: Json = False,
 ) -> None:
-    """Show a job; times are in slots. Exit 0 fine, 1 the service failed, 2 no such job, not allowed or no service."""
-    with service(url, token) as client:
-        found = client.job(id)
-        why = client.explain(id) if explain else None
-        events = client.history(id) if history else None
+    """Show a job; times are in slots.
+
+    Exit 0 fine, 1 the service failed, 2 no such job, not allowed or no service there.
+    """
+    found = client.job(id)
+    why = client.explain(id) if explain else None
+    events = client.history(id) if history else None
     if json:
         told: dict[str, Any] = found.as_dict()
         told |= {} if why is None else {"explain": why}
@@ -236,13 +242,13 @@ def _sheet(job: JobStatus) -> RichTable:
 
 
 @app.command("cancel")
+@with_service
 def cancel(
+    client: Client,
     ids: Annotated[list[str], typer.Argument(help="The ids of jobs, such as j17.", metavar="ID...")],
-    url: Url = None,
-    token: Token = None,
     json: Json = False,
 ) -> None:
-    """Cancel jobs; each is tried, whatever becomes of the others.
+    """Cancel jobs; when one cannot be cancelled, the others still are.
 
     Exit 0: all are cancelled.
 
@@ -255,35 +261,34 @@ def cancel(
     cancelled: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
     code = 0
-    with service(url, token) as client:
-        for id in dict.fromkeys(ids):
-            try:
-                job = client.cancel(id)
-            except ServiceError as error:
-                if error.status == 0:
-                    raise
-                errors.append({"job": id, "status": error.status, "error": error.message})
-                complain(f"{id}: {error.message}")
-                code = max(code, exit_code(error))
-            else:
-                cancelled.append(job.as_dict())
-                if not json:
-                    print(safe(f"{job.id} {job.name}".strip()) + f": {job.state}")
+    for id in dict.fromkeys(ids):
+        try:
+            job = client.cancel(id)
+        except ServiceError as error:
+            if error.status == 0:
+                raise
+            errors.append({"job": id, "status": error.status, "error": error.message})
+            complain(f"{id}: {error.message}")
+            code = max(code, exit_code(error))
+        else:
+            cancelled.append(job.as_dict())
+            if not json:
+                print(safe(f"{job.id} {job.name}".strip()) + f": {job.state}")
     if json:
         answer({"jobs": cancelled, "errors": errors})
     raise typer.Exit(code)
 
 
 @app.command("progress")
+@with_service
 def progress(
+    client: Client,
     id: Id,
     done: Annotated[
         float | None, typer.Option(help="So many samples (worker-slots, in the short form).", min=0.0)
     ] = None,
     percent: Annotated[float | None, typer.Option(help="So much of its work.", min=0.0, max=100.0)] = None,
     finished: Annotated[bool, typer.Option("--finished", help="It is done, early or late.")] = False,
-    url: Url = None,
-    token: Token = None,
     json: Json = False,
 ) -> None:
     """Tell the service how far a job is, from the script that runs it. A late one is planned again at its measured pace.
@@ -292,13 +297,12 @@ def progress(
     """
     if (done is not None) + (percent is not None) + finished != 1:
         raise InputError("say one of --done SAMPLES, --percent PERCENT and --finished")
-    with service(url, token) as client:
-        if finished:
-            job = client.finish(id)
-        elif percent is not None:
-            job = client.progress(id, fraction=percent / 100.0)
-        else:
-            job = client.progress(id, done=done)
+    if finished:
+        job = client.finish(id)
+    elif percent is not None:
+        job = client.progress(id, fraction=percent / 100.0)
+    else:
+        job = client.progress(id, done=done)
     if json:
         answer(job.as_dict())
     else:

@@ -37,8 +37,9 @@ Chosen = dict[str, object]
 def place() -> None:
     """Jobs arrive at a cluster: admit them? How many workers and servers, on which machines, in which slots?
 
-    `equipoise place JOBS --cluster FILE` replays jobs through several policies, read-only, and says what would have been
-    gained and who would have lost. With no arguments: a built-in overloaded example.
+    `equipoise place JOBS --cluster FILE` replays jobs through several policies, read-only: what is gained, who loses?
+
+    With no arguments: a built-in overloaded example.
     """
 
 

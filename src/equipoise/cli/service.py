@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,8 +25,11 @@ Url = Annotated[
 ]
 Token = Annotated[
     str | None,
-    typer.Option("--token", help="Who you are. (default: EQUIPOISE_TOKEN, which others cannot see)", metavar="TOKEN"),
+    typer.Option(
+        "--token", help="Your token. (default: EQUIPOISE_TOKEN, where other users cannot see it)", metavar="TOKEN"
+    ),
 ]
+OPTIONS = {"url": Url, "token": Token}
 Json = Annotated[bool, typer.Option("--json", help="Print only the answer, as JSON.")]
 
 DEFAULT_STORE = "sqlite:///equipoise.db"
@@ -58,6 +62,24 @@ def service(url: str | None, token: str | None) -> Iterator[Client]:
                 raise
             complain(str(error))
             raise typer.Exit(code) from None
+
+
+def with_service(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --url and --token; it receives the `client` of that service."""
+    own = inspect.signature(command, eval_str=True, locals={"Client": object}).parameters
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [inspect.Parameter(n, keyword, default=None, annotation=kind) for n, kind in OPTIONS.items()]
+    words = [one.replace(kind=keyword) for name, one in own.items() if name not in ("client", "json")]
+    last = [own["json"].replace(kind=keyword)] if "json" in own else []
+
+    def run(url: str | None, token: str | None, **given: object) -> None:
+        with service(url, token) as client:
+            command(client=client, **given)
+
+    run.__doc__ = command.__doc__
+    run.__signature__ = inspect.Signature([*words, *added, *last])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*words, *added, *last)}
+    return run
 
 
 @contextmanager

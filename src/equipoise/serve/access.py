@@ -79,6 +79,11 @@ def read_quota(given: dict[str, object]) -> dict[str, int]:
     return quota
 
 
+def in_units(quota: Mapping[str, int]) -> dict[str, int | float]:
+    """A quota as people write it, from the milli-units that are kept."""
+    return {name: amount if name == JOBS else amount / MILLI for name, amount in quota.items()}
+
+
 def check_resources(quota: Mapping[str, int], known: Iterable[str]) -> None:
     """A limit on what no machine has would limit nothing: a slip. With no machines known yet anything goes."""
     names = set(known)

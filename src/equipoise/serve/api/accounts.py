@@ -6,7 +6,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Annotated, Literal, Protocol
 
 from fastapi import APIRouter, Path, Request, Response
@@ -24,6 +23,7 @@ from equipoise.serve.access import (
     check_name,
     check_resources,
     digest,
+    in_units,
     new_token,
     read_quota,
 )
@@ -32,7 +32,6 @@ from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.models import RequestBody
 from equipoise.serve.plan.events import Body
 from equipoise.serve.store.rows import TenantRow, TokenRow
-from equipoise.units import MILLI
 
 MOST_RESOURCES = 64  # of a quota
 LEAST, MOST = 0.001, 10**15  # units: what milli-units count exactly
@@ -144,18 +143,12 @@ def me(caller: Caller) -> Me:
     return Me(name=caller.name, role=caller.role, tenant=caller.tenant, open=caller.open)
 
 
-def token_out(row: TokenRow) -> Body:
-    created = datetime.fromtimestamp(row.created, UTC).isoformat(timespec="seconds")
-    return {"name": row.name, "role": row.role, "tenant": row.tenant, "created": created}
-
-
 def taken(name: str) -> str:
     return f"there is a token {name!r} already; revoke it first, or take another name"
 
 
 def tenant_out(row: TenantRow) -> TenantOut:
-    quota = {name: amount if name == JOBS else amount / MILLI for name, amount in row.quota.items()}
-    return TenantOut(name=row.name, quota=quota)
+    return TenantOut(name=row.name, quota=in_units(row.quota))
 
 
 class AccountRoutes:
@@ -197,7 +190,7 @@ class AccountRoutes:
 
     def list_tokens(self, caller: Admin) -> TokensOut:
         """All tokens by name; the tokens themselves are not kept."""
-        return TokensOut(tokens=[TokenOut(**token_out(row)) for row in self.store.tokens()])
+        return TokensOut(tokens=[TokenOut(**row.as_dict()) for row in self.store.tokens()])
 
     def add_token(self, body: TokenIn, caller: Admin) -> NewToken:
         """Create a token. It is in this answer and nowhere else."""
@@ -217,7 +210,7 @@ class AccountRoutes:
                 raise HTTPException(409, taken(body.name)) from error
             raise
         self.access.tokens.reload(now=True)
-        return NewToken(**token_out(row), token=token)
+        return NewToken(**row.as_dict(), token=token)
 
     def revoke_token(self, name: Name, caller: Admin) -> Done:
         """Revoke a token, and every session that logged in with it."""

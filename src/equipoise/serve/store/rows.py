@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from equipoise.errors import Failure, InputError
 from equipoise.serve.plan.events import Body, Event
@@ -75,6 +76,11 @@ class TokenRow:
     role: str
     tenant: str
     created: float  # unix seconds
+
+    def as_dict(self) -> dict[str, str]:
+        """All but the digest; the time in words."""
+        created = datetime.fromtimestamp(self.created, UTC).isoformat(timespec="seconds")
+        return {"name": self.name, "role": self.role, "tenant": self.tenant, "created": created}
 
 
 @dataclass(frozen=True)
