@@ -38,7 +38,6 @@ from equipoise.present.values import (
     Mark,
     Page,
     Panel,
-    Rectangles,
     Section,
     Series,
     Sheet,
@@ -277,7 +276,7 @@ def test_a_sheet_has_a_panel_for_each_figure_and_one_legend():
 def test_spans_lie_in_their_lanes():
     """A span from 2 to 5 in the lower half of lane 1; y counts downwards."""
     lanes = Figure("Lives", Axis("step"), Axis(groups=["first", "second"]))
-    drawn = draw_sheet(Sheet([Panel(lanes, spans=Rectangles([(2, 5, 1, 0.0, 0.5, "@blue")]))]), 3.5)
+    drawn = draw_sheet(Sheet([Panel(lanes, spans=[(2, 5, 1, 0.0, 0.5, "@blue")])]), 3.5)
     (box,) = drawn.axes[0].patches
     assert (box.get_x(), box.get_width()) == (2, 3)
     assert (box.get_y(), box.get_height()) == (1.0, 0.5)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from equipoise.document import Document
-from equipoise.present.share_tables import comparison_tables, ladder_table
+from equipoise.present.share import comparison_tables, ladder_table
 from equipoise.present.terminal import show
 from equipoise.present.values import Cell, Table
 from equipoise.share import ladder, policies, sweep
@@ -40,7 +40,7 @@ def test_a_comparison_fits_and_cuts_no_number(document: Document) -> None:
     text = "\n".join(lines)
     for row in document.rows("rows"):
         assert f"{row['success']:.1f}" in text
-        assert row["load"] != 60 or f"{row['energy']:.0f}" in text
+        assert row["load"] != 60 or f"{row['energy']:,.0f}" in text
 
 
 def test_a_ladder_fits_and_says_what_it_left_out() -> None:

@@ -46,7 +46,7 @@ def share(
     if has_command(context):
         return
     spec = ShareSpec.read(config, chosen)
-    from equipoise.present.share_tables import comparison_tables
+    from equipoise.present.share import comparison_tables
 
     scene = spec.build()
     warn(scene.warnings())
@@ -76,7 +76,7 @@ def climb(
 ) -> None:
     """Add the network, its delay, its jitter and the price of energy one by one: who leads on each rung?"""
     spec = LadderSpec.read(config, chosen)
-    from equipoise.present.share_tables import ladder_table
+    from equipoise.present.share import ladder_table
     from equipoise.present.values import Bullets
 
     scene = spec.build()
@@ -135,7 +135,7 @@ def estimators(
     seed: Annotated[int, typer.Option(help="The seed that draws the tasks.", min=0)] = 0, json: Json = False
 ) -> None:
     """Score the estimators of remaining work on recorded real curves and on power laws."""
-    from equipoise.present.share_tables import score_table
+    from equipoise.present.share import score_table
     from equipoise.present.values import Text
     from equipoise.share.estimator_scores import NOTE, score_kinds
 

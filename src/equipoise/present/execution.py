@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from equipoise.document import Document, Row
@@ -23,7 +23,7 @@ from equipoise.present.values import (
     Series,
     Table,
     Text,
-    verdict,
+    outcome,
 )
 
 HELD = (
@@ -34,6 +34,11 @@ BUSY = (
     "tasks missed more than 5 % of their CPU or its speed has changed since they were recorded, and differences say more"
     " of the machine than of the policies."
 )
+BESIDE = {
+    "result.json": "holds the result",
+    "history.csv": "what every task was given and did, step by step",
+    "config.yaml": "repeats the run",
+}
 
 
 def page(document: Document) -> Page:
@@ -46,16 +51,7 @@ def page(document: Document) -> Page:
     if faults:
         blocks.append(Section("Tasks that failed by themselves", faults, key="faults"))
     blocks += [*_figures(document), _ends(document)]
-    return Page.of(
-        document,
-        title(document),
-        blocks,
-        {
-            "result.json": "holds the result",
-            "history.csv": "what every task was given and did, step by step",
-            "config.yaml": "repeats the run",
-        },
-    )
+    return Page.of(document, title(document), blocks, BESIDE)
 
 
 def title(document: Document) -> str:
@@ -66,9 +62,8 @@ def title(document: Document) -> str:
     where += "" if cpus is None else f" on {cpus:g} CPU{'s' * (cpus != 1)}"
     worst = max(abs(row["success_apart"]) for row in rows)
     order = "" if len(rows) < 2 else ", in the same order" if document.result["same_order"] else ", in another order"
-    passed = "" if document.certificate is None else f": certificate {verdict(document.certificate)}"
-    seeds = count(rows[0]["seeds"], "seed")
-    return f"{where}, {seeds}: executed success within {worst:.1f} points of simulated{order}{passed}"
+    found = f"executed success within {worst:.1f} points of simulated{order}"
+    return f"{where}, {count(rows[0]['seeds'], 'seed')}: {found}{outcome(document)}"
 
 
 def tiles(document: Document) -> KeyNumbers:
@@ -76,33 +71,26 @@ def tiles(document: Document) -> KeyNumbers:
     rows, step = document.rows("rows"), _site(document).get("step")
     best = max(rows, key=lambda row: row["success_executed"])
     worst = max(rows, key=lambda row: abs(row["success_apart"]))
-    apart = [value for row in rows if (value := row["completion_apart"]) is not None]
+    apart = _mean_apart(rows)
     missed = max(rows, key=lambda row: row["shortfall"])
     slow = min(rows, key=lambda row: row["speed"] or 1.0)
-    return KeyNumbers(
-        [
-            KeyNumber(
-                "most tasks finished, executed",
-                f"{best['success_executed']:.1f} %",
-                f"{best['policy']}; simulated {best['success_simulated']:.1f} %",
-            ),
-            KeyNumber(
-                "success apart, at most",
-                f"{abs(worst['success_apart']):.1f} points",
-                f"{worst['policy']}: executed minus simulated is {fixed(worst['success_apart'], 1, '+')}",
-            ),
-            KeyNumber(
-                "completion times apart",
-                f"{sum(apart) / len(apart):.2f} steps" if apart else NOTHING,
-                "mean over tasks that both finished" + ("" if step is None else f"; a step is {step:g} s"),
-            ),
-            KeyNumber(
-                "CPU missed, at most",
-                f"{missed['shortfall']:.1f} %",
-                f"{missed['policy']}: not got; speed {fixed(slow['speed'], 2)} of that recorded, at least",
-            ),
-        ]
-    )
+    simulated = f"{best['policy']}; simulated {best['success_simulated']:.1f} %"
+    signed = f"{worst['policy']}: executed minus simulated is {fixed(worst['success_apart'], 1, '+')}"
+    both = "mean over tasks that both finished" + ("" if step is None else f"; a step is {step:g} s")
+    speed = f"{missed['policy']}: not got; speed {fixed(slow['speed'], 2)} of that recorded, at least"
+    numbers = [
+        KeyNumber("most tasks finished, executed", f"{best['success_executed']:.1f} %", simulated),
+        KeyNumber("success apart, at most", f"{abs(worst['success_apart']):.1f} points", signed),
+        KeyNumber("completion times apart", NOTHING if apart is None else f"{apart:.2f} steps", both),
+        KeyNumber("CPU missed, at most", f"{missed['shortfall']:.1f} %", speed),
+    ]
+    return KeyNumbers(numbers)
+
+
+def _mean_apart(rows: Sequence[Row]) -> float | None:
+    """Steps between simulated and executed ends of tasks, the mean over policies."""
+    known = [row["completion_apart"] for row in rows if row["completion_apart"] is not None]
+    return sum(known) / len(known) if known else None
 
 
 MEASURES: tuple[tuple[str, str, int, int], ...] = (  # column, key of a row, digits, when it leaves a narrow terminal
@@ -138,9 +126,9 @@ def sentences(document: Document) -> list[str]:
     order = "in the same order" if document.result["same_order"] else "in another order"
     apart = abs(worst["success_apart"])
     found = [f"executed success is at most {apart:.1f} points from simulated ({worst['policy']}), {order}"]
-    ends = [value for row in rows if (value := row["completion_apart"]) is not None]
-    if ends:
-        found.append(f"tasks that both finish end {sum(ends) / len(ends):.2f} steps apart on average")
+    ends = _mean_apart(rows)
+    if ends is not None:
+        found.append(f"tasks that both finish end {ends:.2f} steps apart on average")
     speeds = [speed for row in rows if (speed := row["speed"])]
     if speeds:
         found.append(f"a unit of work took {len(speeds) / sum(speeds):.2f} times the CPU that it took when recorded")
@@ -149,11 +137,8 @@ def sentences(document: Document) -> list[str]:
 
 def warnings(document: Document) -> list[str]:
     """What a user should know beside the table: tasks that failed by themselves, and a busy machine."""
-    lines = [
-        f"{_where(row)} failed: {str(row['fault']).strip().splitlines()[-1]}"
-        for row in document.rows("tasks")
-        if row["fault"]
-    ]
+    failed = [row for row in document.rows("tasks") if row["fault"]]
+    lines = [f"{_where(row)} failed: {str(row['fault']).strip().splitlines()[-1]}" for row in failed]
     return lines + ([f"the machine was busy: {BUSY}"] if document.result["disturbed"] else [])
 
 
@@ -167,97 +152,68 @@ def _fault(row: Row) -> list[Block]:
     return [Text("", strong=_where(row)), Code(str(row["fault"]), label=_where(row))]
 
 
+SUCCESS = "Pale: the simulation of the same tasks, by their recorded curves. Full: real processes."
+ENERGY = (
+    "Pale: from the simulator's decisions. Full: from the CPU that processes really took. A task that ends within a step"
+    " leaves the rest of it unused, which the simulator charges for."
+)
+DONE = (
+    "One dot for each task that both finished. The simulator stamps the end of a step, so a perfect one lies up to a step"
+    " below the line; above it, the machine was slower than when tasks were recorded."
+)
+CPU = "One dot for each task. Below the line: the machine was busy with something else. A share is a ceiling."
+
+
 def _figures(document: Document) -> list[Block]:
-    styles = _looks(document)
+    styles, tasks = _looks(document), document.rows("tasks")
+    last = max(_site(document).get("horizon") or 0.0, *(row["deadline"] for row in tasks))
+    most = max(max(row["cpu_asked"], row["cpu_got"]) for row in tasks)
+    ends = _dots(document, styles, lambda row: (row["done_simulated"], _finished(row)))
+    cpu = _dots(document, styles, lambda row: (row["cpu_asked"], row["cpu_got"]))
     found = [
-        _bars(
-            document,
-            "success",
-            "Tasks finished in time",
-            Axis("% of tasks", low=0, high=100),
-            "Pale: the simulation of the same tasks, by their recorded curves. Full: real processes.",
+        _bars(document, "success", "Tasks finished in time", Axis("% of tasks", low=0, high=100), SUCCESS),
+        _bars(document, "energy", "Energy", Axis("energy by the site's law", low=0), ENERGY),
+        Figure(
+            "When tasks were done",
+            Axis("simulated, step", low=0, high=last, point="step {value}"),
+            Axis("executed, steps on the clock", low=0, high=last),
+            [*ends, _diagonal("as simulated", last)],
+            caption=DONE,
+            key="completions",
+            label="Dots: executed against simulated completion of every task that both finished",
+            tip="item",
         ),
-        _bars(
-            document,
-            "energy",
-            "Energy",
-            Axis("energy by the site's law", low=0),
-            "Pale: from the simulator's decisions. Full: from the CPU that processes really took. A task that ends within"
-            " a step leaves the rest of it unused, which the simulator charges for.",
+        Figure(
+            "CPU asked and got",
+            Axis("asked, seconds of CPU", low=0, point="{value} s"),
+            Axis("got, seconds of CPU", low=0),
+            [*cpu, _diagonal("all of it", most)],
+            caption=CPU,
+            key="cpu",
+            label="Dots: seconds of CPU that every task got against what its shares asked for",
+            tip="item",
         ),
-        _completions(document, styles),
-        _cpu(document, styles),
     ]
     if "steps" in document.names:
         found += [_site_of(document, look) for look in styles.values()]
     return [*found]
 
 
+def _diagonal(name: str, end: float) -> Series:
+    return Series(name, [0, end], [0, end], colour="@soft", dash="dashed", width=1.5, marker="none")
+
+
 def _bars(document: Document, measure: str, heading: str, axis: Axis, caption: str) -> Figure:
     """Two bars for each policy."""
     styles, rows = _looks(document), document.rows("rows")
-    places = list(range(len(rows)))
-    series = [
-        Series(
-            kind,
-            [round(row[f"{measure}_{kind}"], 2) for row in rows],
-            places,
-            kind="bars",
-            colour="@ink",
-            colours=[styles[str(row["policy"])].colour for row in rows],
-            opacity=opacity,
-            values=True,
-        )
-        for kind, opacity in (("simulated", 0.45), ("executed", 1.0))
-    ]
-    return Figure(
-        heading,
-        axis,
-        Axis(groups=[str(row["policy"]) for row in rows]),
-        series,
-        caption=caption,
-        key=measure,
-        label=f"Bars: {heading.lower()}, simulated and executed, by policy",
-        down=True,
-    )
-
-
-def _completions(document: Document, styles: dict[str, Look]) -> Figure:
-    """Each task that both finished: when in the simulation, when on the clock."""
-    top = max(_site(document).get("horizon") or 0.0, *(row["deadline"] for row in document.rows("tasks")))
-    return Figure(
-        "When tasks were done",
-        Axis("simulated, step", low=0, high=top, point="step {value}"),
-        Axis("executed, steps on the clock", low=0, high=top),
-        [
-            *_dots(document, styles, lambda row: (row["done_simulated"], _finished(row))),
-            Series("as simulated", [0, top], [0, top], colour="@soft", dash="dashed", width=1.5, marker="none"),
-        ],
-        caption="One dot for each task that both finished. The simulator stamps the end of a step, so a perfect one lies up"
-        " to a step below the line; above it, the machine was slower than when tasks were recorded.",
-        key="completions",
-        label="Dots: executed against simulated completion of every task that both finished",
-        tip="item",
-    )
-
-
-def _cpu(document: Document, styles: dict[str, Look]) -> Figure:
-    """CPU seconds of each task, asked and got."""
-    tasks = document.rows("tasks")
-    top = max(max(row["cpu_asked"], row["cpu_got"]) for row in tasks)
-    return Figure(
-        "CPU asked and got",
-        Axis("asked, seconds of CPU", low=0, point="{value} s"),
-        Axis("got, seconds of CPU", low=0),
-        [
-            *_dots(document, styles, lambda row: (row["cpu_asked"], row["cpu_got"])),
-            Series("all of it", [0, top], [0, top], colour="@soft", dash="dashed", width=1.5, marker="none"),
-        ],
-        caption="One dot for each task. Below the line: the machine was busy with something else. A share is a ceiling.",
-        key="cpu",
-        label="Dots: seconds of CPU that every task got against what its shares asked for",
-        tip="item",
-    )
+    names = [str(row["policy"]) for row in rows]
+    look = Series("", [], range(len(rows)), "bars", colours=[styles[name].colour for name in names], values=True)
+    series = []
+    for kind, opacity in (("simulated", 0.45), ("executed", 1.0)):
+        values = [round(row[f"{measure}_{kind}"], 2) for row in rows]
+        series.append(replace(look, name=kind, x=values, colour="@ink", opacity=opacity))
+    label = f"Bars: {heading.lower()}, simulated and executed, by policy"
+    return Figure(heading, axis, Axis(groups=names), series, caption=caption, key=measure, label=label, down=True)
 
 
 def _dots(
@@ -307,21 +263,12 @@ def _ends(document: Document) -> Table:
     mine = [row for (name, _), row in ends.items() if name == names[0]]
     columns = [Column("task", "left"), Column("kind", "left")]
     columns += [Column(name) for name in ("arrival", "deadline", "target", "work", *names)]
-    rows = [
-        [
-            str(row["task"]),
-            str(row["kind"]).rpartition("/")[2],
-            str(row["arrival"]),
-            str(row["deadline"]),
-            fixed(row["target"], 3),
-            fixed(row["work"], 0),
-            *(
-                f"{_end(ends[name, row['task']], 'simulated')} · {_end(ends[name, row['task']], 'executed')}"
-                for name in names
-            ),
-        ]
-        for row in mine
-    ]
+    rows = []
+    for row in mine:
+        kind = str(row["kind"]).rpartition("/")[2]
+        cells = [str(row["task"]), kind, str(row["arrival"]), str(row["deadline"])]
+        cells += [fixed(row["target"], 3), fixed(row["work"], 0)]
+        rows.append([*cells, *(_both_ends(ends[name, row["task"]]) for name in names)])
     note = "Under each policy the step by which it was done, simulated · executed; – where it was not done in time."
     return Table(f"Every task of seed {first}", columns, rows, note, key="ends")
 
@@ -346,12 +293,8 @@ def _looks(document: Document) -> dict[str, Look]:
 
 def _site(document: Document) -> dict[str, float]:
     """CPUs, seconds of a step, samples per step, steps; nothing in a result of 0.1.0."""
-    found = document.result.get("site")
-    return (
-        {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
-        if isinstance(found, dict)
-        else {}
-    )
+    found = document.result.get("site") or {}
+    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
 
 
 def _measure(row: Row, name: str, digits: int) -> str:

@@ -17,10 +17,20 @@ from equipoise.document import plain
 from equipoise.present import values
 from equipoise.present.echarts import Option, option
 from equipoise.present.text import number
-from equipoise.present.values import Block, CertificateHere, Controls, Drawing, Figure, Fold, Page, Section, Widget
+from equipoise.present.values import (
+    Block,
+    CertificateHere,
+    Controls,
+    Drawing,
+    Figure,
+    Fold,
+    Page,
+    Picture,
+    Section,
+    Widget,
+)
 
 HERE = Path(__file__).parent
-Picture = Figure | Drawing | Controls
 TEMPLATES, VENDOR = HERE / "templates", HERE / "vendor"
 
 

@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from equipoise.errors import InputError
-from equipoise.present.values import Axis, Mark, Numbers, Panel, Series, Sheet
+from equipoise.present.values import Axis, Mark, Numbers, Panel, Series, Sheet, Span
 from equipoise.present.values import Figure as FigureValue
 
 WIDTHS = {"column": 3.5, "page": 7.16}  # inches: one and both columns of IEEE's and ACM's two-column pages
@@ -229,8 +229,8 @@ def _style(series: Series, colour: str) -> dict[str, Any]:
 
 def _panel(axes: Any, panel: Panel, colours: Mapping[str, str]) -> None:
     figure = panel.figure
-    if panel.spans is not None:
-        _spans(axes, panel)
+    if panel.spans:
+        _spans(axes, panel.spans, 0.25 if panel.figure.y.groups else 0.0)
     for series in figure.series:
         if series.strip:
             continue  # a paper has room for the main panel only
@@ -312,8 +312,7 @@ def _beside(axes: Any, figure: FigureValue, place: int, words: str) -> None:
     )
 
 
-def _spans(axes: Any, panel: Panel) -> None:
-    spans = panel.spans.spans if panel.spans is not None else ()
+def _spans(axes: Any, spans: Sequence[Span], edge: float) -> None:
     axes.bar(
         [first for first, *_ in spans],
         [top - bottom for *_, bottom, top, _ in spans],
@@ -322,7 +321,7 @@ def _spans(axes: Any, panel: Panel) -> None:
         align="edge",
         color=[_shade(colour) for *_, colour in spans],
         edgecolor="white",
-        linewidth=0.25 if panel.figure.y.groups else 0.0,
+        linewidth=edge,
         rasterized=len(spans) > 5000,  # as vectors, the file would grow large
     )
     axes.grid(False, axis="y")

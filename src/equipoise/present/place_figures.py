@@ -12,7 +12,7 @@ from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.present.looks import HUES, Look, looks
 from equipoise.present.text import count, number
-from equipoise.present.values import Axis, Dash, Figure, Mark, Panel, Rectangles, Series, Sheet, chosen, thinned
+from equipoise.present.values import Axis, Dash, Figure, Mark, Panel, Series, Sheet, Span, chosen, thinned
 
 MOST_POINTS = 250  # of a policy's curve of completion times
 LOG_SPREAD = 10.0  # largest over smallest from which an axis is logarithmic
@@ -352,7 +352,7 @@ def _schedule(document: Document, policy: str, names: Sequence[str]) -> Sheet:
     return Sheet([Panel(rows, tall, _blocks(cells, machines)), Panel(use, 1.1, below=True)])
 
 
-def _blocks(cells: Sequence[Row], machines: Sequence[str]) -> Rectangles:
+def _blocks(cells: Sequence[Row], machines: Sequence[str]) -> list[Span]:
     """Every machine is a band; the jobs on it in a slot share its height, by what they hold of it where that is known."""
     row_of = {name: k for k, name in enumerate(machines)}
     order = {
@@ -370,13 +370,11 @@ def _blocks(cells: Sequence[Row], machines: Sequence[str]) -> Rectangles:
             bottom = 0.5 - BAND / 2 + filled
             blocks[machine, row["job"], round(bottom, 6), round(tall, 6)].append(slot)
             filled += tall
-    return Rectangles(
-        [
-            (first, last, row_of[machine], bottom, bottom + tall, JOBS[order[job] % len(JOBS)])
-            for (machine, job, bottom, tall), slots in blocks.items()
-            for first, last in stretches(slots)
-        ]
-    )
+    return [
+        (first, last, row_of[machine], bottom, bottom + tall, JOBS[order[job] % len(JOBS)])
+        for (machine, job, bottom, tall), slots in blocks.items()
+        for first, last in stretches(slots)
+    ]
 
 
 def stretches(slots: Sequence[int]) -> list[tuple[int, int]]:

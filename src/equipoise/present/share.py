@@ -1,21 +1,25 @@
-"""Policies side by side at a crowded site: the finding in words, every measure against the load, and one task's life."""
+"""Policies side by side at a crowded site: the finding in words, every measure against the load, and one task's life.
+
+The page, the sheet for a paper, and the tables of the terminal.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
 from equipoise.document import Document, Row
 from equipoise.present.looks import Look, looks
 from equipoise.present.task_lives import STARVER, life_widget
-from equipoise.present.text import NOTHING, count, fixed, number, percent, with_error
+from equipoise.present.text import NOTHING, count, fixed, number, percent, tight, with_error
 from equipoise.present.values import (
     Axis,
     Block,
     Cell,
+    Cells,
     Column,
     Figure,
     KeyNumber,
@@ -27,11 +31,12 @@ from equipoise.present.values import (
     Series,
     Sheet,
     Table,
+    Tone,
     chosen,
-    verdict,
+    outcome,
 )
 
-ORACLE = "oracle bound"
+ORACLE = "oracle's bound"
 LOG_SPREAD = 10.0  # largest over smallest value from which an axis becomes logarithmic
 BESIDE = {
     "result.json": "holds the result and the certificate",
@@ -39,6 +44,8 @@ BESIDE = {
     "lives.csv": "the lives of the tasks of one seed",
     "config.yaml": "repeats the run",
 }
+SURE = 2.0  # standard errors beyond which a difference is coloured
+THOUSAND = 1000.0  # on the ladder efficiency is per so much energy: a table without leading zeros
 Looks = Mapping[str, Look]
 
 
@@ -73,9 +80,11 @@ def page(document: Document) -> Page:
     """The page of a comparison."""
     rows = document.rows("rows")
     look = looks(_names(rows), document.looks)
+    # The largest load; before it the load of the published table where the run repeats it.
+    shown = [*(paper["load"] for paper in document.result.get("published", [])), max(_loads(rows))]
     blocks: list[Block] = [
         KeyNumbers(_key_numbers(rows, look)),
-        *(_measures_table(document, look, load) for load in _table_loads(document)),
+        *(_measures_table(document, load, look) for load in dict.fromkeys(shown)),
         Legend(list(look.values()), bound=ORACLE if _bounds(rows) else ""),
         *(_figure(measure, rows, look) for measure in MEASURES),
     ]
@@ -92,9 +101,11 @@ def _loads(rows: Sequence[Row]) -> list[int]:
     return list(dict.fromkeys(int(row["load"]) for row in rows))
 
 
-def _bounds(rows: Sequence[Row]) -> dict[int, float]:
-    """The oracle's bound by load, where it was computed."""
-    return {row["load"]: row["oracle"] for row in rows if row["oracle"] is not None}
+def _bounds(rows: Sequence[Row], measure: Measure = MEASURES[0]) -> dict[int, float]:
+    """The oracle's bound by load, where it was computed; it bounds success only."""
+    return (
+        {} if measure.column != "success" else {row["load"]: row["oracle"] for row in rows if row["oracle"] is not None}
+    )
 
 
 def _title(document: Document, look: Looks) -> str:
@@ -105,7 +116,6 @@ def _title(document: Document, look: Looks) -> str:
     span = f"{min(loads)} to {load}" if len(loads) > 1 else f"{load}"
     who = names[0] if len(names) == 1 else count(len(names), "policy", "policies")
     tasks = "task" if load == 1 else "tasks"
-    where = f"{who} at {span} {tasks}, {count(rows[0]['seeds'], 'seed')}"
     here = _untold(rows, look, load)
     best = max(here, key=lambda row: row["success"])
     other = next((row for row in here if row["policy"] == STARVER), min(here, key=lambda row: row["success"]))
@@ -113,8 +123,7 @@ def _title(document: Document, look: Looks) -> str:
     found = f"{who_best} finishes {_whole(best['success'])} at {load} {tasks}"
     if other is not best:
         found += f", {other['policy']} {_whole(other['success'])}"
-    passed = "" if document.certificate is None else f": certificate {verdict(document.certificate)}"
-    return f"{where}: {found}{passed}"
+    return f"{who} at {span} {tasks}, {count(rows[0]['seeds'], 'seed')}: {found}{outcome(document)}"
 
 
 def _whole(value: float) -> str:
@@ -133,76 +142,180 @@ def _key_numbers(rows: Sequence[Row], look: Looks) -> list[KeyNumber]:
     best, lean, idle = (max(here, key=lambda row: row[name]) for name in ("success", "efficiency", "idle_while_work"))
     where = f"at {load} tasks"
     found = [
-        KeyNumber("most tasks finished", _percent(best["success"]), f"{best['policy']} {where}"),
+        KeyNumber("most tasks finished", f"{best['success']:.1f} %", f"{best['policy']} {where}"),
         KeyNumber("most efficient", number(lean["efficiency"], 3), f"{lean['policy']} {where}: % of tasks per energy"),
-        KeyNumber(
-            "most idle while work waits", _percent(idle["idle_while_work"]), f"{idle['policy']} {where}: of all compute"
-        ),
     ]
+    worst = f"{idle['policy']} {where}: of all compute"
+    found.append(KeyNumber("most idle while work waits", f"{idle['idle_while_work']:.1f} %", worst))
     if best["oracle"] is not None:
         reached = "" if best["of_oracle"] is None else f"; {best['policy']} reaches {percent(best['of_oracle'])} of it"
-        found.append(
-            KeyNumber("oracle's bound", _percent(best["oracle"]), f"no policy can finish more {where}{reached}")
-        )
+        words = f"no policy can finish more {where}{reached}"
+        found.append(KeyNumber("oracle's bound", f"{best['oracle']:.1f} %", words))
     return found
 
 
-def _percent(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.1f} %"
+# Tables, of the page and of the terminal.
 
 
-# The tables of the page.
-
-
-def _table_loads(document: Document) -> list[int]:
-    """The largest load; before it the load of the published table where the run repeats it."""
-    published = [paper["load"] for paper in document.result.get("published", [])]
-    return list(dict.fromkeys([*published, max(_loads(document.rows("rows")))]))
-
-
-def _measures_table(document: Document, look: Looks, load: int) -> Table:
+def _measures_table(document: Document, load: int, look: Looks) -> Table:
+    """Everything that was measured at one load; without looks as the terminal shows it, which has further tables."""
     rows = [row for row in document.rows("rows") if row["load"] == load]
-    baseline, gaps = _gaps(document, load)
+    told, baseline = (document.result if look else {}), document.result.get("baseline")
+    paired = [gap for gap in told.get("paired", []) if gap["load"] == load and gap["measure"] == "success"]
+    gaps = {gap["one"]: gap for gap in paired if gap["other"] == baseline}
+    beside = {paper["policy"]: paper for paper in told.get("published", []) if paper["load"] == load}
     bounded = any(row["oracle"] is not None for row in rows)
-    beside = {paper["policy"]: paper for paper in document.result.get("published", []) if paper["load"] == load}
-    heads = ["success, %", "energy", "efficiency", "latency, steps", "network, %", "idle while work, %"]
-    heads += ["of the oracle's, %"] if bounded else []
-    heads += [f"success against {baseline}"] if gaps else []
-    heads += ["paper's success, %, and energy"] if beside else []
+    columns = [Column("policy", "left"), *map(Column, ("success, %", "energy", "efficiency"))]
+    columns += [Column("latency, steps", drop=2), Column("network, %", drop=3), Column("idle while work, %")]
+    columns += [Column("of the oracle's, %", drop=1)] if bounded else []
+    columns += [Column(f"success against {baseline}")] if gaps else []
+    columns += [Column("paper's success, %, and energy")] if beside else []
+    written = with_error if look else tight
+    best = {name: max(row[name] for row in rows) for name in ("success", "efficiency")}
     body = []
     for row in rows:
-        cells: list[str | Cell] = [
-            Cell(look[row["policy"]].name, look=look[row["policy"]]),
-            with_error(row["success"], row["success_se"], 1),
-            fixed(row["energy"], 0),
-            with_error(row["efficiency"], row["efficiency_se"], 4),
-            *(fixed(row[name], 1) for name in ("latency", "network", "idle_while_work")),
-        ]
+        name, one = row["policy"], look.get(row["policy"])
+        success = written(row["success"], row["success_se"], 1)
+        efficiency = written(row["efficiency"], row["efficiency_se"] if look else None, 4)
+        cells: list[str | Cell] = [Cell(one.name, look=one) if one else name]
+        cells += [Cell(success, best=row["success"] == best["success"]), fixed(row["energy"], 0)]
+        cells += [Cell(efficiency, best=row["efficiency"] == best["efficiency"])]
+        cells += [fixed(row[measure], 1) for measure in ("latency", "network", "idle_while_work")]
         if bounded:
             cells.append(NOTHING if row["of_oracle"] is None else f"{100 * row['of_oracle']:.1f}")
         if gaps:
-            gap = gaps.get(row["policy"])
-            cells.append(NOTHING if gap is None else with_error(gap["difference"], gap["standard_error"], 1, "+"))
+            cells.append(_difference(gaps[name]) if name in gaps else NOTHING)
         if beside:
-            paper = beside.get(row["policy"])
+            paper = beside.get(name)
             cells.append(NOTHING if paper is None else f"{paper['success']:.1f} · {paper['energy']:,.0f}")
         body.append(cells)
     seeds = rows[0]["seeds"]
     notes = [f"Means over {count(seeds, 'seed')}" + (" ± standard error." if seeds > 1 else ".")]
+    if not look:
+        notes.append("Idle while work: compute that stood idle while a task was ready for it.")
     if gaps:
         notes.append(f"The difference from {baseline} is in points, paired seed by seed.")
     if beside:
         notes.append("The paper's numbers are one run; single runs of 60 tasks scatter by 6 to 10 points (one sd).")
+    return Table(f"At {count(load, 'task')}", columns, body, " ".join(notes), str(load))
+
+
+def _difference(gap: Row) -> str:
+    return with_error(gap["difference"], gap["standard_error"], 1 if gap["measure"] == "success" else 4, "+")
+
+
+def comparison_tables(document: Document, width: int) -> Iterator[Table]:
+    """What a comparison prints in a terminal of so many columns."""
+    from equipoise.present.terminal import fits
+
+    loads = _loads(document.rows("rows"))
+    if len(loads) > 1:
+        wide = _success_table(document, errors=True)
+        yield wide if fits(wide, width) else _success_table(document, errors=False)
+    yield _measures_table(document, max(loads), {})
+    if document.result.get("published"):
+        yield _published_table(document)
+    if document.result["paired"]:
+        yield _paired_table(document, max(loads))
+
+
+def _success_table(document: Document, *, errors: bool) -> Table:
+    """Success in percent, a row for each policy, a column for each load."""
+    rows = document.rows("rows")
+    names, loads, bounds = _names(rows), _loads(rows), _bounds(rows)
+    cells = {(row["policy"], row["load"]): row for row in rows}
+    best = {load: max(row["success"] for row in rows if row["load"] == load) for load in loads}
+    body: list[Cells] = []
+    for name in names:
+        mine = [cells[name, load] for load in loads]
+        told = [tight(row["success"], row["success_se"] if errors else None, 1) for row in mine]
+        first = [row["success"] == best[row["load"]] for row in mine]
+        body.append([name, *(Cell(text, best=it) for text, it in zip(told, first, strict=True))])
+    if bounds:
+        body.append([Cell(text, faint=True) for text in (ORACLE, *(fixed(bounds.get(load), 1) for load in loads))])
+    history = document.rows("history") if bounds and "history" in document.names else []
+    asked = len({row["seed"] for row in history if row["oracle"] is not None})
+    note = f"the {ORACLE} is over the first {count(asked, 'seed')}" if 0 < asked < rows[0]["seeds"] else ""
+    title = "success, % of tasks" + (" (± standard error)" if errors else "")
+    return Table(title, [Column("policy", "left"), *(Column(count(k, "task")) for k in loads)], body, note, split=True)
+
+
+def _published_table(document: Document) -> Table:
+    """The paper's own numbers beside ours, for the policies that are in both."""
+    papers = document.result["published"]
+    load = papers[0]["load"]
+    ours = {row["policy"]: row for row in document.rows("rows") if row["load"] == load}
+    heads = [f"{measure} {whose}" for measure in ("success %", "energy", "efficiency") for whose in ("paper", "ours")]
+    body = []
+    for paper in papers:
+        row, cells = ours[paper["policy"]], [paper["policy"]]
+        for measure, digits in (("success", 1), ("energy", 0), ("efficiency", 4)):
+            cells += [fixed(paper[measure], digits), tight(row[measure], row[f"{measure}_se"], digits)]
+        body.append(cells)
+    seeds = count(next(iter(ours.values()))["seeds"], "seed")
+    note = f"the paper's numbers are one run of {load} tasks; ours are means over {seeds}"
     columns = [Column("policy", "left"), *map(Column, heads)]
-    title = f"At {load} {'task' if load == 1 else 'tasks'}"
-    return Table(title, columns, body, " ".join(notes), str(load))
+    return Table(f"the paper's table at {load} tasks, and ours", columns, body, note)
 
 
-def _gaps(document: Document, load: int) -> tuple[str, dict[str, Row]]:
-    """The baseline, and how much better every other policy is at a load, by policy."""
-    baseline = str(document.result.get("baseline", ""))
-    told = [gap for gap in document.result.get("paired", []) if gap["load"] == load and gap["measure"] == "success"]
-    return baseline, {gap["one"]: gap for gap in told if gap["other"] == baseline}
+def _paired_table(document: Document, load: int) -> Table:
+    """Differences on the same seeds; those beyond two standard errors in colour."""
+    found: dict[str, list[str | Cell]] = {}
+    for gap in document.result["paired"]:
+        if gap["load"] == load:
+            cell = Cell(_difference(gap), tone=_tone(gap["difference"], gap["standard_error"]))
+            found.setdefault(gap["one"], [gap["one"]]).append(cell)
+    columns = [Column("policy", "left"), Column("success, points"), Column("efficiency")]
+    title = f"difference to {document.result['baseline']} on the same seeds, at {count(load, 'task')}"
+    return Table(title, columns, list(found.values()))
+
+
+def _tone(difference: float | None, error: float | None) -> Tone:
+    if difference is None or error is None or abs(difference) <= SURE * error:
+        return ""
+    return "good" if difference > 0 else "bad"
+
+
+def ladder_table(document: Document) -> Table:
+    """Rung by rung: who leads and by how much, and what the best that watches curves gains over the best other."""
+    columns = [Column("tasks"), Column("leader", "left"), Column("value"), Column("lead")]
+    columns += [Column("over", "left", 1), Column("best watching - best other"), Column("watching", "left", 2)]
+    body: list[Cells] = []
+    for rung, rows in groupby(document.rows("rows"), key=lambda row: str(row["rung"])):
+        body.append(["", Cell(rung, tone="blue")])
+        for row in rows:
+            scale, digits = (1.0, 1) if row["measure"] == "success" else (THOUSAND, 2)
+            lead, gain = (_scaled(row, name, scale, digits) for name in ("lead", "gain"))
+            told = Cell(gain, tone=_tone(row["gain"], row["gain_se"]))
+            names = [row["runner_up"] or NOTHING, told, row["learner"] or NOTHING]
+            body.append([str(row["load"]), row["leader"], fixed(scale * row["value"], digits), lead, *names])
+    note = "success in % of tasks; on energy rungs efficiency in % per 1000 energy; ± standard error, paired by seed"
+    return Table("who leads on each rung of the ladder", columns, body, note)
+
+
+def _scaled(row: Row, name: str, scale: float, digits: int) -> str:
+    value, error = (None if row[key] is None else scale * row[key] for key in (name, f"{name}_se"))
+    return tight(value, error, digits, "+")
+
+
+def score_table(title: str, rows: Sequence[Row]) -> Table:
+    """How good estimators are: a block for each amount of samples done; the best of a block marked."""
+    columns = [Column("samples done"), Column("estimator", "left", wrap=True)]
+    columns += map(Column, ("knows %", "median error", "RMS error", "bias", "covered %", "log score"))
+    body: list[Cells] = []
+    sections: list[int] = []
+    for done in sorted({row["samples"] for row in rows}):
+        block = [row for row in rows if row["samples"] == done]
+        judged = [row for row in block if row["rms"] is not None]
+        best = {name: min((row[name] for row in judged), default=None) for name in ("median", "rms")}
+        best["log_score"] = max((row["log_score"] for row in judged), default=None)
+        sections.append(len(body))
+        for k, row in enumerate(block):
+            marked = {name: Cell(fixed(row[name], 2), best=row[name] == best[name]) for name in best}
+            samples = f"{done:g}" if k == 0 else ""
+            cells = [samples, row["estimator"], fixed(row["known"], 0), marked["median"], marked["rms"]]
+            body.append([*cells, fixed(row["bias"], 2, "+"), fixed(row["covered"], 0), marked["log_score"]])
+    return Table(title, columns, body, sections=sections[1:])
 
 
 # The figures of the page.
@@ -211,41 +324,28 @@ def _gaps(document: Document, load: int) -> tuple[str, dict[str, Row]]:
 def _figure(measure: Measure, rows: Sequence[Row], look: Looks) -> Figure:
     loads = _loads(rows)
     values = [row[measure.column] for row in rows]
-    log = len(loads) > 1 and _is_log(measure, values)
-    bound = _bounds(rows) if measure.column == "success" else {}
+    log = len(loads) > 1 and _is_log(measure, rows)
     across = "number of tasks" if len(loads) > 1 else f"policy at {loads[0]} tasks"
     meaning = measure.meaning
     if log:
         meaning += " The axis is logarithmic" + (", so zeros are left out." if 0.0 in values else ".")
     if None in values:
         meaning += " Where a policy finished nothing, there is no point."
-    if bound:
+    if _bounds(rows, measure):
         meaning += " No policy can lie above the oracle's bound on the seeds it was computed for."
     if len(look) > 1 and _coincide(rows, measure.column):
         meaning += " All policies are alike in this."
     if any(row.get(f"{measure.column}_se") for row in rows):
         meaning += " Whiskers: ± 1 standard error."
-    shown = "Lines" if len(loads) > 1 else "Dots"
-    x, y, series = (
-        _against_load(measure, rows, look, bound, log) if len(loads) > 1 else _by_policy(measure, rows, look, bound)
-    )
-    return Figure(
-        measure.title,
-        x,
-        y,
-        series,
-        caption=meaning,
-        key=measure.column,
-        label=f"{shown}: {measure.title.lower()} in {measure.unit} by {across}",
-        legend=False,
-        tip="x" if len(loads) > 1 else "item",
-        most=100,
-        down=True,
-    )
+    shown, draw = ("Lines", _against_load) if len(loads) > 1 else ("Dots", _by_policy)
+    x, y, series = draw(measure, rows, look)
+    label = f"{shown}: {measure.title.lower()} in {measure.unit} by {across}"
+    figure = Figure(measure.title, x, y, series, caption=meaning, key=measure.column, label=label, legend=False)
+    return replace(figure, tip="x" if len(loads) > 1 else "item", most=100, down=True)
 
 
-def _is_log(measure: Measure, values: Sequence[float | None]) -> bool:
-    spread = [v for v in values if v]
+def _is_log(measure: Measure, rows: Sequence[Row]) -> bool:
+    spread = [row[measure.column] for row in rows if row[measure.column]]
     far = max(spread, default=1) > LOG_SPREAD * min(spread, default=1)
     return measure.column == "efficiency" and far
 
@@ -257,30 +357,21 @@ def _coincide(rows: Sequence[Row], column: str) -> bool:
     return all(max(values) - min(values) <= 0.005 * top for values in spans)
 
 
-def _against_load(
-    measure: Measure, rows: Sequence[Row], look: Looks, bound: Mapping[int, float], log: bool
-) -> tuple[Axis, Axis, list[Series]]:
-    loads = sorted(_loads(rows))
+def _against_load(measure: Measure, rows: Sequence[Row], look: Looks) -> tuple[Axis, Axis, list[Series]]:
+    loads, log, bound = sorted(_loads(rows)), _is_log(measure, rows), _bounds(rows, measure)
     cells = {(row["policy"], row["load"]): row for row in rows}
-    series = [
-        Series(
-            one.name,
-            loads,
-            [cells[name, load][measure.column] for load in loads],
-            error=_errors([cells[name, load] for load in loads], measure.column),
-            look=one,
-        )
-        for name, one in look.items()
-    ]
+    series = []
+    for name, one in look.items():
+        mine = [cells[name, load] for load in loads]
+        values = [row[measure.column] for row in mine]
+        series.append(Series(one.name, loads, values, error=_errors(mine, measure.column), look=one))
     if bound:
-        series.append(
-            Series(ORACLE, loads, [bound.get(load) for load in loads], colour="@ink", dash="dotted", marker="none")
-        )
-    low, high = loads[0], loads[-1]
-    far, pad = high / low > LOG_SPREAD, 0.05 * (high - low)
-    ends = (low / 1.2, high * 1.2) if far else (low - pad, high + pad)
-    x = Axis("tasks", log=far, low=ends[0], high=ends[1], ticks=loads, point="{value} tasks")
-    return x, Axis(measure.unit, log=log, low=None if log else 0.0, high=measure.high), series
+        values = [bound.get(load) for load in loads]
+        series.append(Series(ORACLE, loads, values, colour="@ink", dash="dotted", marker="none"))
+    far, pad = loads[-1] / loads[0] > LOG_SPREAD, 0.05 * (loads[-1] - loads[0])
+    low, high = (loads[0] / 1.2, loads[-1] * 1.2) if far else (loads[0] - pad, loads[-1] + pad)
+    x = Axis("tasks", far, low, high, ticks=loads, point="{value} tasks")
+    return x, Axis(measure.unit, log, None if log else 0.0, measure.high), series
 
 
 def _errors(rows: Sequence[Row], column: str) -> list[float | None] | None:
@@ -288,17 +379,13 @@ def _errors(rows: Sequence[Row], column: str) -> list[float | None] | None:
     return found if any(found) else None
 
 
-def _by_policy(
-    measure: Measure, rows: Sequence[Row], look: Looks, bound: Mapping[int, float]
-) -> tuple[Axis, Axis, list[Series]]:
+def _by_policy(measure: Measure, rows: Sequence[Row], look: Looks) -> tuple[Axis, Axis, list[Series]]:
     """One load: a dot per policy, its whiskers lying."""
-    found = {row["policy"]: row for row in rows}
-    series = [
-        Series(
-            one.name, [found[name][measure.column]], [k], "dots", error=_errors([found[name]], measure.column), look=one
-        )
-        for k, (name, one) in enumerate(look.items())
-    ]
+    found, bound = {row["policy"]: row for row in rows}, _bounds(rows, measure)
+    series = []
+    for k, (name, one) in enumerate(look.items()):
+        value, errors = found[name][measure.column], _errors([found[name]], measure.column)
+        series.append(Series(one.name, [value], [k], "dots", errors, one))
     lanes = [one.name for one in look.values()]
     if bound:
         series.append(Series(ORACLE, list(bound.values()), [len(lanes)], "dots", colour="@ink", marker="rect"))
@@ -309,13 +396,6 @@ def _by_policy(
 # For a paper.
 
 PUBLISHED_PANELS = ("success", "energy", "efficiency", "network")  # the four panels of Hasan and Peña
-PAPER_WORDS = {  # where the paper's words are shorter than the page's
-    "energy": ("Energy", "energy units"),
-    "efficiency": ("Efficiency", "% of tasks / energy"),
-    "network": ("Use of the uplink", "% of capacity"),
-    "latency": ("Latency of finished tasks", "steps"),
-    "idle_while_work": ("Idle while work waits", "% of compute"),
-}
 
 
 def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
@@ -334,43 +414,36 @@ def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
     drawn = []
     for name in chosen(panels, list(measures), PUBLISHED_PANELS):
         measure = measures[name]
-        bound = _bounds(rows) if name == "success" else {}
-        title, unit = PAPER_WORDS.get(name, (measure.title, measure.unit))
         if len(loads) == 1:
-            drawn.append(_paper_bars(measure, rows, look, bound, f"{title}, {loads[0]} tasks", unit))
+            drawn.append(_paper_bars(measure, rows, look))
             continue
-        log = _is_log(measure, [row[name] for row in rows])
-        x, y, series = _against_load(measure, rows, look, bound, log)
-        ticks = loads if len(loads) <= 8 else loads[:: -(-len(loads) // 8)]
-        x, y = replace(x, ticks=ticks), replace(y, name=unit, high=102.0 if name == "success" else None)
-        series = [replace(one, name="oracle's bound") if one.name == ORACLE else one for one in series]
-        drawn.append(Panel(Figure(title, x, y, series)))
+        x, y, series = _against_load(measure, rows, look)
+        x, y = replace(x, ticks=loads[:: -(-len(loads) // 8)]), replace(y, high=102.0 if name == "success" else None)
+        drawn.append(Panel(Figure(measure.title, x, y, series)))
     return Sheet(drawn)
 
 
-def _paper_bars(
-    measure: Measure, rows: Sequence[Row], look: Looks, bound: Mapping[int, float], title: str, unit: str
-) -> Panel:
-    found = {row["policy"]: row for row in rows}
+def _paper_bars(measure: Measure, rows: Sequence[Row], look: Looks) -> Panel:
+    found, bound = {row["policy"]: row for row in rows}, _bounds(rows, measure)
     values = [*(found[name][measure.column] for name in look), *bound.values()]
-    lanes = [*(one.name for one in look.values()), *("oracle's bound" for _ in bound)]
+    lanes = [*(one.name for one in look.values()), *(ORACLE for _ in bound)]
     colours = [*(one.own or one.light for one in look.values()), *("@edge" for _ in bound)]
     errors = _errors([*(found[name] for name in look), *({} for _ in bound)], measure.column)
     bars = Series("", values, list(range(len(values))), "bars", error=errors, colours=colours)
     limits = [Mark("x", value, dash="dotted") for value in bound.values()]
-    figure = Figure(title, Axis(unit, low=0.0), Axis(groups=lanes), [bars], limits)
+    title = f"{measure.title}, {rows[0]['load']} tasks"
+    figure = Figure(title, Axis(measure.unit, low=0.0), Axis(groups=lanes), [bars], limits)
     return Panel(figure, height=0.55 + 0.17 * (len(look) + 1))
 
 
 def _with_errors(document: Document) -> list[Row]:
     """The rows, with standard errors of what has none there, from the seeds behind them."""
-    seeds: dict[tuple[str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in document.rows("history") if "history" in document.names else []:
-        for measure in ("network", "idle_while_work"):
-            seeds[row["policy"], row["load"]][measure].append(row[measure])
+    history = document.rows("history") if "history" in document.names else []
     found = []
     for row in document.rows("rows"):
-        own = seeds.get((row["policy"], row["load"]), {})
-        errors = {f"{m}_se": float(np.std(v, ddof=1) / np.sqrt(len(v))) for m, v in own.items() if len(v) > 1}
+        seeds = [one for one in history if (one["policy"], one["load"]) == (row["policy"], row["load"])]
+        errors: Row = {}
+        for name in ("network", "idle_while_work") if len(seeds) > 1 else ():
+            errors[f"{name}_se"] = float(np.std([one[name] for one in seeds], ddof=1) / np.sqrt(len(seeds)))
         found.append(errors | row)
     return found

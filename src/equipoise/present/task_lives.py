@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.present.echarts import Option, frame, grid, legend, line, symbol, tooltip, x_axis, y_axis
 from equipoise.present.looks import Look
 from equipoise.present.text import count, number
-from equipoise.present.values import (
-    Axis,
-    Choice,
-    Controls,
-    Drawing,
-    Figure,
-    Mark,
-    Panel,
-    Rectangles,
-    Series,
-    Sheet,
-    Widget,
-)
+from equipoise.present.values import Axis, Choice, Controls, Drawing, Figure, Mark, Panel, Series, Sheet, Span, Widget
 
 STARVER = "UARA+LARA"  # the published policy whose starvation is to be seen
 LEFT = "idle compute it was not given"
@@ -45,76 +34,59 @@ def life_widget(document: Document, look: Mapping[str, Look]) -> Widget:
     chosen = int(timeline["task"]) if int(timeline["task"]) in lives else next(iter(lives))
     names = [str(life["policy"]) for life in lives[chosen]]
     capacity, most = site[0]["capacity"], lives[chosen][0]["most"]
-    data = {
-        "cap": most,
-        "capacity": capacity,
-        "chosen": chosen,
-        "policies": [_site_of(site, name) for name in names],
-        "tasks": [_compact(task, found) for task, found in lives.items()],
-    }
-    steps = 1 + max(int(row["step"]) for row in site)
-    return Widget(
-        "task_lives",
-        data,
-        [
-            _controls(lives, chosen, names, timeline),
-            Drawing(
-                "life",
-                "What it was given, step by step",
-                "Timeline: a lane per policy with the steps in which the task was sending, delayed, computing or waiting",
-                f"While it can compute, the height is what it got out of the {number(most)} samples per step that one "
-                "task can use; red is compute that stood idle in that step and that it could have had.",
-                _lanes(names),
-                wide=True,
-            ),
-            Drawing(
-                "errors",
-                "Its error against its target",
-                "Lines: observed error of the task by step on a logarithmic axis, one per policy, with the target",
-                "As observed, with noise: it is done when the true error is at the target. A flat line is a task that "
-                "computes little.",
-                _errors([look[name] for name in names]),
-                tall=True,
-            ),
-            Drawing(
-                "site",
-                "What the site did meanwhile",
-                "Bars: compute used and idle by step, and below how many tasks were sending, delayed and computing",
-                "Under the policy chosen above. Red is compute that stood idle although a task was ready. The bar on top "
-                "spans the steps in which the chosen task was ready.",
-                _site_picture(steps, capacity),
-                tall=True,
-            ),
-        ],
-    )
-
-
-def _site_of(site: Sequence[Row], policy: str) -> dict[str, object]:
-    rows = [row for row in site if row["policy"] == policy]
     columns = ("used", "sending", "delayed", "computing")
-    return {"name": policy} | {name: [row[name] for row in rows] for name in columns}
+    policies = [
+        {"name": name} | {column: [row[column] for row in site if row["policy"] == name] for column in columns}
+        for name in names
+    ]
+    tasks = [_compact(task, found) for task, found in lives.items()]
+    data = {"cap": most, "capacity": capacity, "chosen": chosen, "policies": policies, "tasks": tasks}
+    steps = 1 + max(int(row["step"]) for row in site)
+    lanes = Drawing(
+        "life",
+        "What it was given, step by step",
+        "Timeline: a lane per policy with the steps in which the task was sending, delayed, computing or waiting",
+        f"While it can compute, the height is what it got out of the {number(most)} samples per step that one task can "
+        "use; red is compute that stood idle in that step and that it could have had.",
+        _lanes(names),
+        wide=True,
+    )
+    errors = Drawing(
+        "errors",
+        "Its error against its target",
+        "Lines: observed error of the task by step on a logarithmic axis, one per policy, with the target",
+        "As observed, with noise: it is done when the true error is at the target. A flat line is a task that computes "
+        "little.",
+        _errors([look[name] for name in names]),
+        tall=True,
+    )
+    meanwhile = Drawing(
+        "site",
+        "What the site did meanwhile",
+        "Bars: compute used and idle by step, and below how many tasks were sending, delayed and computing",
+        "Under the policy chosen above. Red is compute that stood idle although a task was ready. The bar on top spans "
+        "the steps in which the chosen task was ready.",
+        _site_picture(steps, capacity),
+        tall=True,
+    )
+    return Widget("task_lives", data, [_controls(lives, chosen, names, timeline), lanes, errors, meanwhile])
 
 
 def _compact(task: int, lives: Sequence[Row]) -> dict[str, object]:
     """A task as it stands in the page; task_lives.js reads it."""
-    return {
-        "id": task,
-        "arrival": lives[0]["arrival"],
-        "deadline": lives[0]["deadline"],
-        "target": lives[0]["target"],
-        "story": story(task, lives),
-        "lives": [
-            [
-                *(life[name] for name in ("start", "sent", "ready", "end")),
-                bool(life["done"]),
-                round(life["finished"], 3),
-                str(life["sending"] or "").replace("s", "1").replace(".", "0"),
-                [float(x) for x in _words(life["given"])],
-                [None if e == "-" else float(e) for e in _words(life["errors"])],
-            ]
-            for life in lives
-        ],
-    }
+    told = [
+        [
+            *(life[name] for name in ("start", "sent", "ready", "end")),
+            bool(life["done"]),
+            round(life["finished"], 3),
+            str(life["sending"] or "").replace("s", "1").replace(".", "0"),
+            [float(x) for x in _words(life["given"])],
+            [None if e == "-" else float(e) for e in _words(life["errors"])],
+        ]
+        for life in lives
+    ]
+    same = {name: lives[0][name] for name in ("arrival", "deadline", "target")}
+    return {"id": task, **same, "story": story(task, lives), "lives": told}
 
 
 def _words(cell: object) -> list[str]:
@@ -135,9 +107,8 @@ def story(task: int, lives: Sequence[Row]) -> str:
     elif done:
         first, last = done[0], done[-1]
         behind = f", {last['policy']} last at step {last['end']}" if last["end"] > first["end"] else ""
-        who = (
-            f"every policy finished it, {first['policy']} first" if len(done) > 1 else f"{first['policy']} finished it"
-        )
+        all_of_them = f"every policy finished it, {first['policy']} first"
+        who = all_of_them if len(done) > 1 else f"{first['policy']} finished it"
         words.append(f"{who} at step {first['end']}{behind}.")
     else:
         nearest = max(lives, key=lambda life: life["finished"])
@@ -168,38 +139,26 @@ def _starver(lives: Sequence[Row]) -> int:
 def _controls(lives: Lives, chosen: int, names: Sequence[str], timeline: Row) -> Controls:
     tasks, load = list(lives), int(timeline["load"])
     left = "" if len(tasks) == load else f" {len(tasks)} of its {load} tasks can be chosen, evenly chosen."
-    return Controls(
-        "The life of one task",
-        [
-            Choice("task", "Task", [f"task {k}: {_ended(found)}" for k, found in lives.items()], tasks.index(chosen)),
-            Choice("site-policy", "Site under", list(names), _starver(lives[chosen])),
-        ],
-        story(chosen, lives[chosen]),
-        f"The same task of seed {timeline['seed']}, one of {load}, under {count(len(names), 'policy', 'policies')}.{left}",
-    )
+    choices = [
+        Choice("task", "Task", [f"task {k}: {_ended(found)}" for k, found in lives.items()], tasks.index(chosen)),
+        Choice("site-policy", "Site under", list(names), _starver(lives[chosen])),
+    ]
+    under = count(len(names), "policy", "policies")
+    caption = f"The same task of seed {timeline['seed']}, one of {load}, under {under}.{left}"
+    return Controls("The life of one task", choices, story(chosen, lives[chosen]), caption)
 
 
 def _ended(lives: Sequence[Row]) -> str:
     done = sum(life["done"] for life in lives)
-    return (
-        "all finish it" if done == len(lives) else f"{done} of {len(lives)} finish it" if done else "none finishes it"
-    )
+    if done == len(lives):
+        return "all finish it"
+    return f"{done} of {len(lives)} finish it" if done else "none finishes it"
 
 
 def _lanes(names: Sequence[str]) -> Option:
     """Without data: the page fills in the chosen task."""
-    series: list[Option] = [
-        {
-            "type": "custom",
-            "name": kind,
-            "renderItem": "@span",
-            "encode": {"x": [0, 1], "y": 2},
-            "itemStyle": {"color": colour},
-            "clip": True,
-            "data": [],
-        }
-        for kind, colour in KINDS.items()
-    ]
+    span: Option = {"type": "custom", "renderItem": "@span", "encode": {"x": [0, 1], "y": 2}, "clip": True, "data": []}
+    series = [span | {"name": kind, "itemStyle": {"color": colour}} for kind, colour in KINDS.items()]
     for name, colour, sign in (("done", "@good", "✓"), ("not done", "@bad", "✗")):
         label = {"show": True, "formatter": sign, "color": "@paper", "fontSize": 11, "fontWeight": "bold"}
         dot = {"type": "scatter", "name": name, "symbol": "circle", "symbolSize": 16, "z": 5, "data": []}
@@ -207,14 +166,9 @@ def _lanes(names: Sequence[str]) -> Option:
     lanes = y_axis("", "category", data=list(names), inverse=True)
     lanes["axisLabel"] |= {"interval": 0, "lineHeight": 15, "overflow": "truncate", "color": "@ink"}
     lanes["splitLine"]["show"] = False
-    return frame(
-        grid=grid(legend=True) | {"top": 26},
-        legend=legend(),
-        tooltip=tooltip("item", formatter="{b}"),
-        xAxis=_steps(),
-        yAxis=lanes,
-        series=series,
-    )
+    room = grid(legend=True) | {"top": 26}
+    tip = tooltip("item", formatter="{b}")
+    return frame(grid=room, legend=legend(), tooltip=tip, xAxis=_steps(), yAxis=lanes, series=series)
 
 
 def _steps() -> Option:
@@ -229,14 +183,9 @@ def _errors(looks: Sequence[Look]) -> Option:
         | {"showSymbol": True, "connectNulls": True, **symbol(look, 5)}
         for look in looks
     ]
-    return frame(
-        grid=grid() | {"top": 26},
-        legend={"show": False},
-        tooltip=tooltip("axis", formatter="@againstStep"),
-        xAxis=_steps(),
-        yAxis=y_axis("observed error"),
-        series=series,
-    )
+    room, tip = grid() | {"top": 26}, tooltip("axis", formatter="@againstStep")
+    hidden, upright = {"show": False}, y_axis("observed error")
+    return frame(grid=room, legend=hidden, tooltip=tip, xAxis=_steps(), yAxis=upright, series=series)
 
 
 def _site_picture(steps: int, capacity: float) -> Option:
@@ -245,24 +194,21 @@ def _site_picture(steps: int, capacity: float) -> Option:
     axis = x_axis("step", "category", pointer="step {value}", data=[str(step) for step in range(steps)])
     silent = {"axisLabel": {"show": False}, "axisTick": {"show": False}, "name": ""}
     bars = {"type": "bar", "stack": "compute", "barCategoryGap": 0, "data": []}
-    counts = {"type": "bar", "stack": "tasks", "barCategoryGap": 0, "data": [], "xAxisIndex": 1, "yAxisIndex": 1}
+    counts = bars | {"stack": "tasks", "xAxisIndex": 1, "yAxisIndex": 1}
+    compute = {"compute used": "@grey", "idle, a task ready": "@left"}
+    tasks = {name: KINDS[name] for name in ("computing", "delayed", "sending")}
+    above = y_axis(f"samples per step, of {number(capacity)}", min=0, max=capacity) | {"nameGap": 26}
     return frame(
         grid=[{**sides, "top": 44, "bottom": "50%"}, {**sides, "top": "58%", "bottom": 74}],
         legend=legend(),
         axisPointer={"link": [{"xAxisIndex": "all"}]},
         tooltip=tooltip("axis", formatter="@siteAt"),
         xAxis=[axis | silent, axis | {"gridIndex": 1}],
-        yAxis=[
-            y_axis(f"samples per step, of {number(capacity)}", min=0, max=capacity) | {"nameGap": 26},
-            y_axis("tasks", gridIndex=1, minInterval=1),
-        ],
+        yAxis=[above, y_axis("tasks", gridIndex=1, minInterval=1)],
         series=[
-            bars | {"name": "compute used", "itemStyle": {"color": "@grey"}},
-            bars | {"name": "idle, a task ready", "itemStyle": {"color": "@left"}},
-            *(
-                counts | {"name": name, "itemStyle": {"color": KINDS[name]}}
-                for name in ("computing", "delayed", "sending")
-            ),
+            kind | {"name": name, "itemStyle": {"color": colour}}
+            for kind, names in ((bars, compute), (counts, tasks))
+            for name, colour in names.items()
         ],
     )
 
@@ -288,28 +234,14 @@ def sheet(document: Document, *, seed: int | None = None) -> Sheet:
     steps = [row for row in document.rows("steps") if row["seed"] == seed] if "steps" in document.names else []
     done = [task for task in tasks if task["done_at"] is not None]
     title = f"{document.result['policy']}: {len(done)} of {len(tasks)} tasks in time (seed {seed})"
-    figure = Figure(
-        title,
-        Axis("step", low=0.0, high=max(task["deadline"] for task in tasks) + 1, whole=True),
-        Axis("task", low=len(tasks) - 0.4, high=-0.6),
-        _ends(tasks, STAGES if spans else {"present": "@blue"}),
-    )
-    bars = [
-        (row["first"], row["last"] + 1, row["task"], 0.14, 0.86, STAGES[row["state"]])
-        for row in spans
-        if row["state"] in STAGES
-    ] or [
-        (
-            task["arrival"],
-            task["deadline"] if task["done_at"] is None else task["done_at"],
-            task["task"],
-            0.14,
-            0.86,
-            "@blue",
-        )
-        for task in tasks
-    ]
-    panels = [Panel(figure, min(7.0, max(1.4, 0.7 + 0.052 * len(tasks))), Rectangles(bars))]
+    last = max(task["deadline"] for task in tasks) + 1
+    x, y = Axis("step", low=0.0, high=last, whole=True), Axis("task", low=len(tasks) - 0.4, high=-0.6)
+    figure = Figure(title, x, y, _ends(tasks, STAGES if spans else {"present": "@blue"}))
+    known = [row for row in spans if row["state"] in STAGES]
+    bars: list[Span] = [
+        (row["first"], row["last"] + 1, row["task"], 0.14, 0.86, STAGES[row["state"]]) for row in known
+    ] or [(task["arrival"], _end(task), task["task"], 0.14, 0.86, "@blue") for task in tasks]
+    panels = [Panel(figure, min(7.0, max(1.4, 0.7 + 0.052 * len(tasks))), bars)]
     if steps:
         panels.append(Panel(_use(steps), 1.1, below=True))
     return Sheet(panels)
@@ -324,35 +256,31 @@ def _of_seed(tasks: Sequence[Row], seed: int | None) -> list[Row]:
     return found
 
 
+def _end(task: Row) -> float:
+    end: float = task["deadline"] if task["done_at"] is None else task["done_at"]
+    return end
+
+
 def _ends(tasks: Sequence[Row], stages: Mapping[str, str]) -> list[Series]:
     """The names of the stages, for the legend; then deadlines, and how each task ended."""
+
+    def dots(name: str, which: Sequence[Row], at: str, colour: str, marker: str) -> Series:
+        return Series(name, [t[at] for t in which], [t["task"] for t in which], "dots", colour=colour, marker=marker)
+
     done = [task for task in tasks if task["done_at"] is not None]
     lost = [task for task in tasks if task["done_at"] is None]
     return [
         *(Series(stage, [], [], "bars", colour=colour) for stage, colour in stages.items()),
-        Series(
-            "deadline", [t["deadline"] for t in tasks], [t["task"] for t in tasks], "dots", colour="@ink", marker="bar"
-        ),
-        Series(
-            "done", [t["done_at"] for t in done], [t["task"] for t in done], "dots", colour="@good", marker="circle"
-        ),
-        Series(
-            "failed", [t["deadline"] for t in lost], [t["task"] for t in lost], "dots", colour="@bad", marker="cross"
-        ),
+        dots("deadline", tasks, "deadline", "@ink", "bar"),
+        dots("done", done, "done_at", "@good", "circle"),
+        dots("failed", lost, "deadline", "@bad", "cross"),
     ]
 
 
 def _use(steps: Sequence[Row]) -> Figure:
     at = [row["step"] for row in steps]
-    return Figure(
-        "Servers (full line) and uplink (dashed)",
-        Axis("step", whole=True),
-        Axis("% in use", low=0.0, high=112.0),
-        [
-            Series("servers", at, [row["compute"] for row in steps], "step", colour="@blue", silent=True),
-            Series(
-                "uplink", at, [row["bandwidth"] for row in steps], "step", colour="@amber", dash="dashed", silent=True
-            ),
-        ],
-        [Mark("y", 100.0, colour="@soft", dash="solid")],
-    )
+    servers = Series("servers", at, [row["compute"] for row in steps], "step", colour="@blue", silent=True)
+    uplink = replace(servers, name="uplink", y=[row["bandwidth"] for row in steps], colour="@amber", dash="dashed")
+    full = Mark("y", 100.0, colour="@soft", dash="solid")
+    x, y = Axis("step", whole=True), Axis("% in use", low=0.0, high=112.0)
+    return Figure("Servers (full line) and uplink (dashed)", x, y, [servers, uplink], [full])

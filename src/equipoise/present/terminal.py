@@ -50,9 +50,20 @@ def drawn(value: Block | Certificate, width: int) -> RenderableType:
 
 def table(value: Table, width: int) -> Group:
     """A title, the columns that fit, and a note. Those with the largest `drop` leave first; names are broken last."""
-    kept = _kept(value, width)
+    shown = _split(value, width) if value.split else [_kept(value, width)]
+    gone = [column.name for k, column in enumerate(value.columns) if not any(k in kept for kept in shown)]
+    notes = [value.note, f"a wider terminal also shows {', '.join(gone)}" if gone else ""]
+    title = [RichText(), RichText(value.title, style="bold")] if value.title else []
+    below = [RichText(note, style="dim") for note in notes if note]
+    parts: list[RenderableType] = []
+    for kept in shown:
+        parts += [*title, _columns(value, kept, width), *below]
+    return Group(*parts)
+
+
+def _columns(value: Table, kept: Sequence[int], width: int) -> RichTable:
     made = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    tight = sum(_width(value, k) for k in kept) + GAP * (len(kept) - 1) > width
+    tight = _needs(value, kept) > width
     heads = _heads(value, kept, width)
     for k in kept:
         column = value.columns[k]
@@ -63,10 +74,16 @@ def table(value: Table, width: int) -> Group:
         if n in value.sections:
             made.add_section()
         made.add_row(*(_cell(row[k]) for k in kept if k < len(row)))
-    gone = [value.columns[k].name for k in range(len(value.columns)) if k not in kept]
-    notes = [value.note, f"a wider terminal also shows {', '.join(gone)}" if gone else ""]
-    title = [RichText(), RichText(value.title, style="bold")] if value.title else []
-    return Group(*title, made, *(RichText(note, style="dim") for note in notes if note))
+    return made
+
+
+def fits(value: Table, width: int) -> bool:
+    """Whether all columns fit beside each other."""
+    return _needs(value, range(len(value.columns))) <= width
+
+
+def _needs(value: Table, columns: Sequence[int]) -> int:
+    return sum(_width(value, k) for k in columns) + GAP * (len(columns) - 1)
 
 
 def _heads(value: Table, kept: Sequence[int], width: int) -> dict[int, int]:
@@ -89,12 +106,19 @@ def _narrowest(words: str, most: int) -> int:
 def _kept(value: Table, width: int) -> list[int]:
     """Columns that fit beside each other."""
     kept = list(range(len(value.columns)))
-    while sum(_width(value, k) for k in kept) + GAP * (len(kept) - 1) > width:
-        droppable = [k for k in kept if value.columns[k].drop]
-        if not droppable:
-            return kept
-        kept.remove(max(droppable, key=lambda k: (value.columns[k].drop, k)))
+    while _needs(value, kept) > width and any(value.columns[k].drop for k in kept):
+        kept.remove(max(kept, key=lambda k: (value.columns[k].drop, k)))
     return kept
+
+
+def _split(value: Table, width: int) -> list[list[int]]:
+    """The columns of each table, as many as fit; the first column is in all of them."""
+    found = [[0]]
+    for k in range(1, len(value.columns)):
+        if len(found[-1]) > 1 and _needs(value, [*found[-1], k]) > width:
+            found.append([0])
+        found[-1].append(k)
+    return found
 
 
 def _width(value: Table, k: int) -> int:

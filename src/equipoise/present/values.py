@@ -30,6 +30,18 @@ Justify = Literal["left", "right"]
 Tone = Literal["", "good", "bad", "warn", "blue", "soft"]
 
 
+class Named:
+    """What stands in a page under a title, and is found there by a name of its own."""
+
+    title: str
+    key: str  # "": made from the title
+
+    @property
+    def name(self) -> str:
+        """Its name in the page, fit for the id of an element."""
+        return self.key or re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "part"
+
+
 # Figures.
 
 
@@ -63,9 +75,7 @@ class Series:
     colours: Sequence[str] = ()  # of each bar, where they differ
     dash: Dash = "solid"
     marker: str = ""  # of dots, or on a line: a name of SHAPES; "": the look's, and none without a look
-    size: float | tuple[float, float] = (
-        0  # of the markers, in pixels, or width and height; 0: as the renderer thinks best
-    )
+    size: float | tuple[float, float] = 0  # of the markers, in pixels, or width and height; 0: the renderer's choice
     width: float = 2.0  # of the line, in pixels
     opacity: float = 1.0
     stack: str = ""  # series of one stack stand on each other
@@ -96,7 +106,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Figure:
+class Figure(Named):
     """Series over x and y with the words around them. Without series it is a heading and a sentence."""
 
     title: str
@@ -105,7 +115,7 @@ class Figure:
     series: Sequence[Series] = ()
     marks: Sequence[Mark] = ()
     caption: str = ""  # one or two plain sentences: what to see
-    key: str = ""  # its name in the page; "": made from the title
+    key: str = ""
     label: str = ""  # for who cannot see it; "": made from the axes
     right: Axis | None = None  # a second upright axis
     strip: Axis | None = None  # the upright axis of a strip below, over the same x
@@ -117,11 +127,6 @@ class Figure:
     down: bool = False  # groups of the upright axis count from above
 
     @property
-    def name(self) -> str:
-        """Its name in the page."""
-        return self.key or slug(self.title)
-
-    @property
     def words(self) -> str:
         """What it is, for who cannot see it."""
         kinds = {series.kind for series in self.series}
@@ -130,7 +135,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Drawing(Named):
     """A picture that no Figure can say: an ECharts option as it is (`echarts.frame` and its neighbours help), with words.
 
     A widget's script finds it by its key and may fill it in.
@@ -138,19 +143,11 @@ class Drawing:
 
     key: str
     title: str
-    label: str
+    words: str  # for who cannot see it
     caption: str
     option: Mapping[str, object]
     wide: bool = False
     tall: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.key
-
-    @property
-    def words(self) -> str:
-        return self.label
 
 
 @dataclass(frozen=True)
@@ -217,7 +214,7 @@ Cells = Sequence[str | Cell]
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Named):
     """Rows under columns; the first column names the row."""
 
     title: str
@@ -226,10 +223,7 @@ class Table:
     note: str = ""
     key: str = ""
     sections: Sequence[int] = ()  # rows before which the terminal draws a line
-
-    @property
-    def name(self) -> str:
-        return self.key or slug(self.title)
+    split: bool = False  # columns that do not fit stand in another table below, under the same first column
 
     @property
     def marked(self) -> bool:
@@ -306,7 +300,7 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Section:
+class Section(Named):
     """Blocks in one panel under a heading; `tone` colours its edge."""
 
     title: str
@@ -314,10 +308,6 @@ class Section:
     key: str = ""
     tone: Tone = ""
     mark: str = ""  # a word after the title, in the tone
-
-    @property
-    def name(self) -> str:
-        return self.key or slug(self.title)
 
 
 @dataclass(frozen=True)
@@ -333,23 +323,9 @@ class CertificateHere:
     """Where the certificate stands; without it, it stands first."""
 
 
-Block = (
-    Figure
-    | Drawing
-    | Controls
-    | Widget
-    | Table
-    | KeyNumbers
-    | Text
-    | Bullets
-    | Facts
-    | Code
-    | Legend
-    | Fold
-    | Section
-    | Chapter
-    | CertificateHere
-)
+Picture = Figure | Drawing | Controls
+Words = Text | Bullets | Facts | Code | Legend | Chapter
+Block = Picture | Widget | Table | KeyNumbers | Words | Fold | Section | CertificateHere
 
 
 @dataclass(frozen=True)
@@ -374,23 +350,16 @@ class Page:
         return cls(title, blocks, *kept, beside, note)
 
 
-@dataclass(frozen=True)
-class Rectangles:
-    """Filled spans in lanes, for a paper: bars of tasks and of machines. Each is (from, to, lane, bottom, top, colour).
-
-    Bottom and top are parts of the lane's height, 0 to 1.
-    """
-
-    spans: Sequence[tuple[float, float, float, float, float, str]]
+Span = tuple[float, float, float, float, float, str]  # from, to, lane, bottom and top (0 to 1) in the lane, colour
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A figure of a sheet, with what only a paper draws: spans in lanes, its height in inches."""
+    """A figure of a sheet, with what only a paper draws: its height in inches, and filled spans in lanes."""
 
     figure: Figure
     height: float = 1.6
-    spans: Rectangles | None = None
+    spans: Sequence[Span] = ()
     below: bool = False  # shares the axis of the panel above it
     texts: Sequence[str] = ()  # beside each bar
 
@@ -415,16 +384,16 @@ def chosen(panels: Sequence[str] | str | None, known: Sequence[str], default: Se
     return asked
 
 
-def slug(title: str) -> str:
-    """Fit for the id of an element."""
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "part"
-
-
 def verdict(certificate: Certificate) -> str:
     """The whole certificate in a word: passed, FAILED or incomplete (nothing failed, but a check was not made)."""
     if certificate.passed:
         return "passed"
     return "FAILED" if any(check.passed is False for check in certificate) else "incomplete"
+
+
+def outcome(document: Document) -> str:
+    """For the end of a page's title: ": certificate passed"."""
+    return "" if document.certificate is None else f": certificate {verdict(document.certificate)}"
 
 
 def thinned(amount: int, most: int) -> NDArray[np.int64]:
