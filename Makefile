@@ -5,6 +5,7 @@
 # make reproduce  set everything up and measure what the papers claim (QUICK=1: in minutes)
 # make docs    set everything up and build the documentation: site/index.html
 # make bench   measure us and our peers on the same work, in one run (QUICK=1: small sizes)
+# make check   lint and the quick tests, in a few minutes (no browser, Ray, torch or PostgreSQL)
 # make test    set everything up and run all checks
 PYTHON ?= python3
 VENV   := .venv
@@ -61,6 +62,9 @@ $(BIN)/.bench: pyproject.toml constraints.txt
 
 bench: $(BIN)/.bench
 	$(BIN)/python benchmarks/peers/bench.py $(if $(QUICK),--quick) $(if $(KEEP),--keep)
+
+check: lint
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not browser and not ray and not torch and not postgres"
 
 test: lint unit
 
