@@ -28,25 +28,15 @@ INSIDE = 0.3  # of the axis: from here a bar has room for its value
 
 def frame(**parts: Any) -> Option:
     """What every chart has: no animation, calm text, a tooltip that stays inside."""
-    common: Option = {
-        "animation": False,
-        "backgroundColor": "transparent",
-        "textStyle": {"fontFamily": "system-ui, sans-serif", "color": "@ink"},
-        "tooltip": tooltip("axis"),
-    }
+    text = {"fontFamily": "system-ui, sans-serif", "color": "@ink"}
+    common = {"animation": False, "backgroundColor": "transparent", "textStyle": text, "tooltip": tooltip("axis")}
     return common | parts
 
 
 def tooltip(trigger: str, **more: Any) -> Option:
-    return {
-        "trigger": trigger,
-        "confine": True,
-        "backgroundColor": "@paper",
-        "borderColor": "@rule",
-        "textStyle": {"color": "@ink", "fontSize": 12},
-        "axisPointer": {"lineStyle": {"color": "@soft"}, "label": {"backgroundColor": "@soft"}},
-        **more,
-    }
+    paper = {"backgroundColor": "@paper", "borderColor": "@rule", "textStyle": {"color": "@ink", "fontSize": 12}}
+    pointer = {"lineStyle": {"color": "@soft"}, "label": {"backgroundColor": "@soft"}}
+    return {"trigger": trigger, "confine": True, **paper, "axisPointer": pointer, **more}
 
 
 def grid(*, legend: bool = False) -> Option:
@@ -57,28 +47,17 @@ def grid(*, legend: bool = False) -> Option:
 
 def legend(**more: Any) -> Option:
     """One line below the chart; more entries than fit can be paged through."""
-    return {
-        "type": "scroll",
-        "bottom": 0,
-        "left": "center",
-        "icon": "roundRect",
-        "itemWidth": 16,
-        "itemHeight": 14,  # lower than its text, a paged legend cuts the text
-        "textStyle": {"color": "@ink"},
-        "pageTextStyle": {"color": "@soft"},
-        "pageIconColor": "@soft",
-        "pageIconInactiveColor": "@rule",
-        "inactiveColor": "@soft",
-        **more,
-    }
+    place = {"type": "scroll", "bottom": 0, "left": "center"}
+    entry = {"icon": "roundRect", "itemWidth": 16, "itemHeight": 14}  # lower than its text, a paged legend cuts it
+    text = {"textStyle": {"color": "@ink"}, "pageTextStyle": {"color": "@soft"}, "inactiveColor": "@soft"}
+    return {**place, **entry, **text, "pageIconColor": "@soft", "pageIconInactiveColor": "@rule", **more}
 
 
 def x_axis(name: str, kind: str = "value", *, pointer: str, **more: Any) -> Option:
     """A horizontal axis, its name below it; `pointer` is how a tooltip calls a place on it ("round {value}")."""
     heading = {"label": {"formatter": pointer, "precision": 0}}
-    return _axis(name, kind, nameLocation="middle", nameGap=26, axisPointer=heading, **more) | {
-        "splitLine": {"show": False}
-    }
+    found = _axis(name, kind, nameLocation="middle", nameGap=26, axisPointer=heading, **more)
+    return found | {"splitLine": {"show": False}}
 
 
 def y_axis(name: str, kind: str = "value", **more: Any) -> Option:
@@ -115,32 +94,10 @@ def log_range(values: Iterable[float | None], labels: int = 7) -> Option:
 def line(name: str, points: Sequence[Any], colour: str, **more: Any) -> Option:
     """A plain line; its points are shown too where one stands between two gaps and would have no line."""
     there = [False, *(p[1] is not None for p in points), False]
-    lonely = any(
-        here and not (before or after) for before, here, after in zip(there, there[1:], there[2:], strict=False)
-    )
-    return {
-        "type": "line",
-        "name": name,
-        "data": points,
-        "showSymbol": lonely,
-        "symbol": "circle",
-        "symbolSize": 4,
-        "itemStyle": {"color": colour},
-        "lineStyle": {"color": colour, "width": 2, **more.pop("stroke", {})},
-        **more,
-    }
-
-
-def mark_at(axis: str, value: float, text: str, colour: str = "@ink") -> Option:
-    """A dashed line across the chart at one value, with its name on it."""
-    return {
-        "silent": True,
-        "symbol": "none",
-        "lineStyle": {"color": colour, "type": "dashed", "width": 1.5},
-        "label": {"formatter": text, "color": colour, "position": "insideStartTop", "distance": 7, "fontSize": 12},
-        "precision": 20,  # without it ECharts draws the line at the value rounded to two decimals
-        "data": [{axis: value}],
-    }
+    lonely = any(here and not (there[k] or there[k + 2]) for k, here in enumerate(there[1:-1]))
+    stroke = {"color": colour, "width": 2, **more.pop("stroke", {})}
+    dots = {"showSymbol": lonely, "symbol": "circle", "symbolSize": 4, "itemStyle": {"color": colour}}
+    return {"type": "line", "name": name, "data": points, **dots, "lineStyle": stroke, **more}
 
 
 def symbol(look: Look, size: float | tuple[float, float]) -> Option:
@@ -156,18 +113,13 @@ def option(figure: Figure) -> Option | None:
     """The option of a figure; None where there is nothing to draw."""
     if not figure.series:
         return None
-    lying = bool(figure.y.groups)
     drawn = [entry for k, series in enumerate(figure.series) for entry in _series(figure, k, series)]
     drawn += [_rule(figure, mark) for mark in figure.marks]
     entries = {s.name: _entry(s) for s in reversed(figure.series) if s.name and not s.silent}
     names = list(reversed(entries.values()))
     many = len(names) > 1 if figure.legend is None else figure.legend
-    return frame(
-        **_panels(figure, many),
-        legend=legend(data=names) if many else {"show": False},
-        tooltip=_tooltip(figure, lying),
-        series=drawn,
-    )
+    shown = legend(data=names) if many else {"show": False}
+    return frame(**_panels(figure, many), legend=shown, tooltip=_tooltip(figure), series=drawn)
 
 
 def _entry(series: Series) -> Option:
@@ -180,10 +132,8 @@ def _entry(series: Series) -> Option:
 
 def _panels(figure: Figure, many: bool) -> Option:
     """Room and axes: one panel, or one with a strip below it."""
-    across, upright = (
-        _across(figure),
-        _upright(figure, figure.y, [s for s in figure.series if not (s.right or s.strip)]),
-    )
+    main = [series for series in figure.series if not (series.right or series.strip)]
+    across, upright = _across(figure), _upright(figure, figure.y, main)
     room = grid(legend=many) | ({"top": 34} if any(m.name and m.axis == "x" for m in figure.marks) else {})
     if figure.y.groups and any(series.values for series in figure.series):
         room |= {"right": 28}
@@ -225,16 +175,16 @@ def _across(figure: Figure) -> Option:
 
 def _room(axis: Axis, series: Sequence[Series], *, lying: bool) -> Option:
     """Past the largest value, for its whisker."""
-    ends = [(_finite(v, False), _finite(e, False)) for s in series for v, e in _with_errors(s, lying)]
-    top = max((v for v, _ in ends if v is not None), default=0.0)
-    past = max((v + (e or 0.0) for v, e in ends if v is not None), default=0.0)
+    ends = [
+        (value, value + (_finite(error) or 0.0))
+        for one in series
+        for number, error in zip(one.x if lying else one.y, one.error if one.error is not None else (), strict=False)
+        if (value := _finite(number)) is not None
+    ]
+    top, past = (max((end[k] for end in ends), default=0.0) for k in (0, 1))
     if axis.log or axis.high is not None or not past > top > 0:
         return {}
     return {"boundaryGap": [0, f"{100 * (past / top - 1):.2g}%"]}
-
-
-def _with_errors(series: Series, lying: bool) -> Iterable[tuple[float | None, float | None]]:
-    return () if series.error is None else zip(series.x if lying else series.y, series.error, strict=True)
 
 
 def _upright(figure: Figure, axis: Axis, series: Sequence[Series], labels: int = 7) -> Option:
@@ -242,17 +192,11 @@ def _upright(figure: Figure, axis: Axis, series: Sequence[Series], labels: int =
         found = y_axis(axis.name, "category", data=list(axis.groups), inverse=figure.down)
         found["axisLabel"] |= {"width": 150, "overflow": "truncate", "interval": 0, "color": "@ink"}
         return found | {"splitLine": {"show": False}}
-    values = [v for s in series for v in _ends(s)]
+    values = [v for s in series for line in (s.y, *(s.band or ())) for v in line]
     values += [m.value for m in figure.marks if m.axis == "y" and axis is figure.y]
     found = y_axis(axis.name, "log" if axis.log else "value", **_scale(axis, values, labels))
     found |= _room(axis, series, lying=False)
     return found if axis.log or axis.low is not None else found | {"scale": not axis.zero}
-
-
-def _ends(series: Series) -> list[float | None]:
-    """What must fit on the upright axis."""
-    edges = [] if series.band is None else [v for edge in series.band for v in edge]
-    return [None if v is None else float(v) for v in [*series.y, *edges]]
 
 
 def _scale(axis: Axis, values: Iterable[float | None], labels: int) -> Option:
@@ -270,7 +214,8 @@ def _scale(axis: Axis, values: Iterable[float | None], labels: int) -> Option:
     return found | {name: end for name, end in (("min", axis.low), ("max", axis.high)) if end is not None}
 
 
-def _tooltip(figure: Figure, lying: bool) -> Option:
+def _tooltip(figure: Figure) -> Option:
+    lying = bool(figure.y.groups)
     said = {"point": figure.x.point, "form": figure.y.form or "short", "most": figure.most}
     if lying:
         said = {"form": figure.x.form or "short", "most": figure.most, "lying": True}
@@ -300,10 +245,8 @@ def _series(figure: Figure, k: int, series: Series) -> list[Option]:
     if series.silent:
         made |= {"silent": True, "tooltip": {"show": False}}
     found = [made | where]
-    lying = bool(figure.y.groups)
     if series.error is not None and not (series.kind == "bars" and len(figure.series) > 1):
-        ink = "@ink" if series.kind == "bars" else colour
-        found += _whiskers(series, ink, lying=lying)
+        found += _whiskers(series, "@ink" if series.kind == "bars" else colour, lying=bool(figure.y.groups))
     if series.band is not None:
         found.append(_band(figure, series, colour))
     return found
@@ -318,7 +261,7 @@ def _points(figure: Figure, series: Series) -> list[Any]:
         a, b = _finite(x, figure.x.log), _finite(y, upright is not None and upright.log)
         if a is None:
             continue
-        point: Any = [a, b] if series.error is None else [a, b, _finite(errors[k], False)]
+        point: Any = [a, b] if series.error is None else [a, b, _finite(errors[k])]
         own: Option = {"tip": series.tips[k]} if series.tips else {}
         if series.colours:
             own["itemStyle"] = {"color": series.colours[k]}
@@ -326,7 +269,7 @@ def _points(figure: Figure, series: Series) -> list[Any]:
     return found
 
 
-def _finite(value: float | None, log: bool) -> float | None:
+def _finite(value: float | None, log: bool = False) -> float | None:
     if value is None or not math.isfinite(value) or (log and value <= 0):
         return None
     return float(value)
@@ -335,11 +278,8 @@ def _finite(value: float | None, log: bool) -> float | None:
 def _line(series: Series, colour: str, points: Sequence[Any]) -> Option:
     look, area = series.look, series.kind == "area"
     dash: Any = {"solid": "solid", "dashed": "dashed", "dotted": [2, 4]}[series.dash]
-    stroke: Option = {
-        "width": series.width,
-        "type": "dashed" if look and look.dashed else dash,
-        "opacity": series.opacity,
-    }
+    dash = "dashed" if look and look.dashed else dash
+    stroke = {"width": series.width, "type": dash, "opacity": series.opacity}
     made = line(series.name, [p["value"] if isinstance(p, dict) else p for p in points], colour, stroke=stroke)
     made["data"] = list(points)
     if look:
@@ -359,13 +299,8 @@ def _line(series: Series, colour: str, points: Sequence[Any]) -> Option:
 
 def _bars(figure: Figure, series: Series, colour: str, points: list[Any]) -> Option:
     lying = bool(figure.y.groups)
-    made: Option = {
-        "type": "bar",
-        "name": series.name,
-        "data": points,
-        "itemStyle": {"color": colour, "opacity": series.opacity},
-        "barMaxWidth": 26 if lying else 40,
-    }
+    made: Option = {"type": "bar", "name": series.name, "data": points, "barMaxWidth": 26 if lying else 40}
+    made["itemStyle"] = {"color": colour, "opacity": series.opacity}
     if series.stack:
         made["stack"] = series.stack
     if series.values:
@@ -390,55 +325,44 @@ def _labelled(points: list[Any], high: float | None) -> list[Any]:
 def _whiskers(series: Series, colour: str, *, lying: bool) -> list[Option]:
     """A standard error either side of every value that has one."""
     errors: Numbers = series.error if series.error is not None else ()
-    rows = [
-        (_finite(x, False), _finite(y, False), _finite(e, False))
-        for x, y, e in zip(series.x, series.y, errors, strict=True)
-    ]
-    data = [[x, y, e, *([1] if lying else [])] for x, y, e in rows if x is not None and y is not None and e]
+    rows = [[_finite(v) for v in row] for row in zip(series.x, series.y, errors, strict=True)]
+    data = [[*row, 1] if lying else row for row in rows if row[0] is not None and row[1] is not None and row[2]]
     if not data:
         return []
-    made: Option = {"type": "custom", "name": series.name, "renderItem": "@whisker", "data": data, "clip": True, "z": 3}
-    if lying:
-        made["encode"] = {"x": 0, "y": 1}
-    return [made | {"itemStyle": {"color": colour}, "tooltip": {"show": False}, "silent": True}]
+    drawn = _custom(series, colour, renderItem="@whisker", data=data, z=3)
+    return [drawn | {"encode": {"x": 0, "y": 1}} if lying else drawn]
+
+
+def _custom(series: Series, colour: str, **parts: Any) -> Option:
+    """A shape of charts.js that belongs to a series and says nothing of its own."""
+    quiet = {"clip": True, "tooltip": {"show": False}, "silent": True}
+    return {"type": "custom", "name": series.name, "itemStyle": {"color": colour}, **quiet, **parts}
 
 
 def _band(figure: Figure, series: Series, colour: str) -> Option:
     """A logarithmic axis cannot stack areas, so a band is drawn as the outline it is (charts.js, `outline`)."""
     low, high = series.band if series.band is not None else ((), ())
-    there = [
-        (float(x), float(a), float(b))
-        for x, a, b in zip(series.x, low, high, strict=True)
-        if x is not None and _finite(a, figure.y.log) is not None and _finite(b, figure.y.log) is not None
-        if a is not None and b is not None
-    ]
+    log = figure.y.log
+    rows = [(_finite(x), _finite(a, log), _finite(b, log)) for x, a, b in zip(series.x, low, high, strict=True)]
+    there = [row for row in rows if None not in row]
     outline = [[x, b] for x, _, b in there] + [[x, a] for x, a, _ in reversed(there)]
-    made: Option = {
-        "type": "custom",
-        "name": series.name,
-        "outline": outline,
-        "data": outline[:1],
-        "clip": True,
-        "z": 1,
-    }
-    return made | {"itemStyle": {"color": colour}, "tooltip": {"show": False}, "silent": True}
+    return _custom(series, colour, outline=outline, data=outline[:1], z=1)
 
 
 def _rule(figure: Figure, mark: Mark) -> Option:
-    """A series without points that carries one mark."""
-    rule = mark_at(f"{mark.axis}Axis", mark.value, mark.name, mark.colour or "@ink")
-    rule["lineStyle"] |= {"type": mark.dash, "width": mark.width}
-    rule["label"]["show"] = bool(mark.name)
+    """A series without points that carries one mark: a line across the chart with its name on it."""
+    colour = mark.colour or "@ink"
+    label: Option = {"show": bool(mark.name), "formatter": mark.name, "color": colour, "fontSize": 12}
+    label |= {"position": "insideStartTop", "distance": 7}
     if mark.dash != "dashed":  # an event: its name is read on its line's own ground
-        rule["label"] |= {"backgroundColor": "@paper", "padding": [1, 3], "borderRadius": 2}
+        label |= {"backgroundColor": "@paper", "padding": [1, 3], "borderRadius": 2}
     if mark.axis == "x" and figure.y.groups:  # above the bars, to be read from left to right
-        rule["label"] |= {"position": "start" if figure.down else "end", "distance": 4, "align": "right"}
+        label |= {"position": "start" if figure.down else "end", "distance": 4, "align": "right"}
     elif mark.axis == "x":
-        rule["label"] |= {
-            "position": "insideEndTop" if mark.end else "insideEndBottom",
-            "distance": [2, 3],
-            "fontSize": 11,
-        }
+        label |= {"position": f"insideEnd{'Top' if mark.end else 'Bottom'}", "distance": [2, 3], "fontSize": 11}
     elif mark.end:
-        rule["label"]["position"] = "insideEndTop"
+        label["position"] = "insideEndTop"
+    rule = {"silent": True, "symbol": "none", "label": label, "data": [{f"{mark.axis}Axis": mark.value}]}
+    rule["precision"] = 20  # without it ECharts draws the line at the value rounded to two decimals
+    rule["lineStyle"] = {"color": colour, "type": mark.dash, "width": mark.width}
     return {"type": "line", "name": "", "data": [], "markLine": rule, "silent": True, "tooltip": {"show": False}}
