@@ -170,16 +170,9 @@ def ruled(entry: Row) -> str:
 def figure(key: str, found: Row) -> Figure:
     """A figure of result.json (`Figure.as_dict`)."""
     x = Axis(found["x"], log=found["log_x"], groups=found["groups"], zero=False)
+    y, series = Axis(found["y"], log=found["log_y"]), [_series(series) for series in found["series"]]
     marks = [Mark(mark["axis"], mark["value"], mark["name"]) for mark in found["marks"]]
-    return Figure(
-        found["title"],
-        x,
-        Axis(found["y"], log=found["log_y"]),
-        [_series(series) for series in found["series"]],
-        marks,
-        found["caption"],
-        key,
-    )
+    return Figure(found["title"], x, y, series, marks, found["caption"], key)
 
 
 def _series(found: dict[str, Any]) -> Series:

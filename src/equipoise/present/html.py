@@ -41,25 +41,19 @@ def html_of(page: Page) -> str:
         blocks = [*_leading(blocks), CertificateHere(), *blocks[len(_leading(blocks)) :]]
     options = _options(blocks)
     widgets = {block.name: block for block in _all(blocks) if isinstance(block, Widget)}
-    certificate = page.certificate
-    return (
-        _environment()
-        .get_template("document.html.j2")
-        .render(
-            page=page,
-            parts=list(_parts(blocks)),
-            checks=[] if certificate is None else _checks(certificate),
-            verdict="" if certificate is None else values.verdict(certificate),
-            options=embedded(options),
-            config=yaml_text(page.config) if page.config else "",
-            beside=_beside(page.beside),
-            widgets=[
-                (name, embedded(widget.data), _text(TEMPLATES / f"{name}.js")) for name, widget in widgets.items()
-            ],
-            style=_text(TEMPLATES / "style.css"),
-            script=_text(TEMPLATES / "charts.js"),
-            echarts=_echarts() if options else "",
-        )
+    certificate, template = page.certificate, _environment().get_template("document.html.j2")
+    return template.render(
+        page=page,
+        parts=list(_parts(blocks)),
+        checks=[] if certificate is None else _checks(certificate),
+        verdict="" if certificate is None else values.verdict(certificate),
+        options=embedded(options),
+        config=yaml_text(page.config) if page.config else "",
+        beside=_beside(page.beside),
+        widgets=[(name, embedded(it.data), _text(TEMPLATES / f"{name}.js")) for name, it in widgets.items()],
+        style=_text(TEMPLATES / "style.css"),
+        script=_text(TEMPLATES / "charts.js"),
+        echarts=_echarts() if options else "",
     )
 
 
@@ -83,10 +77,10 @@ def _options(blocks: Iterable[Block]) -> dict[str, Option]:
     """The option of every chart by its name in the page, which must be its own."""
     found: dict[str, Option] = {}
     for block in _all(blocks):
-        made = (
-            option(block) if isinstance(block, Figure) else dict(block.option) if isinstance(block, Drawing) else None
-        )
-        if made is not None and isinstance(block, Figure | Drawing):
+        if not isinstance(block, Figure | Drawing):
+            continue
+        made = option(block) if isinstance(block, Figure) else dict(block.option)
+        if made is not None:
             if block.name in found:
                 raise ValueError(f"two charts of this page are called {block.name}: give one a key")
             found[block.name] = made
@@ -138,17 +132,12 @@ def _checks(certificate: Certificate) -> list[dict[str, str]]:
     """Rows of the certificate's table: failed first, then not made, then passed."""
     outcomes = {False: ("failed", "✗ FAILED"), None: ("unmade", "○ not made"), True: ("passed", "✓ passed")}
     order = list(outcomes)
-    return [
-        {
-            "name": check.name,
-            "value": number(check.value),
-            "limit": number(check.limit),
-            "kind": outcomes[check.passed][0],
-            "mark": outcomes[check.passed][1],
-            "meaning": check.meaning,
-        }
-        for check in sorted(certificate, key=lambda check: order.index(check.passed))
-    ]
+    found = []
+    for check in sorted(certificate, key=lambda check: order.index(check.passed)):
+        kind, mark = outcomes[check.passed]
+        row = {"name": check.name, "value": number(check.value), "limit": number(check.limit)}
+        found.append(row | {"kind": kind, "mark": mark, "meaning": check.meaning})
+    return found
 
 
 def embedded(data: object) -> Markup:
@@ -167,13 +156,8 @@ def yaml_text(config: Mapping[str, object]) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader = FileSystemLoader(TEMPLATES)
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from equipoise.present.values import Block, Bullets, Cell, Chapter, Column, Section, Table, Text
+from equipoise.present.values import Block, Bullets, Cell, Chapter, Section, Table, Text
 
 
 def markdown(blocks: Iterable[Block]) -> str:
@@ -31,17 +31,13 @@ def _block(block: Block) -> str:
 def table(value: Table) -> str:
     """Its columns and rows, and the note below."""
     rules = ["---:" if column.justify == "right" else "---" for column in value.columns]
-    lines = [_line(_head(column) for column in value.columns), f"|{'|'.join(rules)}|"]
+    lines = [_line(_escaped(column.name) for column in value.columns), f"|{'|'.join(rules)}|"]
     lines += [_line(_cell(cell) for cell in row) for row in value.rows]
     return "\n".join(lines) + "\n" + (f"\n{plain(value.note)}\n" if value.note else "")
 
 
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _head(column: Column) -> str:
-    return _escaped(column.name)
 
 
 def _cell(cell: str | Cell) -> str:

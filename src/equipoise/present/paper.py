@@ -18,8 +18,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from equipoise.errors import InputError
-from equipoise.present.values import Axis, Mark, Numbers, Panel, Series, Sheet, Span
 from equipoise.present.values import Figure as FigureValue
+from equipoise.present.values import Mark, Numbers, Panel, Series, Sheet, Span
 
 WIDTHS = {"column": 3.5, "page": 7.16}  # inches: one and both columns of IEEE's and ACM's two-column pages
 TEXT, SMALL = 8.0, 7.0  # points
@@ -96,21 +96,9 @@ def _calm(axes: Any) -> None:
 def key_above(axes: Any) -> None:
     """The legend of one panel above it, at the right end of the title's line."""
     handles, labels = axes.get_legend_handles_labels()
-    axes.legend(
-        handles,
-        labels,
-        fontsize=SMALL,
-        frameon=False,
-        ncols=3,
-        loc="lower right",
-        bbox_to_anchor=(1.0, 1.0),
-        borderaxespad=0.0,
-        borderpad=0.15,
-        handlelength=1.5,
-        columnspacing=0.9,
-        handletextpad=0.4,
-        labelcolor=INK,
-    )
+    place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": 3}
+    room = {"borderaxespad": 0.0, "borderpad": 0.15, "handlelength": 1.5, "columnspacing": 0.9, "handletextpad": 0.4}
+    axes.legend(handles, labels, fontsize=SMALL, frameon=False, labelcolor=INK, **place, **room)
 
 
 def log_y(axes: Any, values: Sequence[float]) -> None:
@@ -137,19 +125,9 @@ def legend_below(figure: PaperFigure, handles: Sequence[Any]) -> None:
         return
     longest = max(len(handle.get_label()) for handle in handles)
     columns = min(len(handles), max(1, int((figure.get_figwidth() - 0.1) / (0.42 + 0.065 * longest))))
-    figure.legend(
-        handles=list(handles),
-        loc="outside lower center",
-        ncols=columns,
-        fontsize=TEXT,
-        frameon=False,
-        handlelength=1.8,
-        columnspacing=1.2,
-        handletextpad=0.5,
-        borderaxespad=0.2,
-        labelspacing=0.3,
-        labelcolor=INK,
-    )
+    place = {"loc": "outside lower center", "ncols": columns, "borderaxespad": 0.2}
+    room = {"handlelength": 1.8, "columnspacing": 1.2, "handletextpad": 0.5, "labelspacing": 0.3}
+    figure.legend(handles=list(handles), fontsize=TEXT, frameon=False, labelcolor=INK, **place, **room)
     figure.set_figheight(figure.get_figheight() + 0.1 + 0.145 * -(-len(handles) // columns))
 
 
@@ -284,12 +262,8 @@ def _draw_bars(axes: Any, figure: FigureValue, series: Series, colour: str) -> N
     places, lengths = (_floats(series.y), _floats(series.x)) if lying else (_floats(series.x), _floats(series.y))
     error = None if series.error is None or not np.nan_to_num(_floats(series.error)).any() else _floats(series.error)
     shades = [_shade(shade) for shade in series.colours] or colour
-    look: dict[str, Any] = {
-        "color": shades,
-        "linewidth": 0,
-        "error_kw": {"elinewidth": 0.8, "capsize": 1.8, "ecolor": INK},
-    }
-    look |= {"label": series.name, "alpha": series.opacity}
+    whisker = {"elinewidth": 0.8, "capsize": 1.8, "ecolor": INK}
+    look = {"color": shades, "linewidth": 0, "error_kw": whisker, "label": series.name, "alpha": series.opacity}
     if lying:
         axes.barh(places + shift, lengths, height=thick, xerr=error, **look)
     else:
@@ -301,15 +275,9 @@ def _beside(axes: Any, figure: FigureValue, place: int, words: str) -> None:
     series = next(series for series in figure.series if series.kind == "bars")
     error = 0.0 if series.error is None else float(np.nan_to_num(_floats(series.error)[place]))
     most = float(np.nanmax([*_floats(series.x), *(mark.value for mark in figure.marks)])) or 1.0
-    axes.text(
-        float(_floats(series.x)[place]) + error + 0.015 * most,
-        place,
-        words,
-        va="center",
-        fontsize=SMALL,
-        color=INK,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
-    )
+    at = float(_floats(series.x)[place]) + error + 0.015 * most
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    axes.text(at, place, words, va="center", fontsize=SMALL, color=INK, bbox=ground)
 
 
 def _spans(axes: Any, spans: Sequence[Span], edge: float) -> None:
@@ -356,14 +324,10 @@ def _limits(axes: Any, figure: FigureValue) -> None:
     if x.ticks:
         axes.set_xticks(list(x.ticks), [f"{tick:g}" for tick in x.ticks])
     for axis, setter in ((x, axes.set_xlim), (y, axes.set_ylim)):
-        _ends(axis, setter)
+        if not axis.groups and (axis.low is not None or axis.high is not None):
+            setter(axis.low, axis.high)
     if y.form == "percent":
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
-
-
-def _ends(axis: Axis, setter: Any) -> None:
-    if not axis.groups and (axis.low is not None or axis.high is not None):
-        setter(axis.low, axis.high)
 
 
 def _handles(panels: Sequence[Panel], colours: Mapping[str, str]) -> list[Any]:
@@ -381,7 +345,6 @@ def _handles(panels: Sequence[Panel], colours: Mapping[str, str]) -> list[Any]:
         for mark in panel.figure.marks:
             if mark.name:
                 colour, dash = _shade(mark.colour) or INK, DASHES[mark.dash]
-                found.setdefault(
-                    mark.name, Line2D([], [], linewidth=0.9, label=mark.name, color=colour, linestyle=dash)
-                )
+                rule = Line2D([], [], linewidth=0.9, label=mark.name, color=colour, linestyle=dash)
+                found.setdefault(mark.name, rule)
     return list(found.values())
