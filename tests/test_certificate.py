@@ -35,3 +35,10 @@ def test_checks_are_found_by_name_and_plain_as_json():
             {"name": "gap", "value": 2.0, "limit": 1.0, "passed": False, "meaning": "distance to the optimum"},
         ],
     }
+
+
+def test_a_certificate_is_short_in_a_prompt_and_a_table_in_a_notebook():
+    """Whether it passed and what did not; no dump of every sentence."""
+    found = Certificate((Check("sum", 1.0, 2.0, True, "of shares"), Check("gap", 3.0, 2.0, False, "a < b")))
+    assert repr(found) == "<Certificate: failed, 2 checks; not passed: gap>"
+    assert "<td>gap</td><td>3</td><td>2</td><td>FAILED</td><td>a &lt; b</td>" in found._repr_html_()

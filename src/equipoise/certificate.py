@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,3 +68,22 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in result.json."""
         return {"passed": self.passed, "checks": [check.as_dict() for check in self.checks]}
+
+    def __repr__(self) -> str:
+        failed = [check.name for check in self.checks if check.passed is not True]
+        return f"<Certificate: {'passed' if self.passed else 'failed'}, {len(self.checks)} checks{_list(failed)}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a row for each check."""
+        marks = {True: "passed", False: "FAILED", None: "not made"}
+        rows = [(c.name, _short(c.value), _short(c.limit), marks[c.passed], c.meaning) for c in self.checks]
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        return f"<p>{html.escape(repr(self))}</p><table><tbody>{body}</tbody></table>"
+
+
+def _list(names: list[str]) -> str:
+    return f"; not passed: {', '.join(names)}" if names else ""
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"

@@ -24,6 +24,11 @@ class Dataset:
     y_test: Targets
     classes: int
 
+    def __repr__(self) -> str:
+        kind = f"{self.classes} classes" if self.classes else "regression"
+        size = f"{len(self.y)} samples of {self.X.shape[1]} features"
+        return f"<Dataset {self.name}: {size}, {len(self.y_test)} held out, {kind}>"
+
     def __post_init__(self) -> None:
         for part, X, y in (("training", self.X, self.y), ("held-out", self.X_test, self.y_test)):
             where = f"data set {self.name!r}, {part} part"
