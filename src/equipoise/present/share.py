@@ -250,7 +250,7 @@ def _published_table(document: Document) -> Table:
     for paper in papers:
         row, cells = ours[paper["policy"]], [paper["policy"]]
         for measure, digits in (("success", 1), ("energy", 0), ("efficiency", 4)):
-            cells += [fixed(paper[measure], digits), tight(row[measure], row[f"{measure}_se"], digits)]
+            cells += [f"{paper[measure]:.{digits}f}", tight(row[measure], row[f"{measure}_se"], digits)]
         body.append(cells)
     seeds = count(next(iter(ours.values()))["seeds"], "seed")
     note = f"the paper's numbers are one run of {load} tasks; ours are means over {seeds}"
