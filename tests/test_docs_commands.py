@@ -13,6 +13,7 @@ WALKED = ("docs/start.md",)
 
 # Commands that run alone, in a folder of their own.
 RUN = (
+    "equipoise",
     "equipoise share check examples/shortest_first.py:ShortestFirst",
     "equipoise train analyse",
     "equipoise reproduce --list",
@@ -26,6 +27,7 @@ NOT_RUN = {
     r"^(pip|python3? -m venv|\S*/pip) |^\. ": "installs",
     r"^python benchmarks/|^python -m equipoise\.": "measures for minutes; tests of benchmarks and claims run short forms",
     r"^python examples/": "tests/test_examples.py runs every example",
+    r"^equipoise doctor": "measures CPU limits for a while; tests/cli/test_doctor_cli.py runs it",
     r"^equipoise reproduce": "minutes of CPU; tests/claims measure every claim, and break some",
     r"^equipoise \w+( \w+)? --help$": "tests/cli shows every --help",
     r"^equipoise (serve|jobs|admin)\b|"

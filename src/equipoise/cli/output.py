@@ -55,7 +55,9 @@ def warnings_as_lines() -> Iterator[None]:
 
 def answer(content: object, *, lines: bool = False) -> None:
     """Only JSON on standard output; on one line where more follow."""
-    print(json.dumps(content, indent=None if lines else 2), flush=True)
+    from equipoise.document import plain  # loads NumPy, which --help need not wait for
+
+    print(json.dumps(plain(content), indent=None if lines else 2, allow_nan=False), flush=True)
 
 
 def safe(words: object) -> str:
