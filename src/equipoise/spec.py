@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from equipoise import __version__
+from equipoise._short import short
 from equipoise.errors import InputError, unknown_name
 
 VERSION = "version"  # the key of config.yaml
@@ -42,6 +43,13 @@ def setting(default: object, description: str, panel: str, metavar: str | None =
     return Field(
         default, description=description, json_schema_extra=cast(Any, {"panel": panel, "metavar": metavar, **extra})
     )
+
+
+class Brief(str):
+    """Text that stands in a `repr` as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class Spec(BaseModel):
@@ -110,7 +118,8 @@ class Spec(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Only what is not as by default."""
         fields = type(self).model_fields
-        return ((name, value) for name, value in super().__repr_args__() if name and value != fields[name].default)
+        given = ((name, value) for name, value in super().__repr_args__() if name and value != fields[name].default)
+        return ((name, Brief(short(value))) for name, value in given)
 
     def plain(self) -> dict[str, Any]:
         """JSON values, without those that are None: what config.yaml and result.json hold."""

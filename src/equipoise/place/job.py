@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import units
+from equipoise._short import short
 from equipoise.errors import InputError, refuse_words, unknown_name
 from equipoise.kernels import kernel
 from equipoise.units import Demand as Demand
@@ -168,6 +169,11 @@ class Job:
     actual: float = 1.0
     tags: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return (
+            f"<Job {self.id}: slot {self.arrival}, {self.work:g} samples, {self.requested or 'any number of'} workers>"
+        )
+
     def __post_init__(self) -> None:
         try:
             self._check()
@@ -272,6 +278,9 @@ class Workload(Sequence[Job]):
     note: str = ""  # such as "utilities synthesised, seed 7"
     skipped: tuple[Skipped, ...] = ()
     start: str = ""  # the calendar time of slot 0, where known
+
+    def __repr__(self) -> str:
+        return f"<Workload: {len(self.jobs)} jobs, slots of {self.slot:g} s, {short(self.source)}>"
 
     def __post_init__(self) -> None:
         jobs = tuple(sorted(self.jobs, key=lambda job: job.arrival))

@@ -50,6 +50,10 @@ class Run(Result):
     moves: Ints
     trace: Trace | None = None
 
+    def __repr__(self) -> str:
+        seeds, tasks = self.state.shape
+        return f"<Run: {self.policy}, {tasks} tasks, {seeds} seeds>"
+
     @property
     def successes(self) -> Ints:
         """Tasks that reached their target in time, a number per seed."""

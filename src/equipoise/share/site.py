@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise._short import short_repr
 from equipoise.errors import InputError, refuse_words, unknown_name
 from equipoise.kernels import kernel
 
@@ -61,6 +62,9 @@ class Site:
     idle_power: float = 0.25
     busy_power: float = 7.5
     migration: Migration = "within"
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def __post_init__(self) -> None:
         if not isinstance(self.servers, tuple | list) or not self.servers:

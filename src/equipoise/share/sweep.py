@@ -58,6 +58,10 @@ class Sweep(Result):
     timeline: Timeline = field(default=Timeline(), compare=False, repr=False)
     spec: Spec | None = field(default=None, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        loads = f"{min(self.loads)} to {max(self.loads)}" if len(self.loads) > 1 else f"{self.loads[0]}"
+        return f"<Sweep: {len(self.names)} policies, {loads} tasks, {len(self.seeds)} seeds>"
+
     @property
     def rows(self) -> list[Row]:
         """One plain dict per policy and load."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise._short import short_repr
 from equipoise.errors import InputError, refuse_words
 from equipoise.frames import Frame
 from equipoise.kernels import kernel
@@ -83,6 +84,9 @@ class Workload:
     prior: Prior = PAPER_PRIOR
     curves: Recording | None = None  # replayed instead of power laws
     tasks: tuple[Task, ...] = ()  # given by hand instead of drawn
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def __post_init__(self) -> None:
         for name in ("arrival", "data", "deadline", "a", "b", "target"):

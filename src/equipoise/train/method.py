@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from equipoise._short import short_repr
 from equipoise.errors import InputError, unknown_name
 from equipoise.train.quantize import Exact, LogQuantizer, Quantizer
 
@@ -48,6 +49,9 @@ class Method:
     ramp: tuple[float, float] | None = None
     tracker_start: Literal["gradient", "zero"] = "gradient"  # "zero" converges to the wrong model: kept to show it
     name: str = "equipoise"
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def __post_init__(self) -> None:
         if not isinstance(self.quantizer, Quantizer):

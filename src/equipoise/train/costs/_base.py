@@ -37,6 +37,14 @@ class Cost(Protocol):
     def derivative(self, x: Floats) -> Floats: ...
 
 
+def described(cost: Cost) -> str:
+    """The `repr` of a cost: its kind, for how many nodes, and the shares it allows."""
+    nodes = getattr(cost, "nodes", None)
+    return (
+        f"<{type(cost).__name__}: {nodes or 'any number of'} nodes, shares {np.min(cost.lo):g} to {np.max(cost.hi):g}>"
+    )
+
+
 def per_node(name: str, value: ArrayLike, nodes: int | None = None) -> Floats:
     """A scalar or one number per node, as float64; NaN is refused by name."""
     try:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.costs._base import Cost, box, curvature, length, per_node, second
+from equipoise.train.costs._base import Cost, box, curvature, described, length, per_node, second
 
 MEMORY = 40.0  # rounds over which sigma is averaged
 FLOOR = 1e-3  # of the largest sigma a centre has shown: what it shows later counts for at least this
@@ -107,6 +107,8 @@ class Coupled:
         affords = np.floor(self.tau * self.speed * shares * (1.0 + 1e-12)).astype(np.int64)  # 3.0000 bought is 3
         least = 2 if self.moves and number % AGAIN == 0 else 1
         return np.minimum(np.maximum(affords, least), self.sizes)
+
+    __repr__ = described
 
     def value(self, x: Floats) -> Floats:
         own = self.noise / x

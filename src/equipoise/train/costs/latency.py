@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
-from equipoise.train.costs._base import box, length, per_node
+from equipoise.train.costs._base import box, described, length, per_node
 from equipoise.train.costs._kernels import LATENCY
 
 
@@ -45,6 +45,8 @@ class Latency:
         if not np.isfinite(self.hi).all():
             raise InputError("Latency needs a finite hi: its curvature has no bound on an unbounded box")
         box(self, self.nodes or 1)
+
+    __repr__ = described
 
     def value(self, x: Floats) -> Floats:
         return np.asarray(self.work / (self.speed * x) + self.energy * x**3)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
-from equipoise.train.costs._base import box, length, per_node
+from equipoise.train.costs._base import box, described, length, per_node
 from equipoise.train.costs._kernels import QUADRATIC
 
 
@@ -32,6 +32,8 @@ class Quadratic:
         if not np.isfinite(self.c).all():
             raise InputError("Quadratic needs finite wishes c")
         box(self, self.nodes or 1)
+
+    __repr__ = described
 
     def value(self, x: Floats) -> Floats:
         return np.asarray(0.5 * self.a * (x - self.c) ** 2)

@@ -25,6 +25,9 @@ class Model:
     convex: bool = True  # False: no centralised optimum to hold a run against
     sizes: Ints | None = None  # samples of each node, where sampled() is offered
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.nodes} nodes, {self.size} parameters>"
+
     def loss(self, node: int, y: Floats) -> float:
         """g_node(y): the loss of one parameter vector on one node's shard."""
         raise TypeError(f"{type(self).__name__} must define loss(node, y)")
