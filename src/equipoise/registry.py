@@ -183,7 +183,7 @@ def _read(path: Path, kind: str) -> Choice:
     facts |= {node.name: True for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "matches"}
     if isinstance(found[0], ast.ClassDef):
         facts |= _literals(found[0].body)
-    label = facts.get("label", facts.get("name"))
+    label = facts.get("label")
     name = label if isinstance(label, str) else path.stem.replace("_", "-")
     text = ast.get_docstring(tree) or ast.get_docstring(found[0]) or ""
     return Choice(name, path.stem, found[0].name, text.partition("\n")[0], path, facts)

@@ -49,7 +49,7 @@ def test_the_exact_placement_is_the_cheapest_of_all_that_fit(width):
     least = np.inf
     for w, s in product(product(range(7), repeat=2), product(range(4), repeat=2)):
         counts = np.array([w, s])
-        fits = (counts[0][:, None] * slot.shape.worker + counts[1][:, None] * slot.shape.server <= slot.free).all()
+        fits = (counts[0][:, None] * slot.arrays.worker + counts[1][:, None] * slot.arrays.server <= slot.free).all()
         if fits and sum(w) == width and sum(s) == -(-width // 2):
             least = min(least, slot.cost(counts))
     assert _slots.exact(slot, width) == approx(least)
@@ -127,7 +127,7 @@ def test_a_planner_blind_to_locality_is_seen(monkeypatch):
         sum(run.utility for run in runs[label]) for label in (value_of_locality.AWARE, value_of_locality.BLIND)
     )
     assert aware > blind
-    monkeypatch.setattr(value_of_locality, "policies", SimpleNamespace(PDORS=placers.OASiS, OASiS=placers.OASiS))
+    monkeypatch.setattr(value_of_locality, "placers", SimpleNamespace(PDORS=placers.OASiS, OASiS=placers.OASiS))
     assert value_of_locality.measure(QUICK).verdict.word == "not reproduced"
 
 

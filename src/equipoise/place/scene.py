@@ -328,8 +328,10 @@ def read_jobs(spec: SceneSpec, path: Path, kind: str, cluster: Cluster | None) -
         return files.read_jobs(path, cluster, spec.slot)
     reader = TRACES.load(kind)
     takes = inspect.signature(reader).parameters
-    if spec.elasticity is not None and "elasticity" not in takes:
-        raise InputError(f"--elasticity has no effect: jobs of a trace of format {kind} have the width they asked for")
+    for name in ("slot", "elasticity", "sized_utility", *(("gpus_per_machine",) if spec.machines is None else ())):
+        if name not in takes and getattr(spec, name) != type(spec).model_fields[name].default:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} has no effect: the reader of format {kind} takes no {name}; leave {option} out")
     given = {name: getattr(spec, name) for name in takes if name in type(spec).model_fields}
     return reader(path, **{name: value for name, value in given.items() if value is not None})
 

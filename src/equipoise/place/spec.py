@@ -1,6 +1,7 @@
 """What a run of place is: each field is an option of `equipoise place`, a key of config.yaml and a Python argument.
 
-A new option is a new field. A field that a placer's constructor knows by the same name reaches the placer by itself.
+A new option is a new field. A placer whose class names a field in `settings` is made with its value; a trace format whose
+reader has a parameter of the same name is called with it.
 """
 
 from __future__ import annotations

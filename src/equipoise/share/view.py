@@ -132,6 +132,12 @@ def is_blind(policy: Any) -> bool:
     return bool(vars(type(policy)).get("blind", False))
 
 
-def name_of(policy: Any) -> str:
-    """How a policy is called in tables: its label, or its class."""
-    return str(getattr(policy, "label", None) or type(policy).__name__)
+def name_of(policy: object) -> str:
+    """How a policy is called in tables: what it was `called`, its label, or its class; a clairvoyant twin says so.
+
+    A class made from a policy that learns has no label unless it states one: it is not its parent.
+    """
+    learns = hasattr(policy, "estimator")
+    label = vars(type(policy)).get("label") if learns else getattr(policy, "label", None)
+    name = getattr(policy, "called", "") or label or type(policy).__name__
+    return f"{name}{' (clairvoyant)' if learns and getattr(policy, 'clairvoyant', False) else ''}"

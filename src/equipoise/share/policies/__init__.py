@@ -1,6 +1,6 @@
 """Policies, one file each, found by being in this folder. `named` finds one by the name it is shown by or by its class.
 
-A file states its class's `label` (or `name`, if it is a `Learning`), `colour`, `marker` and `rank` among the others;
+A file states its class's `label`, `colour`, `marker` and `rank` among the others;
 `published` marks those of the paper. The first line of its docstring is its help line.
 """
 

@@ -28,12 +28,7 @@ class Learning:
     estimator: Estimator = field(default_factory=LogLinear)
     called: str = field(default="", kw_only=True)  # another name, so that two settings of one policy can be compared
 
-    name: ClassVar[str] = ""
-
-    @property
-    def label(self) -> str:
-        own = str(vars(type(self)).get("name") or type(self).__name__)  # what a parent is called does not count
-        return f"{self.called or own}{' (clairvoyant)' if self.clairvoyant else ''}"
+    label: ClassVar[str] = ""  # how it is shown; its class if it states none
 
     @property
     def clairvoyant(self) -> bool:
@@ -41,7 +36,7 @@ class Learning:
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         """Decide from the view and the estimates."""
-        raise InputError(f"{self.label} does not say how it decides: define given(view, estimate)")
+        raise InputError(f"{name_of(self)} does not say how it decides: define given(view, estimate)")
 
     def start(self, scene: Scene) -> Policy:
         return Watching(self, self.estimator.start(scene))

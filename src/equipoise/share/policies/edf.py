@@ -16,7 +16,7 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class EDF(Learning):
-    name: ClassVar[str] = "EDF"
+    label: ClassVar[str] = "EDF"
     colour: ClassVar[str] = "#ca8a04"
     marker: ClassVar[str] = "arrow"
     rank: ClassVar[int] = 11  # in tables and charts

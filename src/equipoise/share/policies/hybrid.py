@@ -61,7 +61,7 @@ class Hybrid(Learning):
     ahead: float = 16.0
     trust: float = 0.4
 
-    name: ClassVar[str] = "Hybrid"
+    label: ClassVar[str] = "Hybrid"
     colour: ClassVar[str] = "#2563eb"
     marker: ClassVar[str] = "circle"
     rank: ClassVar[int] = 15  # in tables and charts

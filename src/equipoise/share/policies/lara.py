@@ -18,7 +18,7 @@ POWER = 0.4  # the paper's exponent
 
 @dataclass(frozen=True)
 class LARA(Learning):
-    name: ClassVar[str] = "LARA"
+    label: ClassVar[str] = "LARA"
     colour: ClassVar[str] = "#7c3aed"
     marker: ClassVar[str] = "triangle"
     rank: ClassVar[int] = 3  # in tables and charts

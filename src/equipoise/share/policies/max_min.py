@@ -20,7 +20,7 @@ LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is wo
 
 @dataclass(frozen=True)
 class MaxMin(Learning):
-    name: ClassVar[str] = "MaxMin"
+    label: ClassVar[str] = "MaxMin"
     colour: ClassVar[str] = "#475569"
     marker: ClassVar[str] = "emptyRoundRect"
     rank: ClassVar[int] = 14  # in tables and charts

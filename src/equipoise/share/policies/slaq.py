@@ -18,7 +18,7 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class SLAQ(Learning):
-    name: ClassVar[str] = "SLAQ"
+    label: ClassVar[str] = "SLAQ"
     colour: ClassVar[str] = "#0284c7"
     marker: ClassVar[str] = "roundRect"
     rank: ClassVar[int] = 12  # in tables and charts

@@ -18,7 +18,7 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class SPT(Learning):
-    name: ClassVar[str] = "SPT"
+    label: ClassVar[str] = "SPT"
     colour: ClassVar[str] = "#65a30d"
     marker: ClassVar[str] = "triangle"
     rank: ClassVar[int] = 9  # in tables and charts

@@ -18,7 +18,7 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class SRTF(Learning):
-    name: ClassVar[str] = "SRTF"
+    label: ClassVar[str] = "SRTF"
     colour: ClassVar[str] = "#15803d"
     marker: ClassVar[str] = "emptyRect"
     rank: ClassVar[int] = 10  # in tables and charts

@@ -28,7 +28,7 @@ def requests(view: View, estimate: Estimate) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class UARALARA(Learning):
-    name: ClassVar[str] = "UARA+LARA"
+    label: ClassVar[str] = "UARA+LARA"
     colour: ClassVar[str] = "#be123c"
     marker: ClassVar[str] = "pin"
     rank: ClassVar[int] = 5  # in tables and charts

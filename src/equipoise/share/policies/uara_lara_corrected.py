@@ -20,7 +20,7 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class UARALARACorrected(Learning):
-    name: ClassVar[str] = "UARALARACorrected"
+    label: ClassVar[str] = "UARALARACorrected"
     colour: ClassVar[str] = "#e11d48"
     marker: ClassVar[str] = "emptyDiamond"
     rank: ClassVar[int] = 7  # in tables and charts

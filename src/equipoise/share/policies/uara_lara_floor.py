@@ -25,7 +25,7 @@ class UARALARAFloor(Learning):
 
     floor: float = 0.5
 
-    name: ClassVar[str] = "UARALARAFloor"
+    label: ClassVar[str] = "UARALARAFloor"
     colour: ClassVar[str] = "#fb7185"
     marker: ClassVar[str] = "emptyTriangle"
     rank: ClassVar[int] = 8  # in tables and charts
