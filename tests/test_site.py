@@ -96,7 +96,9 @@ def test_every_policy_has_its_place_in_the_reference(site: Path) -> None:
             everyone = module.ALL if hasattr(module, "ALL") else [getattr(module, name) for name in module.__all__]
             for one in everyone:
                 kind = one if isinstance(one, type) else type(one)
-                assert f'id="{kind.__module__}"' in page or f'id="equipoise.{package}.{folder}.{kind.__name__}"' in page
+                own = f"equipoise.{package}.{folder}.{kind.__name__}"
+                there = f'id="{kind.__module__}"' in page or f'id="{own}"' in page
+                assert there, f"add a block `::: {kind.__module__}` to docs/reference/{package}.md, as the others have"
 
 
 def test_formulas_are_mathml(site: Path) -> None:

@@ -64,3 +64,12 @@ def test_a_mistake_in_an_option_names_the_option() -> None:
     """--cups, as it was typed."""
     with pytest.raises(InputError, match=r"^--cups: "):
         Tea.read(None, {"cups": "many"})
+
+
+def test_a_mistake_in_python_is_the_same_line() -> None:
+    """An unknown field with the nearest right one, a wrong value: InputError, not pydantic's own."""
+    with pytest.raises(InputError, match="did you mean 'cups'") as caught:
+        Tea(cup=3)
+    assert caught.value.code == "unknown"
+    with pytest.raises(InputError, match=r"^cups: "):
+        Tea(cups="many")

@@ -76,26 +76,24 @@ class Spec(BaseModel):
         values = {} if file is None else _upgraded(cls, file)
         return cls._made(values, {name: str(file) for name in values}, chosen or {})
 
+    def __init__(self, **values: object) -> None:
+        _refuse_unknown(type(self), values, {})
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _one_line(error, {}) from None
+
     @classmethod
     def _made(cls, values: Values, source: dict[str, str], chosen: Mapping[str, object]) -> Self:
         source = source | {name: "--" + name.replace("_", "-") for name in chosen}
         values = values | dict(chosen)
-        for name in values:
-            if name not in cls.model_fields:
-                raise InputError(
-                    f"{source[name]}: {unknown_name('setting', str(name), cls.model_fields)}", code="unknown"
-                )
+        _refuse_unknown(cls, values, source)
+        made = cls.__new__(cls)
         try:
-            return cls.model_validate(values)
+            BaseModel.__init__(made, **values)
         except ValidationError as error:
-            first = error.errors()[0]
-            name = str(first["loc"][0]) if first["loc"] else ""
-            cause = first.get("ctx", {}).get("error")
-            what = str(cause) if cause is not None else f"{first['msg'].lower()}, not {first['input']!r}"
-            given = source.get(name, "")
-            place = given if given.startswith("--") or not name else f"{given}: {name}".removeprefix(": ")
-            code = cause.code if isinstance(cause, InputError) else "input"
-            raise InputError(f"{place}: {what}".removeprefix(": "), code=code) from None
+            raise _one_line(error, source) from None
+        return made
 
     @classmethod
     def from_yaml(cls, path: str | Path, **changes: object) -> Self:
@@ -128,6 +126,25 @@ class Spec(BaseModel):
     def to_yaml(self) -> str:
         """The text of a config.yaml; `from_yaml` reads it back."""
         return config_text(self.plain())
+
+
+def _refuse_unknown(cls: type[Spec], values: Mapping[str, object], source: Mapping[str, str]) -> None:
+    for name in values:
+        if name not in cls.model_fields:
+            place = f"{source.get(name, cls.__name__)}: "
+            raise InputError(f"{place}{unknown_name('setting', str(name), cls.model_fields)}", code="unknown")
+
+
+def _one_line(error: ValidationError, source: Mapping[str, str]) -> InputError:
+    """The first mistake, with the option or the file and key that it stands in."""
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    cause = first.get("ctx", {}).get("error")
+    what = str(cause) if cause is not None else f"{first['msg'].lower()}, not {first['input']!r}"
+    given = source.get(name, "")
+    place = given if given.startswith("--") or not name else f"{given}: {name}".removeprefix(": ")
+    code = cause.code if isinstance(cause, InputError) else "input"
+    return InputError(f"{place}: {what}".removeprefix(": "), code=code)
 
 
 def config_text(config: Mapping[str, object]) -> str:

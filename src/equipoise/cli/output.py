@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from equipoise.certificate import Certificate
     from equipoise.document import Document
     from equipoise.present.values import Block, Column, Table, Tone
+    from equipoise.registry import Registry
     from equipoise.spec import Spec
 
 LINE_SECONDS = 10.0
@@ -72,6 +73,13 @@ def table_of(columns: Sequence[str | Column], rows: Sequence[Sequence[object]]) 
     made = [Column(column, "left", wrap=True) if isinstance(column, str) else column for column in columns]
     texts = [["-" if value is None or value == "" else safe(value) for value in row] for row in rows]
     return Table("", made, [[Cell(text, tone=TONES.get(text, "")) for text in row] for row in texts])
+
+
+def show_choices(**registries: Registry[Any]) -> None:
+    """What can be chosen, one line each: its name and the first line of its file."""
+    for kind, registry in registries.items():
+        rows = [(choice.name, choice.help) for choice in registry.choices()]
+        show(table_of([kind.replace("_", " "), "what it is"], rows))
 
 
 def numbers(name: str, drop: int = 0) -> Column:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
-from equipoise.cli.output import LINE_SECONDS, Meter, metered, naming_faults, run_folder, tell, warn
+from equipoise.cli.output import LINE_SECONDS, Meter, metered, naming_faults, run_folder, show_choices, tell, warn
 from equipoise.errors import InputError
 from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec
 
@@ -70,6 +70,14 @@ def compare(
     warn(scene.skipped if json else ())
     document = found.document()
     tell(document, json, *summary(document, found.speeds), last=folder / "report.html" if report else folder)
+
+
+@app.command("list")
+def list_choices() -> None:
+    """List the placers, kinds of prices and trace formats there are."""
+    from equipoise.place.spec import PLACERS, PRICES, TRACES
+
+    show_choices(placers=PLACERS, prices=PRICES, formats_and_generators=TRACES)
 
 
 @app.command("sweep")

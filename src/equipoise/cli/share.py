@@ -20,7 +20,7 @@ from equipoise.cli.options import (
     spreading,
     with_options,
 )
-from equipoise.cli.output import answer, metered, run_folder, show, tell, warn, warnings_as_lines
+from equipoise.cli.output import answer, metered, run_folder, show, show_choices, tell, warn, warnings_as_lines
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.share.spec import LadderSpec, ShareSpec
 
@@ -112,6 +112,17 @@ def execute(chosen: dict[str, object], config: File = None, out: Out = Path("run
     held = Text(f"held by {document.result['limiter']}")
     blocks = (held, execution.table(document), Bullets(execution.sentences(document)))
     tell(document, json, scene.title, *blocks, last=folder / "report.html")
+
+
+@app.command("list")
+def list_choices() -> None:
+    """List the policies and estimators there are, with what each is bad at where its file says so."""
+    from equipoise.registry import Registry
+
+    show_choices(
+        policies=Registry("equipoise.share.policies", "policy"),
+        estimators=Registry("equipoise.share.estimators", "estimator"),
+    )
 
 
 @app.command("check")
