@@ -308,7 +308,7 @@ def test_knowing_the_work_helps_on_real_curves():
     [
         ({"targets": (0.9, 0.2)}, "expected 0 <= low <= high <= 1"),
         ({"names": ()}, "no curves"),
-        ({"names": (named(0),)}, "expected a row per name"),
+        ({"names": (named(0),)}, "expected one row for each name"),
         ({"errors": np.zeros((3, 40))}, "kind=0, seed 0: error 0 is not positive"),
         ({"samples": np.ones((3, 40))}, "kind=0, seed 0: sample counts must rise"),
     ],

@@ -164,7 +164,7 @@ class Recording:
         return np.array([table_work(self.samples[k], self.levels[k], target) for k, target in pairs])
 
     def save(self, path: str | Path) -> None:
-        """A compressed CSV with a row a curve, its points in two cells. The same recording gives the same bytes."""
+        """A compressed CSV with one row per curve, its points in two cells. The same recording gives the same bytes."""
         text = io.StringIO()
         text.write(f"{FORMAT}\n# targets {self.targets[0]!r} {self.targets[1]!r}\n")
         rows = csv.writer(text, lineterminator="\n")

@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 
 
 class View(NamedTuple):
-    """One step, for many seeds at once: every array has a row a seed and a column a task.
+    """One step, for many seeds at once: every array has the shape (n_seeds, n_tasks).
 
     A task that has not arrived shows zeros (target 1). `error` is what was last observed, 1 before that.
     The arrays are a copy, in which every step writes only what changed: keep what you need with .copy(), and write on
