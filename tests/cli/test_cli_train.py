@@ -366,13 +366,6 @@ def test_a_terminal_sees_progress_and_an_eta(tmp_path):
         assert words in seen
 
 
-def test_bare_equipoise_shows_help(tmp_path):
-    """No verb: the help, and no empty error line."""
-    done = equipoise(cwd=tmp_path)
-    assert "Usage" in done.stdout + done.stderr
-    assert "error:" not in done.stderr
-
-
 def test_weights_of_a_file_are_used_when_asked_for(tmp_path, inside):
     """--weights laplacian: the file's own weights change the run; by default they do not."""
     for name, weight in (("light", 0.1), ("heavy", 0.4)):
