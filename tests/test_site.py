@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from equipoise.registry import Registry
 from shown import ROOT, text_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -30,7 +31,7 @@ FLAGS = [
 ]
 PACKAGES = ("train", "share", "place", "engine", "serve", "data")
 FETCHED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=\"?((?:https?:)?//[^\"\s>]+)")
-FOLDERS = {"share": ("policies", "estimators"), "place": ("policies",)}
+FOLDERS = {"share": ("policies", "estimators"), "place": ("placers",)}
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
 
@@ -92,13 +93,10 @@ def test_every_policy_has_its_place_in_the_reference(site: Path) -> None:
     for package, folders in FOLDERS.items():
         page = read(site, f"reference/{package}.html")
         for folder in folders:
-            module = importlib.import_module(f"equipoise.{package}.{folder}")
-            everyone = module.ALL if hasattr(module, "ALL") else [getattr(module, name) for name in module.__all__]
-            for one in everyone:
-                kind = one if isinstance(one, type) else type(one)
-                own = f"equipoise.{package}.{folder}.{kind.__name__}"
-                there = f'id="{kind.__module__}"' in page or f'id="{own}"' in page
-                assert there, f"add a block `::: {kind.__module__}` to docs/reference/{package}.md, as the others have"
+            for choice in Registry[object](f"equipoise.{package}.{folder}", "choice").choices():
+                module = f"equipoise.{package}.{folder}.{choice.stem}"
+                there = f'id="{module}"' in page or f'id="equipoise.{package}.{folder}.{choice.object_name}"' in page
+                assert there, f"add a block `::: {module}` to docs/reference/{package}.md, as the others have"
 
 
 def test_formulas_are_mathml(site: Path) -> None:
@@ -137,7 +135,7 @@ def test_examples_and_root_pages_are_part_of_the_site(site: Path) -> None:
     for script in (ROOT / "examples").glob("*.py"):
         line = script.read_text(encoding="utf-8").splitlines()[-1].strip()
         assert line in page, script.name
-    assert "House rules" in read(site, "contributing.html")
+    assert "Add something: one file" in read(site, "contributing.html")
     assert "Changelog" in read(site, "changelog.html")
 
 
