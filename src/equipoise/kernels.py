@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import TypeVar, cast
+from uuid import uuid4
 
 import numba
 import numpy as np
@@ -15,6 +17,7 @@ from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., object])
+PROCESS = uuid4().hex[:12]  # with its pid: this process, on this machine, and none that is forked from it
 COMPILES = not numba.config.DISABLE_JIT  # NUMBA_DISABLE_JIT=1: kernels are plain Python, for a debugger
 
 
@@ -29,6 +32,14 @@ def kernel(function: Function) -> Function:
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """Numba's cache on disk, which looks only at the file of a kernel: here a changed callee is a change too."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__(function)
+        # Numba counts the files of a kernel's signatures. Two processes that compile at once would give one number to two
+        # signatures, and a third would run the wrong machine code.
+        files = self._cache_file
+        counted = files._data_name
+        files._data_name = lambda number: counted(number).replace(".nbc", f"-{PROCESS}-{os.getpid()}.nbc")
 
     def load_overload(self, signature: object, target: object) -> object:
         """What was compiled before; nothing where it knows modules that this version does not have."""
