@@ -15,7 +15,12 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
+Bools = NDArray[np.bool_]  # the arrays that kernels take and give
+Ints = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Floats = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., object])
 PROCESS = uuid4().hex[:12]  # with its pid: this process, on this machine, and none that is forked from it
 COMPILES = not numba.config.DISABLE_JIT  # NUMBA_DISABLE_JIT=1: kernels are plain Python, for a debugger

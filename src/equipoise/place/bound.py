@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from equipoise.errors import InputError
+from equipoise.kernels import Floats
 from equipoise.place.bound_exact import optimum
-from equipoise.place.bound_lp import Floats, Program, fitting, pools_of, windows_of
+from equipoise.place.bound_lp import Program, fitting, pools_of, windows_of
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
 

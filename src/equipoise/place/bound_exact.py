@@ -19,8 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.errors import InputError
+from equipoise.kernels import Floats
 from equipoise.linear_program import run, solver_of
-from equipoise.place.bound_lp import Floats, Window, apart, demands, together
+from equipoise.place.bound_lp import Window, apart, demands, together
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
 

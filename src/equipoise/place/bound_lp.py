@@ -26,12 +26,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from equipoise.errors import InputError
+from equipoise.kernels import Floats, Ints
 from equipoise.linear_program import run, solver_of
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload, worth_over
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 EDGES = 6  # at most so many modes for a concave rate; its envelope can be exact up to this width
 CLOSE = 3e-3  # a rate overestimated by this part needs no more modes
 ROUNDING = 1e-9  # of a job's work: what a float sum may miss and still be called done

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from equipoise import units
 from equipoise.errors import InputError
+from equipoise.kernels import Floats, Ints
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 MOST_MACHINES = 1_000_000
 
 

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
 from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
+from equipoise.kernels import Floats
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.bound import Bound, bound
 from equipoise.place.calibrate import trial_rows
@@ -28,7 +28,6 @@ from equipoise.place.tables import allocation_rows, growth_of, machine_rows, out
 from equipoise.result import Result as AnyResult
 from equipoise.spec import Spec
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]  # slots passed over all placers, slots in all, what is being done
 
 AUTO_JOBS = 6000  # beyond this many the LP is coarse and slow: "auto" leaves it out

@@ -10,19 +10,14 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise._moved import old_attribute
 from equipoise.errors import InputError, unknown_name
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload, worth_over
 from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together
 from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, same, works
-
-Ints = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 NO_CELLS = np.empty((0, 4), np.int32)
 PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"

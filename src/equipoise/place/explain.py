@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InputError, unknown_name
+from equipoise.kernels import Int32s, Ints
 from equipoise.place.cluster import Cluster
-from equipoise.place.execution import ADMITTED, REASONS, REFUSED, Decision, Execution, Int32s, fastest
+from equipoise.place.execution import ADMITTED, REASONS, REFUSED, Decision, Execution, fastest
 from equipoise.place.explanation import Missing, Smaller, by_promise, by_refusal, least_change, missing, words_of
 from equipoise.place.placers.pdors import PDORSSession
 from equipoise.place.planner import Plan, Planner
@@ -29,8 +29,6 @@ from equipoise.place.planner.packing import MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.place.simulate import Result, Session, simulate
 from equipoise.units import MILLI
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 JOB = 0  # column of a schedule; those of a cell follow
 
 

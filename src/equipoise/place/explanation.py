@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from equipoise.kernels import Ints
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import (
     ADMITTED,
@@ -30,8 +30,6 @@ from equipoise.units import MILLI, show
 
 if TYPE_CHECKING:
     from equipoise.place.explain import Explanation
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

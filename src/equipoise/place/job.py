@@ -10,15 +10,13 @@ from numbers import Real
 from typing import Any, ClassVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise import units
 from equipoise._short import short
 from equipoise.errors import InputError, refuse_words, unknown_name
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, kernel
 from equipoise.units import Demand as Demand
 
-Floats = NDArray[np.float64]
 SIGMOID, DEADLINE, LINEAR = 0, 1, 2
 MOST_WORTH = 1e12  # a worth or a time beyond this is a slip
 

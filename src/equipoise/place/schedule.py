@@ -18,9 +18,10 @@ import numpy as np
 
 from equipoise.certificate import Certificate
 from equipoise.errors import InputError
+from equipoise.kernels import Int32s, Ints
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
-from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, Int32s, Ints, measure, named
+from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, measure, named
 from equipoise.units import MILLI
 
 if TYPE_CHECKING:

@@ -9,20 +9,17 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise import result as results
 from equipoise._moved import old_attribute
 from equipoise.certificate import Certificate
 from equipoise.document import Document, look_of
 from equipoise.errors import InputError
+from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import ADMITTED, LENT, PENDING, REFUSED, Decision, Execution
 from equipoise.place.job import Job, Workload
 
-Ints = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]  # slots passed, slots in all
 Watch = Callable[[Execution, "Session", int], None]  # sees the run and the policy at work just before a job arrives
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise import units
 from equipoise.document import Row
 from equipoise.errors import InputError, said_of
 from equipoise.frames import Frame, frame_of, rows_of
+from equipoise.kernels import Floats
 from equipoise.place.cluster import Cluster
 from equipoise.place.files import read_cluster, read_jobs
 from equipoise.place.job import Workload
@@ -25,7 +25,6 @@ from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
 if TYPE_CHECKING:
     from equipoise.place.simulate import Result
 
-Floats = NDArray[np.float64]
 LEAST_SHARE = 1e-3  # of a machine: a job that holds next to nothing of it is still seen
 
 

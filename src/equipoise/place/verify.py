@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
-from equipoise.kernels import kernel
+from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import DEADLINE, SIGMOID, Job, Workload
 from equipoise.units import MILLI
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from equipoise.place.bound import Bound
     from equipoise.place.simulate import Result
 
-Ints = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)  # columns of a schedule
 SHORT = 1e-8  # of a job's work: what may be missing at its finish, since sums of rates are not exact

@@ -10,10 +10,9 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
-from equipoise.place.execution import LENT, Int32s
+from equipoise.kernels import Floats, Int32s, Ints, kernel
+from equipoise.place.execution import LENT
 from equipoise.place.job import worth
 from equipoise.place.planner import Plan
 from equipoise.place.planner.packing import room_value
@@ -21,8 +20,6 @@ from equipoise.place.planner.packing import room_value
 if TYPE_CHECKING:
     from equipoise.place.placers.pdors import PDORSSession
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 MOVED = 4  # promised schedules given up and planned again in one try, at most
 BETTER = 1e-9  # utility
 EAGER = 2.0  # how much rather a dense waiting job is tried than another; 1: no rather

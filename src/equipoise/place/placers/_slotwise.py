@@ -9,17 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise._moved import old_attribute
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
 from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
 from equipoise.place.planner.packing import ROUNDING
-
-Ints = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 WAITING = "waiting"  # why a job that is not refused does not run: others are before it
 JOB, MACHINE, WORKERS, SERVERS = 0, 1, 2, 3  # columns of a seat

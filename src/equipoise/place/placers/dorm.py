@@ -13,14 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Int32s, Ints, kernel
 from equipoise.place.execution import Execution
 from equipoise.place.placers._slotwise import (
     JOB,
     NO_SEATS,
     WORKERS,
-    Int32s,
-    Ints,
     JobTable,
     Slotwise,
     dominant,

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from equipoise.kernels import Int32s, Ints
 from equipoise.place.execution import Execution
-from equipoise.place.placers._slotwise import WORKERS, Int32s, Ints, Slotwise, fill
+from equipoise.place.placers._slotwise import WORKERS, Slotwise, fill
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from equipoise.kernels import Int32s, Ints
 from equipoise.place.execution import Execution
-from equipoise.place.placers._slotwise import Int32s, Ints, Slotwise
+from equipoise.place.placers._slotwise import Slotwise
 
 
 @dataclass(frozen=True)

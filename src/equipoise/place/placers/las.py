@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from equipoise.kernels import Int32s, Ints
 from equipoise.place.execution import Execution
-from equipoise.place.placers._slotwise import JOB, Int32s, Ints, Slotwise, dominant
+from equipoise.place.placers._slotwise import JOB, Slotwise, dominant
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,8 @@ import numpy as np
 
 from equipoise._moved import old_attribute
 from equipoise.errors import InputError, refuse_words, unknown_name
-from equipoise.place.execution import (
-    ADMITTED,
-    NO_CAPACITY,
-    NO_CELLS,
-    PENDING,
-    PRICED_OUT,
-    REFUSED,
-    Execution,
-    Floats,
-    Int32s,
-)
+from equipoise.kernels import Floats, Int32s
+from equipoise.place.execution import ADMITTED, NO_CAPACITY, NO_CELLS, PENDING, PRICED_OUT, REFUSED, Execution
 from equipoise.place.placers._replanning import lend, search
 from equipoise.place.planner import Plan, Planner
 from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import unknown_name
+from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner import occupancy as occupancies
 from equipoise.place.planner.hull import SPREAD, TOGETHER, hull_fill, new_choice, new_hull, new_pool
@@ -15,10 +15,6 @@ from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.packing import SLOT, cost_of, pack, pack_slot, take
 from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
 from equipoise.place.planner.work_units import UNITS, fill_by_units
-
-Ints = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 PATIENCE = 48  # slots without a better schedule after which a flat utility is looked at no further
 METHODS = ("hull", "dynamic")  # ways to choose a schedule from the slots' options

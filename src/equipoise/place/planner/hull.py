@@ -10,15 +10,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Int32s, kernel
 from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.occupancy import Occupancy
 from equipoise.place.planner.slot_costs import SlotCosts, scan, spread
-
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 TOGETHER, SPREAD = 0, 1
 SEGMENTS = 16384  # most segments kept; the dearest are dropped beyond

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 WIDEST = 65_536  # workers at once that a plan considers; more would only lengthen its tables
 COUNTED = 2**60  # milli-units that a width may need in all: what 64 bits add up
 

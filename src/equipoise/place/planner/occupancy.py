@@ -10,14 +10,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
-
-Ints = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 BUCKETS = 64  # groups are chained by mean use, the least used first
 NONE = -1

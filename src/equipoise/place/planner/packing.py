@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Int32s, kernel
 from equipoise.place.planner.hull import TOGETHER, SlotChoice
 from equipoise.place.planner.job_arrays import JobArrays, servers_for
 from equipoise.place.planner.occupancy import NONE, Occupancy, move
 from equipoise.place.planner.slot_costs import SlotCosts, slot_costs
-
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 SLOT, MACHINE, WORKERS, SERVERS = 0, 1, 2, 3  # columns of a cell
 ROUNDING = 1e-9

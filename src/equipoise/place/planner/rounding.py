@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, unknown_name
+from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner import NO_CELLS, Plan, Planner
 from equipoise.place.planner.hull import SPREAD
@@ -37,10 +38,6 @@ from equipoise.place.planner.job_arrays import JobArrays, servers_for
 from equipoise.place.planner.occupancy import use
 from equipoise.place.planner.packing import SLOT, pack_slot
 from equipoise.place.planner.slot_costs import slot_costs
-
-Int32s = NDArray[np.int32]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 TRIES = 50  # draws for one slot and width before greedy places it
 DEAREST = 1e7  # times the median: prices above are told to HiGHS as this, or its tolerances would hide the others

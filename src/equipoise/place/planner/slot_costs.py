@@ -6,15 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
 from equipoise.place.planner.occupancy import BUCKETS, NONE, Occupancy
-
-Ints = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 ENOUGH = 32  # candidate machines after which a scan may stop, once they hold twice the width
 MOST = 512  # candidate machines a slot at most, and twice the width

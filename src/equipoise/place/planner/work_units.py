@@ -11,16 +11,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Int32s, kernel
 from equipoise.place.planner.hull import SPREAD, TOGETHER, SlotChoice
 from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.occupancy import Occupancy
 from equipoise.place.planner.slot_costs import SlotCosts, slot_costs
-
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 UNITS = 400  # of a job's work at least; the time of a plan grows with it
 MOST_UNITS = 20_000

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.kernels import Floats
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import Execution
 from equipoise.place.job import Job, Workload
@@ -18,7 +18,6 @@ from equipoise.place.job import Job, Workload
 if TYPE_CHECKING:
     from equipoise.place.placers.pdors import PDORS
 
-Floats = NDArray[np.float64]
 History = Workload | Sequence[Workload]
 
 

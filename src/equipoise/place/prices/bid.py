@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from equipoise.kernels import Floats
 from equipoise.place.bound import duals
 from equipoise.place.execution import Execution
-from equipoise.place.prices._posted import Floats, History, Posted, Trial, history_of, replay_key, trials
+from equipoise.place.prices._posted import History, Posted, Trial, history_of, replay_key, trials
 
 if TYPE_CHECKING:
     from equipoise.place.placers.pdors import PDORS

@@ -13,13 +13,12 @@ from statistics import median
 from typing import NamedTuple, TextIO, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise import units
 from equipoise.errors import InputError
+from equipoise.kernels import Floats
 from equipoise.place.job import Demand, Job, Sigmoid, Skipped, Workload
 
-Floats = NDArray[np.float64]
 C = TypeVar("C")
 GPU_WORKER = Demand(gpu=1000, cpu=4000, memory=16 * 2**30 * 1000)  # 1 gpu, 4 cpu, 16 GiB (spec, section 5)
 CPUS_PER_GPU = 4.0  # how many CPUs count as a GPU where a job has none

@@ -6,14 +6,12 @@ Every constant is from the shared table of 55,645 jobs (six virtual clusters, Se
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.kernels import Floats
 from equipoise.place.job import Workload
 from equipoise.place.traces._rows import Mapped, TraceRow
 from equipoise.place.traces.philly import fits
-
-Floats = NDArray[np.float64]
 
 GPUS = {1: 52975, 2: 287, 4: 1482, 8: 861, 12: 7, 16: 26, 24: 4, 32: 3}  # jobs by GPUs
 WEEKDAYS = (7331, 8812, 10152, 11862, 10873, 3186, 3429)  # jobs by day, Monday first
