@@ -1,24 +1,30 @@
-"""Independent parts of a study, worked through by joblib: on cores of this machine, or wherever `engine.spread` sends them.
+"""Cores and threads. `parts`: independent parts of a study, worked through by joblib, here or wherever `engine.spread` says.
 
 Where a part runs never changes what comes out: a part draws from its own seeds, and results are kept by its number.
+`one_thread`: matrix products in one order of additions. `side_by_side`: kernels on threads where that pays.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache, wraps
 from importlib.machinery import PathFinder, SourceFileLoader
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from equipoise.errors import Failure, InputError
 
 Call = tuple[Any, ...]
+Function = TypeVar("Function", bound=Callable[..., Any])
 THREADS, PROCESSES = "threads", "processes"
+MANY_NODES = 50_000  # nodes times rounds: below, handing work to threads costs more than it saves
 
 
 class Raised:
@@ -142,3 +148,66 @@ def _attempt_packed(number: int, key: str, packed: bytes, call: Call) -> tuple[i
     except ImportError as error:
         return number, Raised(InputError(f"a worker could not start: {error}; install it wherever work is sent"))
     return _attempt(number, *_unpacked[key], call)
+
+
+# BLAS adds up in another order on two threads, and a run should give the same bits anywhere. Small dense eigenproblems
+# are also 50 times slower with threads that wait for busy cores; gradients on shards of 600 x 784 take as long with one.
+
+
+@cache
+def _pools() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """While it lasts, BLAS uses one thread."""
+    limited: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
+    return limited
+
+
+def on_one_thread(function: Function) -> Function:
+    """A function whose products add up in one order."""
+
+    @wraps(function)
+    def inside(*given: Any, **named: Any) -> Any:
+        with one_thread():
+            return function(*given, **named)
+
+    return cast(Function, inside)
+
+
+# Kernels release the interpreter lock, so plain Python threads run them side by side.
+
+
+def threads_for(nodes: int) -> int:
+    """How many threads work on so many nodes at once is worth; EQUIPOISE_THREADS sets a limit."""
+    if nodes < MANY_NODES:
+        return 1
+    allowed = os.environ.get("EQUIPOISE_THREADS", "")
+    return max(1, int(allowed) if allowed.isdecimal() else len(os.sched_getaffinity(0)))
+
+
+@cache
+def _pool(owner: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_name_prefix="equipoise")
+
+
+def pool() -> ThreadPoolExecutor:
+    """One pool per process: a forked child makes its own."""
+    return _pool(os.getpid())
+
+
+def together(work: Callable[..., Any], parts: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """The results of all parts, done side by side."""
+    return [future.result() for future in [pool().submit(work, *part) for part in parts]]
+
+
+def side_by_side(one: Callable[[], Any], other: Callable[[], Any], *, worth: int) -> tuple[Any, Any]:
+    """Both results; on two threads where the work, nodes times rounds, is worth it."""
+    if threads_for(worth) == 1:
+        return one(), other()
+    ahead = pool().submit(one)
+    return_of_other = other()
+    return ahead.result(), return_of_other

@@ -26,8 +26,8 @@ from equipoise.train import (
 )
 from equipoise.train.audit import Auditor, kkt_violation
 from equipoise.train.theory.averages import averages_radius
+from equipoise.train.theory.bounds import mode_radius
 from equipoise.train.theory.closed_loop import ClosedLoop
-from equipoise.train.theory.markets import mode_radius
 from equipoise.train.truth import optimal_shares
 
 

@@ -9,7 +9,7 @@ from equipoise.train import Exact, Method, Network, Problem, Quadratic, solve
 from equipoise.train.solve import Moment
 from equipoise.train.steps import market_inertia, slowest_gap
 from equipoise.train.theory.analysis import analyse
-from equipoise.train.theory.markets import budgeted, market_map, mode_radius
+from equipoise.train.theory.bounds import budgeted, market_map, mode_radius
 
 IDEAL = Method(quantizer=Exact())
 

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.kernels import kernel
+from equipoise.parallel import threads_for, together
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.channel import Channel, Wire, send
 from equipoise.train.links import Neighbours, Round
 from equipoise.train.method import Method
 from equipoise.train.sampler import Sampler
 from equipoise.train.steps import Steps
-from equipoise.train.threads import threads_for, together
 
 PACE = 0.05  # e-folds a round in which models settle at best
 FOUR = 4  # parameters that fit a register each

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import Failure, InputError
+from equipoise.parallel import on_one_thread
 from equipoise.train.arrays import Floats
 from equipoise.train.audit import WITNESSES
-from equipoise.train.blas import on_one_thread
 from equipoise.train.book import Book
 from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
 from equipoise.train.hostile.book import HostileBook

@@ -13,6 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from equipoise.errors import InputError
+from equipoise.parallel import side_by_side, threads_for
 from equipoise.train.allocate import Allocation
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor
@@ -32,7 +33,6 @@ from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.sampler import Sampler
 from equipoise.train.steps import StepWarning, choose_steps, known_smoothness
 from equipoise.train.swift import learn_on, trade_on
-from equipoise.train.threads import side_by_side, threads_for
 from equipoise.train.trade import ELASTICITY_BITS, Trading
 
 

@@ -34,9 +34,9 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_discrete_lyapunov
 
 from equipoise.errors import InputError
+from equipoise.parallel import one_thread
 from equipoise.train.arrays import Floats
 from equipoise.train.audit import Auditor
-from equipoise.train.blas import one_thread
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model

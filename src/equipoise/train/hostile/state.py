@@ -10,6 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from equipoise.errors import Failure, InputError
+from equipoise.parallel import side_by_side
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.audit import Auditor, Extremes
 from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Tally
@@ -33,7 +34,6 @@ from equipoise.train.problem import Problem
 from equipoise.train.sampler import Sampler
 from equipoise.train.state import first_models, meters, part_of
 from equipoise.train.steps import Steps, known_smoothness
-from equipoise.train.threads import side_by_side
 
 
 class HostileState:

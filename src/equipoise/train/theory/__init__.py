@@ -5,17 +5,21 @@ whole problems and are imported by name (docs/train-theory.md).
 """
 
 from equipoise.train.theory.bounds import (
+    TOPOLOGIES_LOOKED_AT,
     alpha_limit,
+    best_beta,
     delay_limit,
     innovation_limit,
     meeting_limit,
+    momentum_limit,
     node_residual,
     paper_alpha,
     sector,
+    smallest_connectivity,
     step_limit,
+    top_eigenvalue,
+    two_step_radius,
 )
-from equipoise.train.theory.momentum import best_beta, momentum_limit, two_step_radius
-from equipoise.train.theory.network import TOPOLOGIES_LOOKED_AT, smallest_connectivity, top_eigenvalue
 
 __all__ = [
     "TOPOLOGIES_LOOKED_AT",

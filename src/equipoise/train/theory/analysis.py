@@ -12,10 +12,10 @@ from scipy.sparse.csgraph import shortest_path
 
 from equipoise.document import Document, Plain, plain
 from equipoise.errors import InputError
+from equipoise.parallel import one_thread
 from equipoise.result import Result
 from equipoise.train.arrays import Floats
 from equipoise.train.baselines._track import Recorder
-from equipoise.train.blas import one_thread
 from equipoise.train.channel import Channel
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.method import Method
@@ -27,9 +27,17 @@ from equipoise.train.spec import TrainSpec
 from equipoise.train.spectrum import market_gap
 from equipoise.train.steps import Steps, choose_steps, known_smoothness
 from equipoise.train.theory.averages import AveragesLoop, averages_crossing, averages_loop
-from equipoise.train.theory.bounds import alpha_limit, delay_limit, innovation_limit, node_residual, paper_alpha, sector
+from equipoise.train.theory.bounds import (
+    alpha_limit,
+    delay_limit,
+    innovation_limit,
+    node_residual,
+    paper_alpha,
+    sector,
+    smallest_connectivity,
+    top_eigenvalue,
+)
 from equipoise.train.theory.closed_loop import FLAT, Bend, ClosedLoop, bend_at, convex_crossing, hessians, mixing
-from equipoise.train.theory.network import smallest_connectivity, top_eigenvalue
 from equipoise.train.theory.predict import (
     DENSE_MODEL,
     DENSE_STATE,

@@ -29,8 +29,8 @@ from scipy.linalg import block_diag, eigh, qr
 from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import LinearOperator, cg, eigsh
 
+from equipoise.parallel import one_thread
 from equipoise.train.arrays import Floats
-from equipoise.train.blas import one_thread
 from equipoise.train.network import Network
 from equipoise.train.spectrum import market_gap
 from equipoise.train.theory.closed_loop import DENSE, FLAT, LANCZOS, Bend, first_unstable

@@ -28,8 +28,8 @@ from scipy.linalg import block_diag, qr
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg, eigsh
 
+from equipoise.parallel import one_thread
 from equipoise.train.arrays import Floats
-from equipoise.train.blas import one_thread
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.spectrum import lambda_max

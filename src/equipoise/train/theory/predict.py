@@ -23,10 +23,15 @@ from equipoise.train.problem import Market
 from equipoise.train.spectrum import lambda_2, lambda_max, market_gap
 from equipoise.train.steps import Steps
 from equipoise.train.theory.averages import averages_loop, averages_radius, slowest_delta
+from equipoise.train.theory.bounds import (
+    TOPOLOGIES_LOOKED_AT,
+    best_beta,
+    budgeted,
+    market_map,
+    mode_radius,
+    two_step_radius,
+)
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
-from equipoise.train.theory.markets import budgeted, market_map, mode_radius
-from equipoise.train.theory.momentum import best_beta, two_step_radius
-from equipoise.train.theory.network import TOPOLOGIES_LOOKED_AT
 from equipoise.train.topology import Topology
 from equipoise.train.trade import FULL_NODE
 from equipoise.train.truth import optimal_model, optimal_shares
