@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Sigmoid
-from equipoise.place import Workload as Jobs
+from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Sigmoid, Workload as Jobs
 from equipoise.share import Curve, Site, Task, Workload, policies, simulate
 
 TASKS = [

@@ -15,13 +15,10 @@ import pytest
 import equipoise
 from equipoise.cli import main
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Machine, placers, read_jobs, simulate
-from equipoise.place import compare as compare_places
-from equipoise.place.sweep import Case
-from equipoise.place.sweep import sweep as sweep_places
+from equipoise.place import Cluster, Deadline, Job, Machine, compare as compare_places, placers, read_jobs, simulate
+from equipoise.place.sweep import Case, sweep as sweep_places
 from equipoise.result import Loaded
-from equipoise.share import policies, sweep
-from equipoise.share import simulate as play
+from equipoise.share import policies, simulate as play, sweep
 from equipoise.train import Faults, Network, Problem, Quadratic, Softmax, compare, solve
 
 COST = Quadratic(a=np.array([1.0, 2.0, 4.0, 1.0]), c=np.array([1.0, 5.0, 9.0, 3.0]), lo=0.0, hi=8.0)

@@ -1,8 +1,7 @@
 """Human quantities: what they mean, that milli-units are exact, and what is refused."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from equipoise import units
 from equipoise.errors import InputError

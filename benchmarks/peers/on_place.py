@@ -21,8 +21,7 @@ from turns import PeerFailed, Play, Row, Spent, clocked, figures, in_turns
 from equipoise.claims.place._slots import Slot, loaded
 from equipoise.place import traces
 from equipoise.place.job import worth_over
-from equipoise.place.planner import Planner
-from equipoise.place.planner import occupancy as occupancies
+from equipoise.place.planner import Planner, occupancy as occupancies
 from equipoise.place.planner.job_arrays import JobArrays, arrays_of
 from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
 from equipoise.place.prices import densities

@@ -1,7 +1,7 @@
 """Packages whose names are loaded when they are asked for: a spec, a registry or `--help` loads no numerical library.
 
 if TYPE_CHECKING:
-    from equipoise.train.solve import solve  # read by mypy, and by `lazy` from the file; never run
+    from equipoise.train.solve import solve as solve  # read by mypy, and by `lazy` from the file; never run
 else:
     lazy(__name__)
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -41,8 +42,16 @@ class LazyPackage(ModuleType):
         return sorted({*super().__dir__(), *self.sources})
 
 
-def lazy(package: str) -> None:
-    """Make `package` lazy, from the imports under `if TYPE_CHECKING:` in its own file."""
+def lazy(package: str, extras: Sequence[str] = ()) -> None:
+    """Make `package` lazy, from the imports under `if TYPE_CHECKING:` in its own file; they are its `__all__`.
+
+    Parameters
+    ----------
+    package
+        Its dotted name.
+    extras
+        Names that need a library which may not be there: `import *` leaves them out.
+    """
     module = sys.modules[package]
     assert module.__file__ is not None
     sources: dict[str, str] = {}
@@ -55,5 +64,5 @@ def lazy(package: str) -> None:
             for line in statement.body:
                 if isinstance(line, ast.ImportFrom) and line.module:
                     sources |= {alias.name: line.module for alias in line.names}
-    module.__dict__["sources"] = sources
+    vars(module).update(sources=sources, __all__=sorted(sources.keys() - set(extras)))
     module.__class__ = LazyPackage

@@ -7,8 +7,13 @@ import pytest
 
 from equipoise.claims import Scale
 from equipoise.claims.ledger import claims
-from equipoise.claims.share import _published as shared
-from equipoise.claims.share import latency_column, network_utilisation_converges, normalisation_bug, table_at_60_tasks
+from equipoise.claims.share import (
+    _published as shared,
+    latency_column,
+    network_utilisation_converges,
+    normalisation_bug,
+    table_at_60_tasks,
+)
 from equipoise.share import Curve, Decision, Site, Sweep, Task, Workload, policies, simulate
 from equipoise.share.task import FAILED
 from equipoise.share.workload import PUBLISHED_TABLE

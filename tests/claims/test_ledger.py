@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between
-from equipoise.claims import ledger as ledger_module
+from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between, ledger as ledger_module
 from equipoise.claims.claim import plain_figure
 from equipoise.claims.finding import verdict
 from equipoise.claims.ledger import changed, chosen, claims, compare, play

@@ -10,8 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from equipoise.engine.cpu_limit import KINDS, available, limiter, token_bucket
 from equipoise.engine.cpu_limit.cgroup1 import quota, weight

@@ -10,8 +10,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from shard_cases import METHODS, NETWORKS, NODES, differences, problem
 
 from equipoise.engine import Workers

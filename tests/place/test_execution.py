@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Sigmoid, Workload, placers, prices, simulate

@@ -3,8 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from equipoise.errors import InputError
 from equipoise.place.job import Deadline, Job, Sigmoid, Workload

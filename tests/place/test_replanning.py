@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from equipoise.place import Cluster, Deadline, Job, Machine, placers, prices, simulate
-from equipoise.place.placers import _replanning as replanning
-from equipoise.place.placers import pdors
+from equipoise.place.placers import _replanning as replanning, pdors
 from equipoise.place.planner.packing import room_value
 from equipoise.place.traces.synthetic import regime
 

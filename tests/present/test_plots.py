@@ -16,11 +16,8 @@ from equipoise.document import Document
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, compare, placers, simulate
 from equipoise.present import draw
-from equipoise.share import policies as sharers
-from equipoise.share import simulate as play
-from equipoise.share import sweep
-from equipoise.train import Network, Problem, Quadratic, Softmax, solve
-from equipoise.train import compare as race
+from equipoise.share import policies as sharers, simulate as play, sweep
+from equipoise.train import Network, Problem, Quadratic, Softmax, compare as race, solve
 
 NODES = 8
 COST = Quadratic(a=np.linspace(1, 3, NODES), c=np.linspace(1, 9, NODES), lo=0.0, hi=8.0)

@@ -5,8 +5,7 @@ import threading
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from equipoise.errors import InputError
 from equipoise.serve.access import (

@@ -20,8 +20,7 @@ from typing import Any
 import httpx
 import preloaded
 import pytest
-from postgres import Server as Postgres
-from postgres import postgres, postgres_url  # noqa: F401
+from postgres import Server as Postgres, postgres, postgres_url  # noqa: F401
 
 from equipoise.serve.replay import restored, verify_log
 from equipoise.serve.store import peek_store

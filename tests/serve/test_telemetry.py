@@ -7,8 +7,7 @@ import logging
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from equipoise.serve import telemetry as logs
 from equipoise.serve.access import new_token

@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.testing import assert_allclose
 
 from equipoise.train import Exact, Latency, LogQuantizer, Method, Network, Problem, Quadratic, UniformQuantizer, solve

@@ -7,8 +7,7 @@ import dataclasses
 
 import pytest
 from fault_cases import Case, Drawn, Seeded, Watch, draw_case, play
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from equipoise.train import Faults, Network, Partition, Problem, Quadratic, solve
 from equipoise.train.hostile.ledger import Ledger

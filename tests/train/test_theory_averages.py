@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from equipoise.claims.train._lyapunov import averages_distance, averages_energy
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Softmax, solve

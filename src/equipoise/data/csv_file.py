@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from csv import Error as MalformedRow
-from csv import reader
+from csv import Error as MalformedRow, reader
 from dataclasses import dataclass
 from pathlib import Path
 

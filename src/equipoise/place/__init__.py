@@ -5,61 +5,35 @@ from typing import TYPE_CHECKING
 from equipoise._lazy import lazy
 
 if TYPE_CHECKING:
-    from equipoise.place import placers, prices, traces
-    from equipoise.place.bound import Bound, bound
-    from equipoise.place.calibrate import Calibration, calibrate
-    from equipoise.place.cluster import Cluster, Machine
-    from equipoise.place.compare import PlaceComparison, compare
-    from equipoise.place.explain import Explanation, explain
-    from equipoise.place.files import read_cluster, read_jobs, write_cluster, write_jobs
-    from equipoise.place.from_files import bound_of, import_trace, verify_schedule
-    from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
-    from equipoise.place.job_spec import JobSpec, MachineSpec
-    from equipoise.place.scene import PlaceScene
-    from equipoise.place.simulate import Placer, Result, Session, simulate
-    from equipoise.place.spec import PlaceSpec, SweepSpec
-    from equipoise.place.sweep import Case, Sweep, sweep
-    from equipoise.place.verify import verify
+    from equipoise.place import placers as placers, prices as prices, traces as traces
+    from equipoise.place.bound import Bound as Bound, bound as bound
+    from equipoise.place.calibrate import Calibration as Calibration, calibrate as calibrate
+    from equipoise.place.cluster import Cluster as Cluster, Machine as Machine
+    from equipoise.place.compare import PlaceComparison as PlaceComparison, compare as compare
+    from equipoise.place.explain import Explanation as Explanation, explain as explain
+    from equipoise.place.files import (
+        read_cluster as read_cluster,
+        read_jobs as read_jobs,
+        write_cluster as write_cluster,
+        write_jobs as write_jobs,
+    )
+    from equipoise.place.from_files import (
+        bound_of as bound_of,
+        import_trace as import_trace,
+        verify_schedule as verify_schedule,
+    )
+    from equipoise.place.job import (
+        Deadline as Deadline,
+        Job as Job,
+        Linear as Linear,
+        Sigmoid as Sigmoid,
+        Workload as Workload,
+    )
+    from equipoise.place.job_spec import JobSpec as JobSpec, MachineSpec as MachineSpec
+    from equipoise.place.scene import PlaceScene as PlaceScene
+    from equipoise.place.simulate import Placer as Placer, Result as Result, Session as Session, simulate as simulate
+    from equipoise.place.spec import PlaceSpec as PlaceSpec, SweepSpec as SweepSpec
+    from equipoise.place.sweep import Case as Case, Sweep as Sweep, sweep as sweep
+    from equipoise.place.verify import verify as verify
 else:
     lazy(__name__)
-
-__all__ = [
-    "Bound",
-    "Calibration",
-    "Case",
-    "Cluster",
-    "Deadline",
-    "Explanation",
-    "Job",
-    "JobSpec",
-    "Linear",
-    "Machine",
-    "MachineSpec",
-    "PlaceComparison",
-    "PlaceScene",
-    "PlaceSpec",
-    "Placer",
-    "Result",
-    "Session",
-    "Sigmoid",
-    "Sweep",
-    "SweepSpec",
-    "Workload",
-    "bound",
-    "bound_of",
-    "calibrate",
-    "compare",
-    "explain",
-    "import_trace",
-    "placers",
-    "prices",
-    "read_cluster",
-    "read_jobs",
-    "simulate",
-    "sweep",
-    "traces",
-    "verify",
-    "verify_schedule",
-    "write_cluster",
-    "write_jobs",
-]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from equipoise.document import Document, allocations_of, read_table
-from equipoise.document import read as load
+from equipoise.document import Document, allocations_of, read as load, read_table
 from equipoise.errors import InputError
 from equipoise.place import files
 from equipoise.place.bound import bound

@@ -18,8 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from equipoise.errors import InputError
-from equipoise.present.values import Figure as FigureValue
-from equipoise.present.values import Mark, Numbers, Panel, Series, Sheet, Span
+from equipoise.present.values import Figure as FigureValue, Mark, Numbers, Panel, Series, Sheet, Span
 
 WIDTHS = {"column": 3.5, "page": 7.16}  # inches: one and both columns of IEEE's and ACM's two-column pages
 TEXT, SMALL = 8.0, 7.0  # points

@@ -5,54 +5,31 @@ from typing import TYPE_CHECKING
 from equipoise._lazy import lazy
 
 if TYPE_CHECKING:
-    from equipoise.share import estimators, policies
-    from equipoise.share.check import check_policy
-    from equipoise.share.divide import count, equal, first, greedy, share_out
-    from equipoise.share.ladder import Ladder, ladder
-    from equipoise.share.oracle import Bound, oracle
-    from equipoise.share.record import read_lcdb, record
-    from equipoise.share.recording import Recording
-    from equipoise.share.simulate import PolicyError, Run, simulate
-    from equipoise.share.site import Server, Site
-    from equipoise.share.spec import LadderSpec, ShareSpec
-    from equipoise.share.sweep import Sweep, sweep
-    from equipoise.share.task import Curve, Task
-    from equipoise.share.view import Decision, Policy, Prior, Scene, View
-    from equipoise.share.workload import Workload
+    from equipoise.share import estimators as estimators, policies as policies
+    from equipoise.share.check import check_policy as check_policy
+    from equipoise.share.divide import (
+        count as count,
+        equal as equal,
+        first as first,
+        greedy as greedy,
+        share_out as share_out,
+    )
+    from equipoise.share.ladder import Ladder as Ladder, ladder as ladder
+    from equipoise.share.oracle import Bound as Bound, oracle as oracle
+    from equipoise.share.record import read_lcdb as read_lcdb, record as record
+    from equipoise.share.recording import Recording as Recording
+    from equipoise.share.simulate import PolicyError as PolicyError, Run as Run, simulate as simulate
+    from equipoise.share.site import Server as Server, Site as Site
+    from equipoise.share.spec import LadderSpec as LadderSpec, ShareSpec as ShareSpec
+    from equipoise.share.sweep import Sweep as Sweep, sweep as sweep
+    from equipoise.share.task import Curve as Curve, Task as Task
+    from equipoise.share.view import (
+        Decision as Decision,
+        Policy as Policy,
+        Prior as Prior,
+        Scene as Scene,
+        View as View,
+    )
+    from equipoise.share.workload import Workload as Workload
 else:
     lazy(__name__)
-
-__all__ = [
-    "Bound",
-    "Curve",
-    "Decision",
-    "Ladder",
-    "LadderSpec",
-    "Policy",
-    "PolicyError",
-    "Prior",
-    "Recording",
-    "Run",
-    "Scene",
-    "Server",
-    "ShareSpec",
-    "Site",
-    "Sweep",
-    "Task",
-    "View",
-    "Workload",
-    "check_policy",
-    "count",
-    "equal",
-    "estimators",
-    "first",
-    "greedy",
-    "ladder",
-    "oracle",
-    "policies",
-    "read_lcdb",
-    "record",
-    "share_out",
-    "simulate",
-    "sweep",
-]

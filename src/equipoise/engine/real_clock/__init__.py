@@ -10,27 +10,20 @@ from typing import TYPE_CHECKING
 from equipoise._lazy import lazy
 
 if TYPE_CHECKING:
-    from equipoise.engine.real_clock.audit import certify
-    from equipoise.engine.real_clock.comparison import Pair, RealComparison, compare
-    from equipoise.engine.real_clock.execute import Executed, Fault
-    from equipoise.engine.real_clock.scene import RealPlan, RealScene
-    from equipoise.engine.real_clock.spec import ExecuteSpec
-    from equipoise.engine.real_clock.tasks import KINDS, Work, partial_fit_work, torch_work
+    from equipoise.engine.real_clock.audit import certify as certify
+    from equipoise.engine.real_clock.comparison import (
+        Pair as Pair,
+        RealComparison as RealComparison,
+        compare as compare,
+    )
+    from equipoise.engine.real_clock.execute import Executed as Executed, Fault as Fault
+    from equipoise.engine.real_clock.scene import RealPlan as RealPlan, RealScene as RealScene
+    from equipoise.engine.real_clock.spec import ExecuteSpec as ExecuteSpec
+    from equipoise.engine.real_clock.tasks import (
+        KINDS as KINDS,
+        Work as Work,
+        partial_fit_work as partial_fit_work,
+        torch_work as torch_work,
+    )
 else:
     lazy(__name__)
-
-__all__ = [
-    "KINDS",
-    "ExecuteSpec",
-    "Executed",
-    "Fault",
-    "Pair",
-    "RealComparison",
-    "RealPlan",
-    "RealScene",
-    "Work",
-    "certify",
-    "compare",
-    "partial_fit_work",
-    "torch_work",
-]

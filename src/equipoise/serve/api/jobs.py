@@ -22,8 +22,7 @@ from equipoise.serve.access import NAME, Caller
 from equipoise.serve.api.guard import Reader, Submitter
 from equipoise.serve.api.refusals import GUARDED, REFUSALS, answers, refusal_of
 from equipoise.serve.models import OVER, EventPage, ExplainOut, ForecastOut, JobPage, JobWithCells, RequestBody
-from equipoise.serve.plan import events as kinds
-from equipoise.serve.plan import explain as explaining
+from equipoise.serve.plan import events as kinds, explain as explaining
 from equipoise.serve.plan.decide import NotFound, Scheduler
 from equipoise.serve.plan.events import Body
 from equipoise.serve.plan.messages import cells_out, event_out, job_out, wall_of

@@ -16,8 +16,10 @@ try:
     import torch
 except ImportError:
     raise InputError("TorchModel needs torch: pip install 'equipoise[torch]'") from None
-from torch import Tensor
-from torch import nn as nn  # deep.nets has it from here: one place that says what to install
+from torch import (
+    Tensor,
+    nn as nn,  # deep.nets has it from here: one place that says what to install
+)
 from torch.func import functional_call, grad, vmap
 
 Each = Callable[[Tensor, Tensor], Tensor]  # outputs and answers to one loss per sample
