@@ -5,27 +5,35 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Check:
-    """One claim about a run. `passed` is None when the check applies but could not be made."""
+    """One claim about a run. `passed` is None when the check applies but could not be made.
+
+    `general` is its meaning without what this run had: no counts and no names, for readers who may not see them.
+    """
 
     name: str
     value: float | None
     limit: float | None
     passed: bool | None
     meaning: str
+    general: str = field(default="", compare=False, repr=False)
 
     @classmethod
-    def at_most(cls, name: str, value: float, limit: float, meaning: str) -> Check:
-        """Passes when value <= limit; a value that is not a number never does."""
+    def at_most(cls, name: str, value: float, limit: float, meaning: str, detail: str = "") -> Check:
+        """Passes when value <= limit; a value that is not a number never does.
+
+        Where there is a `detail` of this run, `meaning` has no full stop, and the two become one sentence.
+        """
         value, limit = float(value), float(limit)
+        general, meaning = (f"{meaning}.", f"{meaning}; {detail}.") if detail else (meaning, meaning)
         if not math.isfinite(value):
-            return cls(name, None, limit, False, f"{meaning} (the value is not finite)")
-        return cls(name, value, limit, value <= limit, meaning)
+            return cls(name, None, limit, False, f"{meaning} (the value is not finite)", general)
+        return cls(name, value, limit, value <= limit, meaning, general)
 
     @classmethod
     def not_made(cls, name: str, reason: str) -> Check:

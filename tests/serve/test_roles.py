@@ -194,6 +194,16 @@ def test_the_schedule_shows_others_only_as_occupancy(tenants):
     assert {bar["job"] for bar in whole["bars"]} == {"j1", "j2", "j3", "j4"} and whole["others"] == []
 
 
+def test_the_certificate_tells_a_tenant_what_was_checked_and_not_over_how_much(tenants):
+    """The same checks with the same outcome; "4 given" and "16 cells" are for those who see all tenants."""
+    seen, whole = (tenants.client(name).get("/v1/certificate").json() for name in ("ann", "root"))
+    assert [c | {"meaning": ""} for c in seen["checks"]] == [c | {"meaning": ""} for c in whole["checks"]]
+    for mine, theirs in zip(seen["checks"], whole["checks"], strict=True):
+        assert theirs["meaning"].startswith(mine["meaning"].removesuffix("."))
+        if mine["name"] in ("capacity", "ratio", "arrival", "outages", "promise", "room", "work", "locality"):
+            assert ";" not in mine["meaning"] and mine["meaning"] != theirs["meaning"]
+
+
 def test_the_log_leaves_out_what_happened_to_others(tenants):
     client = tenants.client("ann")
     log = client.get("/v1/log?limit=1000").json()["events"]

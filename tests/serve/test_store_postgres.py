@@ -9,7 +9,7 @@ import time
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
-from postgres import PASSWORD, Server, postgres, postgres_url
+from postgres import PASSWORD, Server, free_port, postgres, postgres_url
 from store_model import Model, batches, submission
 from store_server import StoreServer
 
@@ -258,6 +258,14 @@ def test_what_is_wrong_with_a_postgres_address_is_one_line_without_the_password(
     assert "there is no store at" in said["none yet"]
     assert "has schema 0099, newer" in said["newer"]
     assert "is the database of something else" in said["other"]
+
+
+def test_a_server_that_is_not_there_is_lost_and_one_that_says_no_is_bad_input(postgres, postgres_url):
+    """While it connects the driver knows no SQLSTATE: what libpq's ping answers decides, and no words."""
+    with pytest.raises(StoreLost):
+        open_store(postgres_url.replace(str(postgres.port), str(free_port())))
+    with pytest.raises(InputError):
+        open_store(postgres_url.replace(PASSWORD, "hunter2"))
 
 
 def test_the_password_is_not_in_what_is_printed(postgres_url):

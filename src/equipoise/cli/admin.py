@@ -293,8 +293,9 @@ def prices(context: typer.Context, client: Client, json: Json = False) -> None:
 
     Exit 0 fine, 1 the service failed or cannot do it now, 2 bad input, not allowed, or no service there.
 
-    A job is promised when finishing it is worth more than its cheapest schedule costs. At no price whatever fits is
-    promised, first come first served.
+    A job is promised when finishing it is worth more than its cheapest schedule costs.
+
+    At no price whatever fits is promised, first come first served.
     """
     if has_command(context):
         return

@@ -49,8 +49,9 @@ def command(
 ) -> None:
     """Measure the claims of the three papers: the protocol, the value with its uncertainty, and a computed verdict.
 
-    With no arguments all of them, in less than an hour on two cores; --quick in less than five minutes. Exit 0 when every
-    claim has a verdict and no finding lies on another side of its bound than when it was recorded, else 1.
+    With no arguments all of them, in less than an hour on two cores; --quick in less than five minutes.
+
+    Exit 0: every claim has a verdict, and no finding moved across its bound since it was recorded; 1: otherwise.
     """
     if listed:
         _list(claims or [], as_json=json)

@@ -69,8 +69,9 @@ def serve(
 ) -> None:
     """Decide about jobs as they come, and lose nothing: REST under /v1, a live page at /.
 
-    Every decision is on disk before it is answered. Exit 0: stopped as told; 1: a check failed or it could not go on;
-    2: bad input.
+    Every decision is on disk before it is answered.
+
+    Exit 0: stopped as told; 1: a check failed or it could not go on; 2: bad input.
     """
     _needs_extra()
     from equipoise.serve.telemetry import hide_password, start_logs

@@ -13,12 +13,17 @@ import typer
 from equipoise.cli.output import answer, complain, metered, numbers, show, table_of
 from equipoise.cli.service import Json, Token, Url, service
 from equipoise.errors import InputError
+from equipoise.registry import Registry
 
 if TYPE_CHECKING:
     from equipoise.serve.client import Client
     from equipoise.serve.shadow import Report, Traced
 
-FORMATS = "sacct, alibaba, gavel, philly, swf, tiresias"
+FORMATS = ", ".join(
+    str(choice.facts.get("alias", choice.name))
+    for choice in Registry("equipoise.place.traces", "format").choices()
+    if "matches" in choice.facts
+)
 
 
 def shadow(

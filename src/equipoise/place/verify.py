@@ -241,9 +241,9 @@ def _capacity(seen: _Seen) -> Check:
     cluster, rows = seen.cluster, seen.rows
     kinds = _count(len(cluster.resources), "resource")
     checked = f"{_count(cluster.size, 'machine')} x {_count(seen.end, 'slot')} x {kinds}"
-    meaning = f"The most that any machine holds over its capacity in any slot, in units; {checked}"
+    meaning = "The most that any machine holds over its capacity in any slot, in units"
     if not len(rows):
-        return Check.at_most("capacity", 0.0, 0.0, f"{meaning}; the schedule is empty.")
+        return Check.at_most("capacity", 0.0, 0.0, meaning, f"{checked}; the schedule is empty")
     place = rows[:, SLOT].astype(np.int64) * cluster.size + rows[:, MACHINE]
     order = np.argsort(place, kind="stable")
     place = place[order]
@@ -265,7 +265,7 @@ def _capacity(seen: _Seen) -> Check:
             excess = int(over[worst])
             machine, slot = cluster.names[int(place[worst] % cluster.size)], int(place[worst]) // cluster.size
             where = f"; the worst: {name} of {machine} in slot {slot}"
-    return Check.at_most("capacity", excess / MILLI, 0.0, f"{meaning}{where}.")
+    return Check.at_most("capacity", excess / MILLI, 0.0, meaning, f"{checked}{where}")
 
 
 def _ratio(seen: _Seen) -> Check:
@@ -278,8 +278,8 @@ def _ratio(seen: _Seen) -> Check:
         "ratio",
         int(wrong.sum()),
         0.0,
-        f"Job-slots without workers, with more than the job may have, or with servers other than ceil(w / gamma); "
-        f"{_count(len(w), 'job-slot')}{_first(seen, wrong)}.",
+        "Job-slots without workers, with more than the job may have, or with servers other than ceil(w / gamma)",
+        f"{_count(len(w), 'job-slot')}{_first(seen, wrong)}",
     )
 
 
@@ -312,8 +312,9 @@ def _work(seen: _Seen, claimed: Ints) -> Check:
         "work",
         worst,
         SHORT,
-        f"The largest part of a finished job's true work missing at its finish or done after it (1: done, and not called "
-        f"finished); {_count(int(done.sum()), 'finished job')} of {n:,}{where}.",
+        "The largest part of a finished job's true work missing at its finish or done after it (1: done, and not called "
+        "finished)",
+        f"{_count(int(done.sum()), 'finished job')} of {n:,}{where}",
     )
 
 
@@ -324,7 +325,8 @@ def _arrival(seen: _Seen) -> Check:
         outside + seen.unsound + seen.twice,
         0.0,
         f"Cells before their job arrived, at or after the end (slot {seen.end:,}), on a machine or of a job there is not, "
-        f"empty, negative or given twice; {_count(len(seen.rows) + seen.unsound, 'cell')}{_first(seen, ~seen.lawful)}.",
+        "empty, negative or given twice",
+        f"{_count(len(seen.rows) + seen.unsound, 'cell')}{_first(seen, ~seen.lawful)}",
     )
 
 
@@ -339,8 +341,8 @@ def _locality(seen: _Seen, claimed: Ints) -> Check:
         "locality",
         int(wrong.sum()),
         0.0,
-        f"Jobs whose finish is another when rates follow the machines they were on; {_count(together, 'job-slot')} on one "
-        f"machine, {len(seen.job) - together:,} spread{where}.",
+        "Jobs whose finish is another when rates follow the machines they were on",
+        f"{_count(together, 'job-slot')} on one machine, {len(seen.job) - together:,} spread{where}",
     )
 
 

@@ -172,7 +172,7 @@ def _outages(walk: Walk, rows: Int32s) -> Check:
     index = {name: h for h, name in enumerate(names)}
     for name, since, until in spans:
         wrong += int(((rows[:, 2] == index[name]) & (rows[:, 1] > since) & (rows[:, 1] < until)).sum())
-    return Check.at_most("outages", wrong, 0, f"Cells on a machine while it was down; {len(spans):,} outages.")
+    return Check.at_most("outages", wrong, 0, "Cells on a machine while it was down", f"{len(spans):,} outages")
 
 
 def _room(walked: list[Walked], walk: Walk, end: int) -> Check:
@@ -180,7 +180,7 @@ def _room(walked: list[Walked], walk: Walk, end: int) -> Check:
     open_ = [one for one in walked if one.state == "admitted" and one.lawful(False)]
     _, finish, _, _ = measure(walk.cluster, _workload(open_, walk), walk.rows(open_), end, None)
     short = int((finish < 0).sum())
-    return Check.at_most("room", short, 0, f"Open promises whose cells do not suffice; {len(open_):,} open.")
+    return Check.at_most("room", short, 0, "Open promises whose cells do not suffice", f"{len(open_):,} open")
 
 
 def _promises(walked: list[Walked]) -> Check:
@@ -192,5 +192,6 @@ def _promises(walked: list[Walked]) -> Check:
         "promise",
         len(broken) - excused,
         0,
-        f"Promises broken without a machine's failure or a job's own delay; {len(given):,} given, {excused:,} excused.",
+        "Promises broken without a machine's failure or a job's own delay",
+        f"{len(given):,} given, {excused:,} excused",
     )

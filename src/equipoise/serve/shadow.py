@@ -29,7 +29,6 @@ from equipoise.serve.client import Client, ServiceError, plain
 from equipoise.serve.models import ClusterStatus, EventRecord
 from equipoise.serve.plan.events import Body
 
-ALIASES = {"sacct": "slurm"}
 AWAY = (0, 503)  # the service is not there, or its store is not
 NOTHING_YET = "no_jobs"  # the code of a reader's error for a file in which nothing has ended
 
@@ -44,11 +43,12 @@ class Reading:
 
 
 def kind_of(format: str) -> str:
-    """The reader's name of a format."""
-    kind = ALIASES.get(format, format)
-    if kind not in TRACES.names("matches"):
-        raise unknown_name("format", format, (*TRACES.names("matches"), *ALIASES))
-    return kind
+    """The reader's name of a format, which may be called by its alias."""
+    kinds = {choice.name: choice.name for choice in TRACES.choices() if "matches" in choice.facts}
+    kinds |= {str(choice.facts["alias"]): choice.name for choice in TRACES.choices() if "alias" in choice.facts}
+    if format not in kinds:
+        raise unknown_name("format", format, tuple(kinds))
+    return kinds[format]
 
 
 class Traced:

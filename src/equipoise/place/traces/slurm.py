@@ -12,6 +12,7 @@ from equipoise.place.job import Demand, Skipped, Workload
 from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
 
+alias = "sacct"  # the command that writes it: `admin shadow --format` takes this word too
 COLUMNS = ("jobid", "submit")
 EXPECTED = (
     "the output of: sacct --allusers --parsable2 "

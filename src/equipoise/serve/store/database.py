@@ -37,13 +37,14 @@ BEGIN = "BEGIN IMMEDIATE"  # SQLite: the right to write first, or two that read 
 PASSING_SQLITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 PASSING_STATES = ("57P01", "57P02", "57P03", "57P05")
 PASSING_CLASSES = ("08", "53")
+CONNECT_SECONDS = 10
 # libpq: notice a vanished server (and let the server's answer find a vanished client) within about half a minute.
 KEEPALIVES = {
     "keepalives": 1,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
-    "connect_timeout": 10,
+    "connect_timeout": CONNECT_SECONDS,
 }
 
 
@@ -144,13 +145,13 @@ def plain_errors(address: Address) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        kind = StoreLost if _passing(error) else InputError
+        kind = StoreLost if _passing(address, error) else InputError
         raise kind(_plain(address, error.orig)) from None
     except (sqlite3.Error, SQLAlchemyError) as error:
         raise InputError(_plain(address, error)) from None
 
 
-def _passing(error: DBAPIError) -> bool:
+def _passing(address: Address, error: DBAPIError) -> bool:
     """Whether it may be over in a minute: the database is away or has no room. A wrong password or name stays wrong."""
     if not isinstance(error, OperationalError):
         return False
@@ -159,11 +160,16 @@ def _passing(error: DBAPIError) -> bool:
     state: str | None = getattr(error.orig, "sqlstate", None)
     if state is not None:
         return state in PASSING_STATES or state[:2] in PASSING_CLASSES
-    # While it connects, the driver gives no state, only libpq's words: FATAL is from a server that answers.
-    said = str(error.orig)
-    if "FATAL" in said:
-        return any(words in said for words in ("starting up", "shutting down", "too many", "recovery"))
-    return "connect" in said or "timeout" in said
+    # An error while it connects has no state. What libpq's ping answers is typed: a server that starts, stops or recovers
+    # rejects, one that is not there is silent. Nothing typed tells a server that is full from a wrong name.
+    from psycopg import errors
+    from psycopg.pq import PGconn, Ping
+
+    if isinstance(error.orig, errors.ConnectionTimeout):
+        return True
+    url = address.url.set(drivername="postgresql").update_query_dict({"connect_timeout": str(CONNECT_SECONDS)})
+    answer = PGconn.ping(url.render_as_string(hide_password=False).encode())
+    return answer in (Ping.REJECT, Ping.NO_RESPONSE)
 
 
 def _sqlite_code(error: BaseException | None) -> int:
