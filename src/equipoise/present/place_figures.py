@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.document import Document, Row
-from equipoise.errors import InputError
 from equipoise.present.looks import HUES, Look, looks
 from equipoise.present.text import count, number
-from equipoise.present.values import Axis, Dash, Figure, Mark, Panel, Series, Sheet, Span, chosen, thinned
+from equipoise.present.timeline import DASHES, schedule
+from equipoise.present.values import Axis, Figure, Mark, Panel, Series, Sheet, chosen, thinned
 
 MOST_POINTS = 250  # of a policy's curve of completion times
 LOG_SPREAD = 10.0  # largest over smallest from which an axis is logarithmic
@@ -255,20 +255,13 @@ def _family(trial: Row) -> str:
 # For a paper.
 
 PANELS = ("utility", "completion")
-# Neighbours in the list differ in hue and in lightness; a job has the same colour everywhere in a figure.
-JOBS = ("#4477aa", "#ee8866", "#228833", "#eedd88", "#aa3377", "#99ddff", "#bbcc33", "#775544", "#ffaabb", "#44bb99")
-USES = ("@blue", "@amber", "@teal", "@violet", "@ink")
-DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
-NAMED = 24  # machines up to which every one is named
-TALLEST = 5.0  # inches
-BAND = 0.88  # of a machine's row
 
 
 def sheet(document: Document, *, panels: Sequence[str] | None = None, policy: str | None = None) -> Sheet:
     """Panels of "utility" beside the bound and "completion" times; with `policy`, or of one run, its schedule."""
     names = [str(row["policy"]) for row in document.rows("rows")]
     if policy is not None or document.verb == "place run":
-        return _schedule(document, policy or names[0], names)
+        return schedule(document, policy or names[0])
     look = looks(names, document.looks)
     if document.verb == "place sweep":
         return Sheet([_earned(document, look, f"utility, mean of {document.rows('rows')[0]['seeds']} seeds")])
@@ -316,73 +309,3 @@ def _done(document: Document, look: Mapping[str, Look]) -> Panel:
     most = 1.05 * max((len(own) for own in hours.values()), default=1)
     x, y = Axis("hours since arrival", low=0, high=longest, whole=True), Axis("jobs done", low=0, high=most or 1.0)
     return Panel(Figure("How soon jobs were done", x, y, series), height=0.65 + 0.17 * (1 + max(len(hours), 5)))
-
-
-def _schedule(document: Document, policy: str, names: Sequence[str]) -> Sheet:
-    """Who ran on which machine in which slot, and below it the part of every resource in use."""
-    if policy not in names:
-        raise InputError(f"no policy {policy!r} here; there are {', '.join(names)}")
-    allocations: Sequence[Row] = document.rows("allocations") if "allocations" in document.names else []
-    cells = [row for row in allocations if row["policy"] == policy]
-    if not cells:
-        raise InputError(f"{policy} gave no job a machine: there is no schedule to draw")
-    machines = [str(row["machine"]) for row in document.rows("machines")]
-    slots: Sequence[Row] = [row for row in document.rows("history") if row["policy"] == policy]
-    row: Row = next(row for row in document.rows("rows") if row["policy"] == policy)
-    few = len(machines) <= NAMED
-    upright = Axis(groups=machines) if few else Axis(f"{len(machines)} machines", low=-0.5, high=len(machines) - 0.5)
-    title = f"{policy}: {row['completed']} of {document.result['jobs']} jobs done"
-    unit = Axis(f"slot of {float(document.result['slot']) / 3600.0:g} h", low=0, high=len(slots), whole=True)
-    rows = Figure(title, unit, upright, legend=False, down=True)
-    at = [*(slot["slot"] for slot in slots), slots[-1]["slot"] + 1]
-    resources = [name for name in slots[0] if name not in ("policy", "slot", "completed", "utility")]
-    lines = [
-        Series(
-            name,
-            at,
-            [*(slot[name] for slot in slots), slots[-1][name]],
-            "step",
-            colour=USES[k % len(USES)],
-            dash=DASHES[k % len(DASHES)],
-        )
-        for k, name in enumerate(resources)
-    ]
-    use = Figure("", unit, Axis("% in use", low=0, high=1.05, form="percent"), lines)
-    tall = min(TALLEST, max(1.1, 0.35 + 0.13 * len(machines)))
-    return Sheet([Panel(rows, tall, _blocks(cells, machines)), Panel(use, 1.1, below=True)])
-
-
-def _blocks(cells: Sequence[Row], machines: Sequence[str]) -> list[Span]:
-    """Every machine is a band; the jobs on it in a slot share its height, by what they hold of it where that is known."""
-    row_of = {name: k for k, name in enumerate(machines)}
-    order = {
-        job: k for k, job in enumerate(dict.fromkeys(row["job"] for row in sorted(cells, key=lambda r: r["slot"])))
-    }
-    there: dict[tuple[str, int], list[Row]] = defaultdict(list)
-    for row in cells:
-        there[row["machine"], row["slot"]].append(row)
-    blocks: dict[tuple[str, str, float, float], list[int]] = defaultdict(list)  # its slots
-    for (machine, slot), here in sorted(there.items(), key=lambda item: item[0][1]):
-        parts = [row.get("share") or 1.0 / len(here) for row in here]
-        full, filled = max(1.0, sum(parts)), 0.0  # jobs that are scarce in different things can add up to more than one
-        for row, part in sorted(zip(here, parts, strict=True), key=lambda pair: order[pair[0]["job"]]):
-            tall = BAND * part / full
-            bottom = 0.5 - BAND / 2 + filled
-            blocks[machine, row["job"], round(bottom, 6), round(tall, 6)].append(slot)
-            filled += tall
-    return [
-        (first, last, row_of[machine], bottom, bottom + tall, JOBS[order[job] % len(JOBS)])
-        for (machine, job, bottom, tall), slots in blocks.items()
-        for first, last in stretches(slots)
-    ]
-
-
-def stretches(slots: Sequence[int]) -> list[tuple[int, int]]:
-    """Slots in a row as (first, the one after the last)."""
-    found: list[tuple[int, int]] = []
-    for slot in slots:
-        if found and found[-1][1] == slot:
-            found[-1] = (found[-1][0], slot + 1)
-        else:
-            found.append((slot, slot + 1))
-    return found

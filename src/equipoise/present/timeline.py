@@ -1,24 +1,40 @@
 """Machines by slot: who ran where and when under each policy, and the price or the use of every machine.
 
-A page shows a window of it that one can read: the busiest machines and the busiest slots in a row.
+A page shows a window of it that one can read: the busiest machines and the busiest slots in a row. A paper shows all of it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import cycle, groupby
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.document import Document, Row
-from equipoise.present.echarts import Option, frame, grid, legend, line, tooltip, x_axis, y_axis
+from equipoise.document import CELLS, Document, Row
+from equipoise.errors import InputError
+from equipoise.present.echarts import Floats, Ints, Option, frame, grid, tooltip, x_axis, y_axis
 from equipoise.present.looks import HUES
 from equipoise.present.text import count, duration
-from equipoise.present.values import Choice, Controls, Drawing, Widget
+from equipoise.present.values import (
+    Axis,
+    Choice,
+    Controls,
+    Dash,
+    Drawing,
+    Figure,
+    Panel,
+    Series,
+    Sheet,
+    Widget,
+    rows_of,
+)
 from equipoise.units import resource
 
 MOST_MACHINES, MOST_SLOTS = 60, 200  # that can be told apart on a screen
@@ -26,12 +42,8 @@ MOST_BARS = 60_000  # of all policies together; a page stays small whatever the 
 MOST_TIMES = 650  # points of a line over all slots
 FULL = 1000  # the height of a machine's row, in which jobs are stacked
 ZOOM_FROM = 60  # slots: fewer can be told apart without
-JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)  # columns of a schedule
-DASHES = ("solid", "solid", [7, 6], [2, 5])  # resources are often used in one proportion: the line below shows through
-CELLS: Option = {"type": "custom", "clip": True, "progressive": 0, "data": []}
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+CELL = np.dtype([*((name, np.int64) for name in (*CELLS, "spread")), ("share", np.float64)])  # of a schedule
+Cells = NDArray[np.void]
 
 
 @dataclass(frozen=True)
@@ -60,9 +72,8 @@ class Window:
         return f"Shown are {' and '.join(words)}; the allocations files have all of it." if words else ""
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A job on a machine through slots first..last-1 without a change."""
+class Bar(NamedTuple):
+    """A job on a machine through slots first..last-1 without a change. The page has its fields in this order."""
 
     job: int
     machine: int
@@ -70,14 +81,9 @@ class Bar:
     last: int
     workers: int
     servers: int
-    spread: bool  # the job had other machines too
+    spread: int  # 1: the job had other machines too
     bottom: int  # of FULL
     height: int
-
-    @property
-    def rest(self) -> list[int]:
-        """After job and machine, as it stands in the page; timeline.js reads it."""
-        return [self.first, self.last, self.workers, self.servers, int(self.spread), self.bottom, self.height]
 
 
 class Timeline:
@@ -96,103 +102,56 @@ class Timeline:
         done = np.array([slot is not None for slot in outcomes["finish"]], dtype=bool)
         self.finished = done.reshape(len(self.policies), len(self.jobs))
         self.worker, self.server = _demands(document, self.jobs, self.resources)
-        self.schedules = _schedules(document, self.policies, self.jobs, self.machines)
-        history = document.rows("history")
-        self.use = [_table([row for row in history if row["policy"] == name], self.resources) for name in self.policies]
-        posted = document.rows("prices") if "prices" in document.names else []
+        cells = cells_of(document, self.jobs, self.machines)
+        self.schedules = [cells[name] for name in self.policies]
+        self.use = [_table(rows_of(document, "history", policy=name), self.resources) for name in self.policies]
         growth = result.get("growth") or {}
         self.posted = [
             (_table(base, self.resources), np.array([growth[name][r] for r in self.resources]))
-            if (base := [row for row in posted if row["policy"] == name])
+            if (base := rows_of(document, "prices", policy=name))
             else None
             for name in self.policies
         ]
 
-    def shares(self, rows: Ints) -> Floats:
-        """The part of each resource of its machine that each row of a schedule holds."""
-        held = self.worker[rows[:, JOB]] * rows[:, WORKERS, None] + self.server[rows[:, JOB]] * rows[:, SERVERS, None]
-        there = self.capacity[rows[:, MACHINE]]
-        return np.asarray(np.divide(held, there, out=np.zeros_like(held), where=there > 0))
-
     @cached_property
     def window(self) -> Window:
         """The busiest machines and slots, fewer slots while there would be too many bars."""
-        end, size = max(1, self.end), len(self.machines)
-        rows = np.concatenate(self.schedules)
-        end = min(end, int(rows[:, SLOT].max(initial=0)) + 1) if len(rows) else min(end, MOST_SLOTS)
-        weight = self.shares(rows).max(axis=1, initial=0.0) if len(rows) else np.zeros(0)
-        busy = np.bincount(rows[:, MACHINE], weight, size)
+        cells, size = np.concatenate(self.schedules), len(self.machines)
+        end = min(max(1, self.end), int(cells["slot"].max()) + 1 if len(cells) else MOST_SLOTS)
+        busy = np.bincount(cells["machine"], cells["share"], size)
         machines = np.sort(np.argsort(-busy, kind="stable")[:MOST_MACHINES])
-        by_slot = np.bincount(rows[:, SLOT], weight, end)
-        here = np.isin(rows[:, MACHINE], machines)
-        cells = np.bincount(rows[here, SLOT], minlength=end)
+        by_slot = np.bincount(cells["slot"], cells["share"], end)
+        shown = np.bincount(cells["slot"][np.isin(cells["machine"], machines)], minlength=end)
         wide = min(MOST_SLOTS, end)
         while True:
             run = np.convolve(by_slot, np.ones(wide), "valid")
             first = int(np.argmax(run > run.max() - 1e-9 * (1.0 + run.max())))
-            if wide <= 10 or int(cells[first : first + wide].sum()) <= 4 * MOST_BARS:
+            if wide <= 10 or int(shown[first : first + wide].sum()) <= 4 * MOST_BARS:
                 found = Window(machines, first, first + wide, size, self.end)
                 if wide <= 10 or sum(len(self.bars(k, found)) for k in range(len(self.policies))) <= MOST_BARS:
                     return found
             wide = max(10, wide * 2 // 3)
 
-    def within(self, k: int, window: Window) -> tuple[Ints, Flags]:
-        """The rows of a policy's schedule in the window, and whether their jobs are spread over machines then."""
-        rows = self.schedules[k]
-        key = rows[:, JOB] * (int(rows[:, SLOT].max(initial=0)) + 1) + rows[:, SLOT]
-        _, inverse, often = np.unique(key, return_inverse=True, return_counts=True)
-        spread = often[inverse.reshape(-1)] > 1 if len(rows) else np.zeros(0, dtype=bool)
-        here = (rows[:, SLOT] >= window.first) & (rows[:, SLOT] < window.last)
-        here &= np.isin(rows[:, MACHINE], window.machines)
-        return rows[here], spread[here]
+    def within(self, k: int, window: Window) -> Cells:
+        """The cells of a policy in the window."""
+        cells = self.schedules[k]
+        here = (cells["slot"] >= window.first) & (cells["slot"] < window.last)
+        return cells[here & np.isin(cells["machine"], window.machines)]
 
     def bars(self, k: int, window: Window) -> list[Bar]:
-        """The window's cells of a policy, run together where nothing changes, stacked in their machine's row."""
-        rows, spread = self.within(k, window)
-        order = np.lexsort((rows[:, JOB], rows[:, SLOT], rows[:, MACHINE]))
-        rows, spread = rows[order], spread[order]
-        height = np.maximum(1, np.floor(FULL * self.shares(rows).max(axis=1, initial=0.0) + 1e-6)).astype(int).tolist()
-        out: list[Bar] = []
-        open_: dict[int, list[int]] = {}  # by job: first, workers, servers, spread, bottom, height
-
-        def close(machine: int, slot: int, job: int) -> None:
-            first, workers, servers, apart, bottom, tall = open_.pop(job)
-            out.append(Bar(job, machine, first, slot, workers, servers, bool(apart), bottom, tall))
-
-        machine, slot = -1, -1
-        edges = np.flatnonzero(np.any(rows[1:, [MACHINE, SLOT]] != rows[:-1, [MACHINE, SLOT]], axis=1)) + 1
-        table, apart_of = rows.tolist(), spread.tolist()
-        starts = [0, *edges.tolist(), len(table)] if table else []
-        for low, high in pairwise(starts):
-            here, now = table[low][MACHINE], table[low][SLOT]
-            if here != machine or now != slot + 1:
-                for job in list(open_):
-                    close(machine, slot + 1, job)
-            machine, slot = here, now
-            wanted = {
-                table[n][JOB]: [table[n][WORKERS], table[n][SERVERS], int(apart_of[n]), height[n]]
-                for n in range(low, high)
-            }
-            for job in [job for job in open_ if job not in wanted]:
-                close(machine, slot, job)
-            places = stacked({job: (b[4], b[5]) for job, b in open_.items()}, {j: w[3] for j, w in wanted.items()})
-            for job, (workers, servers, apart, _) in wanted.items():
-                bottom, tall = places[job]
-                if job in open_ and open_[job][1:] != [workers, servers, apart, bottom, tall]:
-                    close(machine, slot, job)
-                if job not in open_:
-                    open_[job] = [slot, workers, servers, apart, bottom, tall]
-        for job in list(open_):
-            close(machine, slot + 1, job)
-        return out
+        """The bars of a policy in the window."""
+        return bars_of(self.within(k, window))
 
     def heat(self, k: int, window: Window) -> tuple[str, Floats]:
         """For every machine and slot of the window: "price" of the whole machine as its use makes it, or "use" of its
         fullest resource under a policy without prices."""
-        rows, _ = self.within(k, window)
+        cells = self.within(k, window)
+        held = self.worker[cells["job"]] * cells["workers"][:, None]
+        held += self.server[cells["job"]] * cells["servers"][:, None]
+        there = self.capacity[cells["machine"]]
         used = np.zeros((len(window.machines), window.slots, self.capacity.shape[1]))
-        where = np.searchsorted(window.machines, rows[:, MACHINE])
-        np.add.at(used, (where, rows[:, SLOT] - window.first), self.shares(rows))
+        where = (np.searchsorted(window.machines, cells["machine"]), cells["slot"] - window.first)
+        np.add.at(used, where, np.divide(held, there, out=np.zeros_like(held), where=there > 0))
         posted = self.posted[k]
         if posted is None:
             return "use", np.asarray(used.max(axis=2, initial=0.0))
@@ -219,7 +178,7 @@ class Timeline:
             policies.append(
                 {
                     "policy": name,
-                    "bars": [[code[b.job], row[b.machine], *b.rest] for b in bars[k]],
+                    "bars": [[code[bar.job], row[bar.machine], *bar[2:]] for bar in bars[k]],
                     "unfinished": [code[job] for job in jobs if not self.finished[k, job]],
                     "heat": kind,
                     "cells": [[float(f"{value:.3g}") for value in cells] for cells in heat.tolist()],
@@ -241,51 +200,27 @@ class Timeline:
 
     def widget(self, chosen: int, stories: Sequence[str]) -> Widget:
         """Three panels of one policy's schedule, which the reader chooses: machines, their prices or use, resources."""
-        window, unit = self.window, f"slot of {duration(self.slot)}"
-        priced = any(self.posted)
-        bars = (
-            "A bar is a job on a machine; its height is the share of the machine's resource it needs most, and jobs on "
-            "one machine are stacked. Pale bars are jobs that did not finish. Hover or touch one to read it."
-        )
-        heat = (
-            "What all of a machine costs for a slot at the use it had in the end: its resources at their posted prices, "
-            "which rise with use, before any discount for slots that are near. A policy without prices shows the use of "
-            "the machine's fullest resource instead."
-            if priced
-            else "No policy here posts prices: the use of each machine's fullest resource."
-        )
-        span = -(-window.all_slots // MOST_TIMES)
-        mean = f" Means over spans of {span} slots." if span > 1 else ""
-        marked = " The band is the window shown above." if window.slots < window.all_slots else ""
+        window, unit, priced = self.window, f"slot of {duration(self.slot)}", any(self.posted)
         choice = Choice("shown-policy", "Schedule under", self.policies, chosen)
+        heat, words = f"{'Price' if priced else 'Use'} of every machine by slot", PRICED if priced else UNPRICED
+        both = {"wide": True, "tall": True}
+        span = -(-window.all_slots // MOST_TIMES)
+        used = "Of the whole cluster, under the policy chosen."
+        used += f" Means over spans of {span} slots." if span > 1 else ""
+        used += " The band is the window shown above." if window.slots < window.all_slots else ""
+        lines = [
+            Series(name, [], [], "step", colour=HUES[(3 * k) % len(HUES)], dash=PAGE_DASHES[k % len(PAGE_DASHES)])
+            for k, name in enumerate(self.resources)
+        ]
+        x, y = Axis(unit, whole=True, point="slot {value}, % in use"), Axis("% in use", low=0, high=100)
+        label = "Lines: percent of each resource of the whole cluster in use, by slot"
         blocks = (
             Controls("Who ran where and when", [choice], story=f"{stories[chosen]}.", caption=window.cut),
+            Drawing("gantt", "Machines by slot, coloured by job", GANTT, BARS, _gantt(unit, window.slots), **both),
             Drawing(
-                "gantt",
-                "Machines by slot, coloured by job",
-                "Gantt chart: a row per machine, a bar per job over the slots in which it ran there",
-                bars,
-                _gantt(unit, zoom=window.slots > ZOOM_FROM),
-                wide=True,
-                tall=True,
+                "heat", heat, "Heat map: machines by slot, coloured by price or by use", words, _heat(unit), **both
             ),
-            Drawing(
-                "heat",
-                "Price of every machine by slot" if priced else "Use of every machine by slot",
-                "Heat map: machines by slot, coloured by price or by use",
-                heat,
-                _heat(unit),
-                wide=True,
-                tall=True,
-            ),
-            Drawing(
-                "use",
-                "Use of each resource",
-                "Lines: percent of each resource of the whole cluster in use, by slot",
-                f"Of the whole cluster, under the policy chosen.{mean}{marked}",
-                _use(unit, self.resources),
-                wide=True,
-            ),
+            Figure("Use of each resource", x, y, lines, (), used, "use", label, legend=True, wide=True),
         )
         return Widget("timeline", self.data(stories), blocks)
 
@@ -308,14 +243,44 @@ def _demands(document: Document, jobs: Sequence[str], names: Sequence[str]) -> t
     return sides[0], sides[1]
 
 
-def _schedules(document: Document, policies: Sequence[str], jobs: Sequence[str], machines: Sequence[str]) -> list[Ints]:
-    """For each policy rows of job, slot, machine, workers and servers, the first and third as indices."""
+def cells_of(document: Document, jobs: Sequence[str], machines: Sequence[str]) -> dict[str, Cells]:
+    """Who was where under each policy, jobs and machines as indices; `spread` is 1 where a job had other machines too."""
     job_of, machine_of = ({name: k for k, name in enumerate(names)} for names in (jobs, machines))
-    found: dict[str, list[tuple[int, ...]]] = {name: [] for name in policies}
-    for row in document.rows("allocations") if "allocations" in document.names else ():
-        job, machine = job_of[str(row["job"])], machine_of[str(row["machine"])]
-        found[str(row["policy"])].append((job, row["slot"], machine, row["workers"], row["servers"]))
-    return [np.array(found[name], dtype=np.int64).reshape(-1, 5) for name in policies]
+    rows = rows_of(document, "allocations")
+    often = Counter((row["policy"], row["job"], row["slot"]) for row in rows)
+    found: dict[str, list[tuple[float, ...]]] = {str(row["policy"]): [] for row in document.rows("rows")}
+    for row in rows:
+        spread = often[row["policy"], row["job"], row["slot"]] > 1
+        where = (job_of[str(row["job"])], row["slot"], machine_of[str(row["machine"])])
+        found[str(row["policy"])].append((*where, row["workers"], row["servers"], spread, row["share"]))
+    return {name: np.array(cells, CELL) for name, cells in found.items()}
+
+
+def bars_of(cells: Cells) -> list[Bar]:
+    """Cells of one schedule, run together where nothing changes, stacked in their machine's row."""
+    out: list[Bar] = []
+    open_: dict[int, Bar] = {}  # by job, those that the next slot may prolong
+
+    def close(jobs: Iterable[int], slot: int) -> None:
+        out.extend(open_.pop(job)._replace(last=slot) for job in jobs)
+
+    machine, slot = -1, -1
+    order = np.lexsort((cells["job"], cells["slot"], cells["machine"]))
+    for (here, now), group in groupby(cells[order].tolist(), key=itemgetter(2, 1)):
+        if (here, now) != (machine, slot + 1):
+            close(list(open_), slot + 1)
+        machine, slot = here, now
+        held = {job: rest for job, _, _, *rest in group}
+        close([job for job in open_ if job not in held], slot)
+        there = {job: (bar.bottom, bar.height) for job, bar in open_.items()}
+        places = stacked(there, {job: max(1, int(FULL * share + 1e-6)) for job, (*_, share) in held.items()})
+        for job, (workers, servers, spread, _) in held.items():
+            bar = Bar(job, machine, slot, slot, workers, servers, spread, *places[job])
+            if job in open_ and open_[job][4:] != bar[4:]:
+                close([job], slot)
+            open_.setdefault(job, bar)
+    close(list(open_), slot + 1)
+    return out
 
 
 def stacked(now: dict[int, tuple[int, int]], wanted: dict[int, int]) -> dict[int, tuple[int, int]]:
@@ -354,71 +319,90 @@ def lines_of(use: Floats) -> tuple[Ints, Floats]:
 
 # Panels without data: timeline.js fills in the policy chosen.
 
+GANTT = "Gantt chart: a row per machine, a bar per job over the slots in which it ran there"
+BARS = (
+    "A bar is a job on a machine; its height is the share of the machine's resource it needs most, and jobs on "
+    "one machine are stacked. Pale bars are jobs that did not finish. Hover or touch one to read it."
+)
+PRICED = (
+    "What all of a machine costs for a slot at the use it had in the end: its resources at their posted prices, "
+    "which rise with use, before any discount for slots that are near. A policy without prices shows the use of "
+    "the machine's fullest resource instead."
+)
+UNPRICED = "No policy here posts prices: the use of each machine's fullest resource."
+# Resources are often used in one proportion: the line below shows through.
+PAGE_DASHES: tuple[Dash, ...] = ("solid", "solid", "dashed", "dotted")
 
-def _rows() -> Option:
-    rows = y_axis("", "category", data=[], inverse=True)
+
+def _by_slot(unit: str, name: str, x: Sequence[int], y: int, **parts: object) -> Option:
+    """Cells in rows of machines; `x` and `y` are the fields of a cell that say where it lies."""
+    slots = x_axis(unit, pointer="slot {value}", minInterval=1)
+    slots["axisLabel"] |= {"showMaxLabel": False}  # the end is the window's, not round
+    rows = y_axis("", "category", data=[], inverse=True, axisTick={"show": False})
     rows["axisLabel"] |= {"width": 96, "overflow": "truncate"}
-    rows["splitLine"] = {"show": True, "lineStyle": {"color": "@rule"}}
-    return rows | {"axisTick": {"show": False}}
-
-
-def _slots(unit: str) -> Option:
-    found = x_axis(unit, pointer="slot {value}", minInterval=1)
-    found["axisLabel"] |= {"showMaxLabel": False}  # the end is the window's, not round
-    return found
-
-
-def _gantt(unit: str, *, zoom: bool) -> Option:
-    option = frame(
-        grid=grid() | ({"bottom": 40} if zoom else {}),
-        tooltip=tooltip("item"),
-        xAxis=_slots(unit),
-        yAxis=_rows(),
-        series=[CELLS | {"name": "jobs", "encode": {"x": [2, 3], "y": 1}}],
+    rows["splitLine"]["show"] = True
+    cells: Option = {"type": "custom", "clip": True, "progressive": 0, "data": [], "name": name}
+    return frame(
+        tooltip=tooltip("item"), xAxis=slots, yAxis=rows, series=[cells | {"encode": {"x": x, "y": y}}], **parts
     )
-    if zoom:
-        bar = {"type": "slider", "xAxisIndex": 0, "bottom": 4, "height": 18, "filterMode": "weakFilter"}
-        quiet = {"showDataShadow": False, "showDetail": False, "brushSelect": False, "borderColor": "@rule"}
-        colours = {"fillerColor": "rgba(120,140,165,.22)", "handleStyle": {"color": "@paper", "borderColor": "@soft"}}
-        option["dataZoom"] = [bar | quiet | colours]
-    return option
+
+
+def _gantt(unit: str, slots: int) -> Option:
+    if slots <= ZOOM_FROM:
+        return _by_slot(unit, "jobs", [2, 3], 1, grid=grid())
+    bar = {"type": "slider", "xAxisIndex": 0, "bottom": 4, "height": 18, "filterMode": "weakFilter"}
+    quiet = {"showDataShadow": False, "showDetail": False, "brushSelect": False, "borderColor": "@rule"}
+    colours = {"fillerColor": "rgba(120,140,165,.22)", "handleStyle": {"color": "@paper", "borderColor": "@soft"}}
+    return _by_slot(unit, "jobs", [2, 3], 1, grid=grid() | {"bottom": 40}, dataZoom=[bar | quiet | colours])
 
 
 def _heat(unit: str) -> Option:
-    scale = {
-        "type": "continuous",
-        "dimension": 3,
-        "min": 0,
-        "max": 1,
-        "orient": "horizontal",
-        "left": "center",
-        "bottom": 0,
-        "itemWidth": 12,
-        "itemHeight": 140,
-        "textStyle": {"color": "@soft"},
-        "inRange": {"color": ["@low", "@high"]},
-        "hoverLink": False,
-    }
-    return frame(
-        grid=grid(legend=True),
-        tooltip=tooltip("item"),
-        xAxis=_slots(unit),
-        yAxis=_rows(),
-        visualMap=scale,
-        series=[CELLS | {"name": "machines", "encode": {"x": [0, 1], "y": 2}}],
-    )
+    place = {"orient": "horizontal", "left": "center", "bottom": 0, "itemWidth": 12, "itemHeight": 140}
+    look = {"textStyle": {"color": "@soft"}, "inRange": {"color": ["@low", "@high"]}, "hoverLink": False}
+    scale = {"type": "continuous", "dimension": 3, "min": 0, "max": 1, **place, **look}
+    return _by_slot(unit, "machines", [0, 1], 2, grid=grid(legend=True), visualMap=scale)
 
 
-def _use(unit: str, resources: Sequence[str]) -> Option:
-    series = [
-        line(name, [], HUES[(3 * k) % len(HUES)], step="end", stroke={"type": DASHES[k % len(DASHES)]})
-        for k, name in enumerate(resources)
+# For a paper.
+
+# Neighbours in the list differ in hue and in lightness; a job has the same colour everywhere in a figure.
+JOBS = ("#4477aa", "#ee8866", "#228833", "#eedd88", "#aa3377", "#99ddff", "#bbcc33", "#775544", "#ffaabb", "#44bb99")
+USES = ("@blue", "@amber", "@teal", "@violet", "@ink")
+DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
+NAMED = 24  # machines up to which every one is named
+TALLEST = 5.0  # inches
+BAND = 0.88  # of a machine's row
+
+
+def schedule(document: Document, policy: str) -> Sheet:
+    """Who ran on which machine in which slot, and below it the part of every resource in use."""
+    names = [str(row["policy"]) for row in document.rows("rows")]
+    if policy not in names:
+        raise InputError(f"no policy {policy!r} here; there are {', '.join(names)}")
+    machines = [str(row["machine"]) for row in document.rows("machines")]
+    jobs = list(dict.fromkeys(str(row["job"]) for row in document.rows("outcomes")))
+    cells = cells_of(document, jobs, machines)[policy]
+    if not len(cells):
+        raise InputError(f"{policy} gave no job a machine: there is no schedule to draw")
+    first = {job: k for k, job in enumerate(dict.fromkeys(cells["job"][np.argsort(cells["slot"], kind="stable")]))}
+    edge = 0.5 - BAND / 2
+    spans = [
+        (bar.first, bar.last, bar.machine, low, low + BAND * bar.height / FULL, JOBS[first[bar.job] % len(JOBS)])
+        for bar in bars_of(cells)
+        for low in (edge + BAND * bar.bottom / FULL,)
     ]
-    return frame(
-        grid=grid(legend=True) | {"top": 26},
-        legend=legend(),
-        tooltip=tooltip("axis", formatter="@useAt"),
-        xAxis=_slots(unit),
-        yAxis=y_axis("% in use", min=0, max=100),
-        series=series,
-    )
+    slots, row = rows_of(document, "history", policy=policy), rows_of(document, "rows", policy=policy)[0]
+    title = f"{policy}: {row['completed']} of {document.result['jobs']} jobs done"
+    x = Axis(f"slot of {float(document.result['slot']) / 3600.0:g} h", low=0, high=len(slots), whole=True)
+    few = len(machines) <= NAMED
+    y = Axis(groups=machines) if few else Axis(f"{len(machines)} machines", low=-0.5, high=len(machines) - 0.5)
+    at = [*(slot["slot"] for slot in slots), slots[-1]["slot"] + 1]
+    resources = [name for name in slots[0] if name not in ("policy", "slot", "completed", "utility")]
+    lines = [
+        Series(name, at, [*(slot[name] for slot in slots), slots[-1][name]], "step", colour=colour, dash=dash)
+        for name, colour, dash in zip(resources, cycle(USES), cycle(DASHES))
+    ]
+    rows = Figure(title, x, y, legend=False, down=True)
+    use = Figure("", x, Axis("% in use", low=0, high=1.05, form="percent"), lines)
+    tall = min(TALLEST, max(1.1, 0.35 + 0.13 * len(machines)))
+    return Sheet([Panel(rows, tall, spans), Panel(use, 1.1, below=True)])

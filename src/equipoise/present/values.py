@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate
-from equipoise.document import Document
+from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.present.looks import Look
 
@@ -371,6 +371,12 @@ class Sheet:
     panels: Sequence[Panel]
     across: int = 2
     legend: bool = True
+
+
+def rows_of(document: Document, table: str, **wanted: object) -> list[Row]:
+    """Rows of a table that have these values in these columns; none where the document has no such table."""
+    rows = document.rows(table) if table in document.names else []
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def chosen(panels: Sequence[str] | str | None, known: Sequence[str], default: Sequence[str]) -> list[str]:

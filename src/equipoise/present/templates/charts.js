@@ -68,9 +68,8 @@
   };
   const exact = (v) => (Math.abs(v) >= 1000 ? Math.round(v).toLocaleString("en") : short(v));
   const barValue = ({ k }) => (p) => exact(p.value[k]);
-  const useAt = listed((x) => `slot ${x}, % in use`);
   const formatters = {
-    power, short, bits, bitsPointer, percent, againstStep, siteAt, whisker, span, useAt,
+    power, short, bits, bitsPointer, percent, againstStep, siteAt, whisker, span,
   };
 
   const withArguments = { listed: listedAt, one, barValue };
