@@ -27,9 +27,11 @@ def split(
     """
     samples = len(y)
     if len(X) != samples:
-        raise InputError(f"X has {len(X)} rows and y has {samples}; give one target for each row")
+        raise InputError(f"X has {len(X)} rows and y has {samples}; give one target for each row", code="split.rows")
     if not 1 <= n <= samples:
-        raise InputError(f"cannot split {samples} samples over {n} nodes; give between 1 and {samples} nodes")
+        raise InputError(
+            f"cannot split {samples} samples over {n} nodes; give between 1 and {samples} nodes", code="split.nodes"
+        )
     if how == "even":
         order, bounds = np.random.default_rng(seed).permutation(samples), _near_equal(samples, n)
     elif how == "label":
@@ -45,7 +47,9 @@ def split(
 def hold_out(y: Targets, fraction: float, seed: int) -> tuple[Integers, Integers]:
     """Row numbers of the training part and of the held-out part, in the proportions of the classes."""
     if not 0 <= fraction < 1:
-        raise InputError(f"test_fraction={fraction:g} leaves nothing to train on; give 0 <= test_fraction < 1")
+        raise InputError(
+            f"test_fraction={fraction:g} leaves nothing to train on; give 0 <= test_fraction < 1", code="split.held_out"
+        )
     train = stratified(y, max(1, len(y) - round(fraction * len(y))), seed)
     return train, np.setdiff1d(np.arange(len(y)), train, assume_unique=True)
 
@@ -89,7 +93,10 @@ def _near_equal(samples: int, n: int) -> Integers:
 def _skewed(y: Targets, n: int, concentration: float, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """An order of the rows and the cuts between nodes, with Dirichlet proportions in each class."""
     if not (math.isfinite(concentration) and concentration > 0):
-        raise InputError(f"concentration={concentration:g} is no Dirichlet parameter; give a finite number above 0")
+        raise InputError(
+            f"concentration={concentration:g} is no Dirichlet parameter; give a finite number above 0",
+            code="split.concentration",
+        )
     owner = np.empty(len(y), dtype=np.int64)
     for rows in _classes(y):
         until = np.cumsum(rng.dirichlet(np.full(n, concentration)))[:-1]
