@@ -80,7 +80,7 @@ def test_drawn_tasks_are_a_frame_that_plays_the_same():
             pd.DataFrame({"arrival": [0, 0], "deadline": [5, None], "data": 1.0, "target": 0.5}),
             "row 1: deadline is missing",
         ),
-        (pd.DataFrame({"arrival": [7], "deadline": [5], "data": [1.0], "target": [0.5]}), "row 0: Task: deadline 5"),
+        (pd.DataFrame({"arrival": [7], "deadline": [5], "data": [1.0], "target": [0.5]}), "row 0: deadline 5"),
         (pd.DataFrame({"seed": [0, 1], "arrival": 0, "deadline": 5, "data": 1.0, "target": 0.5}), "several seeds"),
         ([{"arrival": 0}], "expected a pandas DataFrame"),
     ],

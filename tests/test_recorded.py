@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import equipoise
+from equipoise.engine.real_clock import ExecuteSpec
 
 RECORDED = Path(__file__).parent / "recorded" / "0.1.0"
 FOLDERS = sorted(path.parent.name for path in RECORDED.glob("*/result.json"))
@@ -56,6 +57,14 @@ def test_a_recorded_folder_loads(name: str) -> None:
     lines = (RECORDED / name / "history.csv").read_text().splitlines()
     assert len(document.rows("history")) == len(lines) - 1
     assert name in repr(document) or document.verb in repr(document)
+
+
+def test_the_settings_of_a_recorded_execution_are_a_spec_of_today() -> None:
+    """Its clock does not repeat; its config.yaml is read, builds the same site and tasks, and is written as it was."""
+    spec = ExecuteSpec.from_yaml(RECORDED / "share-execute" / "config.yaml")
+    written = json.loads((RECORDED / "share-execute" / "result.json").read_text())
+    assert spec.plain() == written["config"]
+    assert spec.build().title == "4 training processes on 1 CPUs, steps of 0.4 s, 1 seed"
 
 
 @pytest.mark.parametrize("name", [name for name in FOLDERS if name not in REAL_CLOCK])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import numbers
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,11 +18,13 @@ class InputError(ValueError):
         The value, why it cannot work, the way out.
     code
         A short word for programs and tests: code never looks at the message. "input" unless stated.
+    about
+        Whom it is about, such as "Task": stands before the message. `what` is the message without it.
     """
 
-    def __init__(self, message: str, *, code: str = "input") -> None:
-        super().__init__(message)
-        self.code = code
+    def __init__(self, message: str, *, code: str = "input", about: str = "") -> None:
+        super().__init__(f"{about}: {message}" if about else message)
+        self.code, self.about, self.what = code, about, message
 
 
 class Failure(Exception):
@@ -40,7 +43,16 @@ def refuse_words(kind: str, **values: object) -> None:
     """One line for a setting that is not a number at all."""
     for name, value in values.items():
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
-            raise InputError(f"{kind}: {name} is {value!r}; expected a number")
+            raise InputError(f"{name} is {value!r}; expected a number", about=kind)
+
+
+def refuse_negative(kind: str, *, zero: bool = True, finite: bool = True, **values: float) -> None:
+    """One line for a setting that is no number, below zero, at zero unless `zero`, or infinite if it must be `finite`."""
+    refuse_words(kind, **values)
+    for name, value in values.items():
+        if math.isnan(value) or (finite and math.isinf(value)) or value < 0 or (value == 0 and not zero):
+            wanted = "a number of zero or more" if zero else "a positive number"
+            raise InputError(f"{name} is {value!r}; expected {wanted}", about=kind)
 
 
 def refuse_unknown(kind: str, values: Iterable[str], known: Iterable[str]) -> None:
@@ -56,4 +68,4 @@ def said_of(who: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{who}: {error}" if who else str(error), code=error.code) from None
+        raise InputError(str(error), code=error.code, about=who) from None

@@ -96,13 +96,13 @@ def test_recorded_and_power_law_tasks_run_side_by_side():
     [
         (lambda: Curve(a=0.0), "Curve: a is 0.0; expected a positive number"),
         (lambda: Curve(a=math.nan), "Curve: a is nan; expected a positive number"),
-        (lambda: Curve(b=-0.1), "Curve: b is -0.1; expected zero or more"),
-        (lambda: Curve(floor=math.inf), "Curve: floor is inf; expected zero or more"),
+        (lambda: Curve(b=-0.1), "Curve: b is -0.1; expected a number of zero or more"),
+        (lambda: Curve(floor=math.inf), "Curve: floor is inf; expected a number of zero or more"),
         (lambda: Curve.recorded([1, 2], [0.5]), "Curve.recorded: 2 sample counts and 1 errors"),
         (lambda: Curve.recorded([1], [0.5]), "Curve.recorded: 1 sample counts and 1 errors; expected two or more"),
         (lambda: Curve.recorded([1, 1], [0.5, 0.4]), "sample counts must rise strictly"),
         (lambda: Curve.recorded([0, 1], [0.5, 0.4]), "sample counts must rise strictly, from 1 or more"),
-        (lambda: Curve.recorded([1, 2], [0.5, math.nan]), "must be a finite number"),
+        (lambda: Curve.recorded([1, 2], [0.5, math.nan]), "is not a finite number"),
         (lambda: Curve.recorded([1, 2], [0.5, -0.4]), "error -0.4 is negative"),
     ],
 )

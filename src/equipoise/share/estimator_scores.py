@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.document import Plain, Row
+from equipoise.document import Row
 from equipoise.errors import InputError
 from equipoise.share.estimators import ESTIMATORS, Estimate, Estimator
 from equipoise.share.estimators._base import PARTS, outlook
@@ -34,7 +34,7 @@ PAST = 2000  # tasks whose mean the baseline knows
 SURE = 0.8  # claimed by the interval whose coverage is measured
 SPREAD_LEAST = 1e-3  # of ln work; nobody is taken to be surer
 LOG_SCORE_LEAST = -10.0  # nats that one estimate can lose
-COLUMNS = ("estimator", "samples", "tasks", "known", "median", "rms", "bias", "covered", "log_score")
+MEASURES = ("median", "rms", "bias", "covered", "log_score")  # of estimates that are known
 NOTE = (
     f"errors are of ln work (0.7: a factor of two), works counted up to {CAP:g} samples\n"
     f"covered: by the claimed {SURE:.0%} interval, open above where it reaches {CAP:g} (there 90% is honest)\n"
@@ -173,12 +173,7 @@ def _row(name: str, done: float, said: Estimate, ahead: Floats, work: Floats, as
         "samples": done,
         "tasks": int(asked.sum()),
         "known": 100.0 * int(known.sum()) / max(int(asked.sum()), 1),
-        "median": None,
-        "rms": None,
-        "bias": None,
-        "covered": None,
-        "log_score": None,
-    }
+    } | dict.fromkeys(MEASURES)
     if known.any():
         truth = np.log(np.minimum(work[known], CAP))
         row |= _misses(np.log(done + ahead[known]), truth)
@@ -216,22 +211,3 @@ def log_density(log_work: Floats, spread: Floats, done: float, truth: Floats) ->
     cap, z = np.log(CAP), (truth - log_work) / spread
     inside = -0.5 * z * z - np.log(spread * np.sqrt(2.0 * np.pi))
     return np.asarray(np.where(truth < cap, inside, log_ndtr(-z)) - log_ndtr((log_work - done) / spread))
-
-
-def table(rows: Sequence[Row]) -> str:
-    """The rows as text, aligned."""
-    cells = [list(COLUMNS), *([_cell(name, row[name]) for name in COLUMNS] for row in rows)]
-    widths = [max(len(line[k]) for line in cells) for k in range(len(COLUMNS))]
-    lines = [
-        "  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths, strict=True)))
-        for line in cells
-    ]
-    return "\n".join(lines)
-
-
-def _cell(name: str, value: Plain) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return value
-    return f"{value:.0f}" if name in ("samples", "tasks", "known", "covered") else f"{value:.2f}"

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.share.task import Curve, table_error, table_work
+from equipoise.share.task import Curve, table_error, table_fault, table_work
 from equipoise.share.view import Prior
 from equipoise.share.workload import Workload
 
@@ -81,8 +81,7 @@ class Recording:
                 f" expected one row for each name in both"
             )
         for name, samples, errors in zip(self.names, self.samples, self.errors, strict=True):
-            fault = _fault(samples, errors)
-            if fault:
+            if fault := table_fault(samples, errors, positive=True):
                 raise InputError(f"Recording: {name}: {fault}")
 
     @classmethod
@@ -200,19 +199,6 @@ def _padded(values: Floats, points: int, gap: float) -> Floats:
     return np.concatenate([values, values[-1] * (1.0 + gap * np.arange(1, points - len(values) + 1))])
 
 
-def _fault(samples: Floats, errors: Floats) -> str:
-    """What is wrong with a curve, or nothing."""
-    if len(samples) != len(errors) or len(samples) < 2:
-        return f"{len(samples)} sample counts and {len(errors)} errors; expected two or more of each, as many"
-    if not (np.isfinite(samples).all() and np.isfinite(errors).all()):
-        return "a sample count or error is not a finite number"
-    if samples[0] < 1 or (np.diff(samples) <= 0).any():
-        return "sample counts must rise strictly, from 1 or more"
-    if (errors <= 0).any():
-        return f"error {errors[errors <= 0][0]:g} is not positive"
-    return ""
-
-
 def _shortest(value: float) -> str:
     """The shortest text that reads back as the same number."""
     return str(int(value)) if value == int(value) else repr(float(value))
@@ -251,8 +237,7 @@ def _read_row(row: list[str], where: str) -> tuple[Floats, Floats]:
         samples, errors = (np.array(cell.split(), dtype=float) for cell in row[4:])
     except ValueError:
         raise InputError(f"{where}: samples and errors must be numbers with spaces between them") from None
-    fault = _fault(samples, errors)
-    if fault:
+    if fault := table_fault(samples, errors, positive=True):
         raise InputError(f"{where}: {fault}")
     return samples, errors
 

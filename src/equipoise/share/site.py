@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise._short import short_repr
-from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.errors import InputError, refuse_negative, unknown_name
 from equipoise.kernels import kernel
 
 Law = Literal["pooled", "per_node", "linear"]
@@ -19,16 +18,6 @@ Migration = Literal["within", "between"]
 LAWS: tuple[Law, ...] = get_args(Law)
 MOST = 1e9  # steps, or energy per step; more is a slip
 MIGRATIONS: tuple[Migration, ...] = get_args(Migration)
-
-
-def _refuse(
-    kind: str, name: str, value: float, *, above: float = -math.inf, least: float = -math.inf, finite: bool = True
-) -> None:
-    """One line for a constant that cannot be."""
-    refuse_words(kind, **{name: value})
-    if math.isnan(value) or (finite and math.isinf(value)) or value <= above or value < least:
-        wanted = "a positive number" if above == 0.0 else "a number of zero or more"
-        raise InputError(f"{kind}: {name} is {value!r}; expected {wanted}")
 
 
 @dataclass(frozen=True)
@@ -39,9 +28,9 @@ class Server:
     power_cap: float | None = None
 
     def __post_init__(self) -> None:
-        _refuse("Server", "capacity", self.capacity, above=0.0)
+        refuse_negative("Server", zero=False, capacity=self.capacity)
         if self.power_cap is not None:
-            _refuse("Server", "power_cap", self.power_cap, above=0.0)
+            refuse_negative("Server", zero=False, power_cap=self.power_cap)
 
 
 @dataclass(frozen=True)
@@ -74,13 +63,13 @@ class Site:
         for server in self.servers:
             if not isinstance(server, Server):
                 raise InputError(f"Site: a server is {server!r}; expected Server({server!r})")
-        _refuse("Site", "bandwidth", self.bandwidth, above=0.0, finite=False)
+        refuse_negative("Site", zero=False, finite=False, bandwidth=self.bandwidth)
         for name in ("delay", "jitter", "idle_power", "busy_power"):
-            _refuse("Site", name, getattr(self, name), least=0.0)
+            refuse_negative("Site", **{name: getattr(self, name)})
             if getattr(self, name) > MOST:
                 raise InputError(f"Site: {name} is {getattr(self, name):g}; expected at most {MOST:g}")
         if self.task_cap is not None:
-            _refuse("Site", "task_cap", self.task_cap, above=0.0)
+            refuse_negative("Site", zero=False, task_cap=self.task_cap)
         if self.power not in LAWS:
             raise unknown_name("power law", self.power, LAWS)
         if self.migration not in MIGRATIONS:

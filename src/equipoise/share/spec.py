@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import make_reference, whole_reference
@@ -31,6 +31,118 @@ YAML_TIME = "minutes and seconds"
 Range = tuple[float, float]
 
 
+def read_words(value: object, what: str = "names") -> list[str]:
+    """Names with commas between, or a list of them."""
+    if isinstance(value, str):
+        value = [word.strip() for word in value.split(",")]
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
+        raise InputError(f"expected {what} with commas between, not {value!r}")
+    return value
+
+
+def _read_policies(value: object) -> list[str]:
+    """Groups replaced by their members, every name as it is shown in tables."""
+    from equipoise.share.policies import POLICIES, named
+
+    published = [choice.name for choice in POLICIES.choices() if choice.facts.get("published")]
+    groups: dict[str, Sequence[str]] = {"published": published, "all": POLICIES.names()}
+    found: list[str] = []
+    for word in read_words(value):
+        if word in groups:
+            found += groups[word]
+        else:
+            kind, _, twin = word.partition(":")
+            named(word)
+            found.append(POLICIES.find(kind).name + (f":{twin}" if twin else ""))
+    return list(dict.fromkeys(found))
+
+
+def _read_loads(value: object) -> list[int]:
+    """10,20,60 or 10:60:10, which includes its last."""
+    expected = f"expected numbers of tasks such as 10,20,60 or 10:60:10, not {value!r}"
+    if isinstance(value, int):
+        raise InputError(
+            f"in a file write a list, such as [10, 20, 60]: YAML reads 10:50:10 as {YAML_TIME}, found {value}"
+        )
+    try:
+        if isinstance(value, str) and ":" in value:
+            first, last, step = (int(part) for part in value.split(":"))
+            found = range(first, last + 1, step) if step > 0 else range(0)
+            if not 1 <= first <= last or not 1 <= len(found) <= LOADS_MOST:
+                raise InputError(f"{expected}; at most {LOADS_MOST} of them")
+            return list(found)
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
+            raise InputError(expected)
+        loads = [int(part) for part in parts]
+    except (ValueError, TypeError):
+        raise InputError(expected) from None
+    if not loads or min(loads) < 1:
+        raise InputError(f"every load is at least one task, not {value!r}")
+    return list(dict.fromkeys(loads))
+
+
+def read_range(value: object) -> Range:
+    """`lo:hi`, one number for both, or a list of two. A bare number in a file may be a `lo:hi` that YAML took for a time."""
+    if isinstance(value, int | float):
+        raise InputError(f"in a file write a list, such as [14, 35]: YAML reads 14:35 as {YAML_TIME}, found {value}")
+    parts = value.split(":") if isinstance(value, str) else value
+    try:
+        numbers = [float(part) for part in parts] if isinstance(parts, list | tuple) else []
+    except (ValueError, TypeError):
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise InputError(f"expected a range LO:HI, such as 14:35, not {value!r}")
+    low, high = numbers[0], numbers[-1]
+    if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
+        raise InputError(f"expected a range LO:HI with 0 <= LO <= HI, not {value!r}")
+    return low, high
+
+
+def read_servers(value: object) -> object:
+    """`5x30@4` is five servers of 30 samples per step, each with a power cap of 4; parts with commas between.
+
+    In a file it may be a list: bare numbers in it are capacities.
+    """
+    if isinstance(value, list):
+        return [{"capacity": one} if isinstance(one, int | float) else one for one in value]
+    if not isinstance(value, str | int | float):
+        return value
+    servers: list[dict[str, float]] = []
+    for part in str(value).split(","):
+        many, times, rest = part.strip().partition("x")
+        capacity, at, cap = (rest if times else part.strip()).partition("@")
+        try:
+            server = {"capacity": float(capacity)} | ({"power_cap": float(cap)} if at else {})
+            count = int(many) if times else 1
+        except ValueError:
+            raise InputError(f"expected servers such as 5x30, 30,30,60 or 5x30@4, not {value!r}") from None
+        if not 1 <= count <= SERVERS_MOST:
+            raise InputError(f"{part!r}: expected 1 to {SERVERS_MOST:,} servers")
+        servers += [server] * count
+    return servers
+
+
+def _read_tasks(value: object) -> object:
+    from equipoise.share.task import read_tasks
+
+    read_tasks(value)
+    return value
+
+
+def whole(least: int, most: int = NUMBER_MOST) -> AfterValidator:
+    """A whole number from `least` to `most`."""
+
+    def check(value: int, info: ValidationInfo) -> int:
+        if value < least:
+            raise InputError(f"{info.field_name} must be {least} or more, not {value}")
+        if value > most:
+            raise InputError(f"{info.field_name} must be at most {most:,}, not {value}")
+        return value
+
+    return AfterValidator(check)
+
+
 class ServerSpec(BaseModel):
     """A server as it stands in a file."""
 
@@ -39,28 +151,30 @@ class ServerSpec(BaseModel):
     power_cap: float | None = None
 
 
+# What a field takes on the command line or in a file, and what it becomes.
+Names = Annotated[list[str], BeforeValidator(_read_policies)]
+Files = Annotated[list[str], BeforeValidator(lambda value: [whole_reference(word) for word in read_words(value)])]
+Loads = Annotated[list[int], BeforeValidator(_read_loads)]
+Span = Annotated[Range, BeforeValidator(read_range)]
+Servers = Annotated[list[ServerSpec], BeforeValidator(read_servers)]
+Tasks = Annotated[list[dict[str, float]], BeforeValidator(_read_tasks)]
+WholePath = Annotated[str, AfterValidator(lambda value: str(Path(value).absolute()))]  # repeats from any folder
+Count = Annotated[int, whole(1)]
+Index = Annotated[int, whole(0)]
+
+
 class PoliciesSpec(Spec):
     """Which policies take part."""
 
-    policies: list[str] = setting(
+    policies: Names = setting(
         USUAL,
         "Names with commas between; `published`, `all`; NAME:clairvoyant for a twin that knows the true curves.",
         "Comparison",
         "NAMES",
     )
-    policy_file: list[str] | None = setting(
+    policy_file: Files | None = setting(
         None, "Your own policies beside them, commas between.", "Comparison", "FILE.py:CLASS"
     )
-
-    @field_validator("policies", mode="before")
-    @classmethod
-    def _policies(cls, value: object) -> list[str]:
-        return _known_policies(_words(value))
-
-    @field_validator("policy_file", mode="before")
-    @classmethod
-    def _policy_file(cls, value: object) -> list[str] | None:
-        return None if value is None else [whole_reference(word) for word in _words(value)]
 
     def players(self) -> list[Policy]:
         """The policies themselves, no two of one name."""
@@ -76,27 +190,9 @@ class PoliciesSpec(Spec):
 class StudySpec(PoliciesSpec):
     """What every study of share can be told: who takes part, how crowded, how often."""
 
-    loads: list[int] = setting("10:60:10", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "Comparison", "LOADS")
-    seeds: int = setting(200, "Seeds of each load; every policy meets the same tasks.", "Comparison", "COUNT")
-    first_seed: int = setting(0, "The first of them.", "Comparison", "SEED")
-
-    @field_validator("loads", mode="before")
-    @classmethod
-    def _loads(cls, value: object) -> list[int]:
-        return _read_loads(value)
-
-    @field_validator(
-        *("seeds", "first_seed", "oracle", "horizon", "timeline_load", "timeline_seed", "timeline_task"),
-        check_fields=False,
-    )
-    @classmethod
-    def _whole(cls, value: int | None, info: ValidationInfo) -> int | None:
-        least = 1 if info.field_name in ("seeds", "horizon", "timeline_load") else 0
-        if value is not None and value < least:
-            raise InputError(f"{info.field_name} must be {least} or more, not {value}")
-        if value is not None and value > NUMBER_MOST:
-            raise InputError(f"{info.field_name} must be less than 2^53, not {value}")
-        return value
+    loads: Loads = setting("10:60:10", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "Comparison", "LOADS")
+    seeds: Count = setting(200, "Seeds of each load; every policy meets the same tasks.", "Comparison", "COUNT")
+    first_seed: Index = setting(0, "The first of them.", "Comparison", "SEED")
 
     @property
     def seed_numbers(self) -> range:
@@ -106,7 +202,7 @@ class StudySpec(PoliciesSpec):
 class LadderSpec(StudySpec):
     """Everything that determines a ladder."""
 
-    loads: list[int] = setting("10,20,40,60", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "Comparison", "LOADS")
+    loads: Loads = setting("10,20,40,60", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "Comparison", "LOADS")
 
     def build(self) -> LadderScene:
         """Its policies, ready to run."""
@@ -136,30 +232,28 @@ def _span(description: str) -> Any:
 class ShareSpec(StudySpec):
     """Everything that determines a comparison; the same file repeats it bit for bit."""
 
-    oracle: int = setting(200, "Seeds of each load whose bound is computed; 0: none.", "Comparison", "COUNT")
+    oracle: Index = setting(200, "Seeds of each load whose bound is computed; 0: none.", "Comparison", "COUNT")
 
     preset: str = setting("paper", f"Where the workload starts from: {', '.join(PRESETS)}.", "Workload")
-    arrival: Range | None = _span("Step of arrival, floored (0:36 in the presets).")
-    data: Range | None = _span("Samples to send (14:35; network-heavy 78:144).")
-    deadline: Range | None = _span("Steps from arrival to deadline, rounded (36:46).")
-    a: Range | None = _span("Error of a curve after its first sample (.8:1.2).")
-    b: Range | None = _span("How fast it falls: error = a samples^-b (.25:.467).")
-    target: Range | None = _span("Error at which a task has succeeded (.147:.162).")
+    arrival: Span | None = _span("Step of arrival, floored (0:36 in the presets).")
+    data: Span | None = _span("Samples to send (14:35; network-heavy 78:144).")
+    deadline: Span | None = _span("Steps from arrival to deadline, rounded (36:46).")
+    a: Span | None = _span("Error of a curve after its first sample (.8:1.2).")
+    b: Span | None = _span("How fast it falls: error = a samples^-b (.25:.467).")
+    target: Span | None = _span("Error at which a task has succeeded (.147:.162).")
     sigma: float | None = setting(
         None, "Standard deviation of the noise in observed errors (.005; recorded 0).", "Workload", "NUMBER"
     )
-    horizon: int | None = setting(
+    horizon: Count | None = setting(
         None, "Steps that are played (until the last deadline; network-heavy 100).", "Workload", "STEPS"
     )
     prior_shift: float = setting(0.0, "Added to the mean of b that policies are told.", "Workload", "NUMBER")
-    curves: str | None = setting(
+    curves: WholePath | None = setting(
         None, "Recording to replay (recorded); the shipped one unless given.", "Workload", "FILE"
     )
-    tasks: list[dict[str, float]] | None = setting(
-        None, "Tasks one by one instead of drawn ones.", "Workload", only_in_file=True
-    )
+    tasks: Tasks | None = setting(None, "Tasks one by one instead of drawn ones.", "Workload", only_in_file=True)
 
-    servers: list[ServerSpec] = setting(
+    servers: Servers = setting(
         "5x30", "Samples per step of each: 5x30, 30,30,60, or with power caps 5x30@4.", "Site", "SERVERS"
     )
     bandwidth: float = setting(100.0, "Of the uplink, samples per step.", "Site", "NUMBER")
@@ -173,11 +267,11 @@ class ShareSpec(StudySpec):
     busy_power: float = setting(7.5, "What a fully used one adds.", "Site", "NUMBER")
     migration: str = setting("within", "When a task may change server: within a step, or between steps.", "Site")
 
-    timeline_load: int | None = setting(
+    timeline_load: Count | None = setting(
         None, "Tasks in the report's timeline; the largest load unless given.", "Output"
     )
-    timeline_seed: int | None = setting(None, "Seed of the timeline; the first unless given.", "Output")
-    timeline_task: int | None = setting(
+    timeline_seed: Index | None = setting(None, "Seed of the timeline; the first unless given.", "Output")
+    timeline_task: Index | None = setting(
         None, "Task of the timeline; the one on which policies differ most unless given.", "Output"
     )
 
@@ -190,36 +284,11 @@ class ShareSpec(StudySpec):
             raise unknown_name("preset", value, PRESETS)
         return value
 
-    @field_validator(*RANGES, mode="before")
-    @classmethod
-    def _range(cls, value: object) -> Range | None:
-        return None if value is None else read_range(value)
-
-    @field_validator("servers", mode="before")
-    @classmethod
-    def _servers(cls, value: object) -> object:
-        return read_servers(value)
-
-    @field_validator("curves")
-    @classmethod
-    def _whole_path(cls, value: str | None) -> str | None:
-        """Absolute, so that a config.yaml repeats its run from any folder."""
-        return None if value is None else str(Path(value).absolute())
-
     @field_validator("prior_shift")
     @classmethod
     def _finite(cls, value: float) -> float:
         if not -1.0 <= value <= 1.0:
             raise InputError(f"prior_shift must be -1 to 1, not {value}: b itself is about 0.36")
-        return value
-
-    @field_validator("tasks", mode="before")
-    @classmethod
-    def _tasks(cls, value: object) -> object:
-        from equipoise.share.task import read_tasks
-
-        if value is not None:
-            read_tasks(value)
         return value
 
     def build(self) -> ShareScene:
@@ -341,95 +410,3 @@ def policy_from(text: str) -> Policy:
         path, _, name = text.rpartition(":")
         raise InputError(f"{Path(path).name}: {name} is not a policy: it has no method decide(view)")
     return found  # type: ignore[no-any-return]
-
-
-def _words(value: object) -> list[str]:
-    """Names with commas between, or a list of them."""
-    if isinstance(value, str):
-        value = [word.strip() for word in value.split(",")]
-    if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
-        raise InputError(f"expected names with commas between, not {value!r}")
-    return value
-
-
-def _known_policies(words: list[str]) -> list[str]:
-    """Groups replaced by their members, every name as it is shown in tables."""
-    from equipoise.share.policies import POLICIES, named
-
-    published = [choice.name for choice in POLICIES.choices() if choice.facts.get("published")]
-    groups: dict[str, Sequence[str]] = {"published": published, "all": POLICIES.names()}
-    found: list[str] = []
-    for word in words:
-        if word in groups:
-            found += groups[word]
-        else:
-            kind, _, twin = word.partition(":")
-            named(word)
-            found.append(POLICIES.find(kind).name + (f":{twin}" if twin else ""))
-    return list(dict.fromkeys(found))
-
-
-def _read_loads(value: object) -> list[int]:
-    """10,20,60 or 10:60:10, which includes its last."""
-    expected = f"expected numbers of tasks such as 10,20,60 or 10:60:10, not {value!r}"
-    if isinstance(value, int):
-        raise InputError(
-            f"in a file write a list, such as [10, 20, 60]: YAML reads 10:50:10 as {YAML_TIME}, found {value}"
-        )
-    try:
-        if isinstance(value, str) and ":" in value:
-            first, last, step = (int(part) for part in value.split(":"))
-            found = range(first, last + 1, step) if step > 0 else range(0)
-            if not 1 <= first <= last or not 1 <= len(found) <= LOADS_MOST:
-                raise InputError(f"{expected}; at most {LOADS_MOST} of them")
-            return list(found)
-        parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
-            raise InputError(expected)
-        loads = [int(part) for part in parts]
-    except (ValueError, TypeError):
-        raise InputError(expected) from None
-    if not loads or min(loads) < 1:
-        raise InputError(f"every load is at least one task, not {value!r}")
-    return list(dict.fromkeys(loads))
-
-
-def read_range(value: object) -> Range:
-    """`lo:hi`, one number for both, or a list of two. A bare number in a file may be a `lo:hi` that YAML took for a time."""
-    if isinstance(value, int | float):
-        raise InputError(f"in a file write a list, such as [14, 35]: YAML reads 14:35 as {YAML_TIME}, found {value}")
-    parts = value.split(":") if isinstance(value, str) else value
-    try:
-        numbers = [float(part) for part in parts] if isinstance(parts, list | tuple) else []
-    except (ValueError, TypeError):
-        numbers = []
-    if len(numbers) not in (1, 2):
-        raise InputError(f"expected a range LO:HI, such as 14:35, not {value!r}")
-    low, high = numbers[0], numbers[-1]
-    if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
-        raise InputError(f"expected a range LO:HI with 0 <= LO <= HI, not {value!r}")
-    return low, high
-
-
-def read_servers(value: object) -> object:
-    """`5x30@4` is five servers of 30 samples per step, each with a power cap of 4; parts with commas between.
-
-    In a file it may be a list: bare numbers in it are capacities.
-    """
-    if isinstance(value, list):
-        return [{"capacity": one} if isinstance(one, int | float) else one for one in value]
-    if not isinstance(value, str | int | float):
-        return value
-    servers: list[dict[str, float]] = []
-    for part in str(value).split(","):
-        many, times, rest = part.strip().partition("x")
-        capacity, at, cap = (rest if times else part.strip()).partition("@")
-        try:
-            server = {"capacity": float(capacity)} | ({"power_cap": float(cap)} if at else {})
-            count = int(many) if times else 1
-        except ValueError:
-            raise InputError(f"expected servers such as 5x30, 30,30,60 or 5x30@4, not {value!r}") from None
-        if not 1 <= count <= SERVERS_MOST:
-            raise InputError(f"{part!r}: expected 1 to {SERVERS_MOST:,} servers")
-        servers += [server] * count
-    return servers

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.document import Row
-from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.errors import InputError, refuse_negative, refuse_unknown, refuse_words, said_of
 from equipoise.frames import Frame, need_columns, rows_of
 from equipoise.kernels import kernel
 
@@ -37,13 +37,11 @@ class Curve:
 
     def __post_init__(self) -> None:
         if self.samples or self.errors:
-            _refuse_broken_table(self.samples, self.errors)
+            if fault := table_fault(np.array(self.samples), np.array(self.errors)):
+                raise InputError(fault, about="Curve.recorded")
             return
-        for name in ("a", "b", "floor"):
-            value = getattr(self, name)
-            if not math.isfinite(value) or value < 0 or (value == 0 and name == "a"):
-                wanted = "a positive number" if name == "a" else "zero or more"
-                raise InputError(f"Curve: {name} is {value!r}; expected {wanted}")
+        refuse_negative("Curve", zero=False, a=self.a)
+        refuse_negative("Curve", b=self.b, floor=self.floor)
 
     @classmethod
     def recorded(cls, samples: Sequence[float], errors: Sequence[float]) -> Curve:
@@ -64,18 +62,17 @@ class Curve:
         return float(power_work(self.a, self.b, self.floor, float(target)))
 
 
-def _refuse_broken_table(samples: Sequence[float], errors: Sequence[float]) -> None:
+def table_fault(samples: Floats, errors: Floats, *, positive: bool = False) -> str:
+    """What is wrong with the points of a curve, or nothing; `positive` errors have logarithms."""
     if len(samples) != len(errors) or len(samples) < 2:
-        raise InputError(
-            f"Curve.recorded: {len(samples)} sample counts and {len(errors)} errors; expected two or more of each, as many"
-        )
-    s, e = np.array(samples), np.array(errors)
-    if not (np.isfinite(s).all() and np.isfinite(e).all()):
-        raise InputError("Curve.recorded: every sample count and error must be a finite number")
-    if s[0] < 1 or (np.diff(s) <= 0).any():
-        raise InputError("Curve.recorded: sample counts must rise strictly, from 1 or more")
-    if (e < 0).any():
-        raise InputError(f"Curve.recorded: error {e[e < 0][0]:g} is negative")
+        return f"{len(samples)} sample counts and {len(errors)} errors; expected two or more of each, as many"
+    if not (np.isfinite(samples).all() and np.isfinite(errors).all()):
+        return "a sample count or error is not a finite number"
+    if samples[0] < 1 or (np.diff(samples) <= 0).any():
+        return "sample counts must rise strictly, from 1 or more"
+    if errors.min() < 0 or (positive and errors.min() == 0):
+        return f"error {errors.min():g} is {'not positive' if positive else 'negative'}"
+    return ""
 
 
 @kernel
@@ -132,17 +129,14 @@ class Task:
     sigma: float = 0.0  # standard deviation of the noise in what is observed
 
     def __post_init__(self) -> None:
-        for name in ("arrival", "deadline", "data", "target", "sigma"):
-            value = getattr(self, name)
+        refuse_negative("Task", **{name: getattr(self, name) for name in (*NEEDED, "sigma")})
+        for name in STEPS:
+            value = 0 if getattr(self, name) is None else getattr(self, name)
             refuse_words("Task", **{name: value})
-            if not math.isfinite(value) or value < 0:
-                raise InputError(f"Task: {name} is {value!r}; expected a number of zero or more")
-        for name in ("arrival", "deadline", "delay"):
-            value = getattr(self, name)
-            if value is not None and (not math.isfinite(value) or value < 0 or value != int(value)):
-                raise InputError(f"Task: {name} is {value!r}; expected a whole number of steps, zero or more")
+            if not math.isfinite(value) or value < 0 or value != int(value):
+                raise InputError(f"{name} is {value!r}; expected a whole number of steps, zero or more", about="Task")
         if self.deadline <= self.arrival:
-            raise InputError(f"Task: deadline {self.deadline} is not after arrival {self.arrival}")
+            raise InputError(f"deadline {self.deadline} is not after arrival {self.arrival}", about="Task")
 
     @property
     def work(self) -> float:
@@ -151,43 +145,57 @@ class Task:
 
 
 NEEDED = ("arrival", "deadline", "data", "target")
+STEPS = ("arrival", "deadline", "delay")  # whole numbers
 LAW, TABLE = ("a", "b", "floor"), ("samples", "errors")
-FIELDS = {"arrival": int, "deadline": int, "data": float, "target": float}  # of a task in a file
-OPTIONS = {"a": float, "b": float, "floor": float, "delay": int, "sigma": float}
-KNOWN = (*NEEDED, *LAW, "delay", "sigma", *TABLE)
-DRAWN = ("arrival", "deadline", "data", "target", "sigma", "delay", "a", "b", "floor")
+IN_FILES = (*NEEDED, *LAW, "delay", "sigma")
+KNOWN = (*IN_FILES, *TABLE)
+DRAWN = (*NEEDED, "sigma", "delay", *LAW)
 
 
 def tasks_from(frame: Frame) -> list[Task]:
-    """A task a row; a column nobody knows is refused, `seed` and `task` (of `drawn_rows`) are passed over."""
+    """A task per row; a column nobody knows is refused, `seed` and `task` (of `drawn_rows`) are passed over."""
     rows = rows_of(frame, "Workload.from_frame")
     need_columns(frame, NEEDED, "Workload.from_frame")
-    for name in map(str, frame.columns):
-        if name not in (*KNOWN, "seed", "task"):
-            raise unknown_name("column of tasks", name, KNOWN)
+    refuse_unknown("column of tasks", set(map(str, frame.columns)) - {"seed", "task"}, KNOWN)
     if "seed" in frame.columns and len(set(frame["seed"])) > 1:
         raise InputError("Workload.from_frame: the frame has several seeds; keep the rows of one")
-    return [_task(k, row) for k, row in enumerate(rows)]
+    return [_task(f"row {k}", row) for k, row in enumerate(rows)]
 
 
-def _task(k: int, row: Row) -> Task:
+def read_tasks(value: object) -> list[Task]:
+    """Tasks from a file's list of mappings; mistakes name the task, counted from 0 as everywhere."""
+    if not isinstance(value, list) or not value:
+        raise InputError(f"expected a list of tasks, each with {', '.join(NEEDED)}")
+    for k, entry in enumerate(value):
+        if not isinstance(entry, dict):
+            raise InputError(f"task {k}: expected `name: value` pairs, not {entry!r}")
+        with said_of(f"task {k}"):
+            refuse_unknown("field", map(str, entry), IN_FILES)
+    return [_task(f"task {k}", entry) for k, entry in enumerate(value)]
+
+
+def _task(who: str, row: Row) -> Task:
+    """A task by the names of its values."""
+    for name in NEEDED:
+        if name not in row:
+            raise InputError(f"{name} is missing; every task needs {', '.join(NEEDED)}", about=who)
+    given = {name: row[name] for name in (*NEEDED, "delay", "sigma") if name in row}
+    given |= {name: int(value) for name, value in given.items() if name in STEPS and _is_whole(value)}
     try:
-        given = {name: row[name] for name in (*NEEDED, "delay", "sigma") if name in row}
-        whole = {name: _whole(given[name]) for name in ("arrival", "deadline", "delay") if name in given}
-        law: dict[str, Any] = {name: float(row[name]) for name in LAW if name in row}
-        recorded = all(name in row for name in TABLE)
-        curve = Curve.recorded(row["samples"], row["errors"]) if recorded else Curve(**law)
-        return Task(curve=curve, **(given | whole))
+        if all(name in row for name in TABLE):
+            curve = Curve.recorded(row["samples"], row["errors"])
+        else:
+            curve = Curve(**{name: row[name] for name in LAW if name in row})
+        return Task(curve=curve, **given)
     except InputError as error:
-        raise InputError(f"row {k}: {error}") from None
-    except TypeError:
-        missing = next((name for name in NEEDED if name not in row), "a value")
-        raise InputError(f"row {k}: {missing} is missing; every task needs {', '.join(NEEDED)}") from None
+        raise InputError(error.what, about=who) from None
+    except (TypeError, ValueError):
+        raise InputError("samples and errors are no lists of numbers; give one of each, as long", about=who) from None
 
 
-def _whole(value: Any) -> Any:
+def _is_whole(value: object) -> bool:
     """A column with an empty cell holds floats: 3.0 is 3."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return isinstance(value, float) and value.is_integer()
 
 
 def rows_from(tasks: Iterable[Task]) -> list[Row]:
@@ -208,38 +216,3 @@ def drawn_rows(batch: Batch) -> list[Row]:
         for k, seed in enumerate(batch.seeds)
         for j in range(batch.shape[1])
     ]
-
-
-def read_tasks(value: object) -> list[Task]:
-    """Tasks from a file's list of mappings; mistakes name the task, counted from 0 as everywhere."""
-    if not isinstance(value, list) or not value:
-        raise InputError(f"expected a list of tasks, each with {', '.join(FIELDS)}")
-    found = []
-    for k, entry in enumerate(value):
-        given = _task_numbers(k, entry)
-        curve = {name: given.pop(name) for name in ("a", "b", "floor") if name in given}
-        try:
-            found.append(Task(curve=Curve(**curve), **given))  # type: ignore[arg-type]  # whole numbers are whole there
-        except InputError as error:
-            raise InputError(f"task {k}: {str(error).partition(': ')[2]}") from None
-    return found
-
-
-def _task_numbers(k: int, entry: object) -> dict[str, float]:
-    if not isinstance(entry, dict):
-        raise InputError(f"task {k}: expected `name: value` pairs, not {entry!r}")
-    kinds: dict[str, type] = FIELDS | OPTIONS
-    for name in entry:
-        if name not in kinds:
-            raise InputError(f"task {k}: {unknown_name('field', str(name), kinds)}")
-    for name in FIELDS:
-        if name not in entry:
-            raise InputError(f"task {k}: {name} is missing")
-    given: dict[str, float] = {}
-    for name, number in entry.items():
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise InputError(f"task {k}: {name} is {number!r}; expected a number")
-        if kinds[name] is int and number != (number if not math.isfinite(number) else int(number)):
-            raise InputError(f"task {k}: {name} is {number!r}; expected a whole number of steps")
-        given[name] = int(number) if kinds[name] is int and math.isfinite(number) else float(number)
-    return given

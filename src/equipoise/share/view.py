@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_negative
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 
@@ -94,8 +94,7 @@ class Prior:
                 f"Prior: mean {self.mean} and variance {self.variance} of (ln a, b); expected finite numbers,"
                 " variance as (of ln a, covariance, of b), positive definite"
             )
-        if not 0 <= self.surprise < math.inf:
-            raise InputError(f"Prior: surprise is {self.surprise!r}; expected a number of zero or more")
+        refuse_negative("Prior", surprise=self.surprise)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from equipoise.claims import Claim, Finding, Interval, Measured, Scale, at_least
 from equipoise.claims.share._published import AHEAD, SOURCE, Floats, lead, least_sure, mean_of, pair, played, told
 from equipoise.present.values import Axis, Figure, Series
 from equipoise.share import Sweep, Workload, policies
-from equipoise.share.estimators import Bayes
+from equipoise.share.estimators.bayes import Bayes
 
 CALM, NOISY = 0.005, 0.05  # sd of an observed error; targets are .147 to .162
 NOISES = (CALM, 0.01, 0.02, 0.03, 0.04, NOISY)

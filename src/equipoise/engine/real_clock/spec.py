@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator
 
 from equipoise.errors import InputError
 from equipoise.registry import whole_reference
-from equipoise.share.spec import PoliciesSpec, Range, ServerSpec, read_range, read_servers
+from equipoise.share.spec import Count, Names, PoliciesSpec, Servers, Span, read_words, whole
 from equipoise.spec import setting
 
 if TYPE_CHECKING:
@@ -21,32 +21,29 @@ if TYPE_CHECKING:
 SEED_MOST = 40_000  # so that the seeds of tasks stay below 2^32, which scikit-learn asks for
 FOUR = "Uniform,SDF,UARA+LARA,Hybrid"
 USUAL = ("sgd", "mlp", "nb")
+Kinds = Annotated[list[str], BeforeValidator(lambda value: read_words(value, "kinds of task"))]
+Function = Annotated[str, AfterValidator(lambda value: whole_reference(value, "function", "my.py:train"))]
 
 
 class ExecuteSpec(PoliciesSpec):
     """The inputs of an execution. The clock is real: a repeated run has the same tasks, not the same microseconds."""
 
-    policies: list[str] = setting(FOUR, "Names with commas between; `published`, `all`.", "Comparison", "NAMES")
-    policy_file: list[str] | None = setting(
-        None, "Your own policies beside them, commas between.", "Comparison", "FILE.py:CLASS"
-    )
-    tasks: int = setting(24, "Tasks, each a training process.", "Comparison", "COUNT")
-    repeats: int = setting(1, "Seeds; every policy meets the same tasks.", "Comparison", "COUNT")
-    seed: int = setting(0, "The first of them.", "Comparison", "SEED")
+    policies: Names = setting(FOUR, "Names with commas between; `published`, `all`.", "Comparison", "NAMES")
+    tasks: Count = setting(24, "Tasks, each a training process.", "Comparison", "COUNT")
+    repeats: Count = setting(1, "Seeds; every policy meets the same tasks.", "Comparison", "COUNT")
+    seed: Annotated[int, whole(0, SEED_MOST)] = setting(0, "The first of them.", "Comparison", "SEED")
 
-    kinds: list[str] = setting(
-        ",".join(USUAL), "What tasks train: sgd, mlp, nb, torch, commas between.", "Tasks", "NAMES"
-    )
-    work: str | None = setting(
+    kinds: Kinds = setting(",".join(USUAL), "What tasks train: sgd, mlp, nb, torch, commas between.", "Tasks", "NAMES")
+    work: Function | None = setting(
         None, "Instead: your function of a seed that yields its error after each unit.", "Tasks", "FILE.py:FUNCTION"
     )
     target: float | None = setting(
         None, "Error at which every task has succeeded; else what it reaches alone within its work.", "Tasks", "NUMBER"
     )
-    length: Range = setting("60:900", "Work of a task, samples of the site, log-uniform.", "Tasks", "LO:HI")
-    arrival: Range = setting("0:12", "Step of arrival, floored.", "Tasks", "LO:HI")
-    deadline: Range = setting("16:24", "Steps from arrival to deadline, rounded.", "Tasks", "LO:HI")
-    data: Range = setting("14:35", "Samples to send.", "Tasks", "LO:HI")
+    length: Span = setting("60:900", "Work of a task, samples of the site, log-uniform.", "Tasks", "LO:HI")
+    arrival: Span = setting("0:12", "Step of arrival, floored.", "Tasks", "LO:HI")
+    deadline: Span = setting("16:24", "Steps from arrival to deadline, rounded.", "Tasks", "LO:HI")
+    data: Span = setting("14:35", "Samples to send.", "Tasks", "LO:HI")
     patience: float = setting(
         2.0, "Seconds of CPU, or asleep, without a unit after which a task counts as hung.", "Tasks", "SECONDS"
     )
@@ -59,9 +56,7 @@ class ExecuteSpec(PoliciesSpec):
     limiter: str = setting(
         "auto", "How processes are held: auto, systemd, cgroup2, cgroup1, stop, none.", "Site", "KIND"
     )
-    servers: list[ServerSpec] = setting(
-        "5x30", "Samples per step of each, such as 5x30 or 30,30,60.", "Site", "SERVERS"
-    )
+    servers: Servers = setting("5x30", "Samples per step of each, such as 5x30 or 30,30,60.", "Site", "SERVERS")
     bandwidth: float = setting(100.0, "Of the uplink, samples per step.", "Site", "NUMBER")
     delay: float = setting(3.0, "Mean steps between sent and ready to compute.", "Site", "STEPS")
     jitter: float = setting(1.0, "Standard deviation of that delay.", "Site", "STEPS")
@@ -70,43 +65,6 @@ class ExecuteSpec(PoliciesSpec):
     units: dict[str, float] | None = setting(
         None, "Seconds of CPU of a unit by kind: repeats the targets of a run.", "Tasks", only_in_file=True
     )
-
-    @field_validator("kinds", mode="before")
-    @classmethod
-    def _kinds(cls, value: object) -> object:
-        words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
-        if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
-            raise InputError(f"expected kinds of task with commas between, not {value!r}")
-        return words
-
-    @field_validator("length", "arrival", "deadline", "data", mode="before")
-    @classmethod
-    def _range(cls, value: object) -> Range:
-        return read_range(value)
-
-    @field_validator("servers", mode="before")
-    @classmethod
-    def _servers(cls, value: object) -> object:
-        return read_servers(value)
-
-    @field_validator("work")
-    @classmethod
-    def _work(cls, value: str | None) -> str | None:
-        return None if value is None else whole_reference(value, "function", "my.py:train")
-
-    @field_validator("tasks", "repeats")
-    @classmethod
-    def _one_or_more(cls, value: int, info: ValidationInfo) -> int:
-        if value < 1:
-            raise InputError(f"{info.field_name} must be 1 or more, not {value}")
-        return value
-
-    @field_validator("seed")
-    @classmethod
-    def _seed(cls, value: int) -> int:
-        if not 0 <= value <= SEED_MOST:
-            raise InputError(f"seed must be 0 to {SEED_MOST:,}, not {value}")
-        return value
 
     @property
     def seed_numbers(self) -> range:

@@ -3,26 +3,14 @@
 A file states its class's `label`, its `rank` among the others, and what it needs (`needs_truth`, `needs_curves`).
 """
 
+from typing import Any
+
 from equipoise.registry import Registry
-from equipoise.share.estimators._base import Estimate, Estimator, Fit
-from equipoise.share.estimators.analogue import Analogue
-from equipoise.share.estimators.bayes import Bayes
-from equipoise.share.estimators.familiar import Familiar
-from equipoise.share.estimators.log_linear import LogLinear
-from equipoise.share.estimators.power_offset import PowerOffset
-from equipoise.share.estimators.true_work import TrueWork
+from equipoise.share.estimators._base import Estimate as Estimate, Estimator as Estimator, Fit as Fit
 
 ESTIMATORS: Registry[Estimator] = Registry("equipoise.share.estimators", "estimator")
 
-__all__ = [
-    "ESTIMATORS",
-    "Analogue",
-    "Bayes",
-    "Estimate",
-    "Estimator",
-    "Familiar",
-    "Fit",
-    "LogLinear",
-    "PowerOffset",
-    "TrueWork",
-]
+
+def __getattr__(name: str) -> Any:
+    """The class of an estimator when it is asked for."""
+    return ESTIMATORS.attribute(name, ("ESTIMATORS", "Estimate", "Estimator", "Fit"))

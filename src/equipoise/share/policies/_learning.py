@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.kernels import kernel
 from equipoise.share._arithmetic import exp, ln
-from equipoise.share.estimators import Estimate, Estimator, Fit, LogLinear, TrueWork
+from equipoise.share.estimators import Estimate, Estimator, Fit
+from equipoise.share.estimators.log_linear import LogLinear
+from equipoise.share.estimators.true_work import TrueWork
 from equipoise.share.site import Server, Site
 from equipoise.share.task import COMPUTING
 from equipoise.share.view import Decision, Policy, Prior, Scene, View, name_of
