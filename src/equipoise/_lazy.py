@@ -14,18 +14,25 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from equipoise._moved import old_names
+from equipoise.registry import Registry
 
 
 class LazyPackage(ModuleType):
-    """A package whose `sources` say in which module each public name is."""
+    """A package whose `sources` say in which module each public name is; `registry` are the choices in its files."""
 
     sources: dict[str, str]
+    registry: Registry[object] | None
 
     def __getattr__(self, name: str) -> object:
         source = self.sources.get(name)
         if source is None:
+            if self.registry is not None and not name.startswith("_"):
+                for choice in self.registry.choices():
+                    if choice.object_name == name:
+                        return self.registry.load(name)
             return old_names(self.__name__)(name)
         if source == self.__name__:  # a submodule
             return import_module(f"{source}.{name}")
@@ -35,14 +42,15 @@ class LazyPackage(ModuleType):
 
     def __setattr__(self, name: str, value: object) -> None:
         # Python binds a submodule to its name here when it is first imported: `solve` stays the function.
-        if not (isinstance(value, ModuleType) and self.sources.get(name, self.__name__) != self.__name__):
+        hides = self.sources.get(name, self.__name__) != self.__name__ or (self.registry and hasattr(value, name))
+        if not (isinstance(value, ModuleType) and hides):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.sources})
 
 
-def lazy(package: str, extras: Sequence[str] = ()) -> None:
+def lazy(package: str, extras: Sequence[str] = (), registry: Registry[Any] | None = None) -> list[str]:
     """Make `package` lazy, from the imports under `if TYPE_CHECKING:` in its own file; they are its `__all__`.
 
     Parameters
@@ -51,6 +59,13 @@ def lazy(package: str, extras: Sequence[str] = ()) -> None:
         Its dotted name.
     extras
         Names that need a library which may not be there: `import *` leaves them out.
+    registry
+        The choices that are the files of the package: each is a name of it, whether it is imported there or not.
+
+    Returns
+    -------
+    list[str]
+        Its `__all__`, for a package that has names of its own to add.
     """
     module = sys.modules[package]
     assert module.__file__ is not None
@@ -64,5 +79,7 @@ def lazy(package: str, extras: Sequence[str] = ()) -> None:
             for line in statement.body:
                 if isinstance(line, ast.ImportFrom) and line.module:
                     sources |= {alias.name: line.module for alias in line.names}
-    vars(module).update(sources=sources, __all__=sorted(sources.keys() - set(extras)))
+    names = sorted(sources.keys() - set(extras))
+    vars(module).update(sources=sources, registry=registry, __all__=names)
     module.__class__ = LazyPackage
+    return names

@@ -55,6 +55,13 @@ def refuse_negative(kind: str, *, zero: bool = True, finite: bool = True, **valu
             raise InputError(f"{name} is {value!r}; expected {wanted}", about=kind)
 
 
+def whole_number(value: object, what: str, least: int = 1) -> int:
+    """The value as an int, or one line if it is no whole number of at least so many."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise InputError(f"{what} is {value!r}; expected a whole number of {least} or more")
+    return int(value)
+
+
 def refuse_unknown(kind: str, values: Iterable[str], known: Iterable[str]) -> None:
     """Raise for the first name that nobody knows."""
     for name in values:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import equipoise
+from equipoise.errors import InputError
+from equipoise.place.traces import format_of
 
 SOURCE = Path(equipoise.__file__).parent
 SMALL = ("--draw", "4", "--slots", "6", "--machines", "2", "--no-bound", "--replan", "0")
@@ -102,6 +104,41 @@ def test_a_trace_format_is_one_file(tmp_path: Path):
     for more in ((), ("--format", "tiny")):
         done = run(tmp_path, "jobs.csv", "--policy", "fifo", "--machines", "1", "--horizon", "20", "--no-bound", *more)
         assert done.returncode == 0, done.stderr
+
+
+def test_a_trace_format_is_a_name_of_its_package(tmp_path: Path):
+    """`traces.tiny` is the reader, also after its file was imported as a module; so are all others."""
+    (seen_through_links(tmp_path, "traces") / "tiny.py").write_text(TRACE)
+    code = (
+        "import equipoise.place.traces.tiny, equipoise.place.traces.philly\n"
+        "from equipoise.place import traces\n"
+        "print(*(type(getattr(traces, name)).__name__ for name in ('tiny', 'philly', 'gpu_cluster', 'regime')))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["function"] * 4
+
+
+@pytest.mark.parametrize(
+    ("header", "format", "column"),
+    [
+        ("timestamp,duration,gpus\n", "philly", "num_gpus"),
+        ("id,work,batch\n", "own", "arrival"),
+        ("Submit|Start|End\n", "slurm", "jobid"),
+        ("name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time,scheduled_time\n", "alibaba", "gpu_milli"),
+    ],
+)
+def test_a_header_that_lacks_one_column_is_told_which(tmp_path: Path, header: str, format: str, column: str):
+    """A file that is nearly of a format says what to add; one that is like none only names the formats."""
+    path = tmp_path / "jobs.txt"
+    path.write_text(header)
+    with pytest.raises(InputError, match=f"'{column}', as format {format} needs") as refused:
+        format_of(path)
+    assert refused.value.code == "column"
+    path.write_text("a,b,c\n")
+    with pytest.raises(InputError) as refused:
+        format_of(path)
+    assert refused.value.code == "registry.format"
 
 
 @pytest.mark.parametrize(

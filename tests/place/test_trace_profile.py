@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import csv
 import math
+from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
+from statistics import median
 
 import pytest
 
-from equipoise.errors import InputError
-from equipoise.place.traces._rows import PROFILES, distil
+from equipoise.place.traces._rows import PROFILES, Profile
+
+
+def distil(path: Path) -> Profile:
+    """A profile from one placements file.
+
+    tau: (step - sync) / batch at the largest batch one GPU was measured with. Then the synchronisation time over the
+    ring's 2 (w - 1) / w, its median over all batch sizes and placements of two GPUs or more, on one node and on several.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [
+            (r["placement"], int(r["local_bsz"]), float(r["step_time"]), float(r["sync_time"]))
+            for r in csv.DictReader(file)
+        ]
+    batch, step, sync = max((b, step, sync) for placement, b, step, sync in rows if placement == "1")
+    return Profile(
+        model=path.name.removesuffix("-placements.csv"),
+        per_sample=(step - sync) / batch,
+        inside=_exchange([(p, sync) for p, _, _, sync in rows if len(p) == 1 and p != "1"], path),
+        between=_exchange([(p, sync) for p, _, _, sync in rows if len(p) > 1], path),
+        local_batch=batch,
+    )
+
+
+def _exchange(measured: Sequence[tuple[str, float]], path: Path) -> float:
+    if not measured:
+        raise ValueError(f"{path}: no placements on one node and on several; expected both")
+    widths = [sum(map(int, placement)) for placement, _ in measured]
+    return median(sync / (2.0 * (w - 1) / w) for w, (_, sync) in zip(widths, measured, strict=True))
 
 
 def test_a_profile_by_hand(tmp_path):
@@ -26,7 +56,7 @@ def test_a_file_without_both_placements_is_refused(tmp_path):
     """Nothing between nodes, nothing to distil."""
     path = tmp_path / "net-placements.csv"
     path.write_text("placement,local_bsz,step_time,sync_time\n1,5,1.0,0.1\n2,10,2.5,0.3\n")
-    with pytest.raises(InputError, match="placements"):
+    with pytest.raises(ValueError, match="placements"):
         distil(path)
 
 

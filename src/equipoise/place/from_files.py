@@ -12,7 +12,7 @@ from equipoise.place.job import Workload
 from equipoise.place.scene import read_cluster, read_jobs, read_scene, skipped_lines
 from equipoise.place.schedule import read_schedule, verify_files
 from equipoise.place.spec import AUTO, BoundSpec, SceneSpec
-from equipoise.place.traces import format_of
+from equipoise.place.traces._rows import format_of
 
 ENDINGS = (".yaml", ".yml", ".json", ".csv")
 

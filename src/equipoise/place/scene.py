@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import cast
 
@@ -24,9 +25,7 @@ from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer
 from equipoise.place.spec import AUTO, OWN, TRACES, PlaceSpec, PricedSpec, SceneSpec
 from equipoise.place.sweep import Case
-from equipoise.place.traces import format_of
-from equipoise.place.traces._rows import opened
-from equipoise.registry import Choice
+from equipoise.place.traces._rows import columns, format_of, opened
 from equipoise.units import seconds
 
 DRAWN, DRAWN_SLOTS, DRAWN_MACHINES = 60, 24, 20  # the built-in example: an overloaded day
@@ -343,21 +342,13 @@ def read_cluster(spec: SceneSpec) -> Cluster:
             raise InputError(f"--cluster and --machines {spec.machines} are both given; keep one")
         path = Path(spec.cluster)
         if path.suffix.lower() == ".csv":
-            columns = _columns(path)
+            there = columns([next(iter(opened(path, "jobs, or a trace")), "")])
             for choice in TRACES.choices():  # a trace whose file states CLUSTER_COLUMNS has a function <name>_cluster
-                if _stated(choice, "CLUSTER_COLUMNS") and {*_stated(choice, "CLUSTER_COLUMNS")} <= columns:
-                    found: Cluster = getattr(traces, f"{choice.stem}_cluster")(path)
-                    return found
+                wanted = cast("tuple[str, ...]", choice.facts.get("CLUSTER_COLUMNS", ()))
+                if wanted and {*wanted} <= there:
+                    reader = import_module(f"{TRACES.package}.{choice.stem}")
+                    return cast(Cluster, getattr(reader, f"{choice.stem}_cluster")(path))
         return files.read_cluster(path)
     if spec.machines is None:
         raise InputError("no cluster: say what the jobs run on, --cluster FILE, or --machines COUNT of 8 GPUs each")
     return traces.gpu_cluster(spec.machines, spec.gpus_per_machine or GPUS)
-
-
-def _stated(choice: Choice, name: str) -> tuple[str, ...]:
-    return cast("tuple[str, ...]", choice.facts.get(name, ()))
-
-
-def _columns(path: Path) -> set[str]:
-    first = next(iter(opened(path, "jobs, or a trace")), "")
-    return {cell.strip().lower() for cell in first.split(",")}

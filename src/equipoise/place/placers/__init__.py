@@ -4,55 +4,35 @@ A file states its class's `label`, `colour` and its `rank` among the others; `se
 that it takes, `kind` the prices it posts whatever those say. The first line of its docstring is its help line.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from equipoise.place.placers._slotwise import Slotwise
-from equipoise.place.planner.job_arrays import fits_together, servers_for
-from equipoise.registry import Registry
+from equipoise._lazy import lazy
+from equipoise.place.spec import PLACERS as PLACERS
 
 if TYPE_CHECKING:
-    from equipoise.place.placers.dorm import Dorm
-    from equipoise.place.placers.drf import DRF
-    from equipoise.place.placers.fifo import FIFO
-    from equipoise.place.placers.las import LAS
-    from equipoise.place.placers.oasis import OASiS
-    from equipoise.place.placers.pdors import PDORS
-    from equipoise.place.placers.srtf import SRTF
+    from equipoise.place.placers._slotwise import Slotwise as Slotwise
+    from equipoise.place.placers.dorm import Dorm as Dorm
+    from equipoise.place.placers.drf import DRF as DRF
+    from equipoise.place.placers.fifo import FIFO as FIFO
+    from equipoise.place.placers.las import LAS as LAS
+    from equipoise.place.placers.oasis import OASiS as OASiS
+    from equipoise.place.placers.pdors import PDORS as PDORS
+    from equipoise.place.placers.srtf import SRTF as SRTF
+    from equipoise.place.planner.job_arrays import fits_together as fits_together, servers_for as servers_for
     from equipoise.place.simulate import Placer
 
     ALL: tuple[type[Placer], ...]
-
-PLACERS: Registry[Placer] = Registry("equipoise.place.placers", "policy")
-
-__all__ = [
-    "ALL",
-    "DRF",
-    "FIFO",
-    "LAS",
-    "PDORS",
-    "PLACERS",
-    "SRTF",
-    "Dorm",
-    "OASiS",
-    "Slotwise",
-    "fits_together",
-    "named",
-    "servers_for",
-]
+else:
+    __all__ = ["ALL", "PLACERS", "named", *lazy(__name__, registry=PLACERS)]
 
 
 def __getattr__(name: str) -> object:
-    """The class of a placer when it is asked for: a file that does not load harms nobody else."""
-    choices = PLACERS.choices() if name[:1].isupper() else ()
+    """ALL, the class of every placer, when it is asked for: a file that does not load harms nobody else."""
     if name == "ALL":
-        return tuple(PLACERS.load(choice.stem) for choice in choices)
-    if name in {choice.object_name for choice in choices}:
-        return PLACERS.load(name)
+        return tuple(PLACERS.load(choice.stem) for choice in PLACERS.choices())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def named(name: str) -> Placer:
+def named(name: str) -> "Placer":
     """A placer with its defaults, by its name; upper and lower case are the same."""
     return PLACERS.make(name)

@@ -11,8 +11,6 @@ from equipoise.place.prices.bid import Bid
 from equipoise.place.prices.fixed import Fixed, Level
 from equipoise.place.prices.recalled import Recalled
 from equipoise.place.prices.replay import Replay
-from equipoise.registry import Registry
-
-PRICES: Registry[Prices] = Registry("equipoise.place.prices", "prices")
+from equipoise.place.spec import PRICES
 
 __all__ = ["PRICES", "Best", "Bid", "Fixed", "Level", "Posted", "Prices", "Recalled", "Replay", "densities"]

@@ -10,16 +10,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple, TextIO, TypeVar
+from typing import NamedTuple, TextIO, TypeVar, cast
 
 import numpy as np
 
 from equipoise import units
-from equipoise.errors import InputError
+from equipoise.errors import InputError, whole_number
 from equipoise.kernels import Floats
 from equipoise.place.job import Demand, Job, Sigmoid, Skipped, Workload
+from equipoise.place.spec import OWN, TRACES
 
 C = TypeVar("C")
+M = TypeVar("M")
 GPU_WORKER = Demand(gpu=1000, cpu=4000, memory=16 * 2**30 * 1000)  # 1 gpu, 4 cpu, 16 GiB (spec, section 5)
 CPUS_PER_GPU = 4.0  # how many CPUs count as a GPU where a job has none
 WIDEST = 1_000_000  # workers: more than this in one row is a slip
@@ -43,7 +45,7 @@ class TraceRow:
     duration: float  # seconds
     width: int
     worker: Demand = field(default_factory=lambda: GPU_WORKER)
-    together: bool = True  # at that width its workers were on one machine
+    together: bool | None = None  # at that width its workers were on one machine; None: if it has GPUs enough
     communicates: bool = True  # has gradients to exchange; the profile is drawn
     rigid: bool = False  # never wider than it asked for, whatever the elasticity
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -65,26 +67,37 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True)
 class Mapped:
-    """How rows become jobs: the slot's length, the seed, and how much wider than asked a job may run."""
+    """How rows become jobs: the slot's length, the seed, how much wider than asked a job may run, GPUs of a machine."""
 
     slot: float
     seed: int
     elasticity: float
     sized: bool
+    gpus: int
 
     @classmethod
-    def of(cls, slot: object, seed: int, elasticity: float, sized: bool) -> Mapped:
+    def of(cls, slot: object, seed: int, elasticity: float, sized: bool, gpus_per_machine: int = WIDEST) -> Mapped:
         """Checked settings."""
         length = units.seconds(slot, "slot")
         if not length > 0:
             raise InputError(f'slot is {slot!r}; expected a positive time such as "10m"')
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise InputError(f"seed is {seed!r}; expected a whole number of 0 or more")
+        seed = whole_number(seed, "seed", 0)
         if isinstance(elasticity, bool) or not isinstance(elasticity, int | float) or not 1 <= elasticity <= 1000:
             raise InputError(
                 f"elasticity is {elasticity!r}; expected a number from 1 to 1000 (times the GPUs asked for)"
             )
-        return cls(length, int(seed), float(elasticity), bool(sized))
+        gpus = whole_number(gpus_per_machine, "gpus_per_machine")
+        return cls(length, seed, float(elasticity), bool(sized), gpus)
+
+    def read(
+        self,
+        path: str | Path,
+        entries: Iterable[tuple[int, C | None]],
+        row: Callable[[int, C], TraceRow],
+        calendar: bool,
+    ) -> Workload:
+        """The workload of a file whose entries, each a line number and its cells, are made rows by `row`."""
+        return self.workload(*collected(entries, row), str(path), calendar=calendar)
 
     def workload(
         self, rows: Sequence[TraceRow], skipped: Sequence[Skipped], source: str, *, calendar: bool
@@ -98,16 +111,11 @@ class Mapped:
         model = UtilityModel(self.slot, median(row.gpu_hours for row in rows), self.sized)
         # One line of draws for each line of the file: a row more or less changes no other job.
         draws = np.random.default_rng([self.seed, 5]).random((max(row.line for row in rows) + 1, DRAWS + 1))
-        jobs = []
-        for row in rows:
-            u = draws[row.line]
-            jobs.append(self._job(row, int((row.submit - origin) // self.slot), model, u))
+        jobs = [self._job(row, int((row.submit - origin) // self.slot), model, draws[row.line]) for row in rows]
         start = datetime.fromtimestamp(origin, UTC).replace(tzinfo=None).isoformat() if calendar else ""
         return Workload(tuple(jobs), self.slot, source, model.describe(self.seed) + PROFILED, tuple(skipped), start)
 
-    def _job(
-        self, row: TraceRow, arrival: int, model: UtilityModel, u: np.ndarray[tuple[int], np.dtype[np.float64]]
-    ) -> Job:
+    def _job(self, row: TraceRow, arrival: int, model: UtilityModel, u: Floats) -> Job:
         """Its work is what it does at the width it asked for in the time it took: then it takes exactly that time."""
         most = row.width if row.rigid else int(self.elasticity * row.width)
         tags = dict(row.tags)
@@ -117,7 +125,8 @@ class Mapped:
             batch, tau = max(most, row.width * profile.local_batch), profile.per_sample / self.slot
             gradient = NOMINAL_GRADIENT
             inside, between = gradient / profile.inside * self.slot, gradient / profile.between * self.slot
-            exchange = 2.0 * (row.width - 1) / row.width * gradient / (inside if row.together else between)
+            together = row.width <= self.gpus if row.together is None else row.together
+            exchange = 2.0 * (row.width - 1) / row.width * gradient / (inside if together else between)
             rate = batch / (tau * batch / row.width + exchange)
         else:  # a sample is one worker for one slot
             batch, tau, gradient, inside, between, rate = most, 1.0, 0.0, math.inf, math.inf, float(row.width)
@@ -168,11 +177,6 @@ def opened(path: str | Path, expected: str) -> Iterator[str]:
         raise InputError(f"{path}: is empty; expected {expected}")
 
 
-def has_columns(first_lines: Sequence[str], names: Iterable[str]) -> bool:
-    """Whether the first line of a comma-separated file has all these columns."""
-    return {*names} <= {cell.strip().lower() for cell in first_lines[0].split(",")}
-
-
 def table(
     path: str | Path, needed: Sequence[str], expected: str, *, delimiter: str = ","
 ) -> Iterator[tuple[int, dict[str, str] | None]]:
@@ -206,6 +210,60 @@ def collected(
         except Unmappable as reason:
             skipped.append(Skipped(line, str(reason)))
     return found, skipped
+
+
+OWN_ENDINGS, OWN_COLUMNS = (".yaml", ".yml", ".json"), ("id", "arrival")  # of our own format
+
+
+def format_of(path: Path) -> str:
+    """The format of a file of jobs, by its ending and its first lines; "own" is ours."""
+    bare = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    ending = bare.suffix.lower()
+    if ending in OWN_ENDINGS:
+        return OWN
+    for choice in TRACES.choices():
+        if ending and ending == choice.facts.get("ending"):
+            return choice.name
+    first = next(iter(opened(path, "jobs, or a trace")), "").strip()
+    if {*OWN_COLUMNS} <= columns([first]) or (first[:1] == "#" and ending == ".csv"):
+        return OWN
+    try:
+        return TRACES.detect(path)
+    except InputError as error:
+        if error.code != "registry.format":
+            raise
+        known = ", ".join((OWN, *TRACES.names("matches")))
+        near = _nearly(columns([first.replace("|", ",")]))
+        why = "is none that is known" if near is None else f"has no column {near[1]!r}, as format {near[0]} needs"
+        code = error.code if near is None else "column"
+        raise InputError(f"{path}: its first line {why}; say --format {known}", code=code) from None
+
+
+def _nearly(there: set[str]) -> tuple[str, str] | None:
+    """The format of which just one column is not there, and that column; of several the one with most columns."""
+    needed: dict[str, tuple[str, ...]] = {OWN: OWN_COLUMNS}
+    needed |= {choice.name: cast("tuple[str, ...]", choice.facts.get("COLUMNS", ())) for choice in TRACES.choices()}
+    for kind in sorted(needed, key=lambda kind: -len(needed[kind])):
+        missing = [name for name in needed[kind] if name not in there]
+        if len(missing) == 1 and len(needed[kind]) > 1:
+            return kind, missing[0]
+    return None
+
+
+def every(
+    path: str | Path, needed: Sequence[str], expected: str, read: Callable[[dict[str, str]], M]
+) -> Iterator[tuple[int, M]]:
+    """(line, what `read` makes of the cells) for each row of a table; a row that cannot be read is an error."""
+    line = 0
+    for line, cells in table(path, needed, expected):
+        try:
+            if cells is None:
+                raise Unmappable("wrong number of columns")
+            yield line, read(cells)
+        except Unmappable as reason:
+            raise InputError(f"{path}: line {line}: {reason}; expected {expected}") from None
+    if line == 0:
+        raise InputError(f"{path}: has no row; expected {expected}")
 
 
 def _cells(text: str, delimiter: str) -> list[str]:
@@ -286,34 +344,6 @@ PROFILES: tuple[Profile, ...] = (
     Profile("deepspeech2", 0.031738, 0.062183, 0.18148, 80),
     Profile("yolov3", 0.035629, 0.025135, 0.42666, 16),
 )
-
-
-def distil(path: Path) -> Profile:
-    """A profile from one placements file.
-
-    tau: (step - sync) / batch at the largest batch one GPU was measured with. Then the synchronisation time over the
-    ring's 2 (w - 1) / w, its median over all batch sizes and placements of two GPUs or more, on one node and on several.
-    """
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [
-            (r["placement"], int(r["local_bsz"]), float(r["step_time"]), float(r["sync_time"]))
-            for r in csv.DictReader(file)
-        ]
-    batch, step, sync = max((b, step, sync) for placement, b, step, sync in rows if placement == "1")
-    return Profile(
-        model=path.name.removesuffix("-placements.csv"),
-        per_sample=(step - sync) / batch,
-        inside=_exchange([(p, sync) for p, _, _, sync in rows if len(p) == 1 and p != "1"], path),
-        between=_exchange([(p, sync) for p, _, _, sync in rows if len(p) > 1], path),
-        local_batch=batch,
-    )
-
-
-def _exchange(measured: Sequence[tuple[str, float]], path: Path) -> float:
-    if not measured:
-        raise InputError(f"{path}: no placements on one node and on several; expected both")
-    widths = [sum(map(int, placement)) for placement, _ in measured]
-    return median(sync / (2.0 * (w - 1) / w) for w, (_, sync) in zip(widths, measured, strict=True))
 
 
 FLAT, GENTLE = 0.10, 0.55  # the rest, 35%, is steep (spec, section 3)

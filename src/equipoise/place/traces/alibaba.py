@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Demand, Workload
 from equipoise.place.traces import _rows as rows
@@ -43,8 +42,8 @@ def alibaba(path: str | Path, *, slot: str | float = "10m", seed: int = 0, sized
     """
     mapped = Mapped.of(slot, seed, 1, sized_utility)
     names: set[str] = set()
-    found, skipped = rows.collected(rows.table(path, COLUMNS, EXPECTED), lambda line, cells: _row(line, cells, names))
-    return mapped.workload(found, skipped, str(path), calendar=False)
+    entries = rows.table(path, COLUMNS, EXPECTED)
+    return mapped.read(path, entries, lambda line, cells: _row(line, cells, names), calendar=False)
 
 
 def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
@@ -78,18 +77,7 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
 
 def alibaba_cluster(path: str | Path) -> Cluster:
     """The nodes of a node list, equal ones together: G2-8gpu-96cpu-384Gi-0, -1, ..."""
-    kinds: Counter[tuple[str, int, int, int]] = Counter()
-    for line, cells in rows.table(path, CLUSTER_COLUMNS, NODE_EXPECTED):
-        try:
-            if cells is None:
-                raise Unmappable("wrong number of columns")
-            gpus, cpu = rows.whole(cells["gpu"], "gpu", zero=True), rows.whole(cells["cpu_milli"], "cpu_milli")
-            memory = rows.whole(cells["memory_mib"], "memory_mib", most=2**32)
-        except Unmappable as reason:
-            raise InputError(f"{path}: line {line}: {reason}; expected {NODE_EXPECTED}") from None
-        kinds[cells["model"].strip() or "node", gpus, cpu, memory] += 1
-    if not kinds:
-        raise InputError(f"{path}: has no row; expected {NODE_EXPECTED}")
+    kinds = Counter(kind for _, kind in rows.every(path, CLUSTER_COLUMNS, NODE_EXPECTED, _node))
     return Cluster(
         tuple(
             Machine(
@@ -100,6 +88,11 @@ def alibaba_cluster(path: str | Path) -> Cluster:
             for (model, gpus, cpu, memory), count in kinds.items()
         )
     )
+
+
+def _node(cells: dict[str, str]) -> tuple[str, int, int, int]:
+    gpus, cpu = rows.whole(cells["gpu"], "gpu", zero=True), rows.whole(cells["cpu_milli"], "cpu_milli")
+    return cells["model"].strip() or "node", gpus, cpu, rows.whole(cells["memory_mib"], "memory_mib", most=2**32)
 
 
 def ran(path: Path, skipped: set[int]) -> Iterator[tuple[str, Ran]]:

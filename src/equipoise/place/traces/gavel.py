@@ -8,7 +8,6 @@ from pathlib import Path
 from equipoise.place.job import Workload
 from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
-from equipoise.place.traces.philly import fits
 
 EXPECTED = "a Gavel trace: 7 or 10 columns between tabs, the first a job type such as 'ResNet-18 (batch size 32)'"
 # Columns of (steps, arrival, scale factor). 7: type, command, steps' option, needs data, steps, arrival, scale.
@@ -30,27 +29,24 @@ def gavel(
     gpus_per_machine: int = 8,
     sized_utility: bool = True,
 ) -> Workload:
-    """All-reduce jobs whose duration is the trace's steps over the type's steps per second (`MEASURED`).
+    """All-reduce jobs whose duration is the trace's steps over the type's steps per second (`RATES`).
 
     Slot 0 is the trace's own zero. The parameters are those of `philly`.
     """
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility)
-    limit = fits(gpus_per_machine)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
     lines = enumerate((text.rstrip("\r\n") for text in rows.opened(path, EXPECTED)), start=1)
-    found, skipped = rows.collected(
-        ((line, text.split("\t")) for line, text in lines if text), lambda line, cells: _row(line, cells, limit)
-    )
-    return mapped.workload(found, skipped, str(path), calendar=False)
+    return mapped.read(path, ((line, text.split("\t")) for line, text in lines if text), _row, calendar=False)
 
 
-def _row(line: int, cells: list[str], limit: int) -> TraceRow:
+def _row(line: int, cells: list[str]) -> TraceRow:
     if len(cells) not in PLACES:
         raise Unmappable(f"wrong number of columns: {len(cells)}; expected 7 or 10 between tabs")
     steps, arrival, scale = (cells[k] for k in PLACES[len(cells)])
     kind, width = cells[0].strip(), rows.whole(scale, "scale factor")
-    if kind not in MEASURED:
+    if kind not in RATES:
         raise Unmappable(f"job type {kind!r} has no known steps per second")
-    rate = MADE_WITH[kind] if len(cells) == 7 else MEASURED[kind].get(width)
+    made_with, measured = RATES[kind]
+    rate = made_with if len(cells) == 7 else measured.get(width)
     if rate is None:
         raise Unmappable(f"job type {kind!r} was never measured on {width} GPUs")
     seconds = rows.number(steps, "steps") / rate
@@ -60,68 +56,40 @@ def _row(line: int, cells: list[str], limit: int) -> TraceRow:
         submit=rows.number(arrival, "arrival", zero=True),
         duration=rows.lasting(repr(seconds)),
         width=width,
-        together=width <= limit,
         tags={"type": kind},
     )
 
 
-# What the 7-column traces (Philly's jobs under other names) were made with: steps = floor(rate x seconds), whatever the
-# GPUs. Found by pairing Gavel's traces of four virtual clusters with Philly's own table by time of arrival: 1,832 of
-# 1,851 pairs agree on one interval of rates a type, seven digits narrow; its middle stands here.
-MADE_WITH: dict[str, float] = {
-    "A3C": 8.23303297,
-    "CycleGAN": 4.91849504,
-    "LM (batch size 5)": 167.122858,
-    "LM (batch size 10)": 143.360513,
-    "LM (batch size 20)": 107.950872,
-    "LM (batch size 40)": 71.7230368,
-    "LM (batch size 80)": 43.9036108,
-    "Recommendation (batch size 512)": 0.331482131,
-    "Recommendation (batch size 1024)": 0.479979814,
-    "Recommendation (batch size 2048)": 0.567531681,
-    "Recommendation (batch size 4096)": 0.62440847,
-    "Recommendation (batch size 8192)": 0.602354777,
-    "ResNet-18 (batch size 16)": 77.3173732,
-    "ResNet-18 (batch size 32)": 65.8054069,
-    "ResNet-18 (batch size 64)": 48.8841806,
-    "ResNet-18 (batch size 128)": 30.287505,
-    "ResNet-18 (batch size 256)": 16.9873711,
-    "ResNet-50 (batch size 16)": 17.3743897,
-    "ResNet-50 (batch size 32)": 9.9205833,
-    "ResNet-50 (batch size 64)": 5.45759986,
-    "ResNet-50 (batch size 128)": 2.84598128,
-    "Transformer (batch size 16)": 12.8456524,
-    "Transformer (batch size 32)": 12.475278,
-    "Transformer (batch size 64)": 9.56802384,
-    "Transformer (batch size 128)": 5.77121083,
-    "Transformer (batch size 256)": 1.70702992,
-}
-# What the 10-column traces run at: measured on V100s, by GPUs (`simulation_throughputs.json`, v100, no neighbour).
-MEASURED: dict[str, dict[int, float]] = {
-    "A3C": {1: 7.17577},
-    "CycleGAN": {1: 4.42609},
-    "LM (batch size 5)": {1: 109.167, 2: 185.724, 4: 126.716, 8: 698.773},
-    "LM (batch size 10)": {1: 81.6516, 2: 163.129, 4: 121.478, 8: 615.093},
-    "LM (batch size 20)": {1: 64.7425, 2: 132.174, 4: 110.997, 8: 497.295},
-    "LM (batch size 40)": {1: 45.2374, 2: 91.5927, 4: 96.0312, 8: 359.307},
-    "LM (batch size 80)": {1: 28.24, 2: 58.0915, 4: 74.8073, 8: 231.176},
-    "Recommendation (batch size 512)": {1: 23.3176},
-    "Recommendation (batch size 1024)": {1: 13.2826},
-    "Recommendation (batch size 2048)": {1: 7.46963},
-    "Recommendation (batch size 4096)": {1: 3.90605},
-    "Recommendation (batch size 8192)": {1: 2.84151},
-    "ResNet-18 (batch size 16)": {1: 32.3534, 2: 100.142, 4: 123.854, 8: 382.597},
-    "ResNet-18 (batch size 32)": {1: 29.9472, 2: 94.2489, 4: 114.733, 8: 340.038},
-    "ResNet-18 (batch size 64)": {1: 24.0932, 2: 74.1359, 4: 95.5881, 8: 255.829},
-    "ResNet-18 (batch size 128)": {1: 17.9949, 2: 23.9854, 4: 69.9505, 8: 162.092},
-    "ResNet-18 (batch size 256)": {1: 10.3003, 2: 15.8828, 4: 27.7821, 8: 81.5066},
-    "ResNet-50 (batch size 16)": {1: 11.3961, 2: 13.8598, 4: 23.1956, 8: 27.7991},
-    "ResNet-50 (batch size 32)": {1: 7.78726, 2: 10.8346, 4: 13.7632, 8: 24.0674},
-    "ResNet-50 (batch size 64)": {1: 4.39477, 2: 7.92205, 4: 9.45195, 8: 17.3032},
-    "ResNet-50 (batch size 128)": {1: 2.49677, 2: 4.22301, 4: 7.02929, 8: 10.2932},
-    "Transformer (batch size 16)": {1: 11.0641, 2: 14.1538, 4: 20.085, 8: 71.6517},
-    "Transformer (batch size 32)": {1: 10.6209, 2: 13.328, 4: 22.8225, 8: 63.9777},
-    "Transformer (batch size 64)": {1: 8.61776, 2: 15.8765, 4: 19.6596, 8: 49.6507},
-    "Transformer (batch size 128)": {1: 5.44611, 2: 10.0692, 4: 14.1745, 8: 30.8835},
-    "Transformer (batch size 256)": {1: 1.59514, 2: 2.88524, 4: 4.76305, 8: 9.71702},
+# Steps per second of each type of job: what the 7-column traces were made with, and what was measured, by GPUs.
+# The 7-column traces are Philly's jobs under other names, with steps = floor(rate x seconds) whatever the GPUs. Found by
+# pairing Gavel's traces of four virtual clusters with Philly's own table by time of arrival: 1,832 of 1,851 pairs agree on
+# one interval of rates a type, seven digits narrow; its middle stands here.
+# The 10-column traces run at what was measured on V100s (`simulation_throughputs.json`, v100, no neighbour).
+RATES: dict[str, tuple[float, dict[int, float]]] = {
+    "A3C": (8.23303297, {1: 7.17577}),
+    "CycleGAN": (4.91849504, {1: 4.42609}),
+    "LM (batch size 5)": (167.122858, {1: 109.167, 2: 185.724, 4: 126.716, 8: 698.773}),
+    "LM (batch size 10)": (143.360513, {1: 81.6516, 2: 163.129, 4: 121.478, 8: 615.093}),
+    "LM (batch size 20)": (107.950872, {1: 64.7425, 2: 132.174, 4: 110.997, 8: 497.295}),
+    "LM (batch size 40)": (71.7230368, {1: 45.2374, 2: 91.5927, 4: 96.0312, 8: 359.307}),
+    "LM (batch size 80)": (43.9036108, {1: 28.24, 2: 58.0915, 4: 74.8073, 8: 231.176}),
+    "Recommendation (batch size 512)": (0.331482131, {1: 23.3176}),
+    "Recommendation (batch size 1024)": (0.479979814, {1: 13.2826}),
+    "Recommendation (batch size 2048)": (0.567531681, {1: 7.46963}),
+    "Recommendation (batch size 4096)": (0.62440847, {1: 3.90605}),
+    "Recommendation (batch size 8192)": (0.602354777, {1: 2.84151}),
+    "ResNet-18 (batch size 16)": (77.3173732, {1: 32.3534, 2: 100.142, 4: 123.854, 8: 382.597}),
+    "ResNet-18 (batch size 32)": (65.8054069, {1: 29.9472, 2: 94.2489, 4: 114.733, 8: 340.038}),
+    "ResNet-18 (batch size 64)": (48.8841806, {1: 24.0932, 2: 74.1359, 4: 95.5881, 8: 255.829}),
+    "ResNet-18 (batch size 128)": (30.287505, {1: 17.9949, 2: 23.9854, 4: 69.9505, 8: 162.092}),
+    "ResNet-18 (batch size 256)": (16.9873711, {1: 10.3003, 2: 15.8828, 4: 27.7821, 8: 81.5066}),
+    "ResNet-50 (batch size 16)": (17.3743897, {1: 11.3961, 2: 13.8598, 4: 23.1956, 8: 27.7991}),
+    "ResNet-50 (batch size 32)": (9.9205833, {1: 7.78726, 2: 10.8346, 4: 13.7632, 8: 24.0674}),
+    "ResNet-50 (batch size 64)": (5.45759986, {1: 4.39477, 2: 7.92205, 4: 9.45195, 8: 17.3032}),
+    "ResNet-50 (batch size 128)": (2.84598128, {1: 2.49677, 2: 4.22301, 4: 7.02929, 8: 10.2932}),
+    "Transformer (batch size 16)": (12.8456524, {1: 11.0641, 2: 14.1538, 4: 20.085, 8: 71.6517}),
+    "Transformer (batch size 32)": (12.475278, {1: 10.6209, 2: 13.328, 4: 22.8225, 8: 63.9777}),
+    "Transformer (batch size 64)": (9.56802384, {1: 8.61776, 2: 15.8765, 4: 19.6596, 8: 49.6507}),
+    "Transformer (batch size 128)": (5.77121083, {1: 5.44611, 2: 10.0692, 4: 14.1745, 8: 30.8835}),
+    "Transformer (batch size 256)": (1.70702992, {1: 1.59514, 2: 2.88524, 4: 4.76305, 8: 9.71702}),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from equipoise.errors import InputError
+from equipoise.errors import whole_number
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Workload
 from equipoise.place.traces import _rows as rows
@@ -17,7 +17,7 @@ EXPECTED = "a Philly table: timestamp,duration,num_gpus,gpu_time,cluster"
 
 def matches(first_lines: Sequence[str]) -> bool:
     """Whether these are the first lines of a Philly table."""
-    return {"timestamp", "num_gpus", "duration"} <= rows.columns(first_lines)
+    return {*COLUMNS} <= rows.columns(first_lines)
 
 
 def philly(
@@ -49,33 +49,22 @@ def philly(
     sized_utility
         Whether a utility grows with the job's GPU time.
     """
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility)
-    limit = fits(gpus_per_machine)
-
-    def row(line: int, cells: dict[str, str]) -> TraceRow:
-        width = rows.whole(cells["num_gpus"], "num_gpus")
-        return TraceRow(
-            line=line,
-            id=f"philly-{line}",
-            submit=rows.calendar(cells["timestamp"], "timestamp"),
-            duration=rows.lasting(cells["duration"]),
-            width=width,
-            together=width <= limit,
-            tags={"cluster": cells["cluster"]} if cells.get("cluster") else {},
-        )
-
-    found, skipped = rows.collected(rows.table(path, COLUMNS, EXPECTED), row)
-    return mapped.workload(found, skipped, str(path), calendar=True)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
+    return mapped.read(path, rows.table(path, COLUMNS, EXPECTED), _row, calendar=True)
 
 
-def fits(gpus_per_machine: int) -> int:
-    """The widest job that ran on one machine."""
-    if isinstance(gpus_per_machine, bool) or not isinstance(gpus_per_machine, int) or gpus_per_machine < 1:
-        raise InputError(f"gpus_per_machine is {gpus_per_machine!r}; expected a whole number of 1 or more")
-    return gpus_per_machine
+def _row(line: int, cells: dict[str, str]) -> TraceRow:
+    return TraceRow(
+        line=line,
+        id=f"philly-{line}",
+        width=rows.whole(cells["num_gpus"], "num_gpus"),
+        submit=rows.calendar(cells["timestamp"], "timestamp"),
+        duration=rows.lasting(cells["duration"]),
+        tags={"cluster": cells["cluster"]} if cells.get("cluster") else {},
+    )
 
 
 def gpu_cluster(machines: int, gpus_per_machine: int = 8) -> Cluster:
     """Equal machines on which GPUs are what runs out: 8 CPUs and 32 GiB for each."""
-    gpus = fits(gpus_per_machine)
+    gpus = whole_number(gpus_per_machine, "gpus_per_machine")
     return Cluster((Machine({"gpu": gpus, "cpu": 8 * gpus, "memory": f"{32 * gpus}Gi"}, machines, "gpu"),))

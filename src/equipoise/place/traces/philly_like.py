@@ -7,40 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.errors import InputError
+from equipoise.errors import whole_number
 from equipoise.kernels import Floats
 from equipoise.place.job import Workload
 from equipoise.place.traces._rows import Mapped, TraceRow
-from equipoise.place.traces.philly import fits
 
 GPUS = {1: 52975, 2: 287, 4: 1482, 8: 861, 12: 7, 16: 26, 24: 4, 32: 3}  # jobs by GPUs
 WEEKDAYS = (7331, 8812, 10152, 11862, 10873, 3186, 3429)  # jobs by day, Monday first
-HOURS = (
-    3283,
-    2662,
-    2573,
-    2775,
-    1660,
-    3031,
-    4017,
-    5073,
-    2617,
-    2245,
-    2714,
-    2146,
-    1825,
-    1623,
-    1528,
-    1560,
-    1111,
-    1056,
-    1745,
-    1495,
-    2264,
-    2244,
-    2019,
-    2379,
-)  # jobs by hour of the day
+HOURS = (  # jobs by hour of the day, before noon and after
+    *(3283, 2662, 2573, 2775, 1660, 3031, 4017, 5073, 2617, 2245, 2714, 2146),
+    *(1825, 1623, 1528, 1560, 1111, 1056, 1745, 1495, 2264, 2244, 2019, 2379),
+)
 # Durations: a mixture of lognormals (weight, mean and deviation of ln seconds), fitted by expectation maximisation to
 # the logarithms, for jobs of one GPU and of several; cut at the shortest and longest job seen.
 ONE = ((0.0739, 3.9451, 0.1783), (0.2436, 5.6644, 0.9532), (0.4738, 7.8613, 0.7305), (0.2087, 8.2592, 2.2074))
@@ -69,24 +46,14 @@ def philly_like(
     seed, slot, elasticity, gpus_per_machine, sized_utility
         As for `philly`.
     """
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility)
-    limit = fits(gpus_per_machine)
-    for what, value in (("jobs", jobs), ("days", days)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"philly_like: {what} is {value!r}; expected a whole number of 1 or more")
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
+    jobs, days = whole_number(jobs, "philly_like: jobs"), whole_number(days, "philly_like: days")
     rng = np.random.default_rng([seed, jobs, days])
     widths = rng.choice(list(GPUS), jobs, p=_shares(list(GPUS.values())))
     seconds = np.where(widths == 1, _durations(rng, ONE, jobs), _durations(rng, SEVERAL, jobs))
     submits = np.sort(_arrivals(rng, jobs, days))
     found = [
-        TraceRow(
-            line=k,
-            id=f"job-{k}",
-            submit=float(submits[k]),
-            duration=float(seconds[k]),
-            width=int(w),
-            together=w <= limit,
-        )
+        TraceRow(line=k, id=f"job-{k}", submit=float(submits[k]), duration=float(seconds[k]), width=int(w))
         for k, w in enumerate(widths)
     ]
     return mapped.workload(found, (), f"philly_like {jobs} jobs, {days} days", calendar=False)

@@ -22,14 +22,7 @@ LENGTHS = ({"elapsedraw"}, {"elapsed"}, {"start", "end"})  # columns that tell h
 NOT_YET = ("pending", "requeued", "resv_del_hold", "suspended")
 ELAPSED = re.compile(r"^(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})(?:\.\d{1,9})?$", re.ASCII)
 MEMORY = re.compile(r"^(\d{1,18}(?:\.\d{1,18})?)([KMGTP]?)[nc]?$", re.ASCII)
-BYTES = {
-    "K": 2**10,
-    "": 2**20,
-    "M": 2**20,
-    "G": 2**30,
-    "T": 2**40,
-    "P": 2**50,
-}  # Slurm counts in 1024s, megabytes unsaid
+BYTES = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}  # megabytes where none is said
 MOST_MEMORY = 8 * 2**40  # bytes per worker
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from equipoise.errors import InputError
-from equipoise.place.job import Demand, Skipped, Workload
+from equipoise.errors import whole_number
+from equipoise.place.job import Demand, Workload
 from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
 
@@ -19,6 +19,7 @@ NUMBER, SUBMIT, WAIT, RUN, ALLOCATED, USED_MEMORY, REQUESTED, REQUESTED_MEMORY, 
 START = re.compile(r"^;\s*UnixStartTime:\s*(\d{1,12})(?!\d)", re.IGNORECASE | re.ASCII)
 KIB = 1024 * 1000  # milli-bytes
 MOST_MEMORY = 2**32  # KiB a processor: 4 TiB
+Entry = tuple[int, list[str]]  # UnixStartTime (0: none stated), and the fields of a line
 
 
 def matches(first_lines: Sequence[str]) -> bool:
@@ -47,11 +48,20 @@ def swf(
         CPUs of a worker: those of a node, say, for jobs of thousands.
     """
     mapped = Mapped.of(slot, seed, 1, sized_utility)
-    per = processors_per_worker
-    if isinstance(per, bool) or not isinstance(per, int) or per < 1:
-        raise InputError(f"processors_per_worker is {per!r}; expected a whole number of 1 or more")
-    found: list[TraceRow] = []
-    skipped: list[Skipped] = []
+    per = whole_number(processors_per_worker, "processors_per_worker")
+    start = 0
+
+    def row(line: int, entry: Entry) -> TraceRow:
+        nonlocal start
+        start = entry[0]
+        return _row(line, *entry, per)
+
+    found, skipped = rows.collected(_entries(path), row)
+    return mapped.workload(found, skipped, str(path), calendar=start > 0)
+
+
+def _entries(path: str | Path) -> Iterator[tuple[int, Entry]]:
+    """Each line that is no comment, with the start that was stated before it."""
     start = 0
     for line, text in enumerate(rows.opened(path, EXPECTED), start=1):
         said = text.strip()
@@ -59,14 +69,10 @@ def swf(
             header = START.match(said)
             start = int(header.group(1)) if header and int(header.group(1)) < 2**33 else start
         elif said:
-            try:
-                found.append(_row(line, said.split(), start, per))
-            except Unmappable as reason:
-                skipped.append(Skipped(line, str(reason)))
-    return mapped.workload(found, skipped, str(path), calendar=start > 0)
+            yield line, (start, said.split())
 
 
-def _row(line: int, cells: list[str], start: int, per: int) -> TraceRow:
+def _row(line: int, start: int, cells: list[str], per: int) -> TraceRow:
     if len(cells) != FIELDS:
         raise Unmappable(f"wrong number of fields: {len(cells)}; expected {FIELDS}")
     processors = rows.whole(_known(cells, ALLOCATED, REQUESTED), "processors")
@@ -98,14 +104,8 @@ def _known(cells: list[str], *places: int) -> str:
 
 def ran(path: Path, skipped: set[int]) -> Iterator[tuple[str, Ran]]:
     """When the cluster really started and ended each job, by the ids that the reader gives; lines it skipped left out."""
-    start = 0.0
-    for line, text in enumerate(rows.opened(path, EXPECTED), start=1):
-        said = text.strip()
-        if said.startswith(";"):
-            header = START.match(said)
-            start = float(header.group(1)) if header and int(header.group(1)) < 2**33 else start
-        elif said and line not in skipped:
-            cells = said.split()
+    for line, (start, cells) in _entries(path):
+        if line not in skipped:
             try:
                 waited = rows.number(cells[WAIT], "wait", zero=True)
             except Unmappable:  # -1: not known; or anything else

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError, unknown_name, whole_number
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Demand, Job, Sigmoid, Workload
 from equipoise.place.traces._rows import MIDDLE_RANGE, VALUE_RANGE, steepness
@@ -75,8 +75,7 @@ def synthetic(jobs: int, *, seed: int, slots: int, small: bool = False, arrivals
         "uniform" over the slots, or "at_once".
     """
     for what, value, least in (("jobs", jobs, 1), ("seed", seed, 0), ("slots", slots, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"synthetic: {what} is {value!r}; expected a whole number of {least} or more")
+        whole_number(value, f"synthetic: {what}", least)
     if arrivals not in ARRIVALS:
         raise unknown_name("arrivals", str(arrivals), ARRIVALS)
     rng = np.random.default_rng([seed, jobs, slots, int(small)])
@@ -122,12 +121,8 @@ def _job(rng: np.random.Generator, k: int, arrival: int, small: bool) -> Job:
 
     def demand(gpu: bool) -> Demand:
         wants = {"gpu": whole(GPU)} if gpu else {}
-        return Demand(
-            {
-                r: v * 1000
-                for r, v in (wants | {"cpu": whole(CPU), "memory": whole(MEMORY), "disk": whole(DISK)}).items()
-            }
-        )
+        wants |= {"cpu": whole(CPU), "memory": whole(MEMORY), "disk": whole(DISK)}
+        return Demand({r: v * 1000 for r, v in wants.items()})
 
     widest = whole(SMALL_WIDEST if small else WIDEST)
     return Job(

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
-from equipoise.place.traces.philly import fits
+from equipoise.place.traces._rows import Mapped, TraceRow
 
 COLUMNS = ("num_gpu", "submit_time", "duration")
 EXPECTED = "a Tiresias table: job_id,num_gpu,submit_time,iterations,model_name,duration,interval"
@@ -20,7 +18,7 @@ CLUSTER_EXPECTED = "a Tiresias cluster: " + ",".join(CLUSTER_COLUMNS)
 
 def matches(first_lines: Sequence[str]) -> bool:
     """Whether these are the first lines of a Tiresias table."""
-    return {"submit_time", "num_gpu", "duration"} <= rows.columns(first_lines)
+    return {*COLUMNS} <= rows.columns(first_lines)
 
 
 def tiresias(
@@ -33,37 +31,30 @@ def tiresias(
     sized_utility: bool = True,
 ) -> Workload:
     """All-reduce jobs; slot 0 is the trace's own zero and lasts a minute. The parameters are those of `philly`."""
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility)
-    limit = fits(gpus_per_machine)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
+    return mapped.read(path, rows.table(path, COLUMNS, EXPECTED), _row, calendar=False)
 
-    def row(line: int, cells: dict[str, str]) -> TraceRow:
-        width = rows.whole(cells["num_gpu"], "num_gpu")
-        return TraceRow(
-            line=line,
-            id=f"tiresias-{line}",
-            submit=rows.number(cells["submit_time"], "submit_time", zero=True),
-            duration=rows.lasting(cells["duration"]),
-            width=width,
-            together=width <= limit,
-            tags={"network": cells["model_name"]} if cells.get("model_name") else {},
-        )
 
-    found, skipped = rows.collected(rows.table(path, COLUMNS, EXPECTED), row)
-    return mapped.workload(found, skipped, str(path), calendar=False)
+def _row(line: int, cells: dict[str, str]) -> TraceRow:
+    return TraceRow(
+        line=line,
+        id=f"tiresias-{line}",
+        width=rows.whole(cells["num_gpu"], "num_gpu"),
+        submit=rows.number(cells["submit_time"], "submit_time", zero=True),
+        duration=rows.lasting(cells["duration"]),
+        tags={"network": cells["model_name"]} if cells.get("model_name") else {},
+    )
 
 
 def tiresias_cluster(path: str | Path) -> Cluster:
     """The machines of a cluster table, such as n32g4.csv; memory in GB."""
     machines: list[Machine] = []
-    for line, cells in rows.table(path, CLUSTER_COLUMNS, CLUSTER_EXPECTED):
-        try:
-            if cells is None:
-                raise Unmappable("wrong number of columns")
-            switches, nodes, gpus, cpus, memory = (rows.whole(cells[name], name) for name in CLUSTER_COLUMNS)
-        except Unmappable as reason:
-            raise InputError(f"{path}: line {line}: {reason}; expected {CLUSTER_EXPECTED}") from None
+    for line, amounts in rows.every(path, CLUSTER_COLUMNS, CLUSTER_EXPECTED, _amounts):
+        switches, nodes, gpus, cpus, memory = amounts
         name = f"node-{line}" if machines else "node"
         machines.append(Machine({"gpu": gpus, "cpu": cpus, "memory": f"{memory}G"}, switches * nodes, name))
-    if not machines:
-        raise InputError(f"{path}: has no row; expected {CLUSTER_EXPECTED}")
     return Cluster(tuple(machines))
+
+
+def _amounts(cells: dict[str, str]) -> list[int]:
+    return [rows.whole(cells[name], name) for name in CLUSTER_COLUMNS]
