@@ -78,7 +78,7 @@ def lazy(package: str, extras: Sequence[str] = (), registry: Registry[Any] | Non
         ):
             for line in statement.body:
                 if isinstance(line, ast.ImportFrom) and line.module:
-                    sources |= {alias.name: line.module for alias in line.names}
+                    sources |= {alias.name: line.module for alias in line.names if alias.asname}
     names = sorted(sources.keys() - set(extras))
     vars(module).update(sources=sources, registry=registry, __all__=names)
     module.__class__ = LazyPackage
