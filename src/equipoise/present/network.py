@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from equipoise.document import Document
+from equipoise.document import Document, Row
 from equipoise.present.echarts import Floats, Ints, Option, frame, tooltip
 from equipoise.present.text import count, number, percent
 from equipoise.present.values import Axis, Drawing, Figure, Mark, Series
@@ -26,91 +25,72 @@ NAMED = 3  # centres in a label
 COLOURS = {"crash": "@bad", "split": "@bad", "leave": "@amber", "join": "@good", "heal": "@good"}
 AFTERMATH = ("noticed", "cut")  # drawn fainter and without a name: they follow from what came before
 REPEATS = {"static": "Static", "never": "Never repeating", "periodic": "Periodic"}
-Event = dict[str, Any]  # round, kind, nodes, text
 
 
-def about_network(document: Document) -> dict[str, Any]:
+def about_network(document: Document) -> Row:
     """How many nodes, its description, whether links repeat; what 0.1.0 wrote has it in the settings only."""
-    if "network" in document.result:
-        return cast("dict[str, Any]", document.result["network"])
     result, config = document.result, document.config
     each = result.get("shares") or (result.get("accuracy") or result.get("losses") or {}).get("nodes")
-    return {"nodes": len(each) if each else config.get("nodes", 0), "description": config.get("network", "")}
+    old = {"nodes": len(each) if each else config.get("nodes", 0), "description": config.get("network", "")}
+    found: Row = result.get("network", old)
+    return found
 
 
 def network(document: Document) -> Drawing | Figure | None:
     """The graph of the last round, its nodes coloured by share or accuracy; for many nodes a histogram."""
-    about = about_network(document)
+    about, there = about_network(document), present(document)
     if "repeats" not in about:
         return None
-    nodes, title, there = int(about["nodes"]), "The network", present(document)
-    kind = f"{REPEATS[about['repeats']]} network ({about['description']})"
+    nodes, kind = len(there), f"{REPEATS[about['repeats']]} network ({about['description']})"
     values, texts, scale = _node_values(document, there)
     edges = document.arrays.get("edges")
     if edges is None:
         note = f"{kind}. {nodes:,} nodes are too many to draw as a graph."
-        if values is None or scale != "CPU share":
-            return Figure(title, Axis(), Axis(), caption=note, key="network")
-        return _histogram(values[there], f"{note} Instead: how many ended with how many CPUs.")
+        return _histogram(None if values is None or scale != "CPU share" else values[there], note)
     tails, heads, one_way = edges[:, 0].astype(np.int64), edges[:, 1].astype(np.int64), bool(about["directed"])
     links = count(len(tails), "one-way link" if one_way else "link")
     graph: Option = {
         "type": "graph",
         "layout": "none",  # the places are ours: they repeat, and ECharts fits them into the chart
         "preserveAspect": "contain",
-        "left": 34,
-        "right": 34,
-        "top": 34,
-        "bottom": 34 if values is None else 70,
+        **{"left": 34, "right": 34, "top": 34, "bottom": 34 if values is None else 70},
         "data": _nodes(values, texts, circle(nodes) if nodes <= CIRCLE else springs(nodes, tails, heads), there),
-        "links": [
-            _link(i, j, one_way, there[i] and there[j]) for i, j in zip(tails.tolist(), heads.tolist(), strict=True)
-        ],
+        "links": [_link(*ends, one_way, there) for ends in zip(tails.tolist(), heads.tolist(), strict=True)],
         **({"edgeSymbol": ["none", "arrow"], "edgeSymbolSize": 7} if one_way else {}),
         "itemStyle": {"color": "@blue", "borderColor": "@paper", "borderWidth": 1},
         "lineStyle": {"color": "@edge", "width": 1, "opacity": 0.8 if len(tails) < CROWDED else 0.4},
         "label": {"show": nodes <= CIRCLE, "color": "@soft", "fontSize": 11},
         "emphasis": {"disabled": True},
     }
-    return Drawing(
-        "network",
-        title,
-        f"Graph of {count(nodes, 'node')} and {links}" + (f", coloured by {scale}" if scale else ""),
-        f"{kind}. Drawn {'are its' if about['repeats'] == 'static' else 'is the last round:'} {links}. "
-        "Nodes talk only along links"
-        + (", in the direction of their arrows" if one_way else "")
-        + "; there is no coordinator."
-        + ("" if all(there) else " Grey ones, with dashed links, are gone."),
-        frame(tooltip=tooltip("item"), series=[graph], **_colour_scale(values, scale)),
-        tall=True,
+    words = f"Graph of {count(nodes, 'node')} and {links}" + (f", coloured by {scale}" if scale else "")
+    caption = (
+        f"{kind}. Drawn {'are its' if about['repeats'] == 'static' else 'is the last round:'} {links}. Nodes talk only "
+        f"along links{', in the direction of their arrows' if one_way else ''}; there is no coordinator."
+        + ("" if all(there) else " Grey ones, with dashed links, are gone.")
     )
+    option = frame(tooltip=tooltip("item"), series=[graph], **_colour_scale(values, scale))
+    return Drawing("network", "The network", words, caption, option, tall=True)
 
 
-def _link(i: int, j: int, one_way: bool, open_: bool) -> Option:
+def _link(i: int, j: int, one_way: bool, there: Sequence[bool]) -> Option:
     text = f"link from {i} to {j}" if one_way else f"link between {i} and {j}"
-    link: Option = {"source": i, "target": j, "tooltip": {"formatter": text}}
-    return link if open_ else link | {"lineStyle": {"type": "dashed", "opacity": 0.35}}
+    gone = {} if there[i] and there[j] else {"lineStyle": {"type": "dashed", "opacity": 0.35}}
+    return {"source": i, "target": j, "tooltip": {"formatter": text}, **gone}
 
 
 def _node_values(document: Document, there: Sequence[bool]) -> tuple[Floats | None, list[str], str]:
     """A number for each node (not a number for those who are gone), its tooltip, and what the number is."""
-    result = document.result
-    shares, accuracy = result.get("shares"), result.get("accuracy")
-    if shares is not None and None not in shares:
-        texts = [f"node {i}: {number(x)} CPUs" for i, x in enumerate(shares)]
+    result, values, said, scale = document.result, None, [""] * len(there), ""
+    if result.get("shares") is not None and None not in result["shares"]:
+        values, scale = result["shares"], "CPU share"
+        said = [f": {number(share)} CPUs" for share in values]
         if "optimal_shares" in result:
-            texts = [f"{text} (optimum {number(x)})" for text, x in zip(texts, result["optimal_shares"], strict=True)]
-        return np.where(there, np.array(shares, dtype=float), np.nan), _without(document, there, texts), "CPU share"
-    if accuracy is not None:
-        values = np.array([np.nan if a is None else a for a in accuracy["nodes"]])
-        texts = [f"node {i}: {percent(a)} right" for i, a in enumerate(accuracy["nodes"])]
-        return np.where(there, values, np.nan), _without(document, there, texts), "test accuracy"
-    return None, _without(document, there, [f"node {i}" for i in range(len(there))]), ""
-
-
-def _without(document: Document, there: Sequence[bool], texts: Sequence[str]) -> list[str]:
-    """Those who are gone say since when."""
-    return [text if here else gone_since(document, i) for i, (text, here) in enumerate(zip(texts, there, strict=True))]
+            said = [f"{own} (optimum {number(x)})" for own, x in zip(said, result["optimal_shares"], strict=True)]
+    elif result.get("accuracy") is not None:
+        values, scale = result["accuracy"]["nodes"], "test accuracy"
+        said = [f": {percent(right)} right" for right in values]
+    texts = [f"node {i}{said[i]}" if here else gone_since(document, i) for i, here in enumerate(there)]
+    return None if values is None else np.where(there, np.array(values, dtype=float), np.nan), texts, scale
 
 
 def circle(nodes: int) -> Floats:
@@ -140,70 +120,55 @@ def springs(n: int, tails: Ints, heads: Ints) -> Floats:
 
 def _nodes(values: Floats | None, texts: Sequence[str], places: Floats, there: Sequence[bool]) -> list[Option]:
     """Place, size and tooltip of each; on a circle a label just outside it. Those who are gone are grey."""
-    amount = len(texts)
-    spread = np.zeros(amount)
-    if values is not None and _varied(values):
-        spread = np.nan_to_num((values - np.nanmin(values)) / (np.nanmax(values) - np.nanmin(values)))
-    smallest, growth = (13, 11) if amount <= CIRCLE else (7, 7)
+    spread, circled = np.zeros(len(texts)), len(texts) <= CIRCLE
+    if values is not None and (ends := _ends(values)):
+        spread = np.nan_to_num((values - ends[0]) / (ends[1] - ends[0]))
+    smallest, growth = (13, 11) if circled else (7, 7)
     found: list[Option] = []
     for i, text in enumerate(texts):
         size = float(smallest + growth * spread[i])
         x, y = (RADIUS * places[i]).round(1).tolist()
         node: Option = {"name": str(i), "x": x, "y": y, "symbolSize": round(size, 1), "tooltip": {"formatter": text}}
         if not there[i]:
-            node |= {
-                "visualMap": False,
-                "itemStyle": {"color": "@edge", "borderColor": "@grey", "borderType": "dashed"},
-            }
+            grey = {"color": "@edge", "borderColor": "@grey", "borderType": "dashed"}
+            node |= {"visualMap": False, "itemStyle": grey}
         elif values is not None:
             node["value"] = float(values[i])
-        if amount <= CIRCLE:
+        if circled:
             away = (size / 2 + 9) * places[i]
             node["label"] = {"position": "inside", "offset": away.round(1).tolist()}
         found.append(node)
     return found
 
 
-def _varied(values: Floats) -> bool:
-    return bool(np.nanmax(values) > np.nanmin(values))
+def _ends(values: Floats) -> tuple[float, float] | None:
+    """The smallest and the largest; None where all are alike."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    return (low, high) if high > low else None
 
 
 def _colour_scale(values: Floats | None, scale: str) -> Option:
     """A legend of the colours, unless all nodes are alike."""
-    if values is None or not _varied(values):
+    ends = None if values is None else _ends(values)
+    if ends is None:
         return {}
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    ends = [percent(high), percent(low)] if scale == "test accuracy" else [f"{number(high)} CPUs", number(low)]
-    return {
-        "visualMap": {
-            "type": "continuous",
-            "min": low,
-            "max": high,
-            "orient": "horizontal",
-            "left": "center",
-            "bottom": 0,
-            "itemWidth": 12,
-            "itemHeight": 140,
-            "text": ends,
-            "textStyle": {"color": "@soft"},
-            "inRange": {"color": ["@low", "@high"]},
-            "hoverLink": False,
-        }
-    }
+    low, high = ends
+    said = [percent(high), percent(low)] if scale == "test accuracy" else [f"{number(high)} CPUs", number(low)]
+    place = {"orient": "horizontal", "left": "center", "bottom": 0, "itemWidth": 12, "itemHeight": 140}
+    look = {"text": said, "textStyle": {"color": "@soft"}, "inRange": {"color": ["@low", "@high"]}, "hoverLink": False}
+    return {"visualMap": {"type": "continuous", "min": low, "max": high, **place, **look}}
 
 
-def _histogram(values: Floats, caption: str) -> Figure:
+def _histogram(values: Floats | None, note: str) -> Figure:
+    """How many nodes have how many CPUs; without values, the words alone."""
+    if values is None:
+        return Figure("The network", Axis(), Axis(), caption=note, key="network")
     counts, edges = np.histogram(values, bins=BINS)
-    starts = [number(e, 3) for e in edges[:-1].tolist()]
-    return Figure(
-        "The network",
-        Axis("CPUs", groups=starts, point="from {value} CPUs"),
-        Axis("nodes", whole=True),
-        [Series("nodes", np.arange(len(counts)), counts, "bars", colour="@blue")],
-        caption=caption,
-        key="network",
-        label="Histogram: number of nodes by final CPU share",
-    )
+    x = Axis("CPUs", groups=[number(e, 3) for e in edges[:-1].tolist()], point="from {value} CPUs")
+    series = [Series("nodes", np.arange(len(counts)), counts, "bars", colour="@blue")]
+    note += " Instead: how many ended with how many CPUs."
+    label = "Histogram: number of nodes by final CPU share"
+    return Figure("The network", x, Axis("nodes", whole=True), series, (), note, "network", label)
 
 
 # Events.
@@ -214,7 +179,7 @@ def hostile(document: Document) -> bool:
     return "packets_lost" in document.result
 
 
-def events_of(document: Document) -> list[Event]:
+def events_of(document: Document) -> list[Row]:
     """What happened, in order; empty where nothing did."""
     return document.result.get("events") or []
 
@@ -240,21 +205,15 @@ def gone_since(document: Document, node: int) -> str:
 def event_marks(document: Document) -> list[Mark]:
     """An upright mark for every event; events that are close together share a name."""
     events, rounds = events_of(document), max(document.result["rounds"], 1)
-    return [
-        Mark(
-            "x",
-            event["round"],
-            text,
-            COLOURS.get(event["kind"], "@soft"),
-            "dotted" if event["kind"] in AFTERMATH else "solid",
-            end=event["round"] > LATE * rounds,
-            width=1 if event["kind"] in AFTERMATH else 1.5,
-        )
-        for event, text in zip(events, _labels(events, rounds), strict=True)
-    ]
+    found = []
+    for event, text in zip(events, _labels(events, rounds), strict=True):
+        follows, late = event["kind"] in AFTERMATH, event["round"] > LATE * rounds
+        colour, width = COLOURS.get(event["kind"], "@soft"), 1 if follows else 1.5
+        found.append(Mark("x", event["round"], text, colour, "dotted" if follows else "solid", late, width))
+    return found
 
 
-def _labels(events: Sequence[Event], rounds: int) -> list[str]:
+def _labels(events: Sequence[Row], rounds: int) -> list[str]:
     """One name for events that are close together, at the first of them."""
     groups: list[list[int]] = []
     for k, event in enumerate(events):
@@ -271,7 +230,7 @@ def _labels(events: Sequence[Event], rounds: int) -> list[str]:
     return texts
 
 
-def _together(events: Sequence[Event]) -> str:
+def _together(events: Sequence[Row]) -> str:
     """crash 3, 7; join 9."""
     parts: list[str] = []
     for kind in dict.fromkeys(event["kind"] for event in events):
