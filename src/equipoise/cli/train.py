@@ -75,9 +75,9 @@ def analyse(
     if json:
         print(found.document().text(), end="")
         return
-    from equipoise.present.train_theory import tables
+    from equipoise.present.train_terminal import theory_tables
 
-    show(*tables(vars(found)))
+    show(*theory_tables(vars(found)))
 
 
 def compare(chosen: dict[str, object], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:

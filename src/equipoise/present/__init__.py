@@ -48,7 +48,7 @@ PAGES = {"place": "place", "reproduce": "claims", "share": "share", "share execu
 PAGES |= {"train": "train", "train compare": "train_compare"}
 # ... that draws it for a paper.
 SHEETS = {"share": "share", "share run": "task_lives"}
-SHEETS |= dict.fromkeys(("train", "train compare"), "train_sheets")
+SHEETS |= {"train": "train", "train compare": "train_compare"}
 SHEETS |= dict.fromkeys(("place", "place run", "place sweep"), "place_figures")
 
 

@@ -1,52 +1,41 @@
-"""What a training run prints at its end."""
+"""What a training run prints at its end, and what theory says of one before it is made."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
 from equipoise.certificate import Certificate
-from equipoise.document import Document
-from equipoise.present.echarts import Floats
+from equipoise.document import Document, Plain
 from equipoise.present.network import events_of, hostile, present
-from equipoise.present.train import Values, columns, convex, headline, model_of
+from equipoise.present.text import count
+from equipoise.present.train import columns, convex, headline, model_of, since
 from equipoise.present.train_nodes import allocation_table, rivals_table
-from equipoise.present.values import KeyNumber, KeyNumbers, Table, Text
+from equipoise.present.values import Cell, Cells, Column, KeyNumber, KeyNumbers, Table, Text
 
 EVENTS, NAMED = 12, 8  # events said one by one, and centres that are gone
+STABLE = 1e-9  # real parts up to this count as 0
+NEVER = {
+    "crossing_alpha",
+    "tracking_crossing",
+    "crossing_alpha_in_time",
+    "cpu_rounds",
+    "learning_rounds",
+    "conditioning",
+}
+Analysis = Mapping[str, Plain]  # the fields of an Analysis: numbers may be infinite, which no document can say
+Line = tuple[str, str]  # what, and how much
 
 
 def terminal_parts(document: Document) -> list[Text | KeyNumbers | Table | Certificate]:
     """What a run prints at its end: what was done, the few numbers worth a line each, tables, the certificate."""
-    result, history = document.result, columns(document)
-    seconds = document.arrays.get("seconds")
-    took = "" if seconds is None else f" in {float(seconds):.1f} s"
-    numbers = {
-        "network": result["network"]["description"],
-        "rounds": f"{result['rounds']:,}{took}",
-        **_progress(document, history),
-        "messages": f"{_code(document)}, {result['bits'] / 8e6:,.1f} MB over {result['links']} directed links",
-        **_engine_lines(result.get("engine")),
-    }
-    if "shares" in result:
-        shares = np.array([np.nan if x is None else x for x in result["shares"]], dtype=float)
-        own = shares[present(document)]
-        numbers["shares"] = f"{own.min():.2f} to {own.max():.2f} CPUs, sum {np.sum(shares):.10g}"
-    numbers |= _hostile_lines(document)
-    if "accuracy" in result:
-        worst, best = result["accuracy"]["worst"], result["accuracy"].get("centralised")
-        central = "" if best is None else f", {best:.2%} centralised"
-        numbers["test accuracy"] = f"{worst:.2%} at the worst centre{central}"
-    if "test_error" in result:
-        worst, best = result["test_error"]["worst"], result["test_error"]["centralised"]
-        numbers["test error"] = f"{worst:.4g} at the worst centre, {best:.4g} centralised (root mean square)"
-    clipped = {name: tally for name, tally in result["quantizer"].items() if tally["saturated"]}
-    if clipped:
-        numbers["out of range"] = ", ".join(
-            f"{tally['saturated']:,} of {tally['sent']:,} {name} were clipped" for name, tally in clipped.items()
-        )
+    result = document.result
     found: list[Text | KeyNumbers | Table | Certificate] = [
         Text(result["reason"], f"{headline(document)}:"),
-        KeyNumbers([KeyNumber(name, value) for name, value in numbers.items()]),
+        KeyNumbers([KeyNumber(*line) for line in _run_lines(document)]),
     ]
     if "allocations" in result:
         found += [allocation_table(result["allocations"], equal) for equal in (False, True)]
@@ -56,6 +45,86 @@ def terminal_parts(document: Document) -> list[Text | KeyNumbers | Table | Certi
         found.append(document.certificate)
     words = advice(document)
     return [*found, Text(words, soft=True)] if words else found
+
+
+def _run_lines(document: Document) -> Iterator[Line]:
+    """What came out of it, a line for each thing."""
+    result, seconds = document.result, document.arrays.get("seconds")
+    yield "network", result["network"]["description"]
+    yield "rounds", f"{result['rounds']:,}" + ("" if seconds is None else f" in {float(seconds):.1f} s")
+    yield from _progress_lines(document)
+    bits = f"{result['message']['bits']} bits per number"
+    bits += ", 64 where no recent packet was acknowledged" if hostile(document) else ""
+    yield "messages", f"{bits}, {result['bits'] / 8e6:,.1f} MB over {result['links']} directed links"
+    if "engine" in result:
+        yield from _engine_lines(result["engine"])
+    if "shares" in result:
+        shares = np.array(result["shares"], dtype=float)
+        own = shares[present(document)]
+        yield "shares", f"{own.min():.2f} to {own.max():.2f} CPUs, sum {np.sum(shares):.10g}"
+    if hostile(document):
+        yield from _hostile_lines(document)
+    if "accuracy" in result:
+        worst, best = result["accuracy"]["worst"], result["accuracy"].get("centralised")
+        yield (
+            "test accuracy",
+            f"{worst:.2%} at the worst centre" + ("" if best is None else f", {best:.2%} centralised"),
+        )
+    if "test_error" in result:
+        worst, best = result["test_error"]["worst"], result["test_error"]["centralised"]
+        yield "test error", f"{worst:.4g} at the worst centre, {best:.4g} centralised (root mean square)"
+    tallies = {name: tally for name, tally in result["quantizer"].items() if tally["saturated"]}
+    clipped = [f"{t['saturated']:,} of {t['sent']:,} {name} were clipped" for name, t in tallies.items()]
+    if clipped:
+        yield "out of range", ", ".join(clipped)
+
+
+def _progress_lines(document: Document) -> Iterator[Line]:
+    """The gap, and the loss where that is all there is to go by."""
+    result, known = document.result, convex(document)
+    gap, losses = result.get("relative_gap"), columns(document).get("loss", np.empty(0))
+    if gap is not None:
+        worse = " (the worse half)" if "shares" in result and model_of(document) and known else ""
+        target = document.config.get("target") if hostile(document) else None
+        asked = f"; asked for {target:g}" if isinstance(target, float) else ""
+        yield "gap", f"{gap:.2e} of the gap {'' if known else 'of the CPU cost '}{since(document)}{worse}{asked}"
+    if len(losses):
+        yield "loss", f"{losses[-1]:.4g} at the worst centre, on everybody's data; {losses[0]:.4g} at the start"
+
+
+def _hostile_lines(document: Document) -> Iterator[Line]:
+    """What happened, who is left, and what is on its way."""
+    result, events, there = document.result, events_of(document), present(document)
+    if events:
+        said = [event["text"] for event in events[:EVENTS]]
+        more = [f"and {len(events) - EVENTS} more, all in result.json"] if len(events) > EVENTS else []
+        yield "events", "\n".join(said + more)
+    gone = [str(node) for node, here in enumerate(there) if not here]
+    named = ", ".join(gone[:NAMED]) + (", ..." if len(gone) > NAMED else "")
+    yield "centres", f"{sum(there)} of {len(there)} are there" + (f"; gone: {named}" if gone else "")
+    packets, lost = result["packets"], result["packets_lost"]
+    yield "packets", f"{packets:,} sent, {lost:,} lost ({lost / packets if packets else 0.0:.1%})"
+    if "in_flight" in result:
+        yield "in flight", f"{result['in_flight']:.6g} CPUs in nobody's share at the end"
+    if result["trouble"]:
+        yield "trouble", "\n".join(result["trouble"])
+
+
+def _engine_lines(engine: Analysis) -> Iterator[Line]:
+    """Where rounds were played, who died, and what CPU workers took."""
+    yield "engine", f"{engine['where']}, {engine['bytes_a_round']:,.0f} bytes per round between them"
+    if "lost" in engine:
+        died = [
+            f"worker {row['worker']} (process {row['process']}) died in round {row['round']}, and its "
+            f"{len(row['centres'])} centres with it"
+            for row in engine["lost"]
+        ]
+        yield "lost", "\n".join(died)
+    if "held" in engine:
+        timed = [row for row in engine["held"]["workers"] if row["wall_seconds"] > 0]
+        cores = [[row[key] / row["wall_seconds"] for key in ("cpu_seconds", "asked_cpu_seconds")] for row in timed]
+        each = ", ".join(f"{took:.2f} of {asked:.2f}" for took, asked in cores)
+        yield "held", f"{engine['held']['limiter']}\ntook, of the cores each was given: {each}"
 
 
 def advice(document: Document) -> str:
@@ -76,68 +145,107 @@ def advice(document: Document) -> str:
     return "The gap does not close: these messages leave a residual; the default, --mode innovation, does not."
 
 
-def _code(document: Document) -> str:
-    """How numbers travel."""
-    bits = f"{document.result['message']['bits']} bits per number"
-    return f"{bits}, 64 where no recent packet was acknowledged" if hostile(document) else bits
+# What theory says.
 
 
-def _progress(document: Document, history: dict[str, Floats]) -> dict[str, str]:
-    """The gap, and the loss where that is all there is to go by."""
-    result, found = document.result, {}
-    gap, known = result.get("relative_gap"), convex(document)
-    if gap is not None:
-        halves = "shares" in result and bool(model_of(document)) and known
-        since = "at the last event" if events_of(document) else "at the start"
-        target = document.config.get("target") if hostile(document) else None
-        asked = f"; asked for {target:g}" if isinstance(target, float) else ""
-        part = "" if known else "of the CPU cost "
-        found["gap"] = f"{gap:.2e} of the gap {part}{since}{' (the worse half)' if halves else ''}{asked}"
-    losses = history.get("loss", np.empty(0))
-    if len(losses):
-        found["loss"] = f"{losses[-1]:.4g} at the worst centre, on everybody's data; {losses[0]:.4g} at the start"
-    return found
+def theory_tables(found: Analysis) -> list[Text | Table]:
+    """The network, one line per quantity with its value and what it means, and alpha where it was varied."""
+    columns = [Column("quantity", "left"), Column("value"), Column("meaning", "left", wrap=True)]
+    lines = [*_market_lines(found), *([] if found["parameters"] is None else _learning_lines(found))]
+    swept = [] if found["swept"] is None else [sweep_table(found["swept"], found)]
+    return [Text("", found["description"]), Table("", columns, lines), *swept]
 
 
-def _hostile_lines(document: Document) -> dict[str, str]:
-    """What happened, who is left, and what is on its way."""
-    if not hostile(document):
-        return {}
-    result, events, there = document.result, events_of(document), present(document)
-    found: dict[str, str] = {}
-    if events:
-        said = [event["text"] for event in events[:EVENTS]]
-        if len(events) > EVENTS:
-            said.append(f"and {len(events) - EVENTS} more, all in result.json")
-        found["events"] = "\n".join(said)
-    gone = [str(node) for node, here in enumerate(there) if not here]
-    named = ", ".join(gone[:NAMED]) + (", ..." if len(gone) > NAMED else "")
-    found["centres"] = f"{sum(there)} of {len(there)} are there" + (f"; gone: {named}" if gone else "")
-    packets, lost = result["packets"], result["packets_lost"]
-    found["packets"] = f"{packets:,} sent, {lost:,} lost ({lost / packets if packets else 0.0:.1%})"
-    if "in_flight" in result:
-        found["in flight"] = f"{result['in_flight']:.6g} CPUs in nobody's share at the end"
-    if result["trouble"]:
-        found["trouble"] = "\n".join(result["trouble"])
-    return found
+def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
+    """Spectral radius of a round, and the largest real part in continuous time, over alpha; unstable ones in red."""
+    crossing, crossed = found["crossing_alpha"] or 0.0, False
+    body: list[Cells] = []
+    for row in rows:
+        at = not crossed and row["alpha"] >= crossing * (1.0 - 1e-4)
+        crossed = crossed or at
+        radius = Cell(f"{row['radius']:.6f}", tone="bad" if crossed else "")
+        real = Cell(f"{row['abscissa']:.3g}", tone="bad" if row["abscissa"] > STABLE else "")
+        body.append([f"{row['alpha']:.4g}", radius, real, "rounds become unstable here" if at else ""])
+    given = "step" if found["momentum"] is None else "momentum"
+    heads = [Column("alpha"), Column("radius of a round"), Column("real part in time"), Column("", "left")]
+    return Table(f"alpha at {given} {found[given]:.4g}, on the graph that crosses first", heads, body)
 
 
-def _engine_lines(engine: Values | None) -> dict[str, str]:
-    """Where rounds were played, who died, and what CPU workers took."""
-    if engine is None:
-        return {}
-    found = {"engine": f"{engine['where']}, {engine['bytes_a_round']:,.0f} bytes per round between them"}
-    if "lost" in engine:
-        found["lost"] = "\n".join(
-            f"worker {row['worker']} (process {row['process']}) died in round {row['round']}, and its "
-            f"{len(row['centres'])} centres with it"
-            for row in engine["lost"]
-        )
-    if "held" in engine:
-        each = ", ".join(
-            f"{row['cpu_seconds'] / row['wall_seconds']:.2f} of {row['asked_cpu_seconds'] / row['wall_seconds']:.2f}"
-            for row in engine["held"]["workers"]
-            if row["wall_seconds"] > 0
-        )
-        found["held"] = f"{engine['held']['limiter']}\ntook, of the cores each was given: {each}"
-    return found
+def _market_lines(found: Analysis) -> Iterator[Cells]:
+    """Name, value and meaning of what is known of the network, the messages and the CPU."""
+    line, residual, target = partial(_line, found), found["node_residual"], found["target"]
+    graphs = "one graph" if found["graphs"] == 1 else f"mean of {found['graphs']} graphs taken in turn"
+    if found["graphs"] is None:
+        graphs = "each round has another graph; numbers are of the first few"
+    yield line("nodes", "nodes", "computing centres")
+    yield line("edges", "edges", graphs)
+    yield "degrees", f"{found['smallest_degree']} to {found['largest_degree']}", "neighbours of a centre"
+    yield line("diameter", "diameter", "hops between the farthest two")
+    if found["rho"] > 0:
+        sector = f"{found['sector_low']:.4f} to {found['sector_high']:.4f}"
+        yield "sector", sector, f"heard value / true value, at rho {found['rho']:g}"
+    if found["rho"] > 0 and found["rho_limit"] is not None:
+        yield line("rho limit", "rho_limit", "2 ln 2: coarser innovation codes need not settle")
+    yield line("bits per number", "bits_a_number", "on the wire")
+    yield line("bits per round", "bits_a_round", "over all links; boxes and first contact come on top")
+    if found["market_gap"] is not None:
+        yield line("market gap", "market_gap", "1 - tau: how far the slowest mode of prices or models moves a round")
+    if found["inertia"] is not None:
+        yield line("theta", "inertia", "chosen, inertia of the markets: stable whatever it is")
+    if found["cpu_top"] is not None:
+        yield line("step", "step", "chosen, of CPU flows along edges")
+        yield line("lambda_max(L H)", "cpu_top", "of prices: Laplacian times steepest curvature")
+        yield line("step limit", "cpu_step_limit", "CPU flows descend below it: 2 e^(-rho/2) / lambda_max(L H)")
+        for delay, limit in found["delay_limits"].items():
+            yield f"step limit, delay {delay}", _number(limit), f"with prices {count(delay, 'round')} old, no momentum"
+    if found["cpu_rounds"] is not None or "cpu_rounds" in found["notes"]:
+        until = "" if residual is None or residual <= target else ", or until the residual"
+        yield line("CPU rounds", "cpu_rounds", f"predicted, to a gap of {target:g}{until}")
+    if residual is not None and math.isfinite(residual):
+        yield line("residual", "node_residual", "node-wise codes may stand still at any gap up to this")
+    elif residual is not None:
+        yield "residual", "-", "node-wise codes leave one; known for quadratic costs with no share at a bound"
+
+
+def _learning_lines(found: Analysis) -> Iterator[Cells]:
+    """Name, value and meaning of what is known of the model and its steps."""
+    line, averaged = partial(_line, found), found["momentum"] is not None
+    yield line("parameters", "parameters", "of the model")
+    yield line("L", "smoothness", "largest curvature of a centre's loss")
+    yield line("convexity", "convexity", "smallest curvature of the sum of losses")
+    yield line("conditioning", "conditioning", "largest / smallest curvature of the sum")
+    if not averaged and found["cpu_top"] is None:
+        yield line("step", "step", "chosen, of consensus")
+    yield line("alpha", "alpha", "chosen, of the descent along the tracked gradient")
+    if averaged:
+        yield line("alpha limit", "alpha_limit", "1 / (2 L): safe for convex losses, any graph, any momentum")
+        yield line("momentum", "momentum", "chosen, of the averaged models: beta")
+    else:
+        yield line("alpha limit", "alpha_limit", "(2 - step lambda_max)^2 / (2 step L): safe for convex losses")
+    given = "with this" if averaged else "without"
+    yield line("alpha crossing", "crossing_alpha", f"where rounds {given} momentum become unstable")
+    yield line("learning rounds", "learning_rounds", f"predicted, to a gap of {found['target']:g}")
+    paper = "paper: " if averaged else ""
+    yield line(f"{paper}lambda_2", "mixing_second", "of mixing: how fast centres agree along edges")
+    yield line(f"{paper}lambda_max", "mixing_top", "of mixing")
+    yield line(f"{paper}lambda_2 / L", "paper_alpha", "its bound on alpha: sufficient and slow, not a boundary")
+    if averaged:
+        yield line(f"{paper}limit", "tracking_limit", f"of alpha in its rounds at step {found['step']:.4g}, safe")
+        yield line(f"{paper}crossing", "tracking_crossing", "where its rounds become unstable")
+    yield line(f"{paper}in time", "crossing_alpha_in_time", "where its equations do")
+
+
+def _line(found: Analysis, name: str, field: str, meaning: str) -> Cells:
+    """A quantity with its meaning; a remark on where its number comes from follows, or stands there without a number."""
+    value, note = found[field], found["notes"].get(field)
+    if value is None or not math.isfinite(value):
+        return name, "-" if value is None else "never" if field in NEVER else "none", note or meaning
+    shown = math.ceil(value) if field.endswith("rounds") else value
+    return name, _number(shown), meaning + (f" ({note})" if note else "")
+
+
+def _number(value: float) -> str:
+    """Four digits; whole numbers stay whole."""
+    if not math.isfinite(value):
+        return "none"
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1e4 else f"{value:.4g}"
