@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, visit
 
-from equipoise.present import report
+from equipoise.errors import InputError
+from equipoise.present import draw, report
 from equipoise.train import baselines, compare
 from equipoise.train.comparison import MethodComparison
 from equipoise.train.instances import Instances
@@ -110,6 +111,13 @@ def test_a_label_may_be_anything(html: str) -> None:
     """A tag in a name stays a name: in tables, legend and data."""
     assert "<img src=x" not in html
     assert "&lt;/script&gt;&lt;img" in html
+
+
+def test_a_study_has_no_figure_for_a_paper() -> None:
+    """Its rows are over the knob and not over rounds: said in a sentence, and not by whatever breaks first."""
+    study = rho_study(Instances(nodes=6), rounds=10, seeds=1)
+    with pytest.raises(InputError, match="studies have rows only"):
+        draw(study.document())
 
 
 @pytest.fixture(scope="module")

@@ -244,7 +244,7 @@ def _violations(document: Document, tracks: Tracks, styles: Looks) -> Figure:
 
 def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
     """The median distance to the optimal shares over instances, with its quartiles: panels "rounds" and "bits"."""
-    tracks = tracks_of(document)
+    tracks = {} if "study" in document.result else tracks_of(document)
     if not tracks:
         raise InputError("this comparison has no history to draw; studies have rows only (to_frame)")
     kinds = {
