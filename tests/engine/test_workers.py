@@ -24,6 +24,7 @@ from equipoise.engine.shards.worker import Report
 from equipoise.errors import Failure, InputError
 from equipoise.train import Faults, Method, Model, Network, Problem, solve
 from equipoise.train.audit import Auditor
+from equipoise.train.spec import TrainSpec
 
 ROUNDS = {"rounds": 25, "every": 6, "seed": 3}
 
@@ -336,6 +337,16 @@ def test_the_same_workers_serve_another_network() -> None:
         for network in (Network.path(24), Network.erdos_renyi(24, 0.9, seed=0), Network.path(24)):
             alone = solve(which, network, rounds=5)
             assert not differences(alone, solve(which, network, rounds=5, engine=workers))
+
+
+def test_a_job_on_workers_says_in_its_result_where_it_was_played() -> None:
+    """The same keys from Python as from the command line: the place, and the bytes between workers."""
+    job = TrainSpec(nodes=4, rounds=3, data="none").build()
+    with Workers(2, on="threads") as workers:
+        found = job.run(engine=workers).document(certify=False).result
+        assert found["engine"]["where"] == workers.says
+    assert found["engine"]["bytes_between_workers"] == sum(workers.wire_bytes) > 0
+    assert "engine" not in job.run().document(certify=False).result
 
 
 def test_the_audit_of_workers_sees_a_budget_that_does_not_hold() -> None:

@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,7 +104,7 @@ def compare(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
 def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> None:
     """One run from its spec to its folder; the exit code says whether its certificate passes."""
-    from equipoise.engine.workers import check_engine, engine_of, engine_report
+    from equipoise.engine.workers import check_engine, engine_of
     from equipoise.present.train_terminal import terminal_parts
 
     check_engine(spec)
@@ -119,8 +118,6 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> Non
                 run = job.run(
                     progress=progress, checkpoint=checkpoint, resume=resume and resume / CHECKPOINT, engine=engine
                 )
-                if engine is not None:
-                    run = replace(run, beside={"engine": engine_report(engine), **run.beside})
             if run.status == "stopped" or progress.asked:
                 raise KeyboardInterrupt
             run.save(folder)

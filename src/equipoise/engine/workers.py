@@ -1,4 +1,4 @@
-"""Where the rounds of a training run are played, as its spec says: check it, start the workers, report on them."""
+"""Where the rounds of a training run are played, as its spec says: check it, and start the workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from equipoise.document import Row
 from equipoise.errors import InputError
 from equipoise.train.spec import TrainSpec
 
@@ -44,20 +43,3 @@ def engine_of(spec: TrainSpec) -> Iterator[Workers | None]:
     hold = Hold(spec.cpus, spec.limiter) if spec.couple else None
     with Workers(spec.workers, on=spec.engine, address=spec.address, hold=hold) as workers:
         yield workers
-
-
-def engine_report(workers: Workers) -> Row:
-    """Plain values for a result: where rounds were played, bytes between workers, CPU that each was given and got."""
-    from equipoise.engine.shards.keeper import told
-
-    sent = workers.wire_bytes
-    found: Row = {
-        "where": workers.says,
-        "bytes_between_workers": sum(sent),
-        "bytes_a_round": sum(sent) / max(1, len(sent)),
-    }
-    if workers.losses:
-        found["lost"] = workers.losses
-    if workers.keeper is not None:
-        found["held"] = {"limiter": workers.keeper.says} | told(workers.usage())
-    return found

@@ -86,9 +86,9 @@ class TrainJob:
             Where rounds are played, such as `equipoise.engine.Workers(4)`; in this process unless given.
         """
         run = self._solve(progress, checkpoint, resume, engine)
-        if run.status != "stopped":
-            run = replace(run, beside=self._scores(run) | self._beside(run, progress))
-        return replace(run, spec=self.spec)
+        beside = {} if run.status == "stopped" else self._scores(run) | self._beside(run, progress)
+        where = {} if engine is None else {"engine": engine.report()}
+        return replace(run, beside=where | beside, spec=self.spec)
 
     def analyse(self, *, sweep: bool = False) -> Analysis:
         """What theory says of this job before it is run.

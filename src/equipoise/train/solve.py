@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.document import Row
 from equipoise.errors import Failure, InputError
 from equipoise.parallel import on_one_thread
 from equipoise.train.arrays import Floats
@@ -67,6 +68,9 @@ class Engine(Protocol):
     def rescued(
         self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
     ) -> HostileState: ...
+
+    def report(self) -> Row:
+        """Where rounds were played and what that took, as plain values."""
 
 
 @on_one_thread

@@ -6,11 +6,12 @@ import os
 from types import TracebackType
 from typing import Any, Self
 
+from equipoise.document import Row
 from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.shards.crew import Crew, Threads
 from equipoise.engine.shards.front import ShardedState
 from equipoise.engine.shards.hostile_front import ShardedHostileState
-from equipoise.engine.shards.keeper import Hold, Keeper, nodes_of
+from equipoise.engine.shards.keeper import Hold, Keeper, nodes_of, told
 from equipoise.engine.shards.processes import Processes
 from equipoise.engine.shards.worker import Report
 from equipoise.errors import InputError, unknown_name
@@ -137,6 +138,17 @@ class Workers:
     def losses(self) -> list[dict[str, Any]]:
         """Workers that died: each with its process, the round, and its centres."""
         return self._lost + ([] if self.state is None else self.state.losses)
+
+    def report(self) -> Row:
+        """Plain values for a result: where rounds were played, bytes between workers, CPU that each was given and got."""
+        sent = self.wire_bytes
+        found: Row = {"where": self.says, "bytes_between_workers": sum(sent)}
+        found["bytes_a_round"] = sum(sent) / max(1, len(sent))
+        if self.losses:
+            found["lost"] = self.losses
+        if self.keeper is not None:
+            found["held"] = {"limiter": self.keeper.says} | told(self.usage())
+        return found
 
     def pids(self) -> dict[int, int]:
         """The process of each worker."""
