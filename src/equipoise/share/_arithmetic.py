@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Ints, kernel
 
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # their sum is ln 2; k * HIGH is exact
 PER_LN2 = 1.4426950408889634
@@ -151,7 +151,7 @@ def scramble(x: np.uint64) -> np.uint64:
 
 
 @kernel
-def keys_of(seeds: NDArray[np.int64], tasks: int) -> NDArray[np.uint64]:
+def keys_of(seeds: Ints, tasks: int) -> NDArray[np.uint64]:
     """What (seed, task) contributes, for every task of every seed."""
     keys = np.empty((len(seeds), tasks), np.uint64)
     for s in range(len(seeds)):

@@ -5,26 +5,43 @@ This file plays nothing: it imports no loop and no policy. Who asks for a certif
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise._moved import old_names
 from equipoise.certificate import Certificate, Check
+from equipoise.kernels import Floats
 from equipoise.share.task import DONE
 
 if TYPE_CHECKING:
     from equipoise.share.simulate import Run
 
-Floats = NDArray[np.float64]
 __getattr__ = old_names(__name__)
 
 AUDITED = 5  # seeds of every policy and load that are played again and recomputed
 LIMIT = 1e-6  # samples per step, by which a sum may round
 NOTHING = 1e-9  # samples that count as none
+MEANINGS = {  # of each check: the part of an Audit, and what its value is
+    "capacity": ("capacity", "samples per step given above the site's compute or one task's cap, at worst, {many}"),
+    "bandwidth": ("bandwidth", "samples per step sent above the uplink, at worst, {many}"),
+    "states": (
+        "misplaced",
+        "task-steps served before arrival, before all data and the delay, after the end or the deadline",
+    ),
+    "outcomes": (
+        "outcomes",
+        "tasks whose reported end, or measures of a seed, are not those recomputed from the decisions",
+    ),
+    "servers": ("servers", "samples per step run above a server's speed, or on two at once, or not as given, at worst"),
+    "energy": ("energy", "reported over recomputed energy, minus 1, at worst"),
+    "idle-while-work": (
+        "idle",
+        "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -130,52 +147,20 @@ def recompute(
         for measure, told in measured[run.policy, load].items():
             again = np.asarray(getattr(run, measure), dtype=float)
             differing += int((~np.isclose(told[:seeds], again, rtol=1e-9, equal_nan=True)).sum())
-    return Certificate((*_checks(found, differing, seeds), *_against_oracle(measured, bounds)))
+    found[0] = replace(found[0], outcomes=found[0].outcomes + differing)
+    many = f"over {seeds} seed{'s' if seeds > 1 else ''} of every policy and load"
+    return Certificate((*checks_of(found, [*MEANINGS], many), *_against_oracle(measured, bounds)))
 
 
-def _checks(found: list[Audit], differing: int, seeds: int) -> list[Check]:
-    many = f"{seeds} seed{'s' if seeds > 1 else ''} of every policy and load"
-    return [
-        Check.at_most(
-            "capacity",
-            max(a.capacity for a in found),
-            LIMIT,
-            f"samples per step given above the site's compute or one task's cap, at worst, over {many}",
-        ),
-        Check.at_most(
-            "bandwidth",
-            max(a.bandwidth for a in found),
-            LIMIT,
-            f"samples per step sent above the uplink, at worst, over {many}",
-        ),
-        Check.at_most(
-            "states",
-            sum(a.misplaced for a in found),
-            0,
-            "task-steps served before arrival, before all data and the delay, after the end or the deadline",
-        ),
-        Check.at_most(
-            "outcomes",
-            sum(a.outcomes for a in found) + differing,
-            0,
-            "tasks whose reported end, or measures of a seed, are not those recomputed from the decisions",
-        ),
-        Check.at_most(
-            "servers",
-            max(a.servers for a in found),
-            LIMIT,
-            "samples per step run above a server's speed, or on two at once, or not as given, at worst",
-        ),
-        Check.at_most(
-            "energy", max(a.energy for a in found), LIMIT, "reported over recomputed energy, minus 1, at worst"
-        ),
-        Check.at_most(
-            "idle-while-work",
-            max(a.idle for a in found),
-            LIMIT,
-            "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst",
-        ),
-    ]
+def checks_of(found: Sequence[Audit], names: Sequence[str], many: str) -> list[Check]:
+    """The worst over runs of what was found: of amounts the largest, of tasks and task-steps the sum."""
+    made = []
+    for name in names:
+        part, meaning = MEANINGS[name]
+        values = [getattr(one, part) for one in found]
+        worst, limit = (sum(values), 0.0) if part in ("misplaced", "outcomes") else (max(values), LIMIT)
+        made.append(Check.at_most(name, worst, limit, meaning.format(many=many)))
+    return made
 
 
 def _against_oracle(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
-from equipoise.kernels import kernel
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from equipoise.kernels import Bools, Floats, Ints, kernel
 
 
 def greedy(key: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
@@ -194,7 +191,7 @@ def _greedy(key: Floats, who: Bools, most: Floats, total: Floats, given: Floats)
 
 
 @kernel
-def insert(order: NDArray[np.int64], n: int, key: Floats, i: int) -> int:
+def insert(order: Ints, n: int, key: Floats, i: int) -> int:
     """Put i into the first n of `order`, which ascend in key, behind its equals; the new n."""
     low, high = 0, n
     while low < high:

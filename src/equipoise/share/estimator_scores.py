@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.document import Row
 from equipoise.errors import InputError
+from equipoise.kernels import Bools, Floats
 from equipoise.share.estimators import ESTIMATORS, Estimate, Estimator
 from equipoise.share.estimators._base import PARTS, outlook
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, DONE, table_error
 from equipoise.share.view import Scene, View, name_of
 from equipoise.share.workload import Batch, Workload
-
-Floats = NDArray[np.float64]
 
 CAP = 1500.0  # samples; 46 steps at 30 are 1380
 AMOUNTS = (4.0, 16.0, 40.0, 100.0, 280.0)  # samples done when estimators are asked
@@ -165,7 +163,7 @@ def true_errors(batch: Batch, done: float) -> Floats:
     return np.where(batch.table >= 0, replayed[np.maximum(batch.table, 0)], laws)
 
 
-def _row(name: str, done: float, said: Estimate, ahead: Floats, work: Floats, asked: NDArray[np.bool_]) -> Row:
+def _row(name: str, done: float, said: Estimate, ahead: Floats, work: Floats, asked: Bools) -> Row:
     """What one estimator's word was worth after so many samples."""
     known = asked & said.known
     row: Row = {

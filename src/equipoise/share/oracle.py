@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.kernels import kernel
+from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.linear_program import run, solver_of
 from equipoise.share.site import Site
 from equipoise.share.step import DUST, SLACK
@@ -36,8 +35,6 @@ from equipoise.share.workload import Batch, Workload
 if TYPE_CHECKING:
     import highspy
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Progress = Callable[[int, int], None]  # seeds done, and in all
 
 ROUNDING = 1e-6  # tasks by which an optimum may come out too low: arithmetic, not the engine's slack
@@ -95,7 +92,9 @@ def oracle(
         optimum[row] = lp_optimum(jobs)
         bound[row] = floor_of(optimum[row], jobs)
         if exact:
-            best[row] = _exact(jobs)
+            from equipoise.share.oracle_exact import exact_optimum
+
+            best[row] = exact_optimum(jobs)
         if progress is not None:
             progress(row + 1, count)
     return Bound(batch.seeds, tasks, optimum, bound, best if exact else None)
@@ -109,12 +108,6 @@ def bound_of(batch: Batch, row: int, site: Site) -> int:
         )
     jobs = jobs_of(batch, row, site)
     return floor_of(lp_optimum(jobs), jobs)
-
-
-def _exact(jobs: OracleTasks) -> int:
-    from equipoise.share.oracle_exact import exact_optimum
-
-    return exact_optimum(jobs)
 
 
 def floor_of(optimum: float, jobs: OracleTasks) -> int:
@@ -156,18 +149,8 @@ def jobs_of(batch: Batch, row: int, site: Site) -> OracleTasks:
     ready = arrival + sending + delay
     end = np.minimum(np.ceil(batch.deadline[row]).astype(np.int64), batch.horizon)
     able = (work <= (cap + SLACK) * (end - ready)) & (end > ready)
-    return OracleTasks(
-        arrival[able],
-        delay[able],
-        ready[able],
-        end[able],
-        data[able],
-        work[able],
-        slots=batch.horizon,
-        capacity=site.capacity,
-        cap=cap,
-        bandwidth=bandwidth,
-    )
+    arrival, delay, ready, end = (times[able] for times in (arrival, delay, ready, end))
+    return OracleTasks(arrival, delay, ready, end, data[able], work[able], batch.horizon, site.capacity, cap, bandwidth)
 
 
 def lp_optimum(jobs: OracleTasks) -> float:
@@ -217,11 +200,11 @@ def _free_slot(
     cap: float,
     dust: float,
     free: Floats,
-    closed: NDArray[np.bool_],
+    closed: Bools,
     computed: Floats,
     from_slot: Ints,
     by_task: Ints,
-    asked: NDArray[np.bool_],
+    asked: Bools,
     queue: Ints,
 ) -> int:
     """Breadth first from task i over slots where it could do more, through tasks that could do less there; -1: none."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from equipoise.errors import InputError
+from equipoise.kernels import Floats, Ints
 from equipoise.linear_program import run, solver_of
-from equipoise.share.oracle import Floats, Ints, OracleTasks
+from equipoise.share.oracle import OracleTasks
 
 MOST_TASKS = 20  # well under a second at 8, some seconds at 20, minutes beyond
 

@@ -17,16 +17,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.data import load
 from equipoise.data.dataset import Dataset
 from equipoise.data.split import Targets, hold_out
 from equipoise.errors import InputError, unknown_name
+from equipoise.kernels import Floats, Ints
 from equipoise.share.recording import Name, Recording
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Progress = Callable[[int, int, Name], None]  # curves recorded, of how many, the one just recorded
 
 MINI_BATCH = 4  # real samples in one sample of the site: what a task computes there is a small batch

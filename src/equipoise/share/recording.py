@@ -17,15 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
+from equipoise.kernels import Floats, Ints
 from equipoise.share.task import Curve, table_error, table_fault, table_work
 from equipoise.share.view import Prior
 from equipoise.share.workload import Workload
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SHIPPED = Path(__file__).with_name("curves") / "recorded.csv.gz"
 FORMAT = "# equipoise recording 1"

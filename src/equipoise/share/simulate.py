@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.document import Document, Row
 from equipoise.errors import InputError
+from equipoise.kernels import Floats, Ints
 from equipoise.result import Result
 from equipoise.share import step as site_step
 from equipoise.share.site import Site
@@ -20,9 +21,6 @@ from equipoise.share.task import DONE, STATES
 from equipoise.share.trace import Trace
 from equipoise.share.view import Decision, Policy, Prior, Scene, Truth, is_blind, name_of
 from equipoise.share.workload import Batch, Workload
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NOBODY_ASKS = np.empty((1, 0), np.int64)  # the policy does not decide servers
 NOT_KEPT = np.empty((0, 0, 0))

@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise._short import short_repr
 from equipoise.errors import InputError, refuse_negative, unknown_name
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, kernel
 
 Law = Literal["pooled", "per_node", "linear"]
 Migration = Literal["within", "between"]
@@ -85,7 +84,7 @@ class Site:
         return replace(self, **changes)
 
     @cached_property
-    def speeds(self) -> NDArray[np.float64]:
+    def speeds(self) -> Floats:
         """What each server may do in a step: its capacity, or less under its power cap."""
         return np.array([self._speed(server) for server in self.servers])
 
@@ -97,7 +96,7 @@ class Site:
         return server.capacity * min(1.0, use)
 
     @cached_property
-    def capacities(self) -> NDArray[np.float64]:
+    def capacities(self) -> Floats:
         return np.array([server.capacity for server in self.servers])
 
     @property
@@ -116,7 +115,6 @@ class Site:
         return bool((self.speeds == self.speeds[0]).all() and (self.capacities == self.capacities[0]).all())
 
 
-Floats = NDArray[np.float64]
 POOLED, PER_NODE, LINEAR = range(3)
 
 

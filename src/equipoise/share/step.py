@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.share._arithmetic import exp, keys_of, ln, normal
 from equipoise.share.divide import insert
 from equipoise.share.site import LAWS, PER_NODE, Site, cheapest_loads, step_energy
@@ -20,20 +20,10 @@ from equipoise.share.task import COMPUTING, DELAYED, DONE, FAILED, PENDING, SEND
 from equipoise.share.view import View
 from equipoise.share.workload import Batch
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 @kernel
 def place(
-    rates: Floats,
-    home: Ints,
-    last: NDArray[np.int32],
-    speeds: Floats,
-    within: bool,
-    load: Floats,
-    ran: Floats,
-    order: Ints,
+    rates: Floats, home: Ints, last: Int32s, speeds: Floats, within: bool, load: Floats, ran: Floats, order: Ints
 ) -> tuple[float, int]:
     """Put every task on its home, else where it was, else on the emptiest server; fastest tasks first.
 
@@ -130,8 +120,8 @@ class Now(NamedTuple):
     """What the engine knows, hidden or not: arrays with a row per seed."""
 
     state: NDArray[np.int8]
-    due: NDArray[np.int32]  # when a task next changes by itself: it arrives, its delay or its time is over
-    server: NDArray[np.int32]  # where it last computed; -1: nowhere
+    due: Int32s  # when a task next changes by itself: it arrives, its delay or its time is over
+    server: Int32s  # where it last computed; -1: nowhere
     curve: NDArray[np.void]
     task: NDArray[np.void]
     sums: NDArray[np.void]  # per seed
@@ -385,7 +375,7 @@ def check(states: NDArray[np.int8], ys: Floats, xs: Floats, home: Ints, rule: Ru
 
 
 @kernel
-def settle(who: Ints, home: Ints, last: NDArray[np.int32]) -> int:
+def settle(who: Ints, home: Ints, last: Int32s) -> int:
     """Tasks go where they are asked to be; how many move."""
     moves = 0
     for i in who:

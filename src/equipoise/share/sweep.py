@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate
 from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
+from equipoise.kernels import Floats, Ints
 from equipoise.parallel import THREADS, parts
 from equipoise.result import Result
 from equipoise.share.audit import AUDITED, recompute
@@ -25,9 +25,6 @@ from equipoise.share.view import Policy, name_of
 from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE, Workload, seed_numbers
 from equipoise.spec import Spec
 from equipoise.statistics import Paired, difference, mean_and_error, ratio_and_error
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CELLS = 24_000  # seeds x tasks in one batch: its arrays stay in the cache
 BASELINE = "UniformCorrected"  # the robust policy that counts right
@@ -69,30 +66,18 @@ class Sweep(Result):
 
     def _row(self, name: str, load: int) -> Row:
         cell = self.measured[name, load]
-        success, success_error = mean_and_error(cell["success"])
-        energy, energy_error = mean_and_error(cell["energy"])
-        efficiency, efficiency_error = ratio_and_error(cell["success"], cell["energy"])
-        latency, latency_error = mean_and_error(cell["latency"])
-        bound, share = self._against_oracle(cell, load)
-        return {
-            "policy": name,
-            "load": load,
-            "seeds": len(self.seeds),
-            "success": success,
-            "success_se": success_error,
-            "energy": energy,
-            "energy_se": energy_error,
-            "efficiency": efficiency,
-            "efficiency_se": efficiency_error,
-            "latency": latency,
-            "latency_se": latency_error,
-            "network": float(cell["network"].mean()),
-            "idle_while_work": float(cell["idle_while_work"].mean()),
-            "unplaced": float(cell["unplaced"].mean()),
-            "moves": float(cell["moves"].mean()),
-            "oracle": bound,
-            "of_oracle": share,
+        means = {
+            "success": mean_and_error(cell["success"]),
+            "energy": mean_and_error(cell["energy"]),
+            "efficiency": ratio_and_error(cell["success"], cell["energy"]),
+            "latency": mean_and_error(cell["latency"]),
         }
+        row: Row = {"policy": name, "load": load, "seeds": len(self.seeds)}
+        for measure, (mean, error) in means.items():
+            row |= {measure: mean, f"{measure}_se": error}
+        row |= {measure: float(cell[measure].mean()) for measure in MEASURES[4:]}
+        row["oracle"], row["of_oracle"] = self._against_oracle(cell, load)
+        return row
 
     def _against_oracle(self, cell: dict[str, Floats], load: int) -> tuple[float | None, float | None]:
         """The bound as percent of tasks, and the share of it that was reached on the same seeds."""
@@ -171,7 +156,9 @@ class Sweep(Result):
     def _published(self) -> list[Row]:
         """The numbers that the paper printed, of policies here, where its workload is played at its load."""
         told = self.settings()
-        same = told["preset"] == "paper" and "tasks" not in told if told else _is_paper(self.workload)
+        same = self.workload.as_dict() == Workload.paper().as_dict()
+        if told:
+            same = told["preset"] == "paper" and "tasks" not in told
         if not same or PUBLISHED_LOAD not in self.loads:
             return []
         return [
@@ -228,10 +215,6 @@ class Sweep(Result):
             for line in (heads, *body)
         ]
         return "\n".join(line.rstrip() for line in (lines[0], "-" * len(lines[0]), *lines[1:]))
-
-
-def _is_paper(workload: Workload) -> bool:
-    return workload.as_dict() == Workload.paper().as_dict()
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -311,8 +294,11 @@ def sweep(
         Parts that run at once; all cores if None.
     """
     site, workload = site or Site(), workload or Workload.paper()
-    players = _list(policies)
-    chosen, names = seed_numbers(seeds), _names(players)
+    players = list(policies) if isinstance(policies, Iterable) else [policies]
+    if not players:
+        raise InputError("no policies to compare; expected at least one")
+    chosen, names = seed_numbers(seeds), tuple(map(name_of, players))
+    refuse_equal_names(names)
     if oracle < 0 or (workers is not None and workers < 1):
         raise InputError(
             f"oracle is {oracle!r} and workers {workers!r}; expected 0 seeds or more, and 1 worker or more"
@@ -354,19 +340,8 @@ def _part(
     batch = workload.draw(load, seeds[start:stop].tolist(), site)
     if bounding:
         return bound_of(batch, 0, site)
-    return [_measures(play(policy, batch, site, workload.prior)) for policy in players]
-
-
-def _measures(run: Run) -> dict[str, Floats]:
-    return {measure: np.asarray(getattr(run, measure), dtype=float) for measure in MEASURES}
-
-
-def _names(policies: Sequence[Policy]) -> tuple[str, ...]:
-    if not policies:
-        raise InputError("no policies to compare; expected at least one")
-    names = tuple(name_of(policy) for policy in policies)
-    refuse_equal_names(names)
-    return names
+    runs = (play(policy, batch, site, workload.prior) for policy in players)
+    return [{measure: np.asarray(getattr(run, measure), dtype=float) for measure in MEASURES} for run in runs]
 
 
 def refuse_equal_names(names: Sequence[str]) -> None:
@@ -376,11 +351,6 @@ def refuse_equal_names(names: Sequence[str]) -> None:
             raise InputError(
                 f"two policies are called {name!r}; give one of them another `label`, or ours a `called=...`"
             )
-
-
-def _list(policies: Policy | Sequence[Policy]) -> list[Policy]:
-    """One policy or many."""
-    return list(policies) if isinstance(policies, Iterable) else [policies]
 
 
 def _loads(loads: int | Sequence[int]) -> tuple[int, ...]:

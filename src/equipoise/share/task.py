@@ -12,17 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.document import Row
 from equipoise.errors import InputError, refuse_negative, refuse_unknown, refuse_words, said_of
 from equipoise.frames import Frame, need_columns, rows_of
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, kernel
 
 if TYPE_CHECKING:
     from equipoise.share.workload import Batch
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.document import Row
+from equipoise.kernels import Floats, Ints
 from equipoise.share.step import Now
 from equipoise.share.task import COMPUTING, DELAYED, DONE, SENDING, STATES
 from equipoise.share.view import View
@@ -18,8 +19,6 @@ from equipoise.share.workload import Batch
 
 if TYPE_CHECKING:
     from equipoise.share.simulate import Run
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -31,21 +30,15 @@ class Trace:
     compute: Floats
     samples: Floats
     error: Floats
-    server: NDArray[np.int64]  # where it began the step; -1: did not compute
+    server: Ints  # where it began the step; -1: did not compute
     ran: Floats  # [steps, seeds, tasks, servers]: samples it computed on each
 
     @classmethod
     def empty(cls, batch: Batch, servers: int) -> Trace:
         shape = (batch.horizon, *batch.shape)
-        return cls(
-            np.zeros(shape, np.int8),
-            np.zeros(shape),
-            np.zeros(shape),
-            np.zeros(shape),
-            np.zeros(shape),
-            np.full(shape, -1, np.int64),
-            np.zeros((*shape, servers)),
-        )
+        bandwidth, compute, samples, error = (np.zeros(shape) for _ in range(4))
+        server, ran = np.full(shape, -1, np.int64), np.zeros((*shape, servers))
+        return cls(np.zeros(shape, np.int8), bandwidth, compute, samples, error, server, ran)
 
     def before(self, step: int, state: NDArray[np.int8]) -> None:
         self.state[step] = state
@@ -55,7 +48,7 @@ class Trace:
         self.error[step] = np.where(view.observed, view.error, self.error[step - 1] if step else 1.0)
         self.server[step] = np.where(compute > 0, now.server, -1)
 
-    def spans(self, seeds: NDArray[np.int64]) -> list[Row]:
+    def spans(self, seeds: Ints) -> list[Row]:
         """How long each task was in which state: first and last step of every stretch."""
         found = []
         for k, seed in enumerate(seeds.tolist()):
@@ -89,7 +82,7 @@ def telling_task(lives: Mapping[str, Run]) -> int:
     return int((split + starved.sum(axis=0) / (1.0 + starved.sum())).argmax())
 
 
-def idle_beside(run: Run) -> NDArray[np.float64]:
+def idle_beside(run: Run) -> Floats:
     """Samples that the site did not compute while each task of the first seed was ready to compute."""
     trace = _trace(run)
     idle = run.site.capacity - trace.compute[:, 0].sum(axis=1)

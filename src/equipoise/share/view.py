@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, refuse_negative
+from equipoise.kernels import Bools, Floats, Ints
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 
 if TYPE_CHECKING:
     from equipoise.share.recording import Recording
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class View(NamedTuple):

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise._short import short_repr
 from equipoise.errors import InputError, refuse_words
 from equipoise.frames import Frame
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Ints, kernel
 from equipoise.share.site import Site
 from equipoise.share.task import Task, power_work, table_work
 from equipoise.share.view import Prior
@@ -22,8 +21,6 @@ from equipoise.share.view import Prior
 if TYPE_CHECKING:
     from equipoise.share.recording import Recording
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Range = tuple[float, float]
 
 DELAY_MOST = SPAN_MOST = 1e9  # steps, samples; more is a slip

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
+from equipoise.kernels import Floats
 from equipoise.registry import is_reference
-from equipoise.share.audit import LIMIT, Audit, audit
+from equipoise.share.audit import LIMIT, Audit, audit, checks_of
 from equipoise.share.task import DONE
 
 if TYPE_CHECKING:
@@ -28,26 +28,8 @@ def certify(result: RealComparison) -> Certificate:
     """Every check over all pairs, the worst value of each."""
     pairs = result.pairs
     found = [_decisions(pair) for pair in pairs]
-    steps = "over every step of every executed run"
     checks = [
-        Check.at_most(
-            "capacity",
-            max(a.capacity for a in found),
-            LIMIT,
-            f"samples per step given above the site's compute or one task's cap, at worst, {steps}",
-        ),
-        Check.at_most(
-            "bandwidth",
-            max(a.bandwidth for a in found),
-            LIMIT,
-            f"samples per step sent above the uplink, at worst, {steps}",
-        ),
-        Check.at_most(
-            "states",
-            sum(a.misplaced for a in found),
-            0,
-            "task-steps served before arrival, before all data and the delay, after the end or the deadline",
-        ),
+        *checks_of(found, ("capacity", "bandwidth", "states"), "over every step of every executed run"),
         Check.at_most(
             "outcomes",
             sum(map(_outcomes, pairs)),
@@ -125,7 +107,7 @@ def _energy(pair: Pair) -> float:
     return abs(float(pair.executed.run.energy[0]) / again - 1.0) if again > 0 else 0.0
 
 
-def _step_energy(took: NDArray[np.float64], site: Site) -> float:
+def _step_energy(took: Floats, site: Site) -> float:
     """Energy of one step by the site's law (docs/share.md, 1), from the CPU of each task in samples."""
     servers, idle, busy = len(site.servers), site.idle_power, site.busy_power
     if site.power == "per_node":
@@ -135,7 +117,7 @@ def _step_energy(took: NDArray[np.float64], site: Site) -> float:
     return servers * (idle + busy * (total if site.power == "linear" else total**3))
 
 
-def _cheapest_loads(rates: NDArray[np.float64], servers: int) -> NDArray[np.float64]:
+def _cheapest_loads(rates: Floats, servers: int) -> Floats:
     """Loads of the servers at the least sum of cubes: a task faster than the mean of the rest has a server to itself."""
     falling = np.sort(rates)[::-1]
     for alone in range(servers):

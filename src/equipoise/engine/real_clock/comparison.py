@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.document import Document, Look, Row, look_of
 from equipoise.engine.cpu_limit import CpuLimiter, limiter
@@ -16,6 +15,7 @@ from equipoise.engine.real_clock.scene import CORES, RealPlan, RealScene, make_p
 from equipoise.engine.real_clock.spec import SEED_MOST, USUAL
 from equipoise.engine.real_clock.task_processes import Start, TaskProcesses, open_processes
 from equipoise.errors import InputError
+from equipoise.kernels import Bools, Floats
 from equipoise.result import Result
 from equipoise.share.simulate import Run, play
 from equipoise.share.task import DONE, STATES
@@ -23,7 +23,6 @@ from equipoise.share.view import Policy, name_of
 from equipoise.share.workload import Batch
 from equipoise.spec import Spec
 
-Floats = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 SHARE_LEAST = (
@@ -47,7 +46,7 @@ class Pair:
     left: int = 0  # processes that were still there afterwards
 
     @property
-    def done(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def done(self) -> tuple[Bools, Bools]:
         return self.simulated.state[0] == DONE, self.executed.run.state[0] == DONE
 
     @property

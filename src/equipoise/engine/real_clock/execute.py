@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.engine.cpu_limit import CpuLimiter, Held
 from equipoise.engine.cpu_limit.process_tree import facts
 from equipoise.engine.real_clock.scene import READY_LIMIT, RealPlan
 from equipoise.engine.real_clock.task_processes import OVER, REACHED, Start, TaskProcesses
+from equipoise.kernels import Floats, Ints
 from equipoise.share import step as site_step
 from equipoise.share.simulate import Run, arrays_of, fresh, refuse
 from equipoise.share.site import PER_NODE, cheapest_loads, step_energy
@@ -24,7 +24,6 @@ from equipoise.share.task import COMPUTING, DONE, FAILED, SENDING
 from equipoise.share.trace import Trace
 from equipoise.share.view import Policy, View, name_of
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 FIRST_SHARE = 0.01  # cores, for the moment between being held and being paused
@@ -50,7 +49,7 @@ class Executed:
 
     run: Run
     finished: Floats  # steps from the start to reaching the target, on the clock; nan: never
-    units: NDArray[np.int64]
+    units: Ints
     errors: tuple[Floats, ...]  # as the processes showed them, by task
     asked: Floats  # seconds of CPU by task, while it could use them
     got: Floats

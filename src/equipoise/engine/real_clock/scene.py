@@ -15,20 +15,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.engine.cpu_limit import CpuLimiter
 from equipoise.engine.real_clock.task_processes import ENDED, ENOUGH, REACHED, Start, TaskProcesses
 from equipoise.engine.real_clock.tasks import Work
 from equipoise.errors import Failure, InputError
+from equipoise.kernels import Floats
 from equipoise.share.recording import Name, Recording, fit_prior
 from equipoise.share.site import Site
 from equipoise.share.task import Curve, Task
 from equipoise.share.view import Prior
 from equipoise.share.workload import Batch, Workload
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Range = tuple[float, float]
 Progress = Callable[[int, int], None]
 

@@ -25,8 +25,7 @@ from equipoise.engine.cpu_limit import CpuLimiter, Held
 from equipoise.engine.fork_server import ForkServer
 from equipoise.engine.real_clock.tasks import Errors, Work, refuse_unknown
 from equipoise.errors import Failure, InputError
-
-Floats = NDArray[np.float64]
+from equipoise.kernels import Floats
 
 EMPTY, READY, WORKING, REACHED, ENOUGH, ENDED, RAISED, NOT_A_NUMBER = range(8)
 OVER = (REACHED, ENOUGH, ENDED, RAISED, NOT_A_NUMBER)  # nothing more will come

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Bools, Floats, kernel
 from equipoise.share._arithmetic import draw_beyond
 from equipoise.share.view import Scene, View
 
-Floats = NDArray[np.float64]
 SURE = 1e-3  # a spread that is as good as none
 PARTS = 8  # quantiles of an outlook: (k + 1/2) / PARTS
 
@@ -24,7 +22,7 @@ class Estimate(NamedTuple):
     spread: Floats  # standard deviation of log_work; infinite where nothing is known
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def known(self) -> Bools:
         return np.isfinite(self.log_work)
 
     @classmethod
@@ -53,7 +51,7 @@ def outlook(fit: Fit, view: View, estimate: Estimate) -> Floats:
 
 
 @kernel
-def _lognormal(active: NDArray[np.bool_], samples: Floats, estimate: Estimate, found: Floats) -> None:
+def _lognormal(active: Bools, samples: Floats, estimate: Estimate, found: Floats) -> None:
     seeds, tasks = active.shape
     for s in range(seeds):
         for i in range(tasks):

@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.kernels import kernel
+from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.share.estimators._base import PARTS, Estimate
 from equipoise.share.view import Scene, View
-
-Floats = NDArray[np.float64]
 
 STEP, GRID = 0.15, 60  # of ln samples
 TARGETS = 8  # past tasks made of one curve
@@ -73,7 +71,7 @@ class AnalogueFit:
     """Past tasks ascend in work; `apart` holds, for every task and past curve, sums of their distance and its square."""
 
     paths: Floats
-    curve: NDArray[np.int64]  # of each past task
+    curve: Ints  # of each past task
     goals: Floats  # ln targets of past tasks
     works: Floats  # samples
     apart: NDArray[np.float32]
@@ -117,7 +115,7 @@ def _at(paths: Floats, k: int, x: float) -> float:
 
 @kernel
 def _learn(
-    observed: NDArray[np.bool_], samples: Floats, error: Floats, paths: Floats, apart: NDArray[np.float32], last: Floats
+    observed: Bools, samples: Floats, error: Floats, paths: Floats, apart: NDArray[np.float32], last: Floats
 ) -> None:
     seeds, tasks = observed.shape
     for s in range(seeds):
@@ -136,11 +134,11 @@ def _learn(
 
 @kernel
 def _estimate(
-    active: NDArray[np.bool_],
+    active: Bools,
     samples: Floats,
     target: Floats,
     paths: Floats,
-    curve: NDArray[np.int64],
+    curve: Ints,
     goals: Floats,
     works: Floats,
     apart: NDArray[np.float32],
@@ -180,7 +178,7 @@ def _estimate(
 def _vote(
     goal: float,
     first: int,
-    curve: NDArray[np.int64],
+    curve: Ints,
     goals: Floats,
     apart: NDArray[np.float32],
     last: Floats,

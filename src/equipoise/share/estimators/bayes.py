@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Bools, Floats, kernel
 from equipoise.share._arithmetic import mean_beyond
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
-
-Floats = NDArray[np.float64]
 
 # Strength of what is believed before anything is seen, in tasks or observations (tuned on seeds 4000-4599).
 MEAN_SPREAD = 0.1  # how far a told prior mean may be off
@@ -78,7 +75,7 @@ class BayesFit:
 
 @kernel
 def _learn(
-    observed: NDArray[np.bool_],
+    observed: Bools,
     samples: Floats,
     error: Floats,
     target: Floats,
@@ -193,9 +190,7 @@ def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
 
 
 @kernel
-def _estimate(
-    active: NDArray[np.bool_], samples: Floats, target: Floats, mind: Floats, people: Floats, found: Estimate
-) -> None:
+def _estimate(active: Bools, samples: Floats, target: Floats, mind: Floats, people: Floats, found: Estimate) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
     seeds, tasks = active.shape
     for s in range(seeds):

@@ -9,12 +9,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
-
-Floats = NDArray[np.float64]
 
 MOMENTS = np.dtype(  # of x = ln samples, y = ln error: count, means, sums of squares about them; and ln target
     [(name, np.float64) for name in ("n", "x", "y", "xx", "xy", "yy", "aim")]
@@ -57,12 +55,7 @@ class LogLinearFit:
 
 @kernel
 def _learn(
-    observed: NDArray[np.bool_],
-    samples: Floats,
-    error: Floats,
-    target: Floats,
-    moments: NDArray[np.void],
-    found: Estimate,
+    observed: Bools, samples: Floats, error: Floats, target: Floats, moments: NDArray[np.void], found: Estimate
 ) -> None:
     seen, size = observed.reshape(-1), 0
     who, tile = np.empty(len(seen) + 1, np.int64), np.ones(13 * WIDTH)
@@ -75,13 +68,7 @@ def _learn(
 
 @kernel
 def _fit(
-    who: NDArray[np.int64],
-    samples: Floats,
-    error: Floats,
-    target: Floats,
-    moments: NDArray[np.void],
-    found: Estimate,
-    t: Floats,
+    who: Ints, samples: Floats, error: Floats, target: Floats, moments: NDArray[np.void], found: Estimate, t: Floats
 ) -> None:
     """Take in one error of each task, by its place in the batch: gather, compute several at a time, scatter."""
     size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used

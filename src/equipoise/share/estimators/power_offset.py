@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Bools, Floats, kernel
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
-
-Floats = NDArray[np.float64]
 
 B_GRID = np.geomspace(0.05, 1.5, 96)  # bounds as of the log-linear fit; with 48 the step in b shows in the work
 N, SE, SEE, SHARED = 0, 1, 2, 3  # sums of 1, e, e^2; then for each b those of g, g^2 and g e, with g = s^-b
@@ -55,7 +52,7 @@ class PowerOffsetFit:
 
 
 @kernel
-def _learn(observed: NDArray[np.bool_], samples: Floats, error: Floats, sums: Floats) -> None:
+def _learn(observed: Bools, samples: Floats, error: Floats, sums: Floats) -> None:
     seeds, tasks = observed.shape
     for s in range(seeds):
         for i in range(tasks):
@@ -97,7 +94,7 @@ def log_work_of(a: float, b: float, c: float, target: float) -> float:
 
 
 @kernel
-def _estimate(active: NDArray[np.bool_], samples: Floats, target: Floats, sums: Floats, found: Estimate) -> None:
+def _estimate(active: Bools, samples: Floats, target: Floats, sums: Floats, found: Estimate) -> None:
     """The best of the grid; its spread is that over the grid, by likelihood, and what the noise leaves open of a, c."""
     seeds, tasks = active.shape
     grid = len(B_GRID)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.kernels import Floats
 from equipoise.share.estimators._base import SURE, Estimate
 from equipoise.share.view import Scene, View
 
@@ -29,7 +29,7 @@ class TrueWork:
 
 @dataclass
 class TrueFit:
-    work: NDArray[np.float64]
+    work: Floats
 
     def learn(self, view: View) -> None:
         """Nothing to learn."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Ints, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators.log_linear import LogLinear
@@ -17,8 +17,6 @@ from equipoise.share.estimators.true_work import TrueWork
 from equipoise.share.site import Server, Site
 from equipoise.share.task import COMPUTING
 from equipoise.share.view import Decision, Policy, Prior, Scene, View, name_of
-
-Floats = NDArray[np.float64]
 
 LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is worth one more
 
@@ -81,9 +79,7 @@ def needed(view: View, estimate: Estimate, power: float, otherwise: float) -> Fl
 
 
 @kernel
-def _needed(
-    step: int, state: NDArray[np.int8], deadline: NDArray[np.int64], left: Floats, power: float, otherwise: float
-) -> Floats:
+def _needed(step: int, state: NDArray[np.int8], deadline: Ints, left: Floats, power: float, otherwise: float) -> Floats:
     seeds, tasks = state.shape
     given, mean = np.zeros(state.shape), np.empty(seeds)
     who, new, n, unknown = np.empty(state.size + 1, np.int64), np.empty(state.size + 1, np.int64), 0, 0

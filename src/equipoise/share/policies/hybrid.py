@@ -20,10 +20,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import refuse_negative
-from equipoise.kernels import kernel
+from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.share._arithmetic import quantile
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
@@ -32,10 +31,6 @@ from equipoise.share.estimators.familiar import Familiar
 from equipoise.share.policies._learning import Learning
 from equipoise.share.task import COMPUTING, DELAYED, PENDING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 PROBES = np.array([0.5, 1.0, 2.0, 4.0])  # samples in the first four steps, times `probe`
 SEEN = 4  # observations after which an estimate counts in the trust of a seed

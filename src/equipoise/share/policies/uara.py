@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import kernel
+from equipoise.kernels import Floats, Ints, kernel
 from equipoise.share.divide import count, insert, to_each
 from equipoise.share.task import COMPUTING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View
@@ -20,15 +20,13 @@ TRANSFERS = 2  # at once
 CONGESTED, THROTTLE = 100.0, 0.94  # above so many samples in the queue, bandwidth is throttled
 
 
-def uara_bandwidth(view: View) -> NDArray[np.float64]:
+def uara_bandwidth(view: View) -> Floats:
     """Two transfers at once, in the order of arrival; a congested queue throttles the uplink."""
     return _bandwidth(view.state, view.arrival, view.data_left, view.bandwidth)
 
 
 @kernel
-def _bandwidth(
-    state: NDArray[np.int8], arrival: NDArray[np.int64], data_left: NDArray[np.float64], total: float
-) -> NDArray[np.float64]:
+def _bandwidth(state: NDArray[np.int8], arrival: Ints, data_left: Floats, total: float) -> Floats:
     given = np.zeros(state.shape)
     tasks = state.shape[1]
     senders, order = np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
@@ -73,7 +71,7 @@ class UARA:
 class Associating:
     """UARA in a run: a task that begins to compute joins the server with the fewest tasks, and stays."""
 
-    home: NDArray[np.int64]
+    home: Ints
     servers: int
 
     def decide(self, view: View) -> Decision:
@@ -82,7 +80,7 @@ class Associating:
 
 
 @kernel
-def _associate(state: NDArray[np.int8], home: NDArray[np.int64], servers: int) -> None:
+def _associate(state: NDArray[np.int8], home: Ints, servers: int) -> None:
     """Whoever left is forgotten; whoever is new joins the server with the fewest, the first of equals."""
     members, new = np.empty(servers, np.int64), np.empty(home.shape[1], np.int64)
     for s in range(len(home)):

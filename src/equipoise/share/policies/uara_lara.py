@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from equipoise.kernels import Floats
 from equipoise.share.divide import count
 from equipoise.share.estimators import Estimate
 from equipoise.share.policies._learning import Learning, needed
@@ -21,7 +21,7 @@ from equipoise.share.view import Decision, View
 MARGIN = 1.4  # asked over needed
 
 
-def requests(view: View, estimate: Estimate) -> NDArray[np.float64]:
+def requests(view: View, estimate: Estimate) -> Floats:
     """What each computing task asks for; one that was hardly seen asks what the others do on average."""
     return MARGIN * needed(view, estimate, 1.0, otherwise=view.task_cap / MARGIN)
 
