@@ -48,6 +48,7 @@ ROWS_DRAWN = 1000  # of the history; a page stays small whatever the run's lengt
 SHARE_ROWS_DRAWN = 300
 BANDS, LARGEST = 40, 20  # with more nodes than bands, the largest are drawn one by one and the rest as one
 ROUND = Axis("round", low=0, whole=True, point="round {value}")
+BITS = Axis("bits sent over all links", log=True, form="bits")
 # Columns of the history: name, colour, width and meaning of each line.
 CURVES = {
     "relative_gap": ("relative gap", "@blue", 2.5, "distance from what one central solver would reach"),
@@ -171,9 +172,8 @@ def key_numbers(document: Document, history: History) -> KeyNumbers:
     if hostile(document):
         there, lost, sent = present(document), result["packets_lost"], result["packets"]
         gone = ", ".join([str(node) for node, here in enumerate(there) if not here][:8])
-        found.append(
-            ("centres at the end", f"{sum(there)} of {len(there)}", f"gone: {gone}" if gone else "all of them")
-        )
+        gone = f"gone: {gone}" if gone else "all of them"
+        found.append(("centres at the end", f"{sum(there)} of {len(there)}", gone))
         found.append(("packets lost", percent(lost / max(sent, 1)), f"{lost:,} of {sent:,}"))
         if "in_flight" in result:
             most = f"most: {number(float(history['in_flight'].max()))}"
@@ -231,10 +231,10 @@ def bits_spent(document: Document, history: History) -> Figure | None:
         f"Each number sent takes {each} where a recent one was heard, 64 where not; the curve shows how many bits "
         "over all links bought how small a gap."
     )
-    x, y = Axis("bits sent over all links", log=True, form="bits"), Axis("relative gap", log=True)
     series = [Series("relative gap", sent[rows], gap[rows], colour="@blue", width=2.5, marker="none")]
     label = "Line chart: relative gap against bits sent over all links, both axes logarithmic"
-    return Figure("What the progress cost in messages", x, y, series, (), meaning, "bits", label)
+    y, words = Axis("relative gap", log=True), (meaning, "bits", label)
+    return Figure("What the progress cost in messages", BITS, y, series, (), *words)
 
 
 def shares_over_time(document: Document, history: History) -> Figure | None:
@@ -247,20 +247,16 @@ def shares_over_time(document: Document, history: History) -> Figure | None:
     rows = thinned(len(every), SHARE_ROWS_DRAWN)
     rounds, shares = history["round"][rows], every[rows]
     nodes, stack = shares.shape[1], "" if (shares < 0).any() else "shares"
-    largest = np.arange(nodes)
-    if nodes > BANDS:
-        largest = np.sort(np.argsort(-shares[-1], kind="stable")[:LARGEST])
-    bands = {
-        f"node {i}": (shares[:, i], colour) for i, colour in zip(largest.tolist(), hues(len(largest)), strict=True)
-    }
+    largest = np.sort(np.argsort(-shares[-1], kind="stable")[: LARGEST if nodes > BANDS else nodes])
+    colours = zip(largest.tolist(), hues(len(largest)), strict=True)
+    bands = {f"node {i}": (shares[:, i], colour) for i, colour in colours}
     top, shape, budget = None, "Lines", ""
     if not stack:
         meaning = "Some shares are negative, so each node has a line; in every round they sum to the budget."
         series = [Series(name, rounds, y, colour=c, width=1.5, marker="none") for name, (y, c) in bands.items()]
     else:
-        meaning = (
-            "Each band is a node's share. CPUs move between nodes, but the bands end at the budget in every round."
-        )
+        meaning = "Each band is a node's share. CPUs move between nodes, but the bands end at the budget"
+        meaning += " in every round."
         rest = np.setdiff1d(np.arange(nodes), largest)
         if len(rest):
             bands[f"{len(rest):,} others"] = (shares[:, rest].sum(axis=1), "@edge")
@@ -326,10 +322,9 @@ def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
     history = columns(document)
     if not history:
         raise InputError("this run recorded no rounds: there is nothing to draw")
-    made = {"gap": _gap, "bits": _bits} | (
-        {"shares": _shares, "budget": _budget} if "shares" in document.result else {}
-    )
-    x = Axis("round", low=0, high=max(1.0, float(history["round"][-1])), whole=True)
+    made = {"gap": _gap, "bits": _bits}
+    made |= {"shares": _shares, "budget": _budget} if "shares" in document.result else {}
+    x = replace(ROUND, high=max(1.0, float(history["round"][-1])))
     asked = chosen(panels, list(made), list(made))
     return Sheet([Panel(made[name](document, history, x), HEIGHT) for name in asked], legend=False)
 

@@ -13,7 +13,7 @@ from equipoise.errors import InputError
 from equipoise.present.echarts import Floats
 from equipoise.present.looks import Look, looks
 from equipoise.present.text import NOTHING, count, number, power, scaled
-from equipoise.present.train import BESIDE, above
+from equipoise.present.train import BESIDE, BITS, ROUND, above
 from equipoise.present.values import (
     Axis,
     Block,
@@ -196,12 +196,6 @@ def _places(tracks: Sequence[Track], axis: str) -> Floats:
     return np.geomspace(max(first, 1.0), max(last, first, 1.0), PLACES)
 
 
-def _across(axis: str, rounds: int) -> Axis:
-    if axis == "bits":
-        return Axis("bits sent over all links", log=True, form="bits")
-    return Axis("round", low=0, high=rounds, whole=True, point="round {value}")
-
-
 def _progress(document: Document, tracks: Tracks, styles: Looks, measure: str, axis: str) -> Figure:
     result = document.result
     many, series = len(result["seeds"]) > 1, []
@@ -213,7 +207,7 @@ def _progress(document: Document, tracks: Tracks, styles: Looks, measure: str, a
     name, title, meaning = MEASURES[measure]
     meaning += " The line is the median over seeds, the band the middle half of them." if many else ""
     label = f"Lines: median {name} against {axis}, one per entrant, with bands over seeds"
-    x, y = _across(axis, result["rounds"]), Axis(name, log=True)
+    x, y = BITS if axis == "bits" else replace(ROUND, high=result["rounds"]), Axis(name, log=True)
     words, main = (meaning, f"{measure}-{axis}", label), (measure, axis) == ("distance", "bits")
     return Figure(f"{title}, for how many {axis}", x, y, series, (), *words, legend=False, wide=main, tall=main)
 
@@ -234,12 +228,9 @@ def _violations(document: Document, tracks: Tracks, styles: Looks) -> Figure:
     meaning = "CPUs given away that are not there, or left unused, in each round."
     meaning += f" Exactly 0 in every round, so without a line: {', '.join(exact)}." if exact else ""
     label = "Lines: |sum of shares - budget| in CPUs against rounds, one per entrant that breaks it"
-    title, x, y = (
-        "How far the budget was broken on the way",
-        _across("rounds", result["rounds"]),
-        Axis("CPUs", log=True),
-    )
-    return Figure(title, x, y, series, (), meaning, "violation", label, legend=False)
+    title, words = "How far the budget was broken on the way", (meaning, "violation", label)
+    x, y = replace(ROUND, high=result["rounds"]), Axis("CPUs", log=True)
+    return Figure(title, x, y, series, (), *words, legend=False)
 
 
 def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
@@ -295,10 +286,8 @@ def _knob_panel(result: Row, styles: Looks, column: str) -> Figure:
     if column == "distance":
         title, meaning = "Relative distance at the end", "Medians over seeds: what a residual is left."
     else:
-        title, meaning = (
-            f"{what} to a relative distance of 1e-6",
-            "Medians over seeds; a gap where most seeds do not arrive.",
-        )
+        title = f"{what} to a relative distance of 1e-6"
+        meaning = "Medians over seeds; a gap where most seeds do not arrive."
         meaning += f" Never there within the rounds played: {', '.join(never)}." if never else ""
     across = Axis(said, log=True, low=at[0] / 1.2, high=at[-1] * 1.2, ticks=at, point=f"{knob} {{value}}")
     flat = result["study"] == "rho" and column != "distance"
@@ -314,10 +303,8 @@ def _alpha_chart(rows: list[Row]) -> Figure:
     marks += [Mark("x", limit, f"limit, {limit:.3g}", "@soft")] if limit else []
     parts, needed = [row["part"] for row in rows], [row["round"] for row in rows]
     series = [Series("converged", parts, needed, colour="@blue", width=2.5, marker="circle", size=8)]
-    for name, key, colour, marker in (
-        ("diverged", "diverged", "@bad", "triangle"),
-        ("not there in time", "slow", "@amber", "emptyCircle"),
-    ):
+    lost = {"diverged": ("diverged", "@bad", "triangle"), "slow": ("not there in time", "@amber", "emptyCircle")}
+    for key, (name, colour, marker) in lost.items():
         at = [row["part"] for row in rows if row[key]]
         series.append(Series(name, at, [2 * ALPHA_ROUNDS] * len(at), "dots", colour=colour, marker=marker, size=11))
     best = min((row for row in rows if row["round"]), key=lambda row: row["round"], default=None)

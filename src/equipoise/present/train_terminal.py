@@ -66,10 +66,8 @@ def _run_lines(document: Document) -> Iterator[Line]:
         yield from _hostile_lines(document)
     if "accuracy" in result:
         worst, best = result["accuracy"]["worst"], result["accuracy"].get("centralised")
-        yield (
-            "test accuracy",
-            f"{worst:.2%} at the worst centre" + ("" if best is None else f", {best:.2%} centralised"),
-        )
+        central = "" if best is None else f", {best:.2%} centralised"
+        yield "test accuracy", f"{worst:.2%} at the worst centre{central}"
     if "test_error" in result:
         worst, best = result["test_error"]["worst"], result["test_error"]["centralised"]
         yield "test error", f"{worst:.4g} at the worst centre, {best:.4g} centralised (root mean square)"
