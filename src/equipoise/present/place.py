@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 from equipoise.document import Document, Row
@@ -34,7 +35,7 @@ from equipoise.present.values import (
     Section,
     Table,
     Text,
-    verdict,
+    outcome,
 )
 
 MOST_JOBS, FEW_JOBS = 15, 5  # that gained, and that lost, per policy: in the page, in the terminal
@@ -48,8 +49,7 @@ HOPELESS = {
 def page(document: Document) -> Page:
     """The page of a comparison."""
     told = facts_of(document)
-    rows, names = told["rows"], [row["policy"] for row in told["rows"]]
-    look = looks(names, document.looks, once=True)
+    rows, look = told["rows"], _looks(document)
     best = max(range(len(rows)), key=lambda k: (rows[k]["utility"], rows[k]["completed"]))
     total = count(told["jobs"], "job")
     stories = [
@@ -62,24 +62,19 @@ def page(document: Document) -> Page:
         completed_figure(told, look),
         Timeline(document).widget(best, stories),
         completion_figure(document, look),
-        reasons_figure(told, look),
-        *_gains(told, look, names[best]),
+        reasons_figure(told),
+        *_gains(told, look, rows[best]["policy"]),
         *calibration_figures(told["calibration"]),
         Section("The cluster and the jobs", [Facts(_facts(told)), *_skipped(told)], key="facts"),
         CertificateHere(),
     ]
-    return Page.of(
-        document,
-        f"{what_met_what(told)}: {headline(document)}",
-        blocks,
-        beside={
-            "result.json": "holds the result and the certificate",
-            "history.csv": "a row per policy and slot",
-            "outcomes.csv": "a row per policy and job",
-            "allocations-*.csv": "every schedule",
-            "config.yaml": "repeats the run",
-        },
-    )
+    files = {"history.csv": "a row per policy and slot", "outcomes.csv": "a row per policy and job"}
+    files |= {"allocations-*.csv": "every schedule"}
+    return Page.of(document, f"{what_met_what(told)}: {headline(document)}", blocks, files)
+
+
+def _looks(document: Document) -> dict[str, Look]:
+    return looks([row["policy"] for row in document.rows("rows")], document.looks, once=True)
 
 
 def what_met_what(told: Row) -> str:
@@ -93,30 +88,28 @@ def headline(document: Document) -> str:
     """PDORS earned most of 6 policies, 75.9 % of the bound: certificate passed."""
     rows = document.result["rows"]
     best = max(rows, key=lambda row: (row["utility"], row["completed"]))
-    outcome = "" if document.certificate is None else f": certificate {verdict(document.certificate)}"
     many = count(len(rows), "policy", "policies")
     if not any(row["completed"] for row in rows):
         who = f"{rows[0]['policy']} completed no" if len(rows) == 1 else f"none of {many} completed a"
-        return f"{who} job{outcome}"
+        return f"{who} job{outcome(document)}"
     found = f"{best['policy']} earned " + (number(best["utility"]) if len(rows) == 1 else f"most of {many}")
-    if best["share_of_bound"] is not None:
-        found += f", {percent(best['share_of_bound'])} of the bound"
-    return found + outcome
+    part = best["share_of_bound"]
+    return found + ("" if part is None else f", {percent(part)} of the bound") + outcome(document)
 
 
 def summary(document: Document, speeds: Mapping[str, float] | None = None) -> list[Table | Text | Bullets]:
     """What the terminal shows of a comparison; `speeds` are decisions per second, which no document keeps."""
     told = facts_of(document)
     title = f"{what_met_what(told)}: {count(len(told['rows']), 'policy', 'policies')}"
-    said = [told["bound_note"]] if told["bound_note"] else []
+    about_bound = told["bound_note"]
     blocks: list[Table | Text | Bullets] = [
         Text("", strong=title),
-        Bullets([f"- {note}" for note in told["notes"] if note not in said]),
+        Bullets([f"- {note}" for note in told["notes"] if not about_bound or note != about_bound]),
+        policy_table(document, speeds),
+        *([Text(about_bound)] if about_bound else []),
+        *reason_tables(told),
+        *map(Text, (*_hopeless_lines(told), *_calibration_lines(told))),
     ]
-    blocks += [policy_table(document, speeds), *(Text(line) for line in said)]
-    if (table := reason_table(told)) is not None:
-        blocks.append(table)
-    blocks += [Text(line) for line in (*_hopeless_lines(told), *_calibration_lines(told))]
     if told["gains"]:
         first = told["gains"][0]
         blocks.append(gain_table(told["gains"], looks([row["policy"] for row in told["rows"]], {})))
@@ -131,71 +124,66 @@ def summary(document: Document, speeds: Mapping[str, float] | None = None) -> li
 
 def policy_table(document: Document, speeds: Mapping[str, float] | None = None) -> Table:
     """Utility and completed jobs beside completion times; never one without the other."""
-    told = facts_of(document)
-    look = looks([row["policy"] for row in told["rows"]], document.looks, once=True)
-    bound, gpus = told["bound"], "gpu" in told["resources"]
-    columns = [Column("policy", "left"), Column("utility")]
-    columns += [Column("% of bound", drop=1)] if bound is not None else []
-    columns += [Column("jobs done"), Column("promised", drop=4), Column("mean hours", drop=2)]
-    columns += [Column("median hours", drop=6), Column("p99 hours", drop=5)]
-    columns += [Column("GPU hours", drop=3)] if gpus else []
-    columns += [Column("decided per s", drop=7)] if speeds else []
-    most = {name: max(row[name] for row in told["rows"]) for name in ("utility", "completed")}
-    body: list[Sequence[str | Cell]] = []
-    for row in told["rows"]:
-        part = row["share_of_bound"]
-        cells: list[str | Cell] = [Cell(row["policy"], look=look[row["policy"]])]
-        cells.append(Cell(number(row["utility"]), best=row["utility"] == most["utility"]))
-        cells += [NOTHING if part is None else f"{100 * part:.1f}"] if bound is not None else []
-        cells.append(Cell(f"{row['completed']:,}", best=row["completed"] == most["completed"]))
-        cells.append(f"{row['admitted']:,}")
-        cells += [_hours(row["mean_completion"]), _hours(row["median_completion"]), _hours(row["p99_completion"])]
-        cells += [f"{row['gpu_hours']:,.0f}"] if gpus else []
-        cells += [f"{speeds[row['policy']]:,.0f}"] if speeds else []
-        body.append(cells)
-    if bound is not None:
-        last = [Cell(text, faint=True) for text in ("upper bound", number(bound["utility"]), "100")]
-        body.append([*last, *("" for _ in columns[len(last) :])])
+    told, look = facts_of(document), _looks(document)
+    rows, bound, rates = told["rows"], told["bound"], speeds or {}
+    most = {name: max(row[name] for row in rows) for name in ("utility", "completed")}
+
+    def hours(name: str, drop: int) -> Column:
+        return Column(f"{name} hours", drop=drop, of=lambda row: _hours(row[f"{name}_completion"]))
+
+    columns = [
+        Column("policy", "left", of=lambda row: Cell(row["policy"], look=look[row["policy"]])),
+        Column("utility", of=lambda row: Cell(number(row["utility"]), best=row["utility"] == most["utility"])),
+        bound is not None and Column("% of bound", drop=1, of=lambda row: percent(row["share_of_bound"]).rstrip(" %")),
+        Column("jobs done", of=lambda row: Cell(f"{row['completed']:,}", best=row["completed"] == most["completed"])),
+        Column("promised", drop=4, of=lambda row: f"{row['admitted']:,}"),
+        *(hours("mean", 2), hours("median", 6), hours("p99", 5)),
+        "gpu" in told["resources"] and Column("GPU hours", drop=3, of=lambda row: f"{row['gpu_hours']:,.0f}"),
+        bool(rates) and Column("decided per s", drop=7, of=lambda row: f"{rates[row['policy']]:,.0f}"),
+    ]
     note = f"All policies met the same {count(told['jobs'], 'job')}. Hours run from arrival to the end of the slot of "
     note += "finish, over the jobs done. Promised: admitted at some time"
     promising = " and ".join(told["promises"])
     note += f", which is a promise to finish them under {promising}." if promising else "."
-    return Table("Policies on the same jobs", columns, body, note)
+    table = Table.of("Policies on the same jobs", rows, columns, note)
+    if bound is None:
+        return table
+    last = [Cell(text, faint=True) for text in ("upper bound", number(bound["utility"]), "100")]
+    return replace(table, rows=[*table.rows, [*last, *("" for _ in table.columns[len(last) :])]])
 
 
 def _hours(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}"
 
 
-def reason_table(told: Row) -> Table | None:
-    """Why jobs did not finish; None when all did."""
+def reason_tables(told: Row) -> list[Table]:
+    """Why jobs did not finish; none when all did."""
     kinds = reason_kinds(told)
-    if not kinds:
-        return None
     columns = [Column("policy", "left"), *(Column(reason(kind)) for kind in kinds)]
     rows = [
         [name, *(f"{found[kind]:,}" if kind in found else NOTHING for kind in kinds)]
         for name, found in told["reasons"].items()
     ]
-    return Table("Why jobs did not finish: the last thing each was told", columns, rows)
+    return [Table("Why jobs did not finish: the last thing each was told", columns, rows)] if kinds else []
 
 
 def gain_table(gains: Sequence[Row], look: Mapping[str, Look]) -> Table:
     """What would have been gained over the baseline."""
     base = gains[0]["baseline"]
-    columns = [Column("instead", "left"), Column("utility gained"), Column(f"of {base}'s", drop=2), Column("jobs done")]
-    columns += [Column("jobs that gained", drop=3), Column("that lost", drop=1), Column("neither", drop=4)]
-    rows: list[Sequence[str | Cell]] = [
-        [
-            Cell(gain["policy"], look=look[gain["policy"]]),
-            Cell(signed(gain["utility"]), tone="good" if gain["utility"] > 0 else "bad" if gain["utility"] < 0 else ""),
-            relative(gain["relative"]),
-            signed(gain["completed"]),
-            *(f"{n:,}" for n in (gain["jobs_gained"], gain["jobs_lost"], gain["same"])),
-        ]
-        for gain in gains
+
+    def gained(row: Row) -> Cell:
+        return Cell(signed(row["utility"]), tone="good" if row["utility"] > 0 else "bad" if row["utility"] < 0 else "")
+
+    columns = [
+        Column("instead", "left", of=lambda row: Cell(row["policy"], look=look[row["policy"]])),
+        Column("utility gained", of=gained),
+        Column(f"of {base}'s", drop=2, of=lambda row: relative(row["relative"])),
+        Column("jobs done", of=lambda row: signed(row["completed"])),
+        Column("jobs that gained", drop=3, of=lambda row: f"{row['jobs_gained']:,}"),
+        Column("that lost", drop=1, of=lambda row: f"{row['jobs_lost']:,}"),
+        Column("neither", drop=4, of=lambda row: f"{row['same']:,}"),
     ]
-    return Table(f"What you would have gained over {base}", columns, rows)
+    return Table.of(f"What you would have gained over {base}", gains, columns)
 
 
 def moved_table(title: str, jobs: Sequence[Row], total: int, most: int) -> Table:
@@ -209,53 +197,37 @@ def moved_table(title: str, jobs: Sequence[Row], total: int, most: int) -> Table
         why = reason(job["reason"])
         told = f"{job['state']}: {why}" if why and why != job["state"] else job["state"]
         rows.append([job["id"], f"{job['arrival']:,}", *worths, *ends, told])
-    shown = len(rows)
-    return Table(title, columns, rows, f"The {shown} largest of {total:,}." if total > shown else "")
+    return Table(title, columns, rows, f"The {len(rows)} largest of {total:,}." if total > len(rows) else "")
 
 
 def trial_table(trials: Sequence[Row]) -> Table:
     """Every candidate, best first; the chosen one marked."""
-    columns = [Column("", "left"), Column("kind", "left"), Column("level"), Column("full / empty")]
-    columns += [Column("lead in slots", drop=1), Column("utility"), Column("jobs done")]
-    rows = [
-        [
-            "->" if trial["chosen"] else "",
-            trial["kind"],
-            f"{trial['level']:.4g}",
-            f"{trial['ratio']:.4g}",
-            f"{trial['lead']:g}",
-            Cell(number(trial["utility"]), best=trial["chosen"]),
-            f"{trial['completed']:,}",
-        ]
-        for trial in sorted(trials, key=lambda trial: -trial["utility"])
+    columns = [
+        Column("", "left", of=lambda trial: "->" if trial["chosen"] else ""),
+        Column("kind", "left", of=itemgetter("kind")),
+        Column("level", of=lambda trial: f"{trial['level']:.4g}"),
+        Column("full / empty", of=lambda trial: f"{trial['ratio']:.4g}"),
+        Column("lead in slots", drop=1, of=lambda trial: f"{trial['lead']:g}"),
+        Column("utility", of=lambda trial: Cell(number(trial["utility"]), best=trial["chosen"])),
+        Column("jobs done", of=lambda trial: f"{trial['completed']:,}"),
     ]
     note = "The level is the price of the whole cluster for a slot; of a bid, a factor on the duals of its LP."
-    return Table("Prices replayed on history", columns, rows, note)
+    return Table.of("Prices replayed on history", sorted(trials, key=lambda trial: -trial["utility"]), columns, note)
 
 
 def sweep_table(document: Document) -> Table:
     """Means with standard errors over seeds, beside what was gained over the baseline on the same seeds."""
-    rows = document.rows("rows")
-    ahead = {str(row["policy"]): row for row in document.rows("paired")}
-    base = next((str(row["baseline"]) for row in ahead.values()), "")
-    seeds = len(document.result["seeds"])
+    paired, seeds = {row["policy"]: row for row in document.rows("paired")}, len(document.result["seeds"])
+    base = next((row["baseline"] for row in paired.values()), "")
     columns = [Column("policy", "left"), Column("utility"), Column("jobs done", drop=2), Column("of the bound", drop=3)]
     columns += [Column(f"over {base}", drop=1), Column("ahead", drop=4)] if base else []
     body = []
-    for row in rows:
-        gap = ahead.get(str(row["policy"]))
-        cells = [
-            with_error(row["utility"], row["utility_se"], 1),
-            with_error(row["completed"], row["completed_se"], 1),
-            with_error(row["share_of_bound"], row["share_of_bound_se"], 3),
-        ]
-        if base:
-            cells += (
-                ["", ""]
-                if gap is None
-                else [with_error(gap["utility"], gap["utility_se"], 1), f"{gap['ahead']} of {seeds}"]
-            )
-        body.append([str(row["policy"]), *cells])
+    for row in document.rows("rows"):
+        digits = {"utility": 1, "completed": 1, "share_of_bound": 3}
+        cells = [row["policy"], *(with_error(row[name], row[f"{name}_se"], n) for name, n in digits.items())]
+        if (gap := paired.get(row["policy"])) is not None:
+            cells += [with_error(gap["utility"], gap["utility_se"], 1), f"{gap['ahead']} of {seeds}"]
+        body.append([*cells, *("" for _ in columns[len(cells) :])])
     return Table(f"{seeds} seeds, mean ± standard error", columns, body)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.document import Document, Row
 from equipoise.present.looks import HUES, Look, looks
-from equipoise.present.text import count, number
+from equipoise.present.text import count, joined, number
 from equipoise.present.timeline import DASHES, schedule
 from equipoise.present.values import Axis, Figure, Mark, Panel, Series, Sheet, chosen, thinned
 
@@ -24,6 +25,11 @@ REASONS = {
     "priced_out": "priced out",
     "waiting": "waiting",
     "unfinished": "unfinished",
+}
+MEANINGS = {
+    "beyond_horizon": "Beyond horizon: it could not finish in it even alone on an empty cluster.",
+    "waiting": "Waiting: its turn had not come, or had not lasted, by the end.",
+    "priced_out": "Priced out: its cheapest schedule cost more than finishing it was worth.",
 }
 
 
@@ -68,16 +74,18 @@ def reason_kinds(told: Row) -> list[str]:
 def utility_figure(told: Row, look: Mapping[str, Look]) -> Figure:
     """What each policy earned, and the most that any could have."""
     values, bound = [row["utility"] for row in told["rows"]], told["bound"]
-    words = "The worth of the jobs that finished, by when they did: higher is better."
     marks, top = [], None
     if bound is not None and bound["utility"]:
         kind = BOUNDS.get(bound["kind"], bound["kind"])
         marks = [Mark("x", bound["utility"], f"{kind} bound {number(bound['utility'])}")]
         top = float(f"{1.04 * max(bound['utility'], *values):.3g}")
-        words += " No policy can pass the bound, which knows all jobs in advance."
-    words += "" if any(values) else " Here no policy earned anything."
+    words = joined(
+        "The worth of the jobs that finished, by when they did: higher is better.",
+        marks and "No policy can pass the bound, which knows all jobs in advance.",
+        not any(values) and "Here no policy earned anything.",
+    )
     label = "Bars: utility per policy" + (", with the bound as a line" if marks else "")
-    return _bars("Utility", "utility", values, told, look, words, Axis("utility", low=0, high=top), label, marks)
+    return _bars("Utility", "utility", told, look, words, Axis("utility", low=0, high=top), label, marks)
 
 
 def completed_figure(told: Row, look: Mapping[str, Look]) -> Figure:
@@ -85,14 +93,12 @@ def completed_figure(told: Row, look: Mapping[str, Look]) -> Figure:
     jobs = told["jobs"]
     words = f"Out of {count(jobs, 'job')}. A policy may complete fewer jobs and earn more: jobs differ in worth."
     axis = Axis(f"jobs, of {jobs:,}", low=0, high=max(jobs, 1), whole=True)
-    values = [row["completed"] for row in told["rows"]]
-    return _bars("Completed jobs", "completed", values, told, look, words, axis, "Bars: completed jobs per policy")
+    return _bars("Completed jobs", "completed", told, look, words, axis, "Bars: completed jobs per policy")
 
 
 def _bars(
     title: str,
     key: str,
-    values: Sequence[float],
     told: Row,
     look: Mapping[str, Look],
     words: str,
@@ -101,11 +107,11 @@ def _bars(
     marks: Sequence[Mark] = (),
 ) -> Figure:
     """A lying bar for each policy, the first on top, with its value in it or beside it."""
-    names = [row["policy"] for row in told["rows"]]
-    colours = [look[name].colour for name in names]
-    tips = [f"{name}: {number(value)}" for name, value in zip(names, values, strict=True)]
-    bars = Series(axis.name, values, range(len(names)), "bars", colours=colours, values=True, tips=tips)
-    groups = Axis(groups=names)
+    values = {row["policy"]: row[key] for row in told["rows"]}
+    tips = [f"{name}: {number(value)}" for name, value in values.items()]
+    colours = [look[name].colour for name in values]
+    bars = Series(axis.name, [*values.values()], range(len(values)), "bars", colours=colours, values=True, tips=tips)
+    groups = Axis(groups=[*values])
     return Figure(title, axis, groups, [bars], marks, words, key, label, legend=False, tip="item", down=True)
 
 
@@ -126,20 +132,14 @@ def completion_figure(document: Document, look: Mapping[str, Look]) -> Figure:
         x, y = [start, *times, end], [0.0, *done, done[-1] if done else 0.0]
         series.append(Series(look[name].name, x, y, "step", look=look[name], marker="none"))
     few = [name for name, own in hours.items() if not len(own)]
-    words = (
+    words = joined(
         "Jobs done within so many hours of their arrival, in percent of all jobs and not of the completed ones: a "
-        "policy that drops long jobs does not look quicker for it."
+        "policy that drops long jobs does not look quicker for it.",
+        wide and "The axis of hours is logarithmic.",
+        few and f"{' and '.join(few)} completed none.",
     )
-    words += " The axis of hours is logarithmic." if wide else ""
-    words += f" {' and '.join(few)} completed none." if few else ""
-    axis = Axis(
-        "hours from arrival",
-        log=wide,
-        low=start,
-        high=end,
-        ticks=ticks,
-        point="% of all jobs done within {value} hours",
-    )
+    point = "% of all jobs done within {value} hours"
+    axis = Axis("hours from arrival", wide, start, end, ticks=ticks, point=point)
     label = "Lines: percent of jobs done within so many hours, per policy"
     return Figure("Completion times", axis, Axis("% of all jobs", low=0), series, (), words, "completion", label)
 
@@ -177,30 +177,20 @@ def _steps(hours: NDArray[np.float64], total: int) -> tuple[list[float], list[fl
     return [round(float(t), 4) for t in times[rows]], [round(100.0 * int(n) / total, 3) for n in done[rows]]
 
 
-def reasons_figure(told: Row, look: Mapping[str, Look]) -> Figure:
+def reasons_figure(told: Row) -> Figure:
     """Why jobs did not finish: the last reason each was told."""
     title, kinds = "Why jobs did not finish", reason_kinds(told)
     if not kinds:
         return Figure(title, Axis(), Axis(), caption="Every job finished under every policy.", key="reasons")
-    names = list(told["reasons"])
+    names, places = list(told["reasons"]), range(len(told["reasons"]))
+    numbers = {kind: [told["reasons"][name].get(kind, 0) for name in names] for kind in kinds}
     series = [
-        Series(
-            reason(kind),
-            [told["reasons"][name].get(kind, 0) for name in names],
-            range(len(names)),
-            "bars",
-            colour=HUES[(3 * k) % len(HUES)],
-            stack="jobs",
-        )
-        for k, kind in enumerate(kinds)
+        Series(reason(kind), jobs, places, "bars", colour=HUES[(3 * k) % len(HUES)], stack="jobs")
+        for k, (kind, jobs) in enumerate(numbers.items())
     ]
-    words = "The last reason each unfinished job was told."
-    if "beyond_horizon" in kinds:
-        words += " Beyond horizon: it could not finish in it even alone on an empty cluster."
-    if "waiting" in kinds:
-        words += " Waiting: its turn had not come, or had not lasted, by the end."
-    if "priced_out" in kinds:
-        words += " Priced out: its cheapest schedule cost more than finishing it was worth."
+    words = joined(
+        "The last reason each unfinished job was told.", *(told for kind, told in MEANINGS.items() if kind in kinds)
+    )
     label = "Stacked bars: jobs not finished per policy, by reason"
     axis = Axis("jobs not finished", low=0, high=max(told["jobs"], 1), whole=True)
     return Figure(title, axis, Axis(groups=names), series, (), words, "reasons", label, legend=True, down=True)
@@ -234,13 +224,14 @@ def _calibration(k: int, policy: str, kind: str, trials: Sequence[Row]) -> Figur
         series.append(Series("chosen", x, y, "dots", colour="@ink", marker="emptyCircle", size=17, silent=True))
     unit = "times the LP's prices" if kind == "bid" else "price of the whole empty cluster for a slot"
     low, high = (min(positive) / 1.3, max(positive) * 1.3) if wide else (None, None)
-    words = f"{count(len(trials), 'candidate')} replayed over history, never over the jobs of this page."
-    if len(families) > 1:
-        words += " A line joins those that rise alike with use (ratio) and with distance in time (lead, in slots)."
     free = [trial["utility"] for trial in trials if not trial["level"] > 0]
-    if free and wide:
-        words += f" Without prices: {number(free[0])}, not drawn."
-    words += " The chosen one is ringed." if chosen else " The one chosen is of another kind."
+    words = joined(
+        f"{count(len(trials), 'candidate')} replayed over history, never over the jobs of this page.",
+        len(families) > 1
+        and "A line joins those that rise alike with use (ratio) and with distance in time (lead, in slots).",
+        free and wide and f"Without prices: {number(free[0])}, not drawn.",
+        "The chosen one is ringed." if chosen else "The one chosen is of another kind.",
+    )
     ticks = [] if low is None or high is None else _ticks(low, high)
     x_axis, y_axis = Axis(unit, log=wide, low=low, high=high, ticks=ticks), Axis("utility on history", zero=False)
     title, label = f"Calibration of {policy}: {kind} prices", "Lines: utility on history by level of price"
@@ -273,11 +264,9 @@ def _earned(document: Document, look: Mapping[str, Look], unit: str = "") -> Pan
     """A bar for each policy and one for the bound; the part of the bound that each reached is written beside it."""
     rows: Sequence[Row] = document.rows("rows")
     bound: Row | None = document.result.get("bound")
-    names, values = [row["policy"] for row in rows], [row["utility"] for row in rows]
-    errors, colours = (
-        [row.get("utility_se") or 0.0 for row in rows],
-        [look[name].own or look[name].light for name in names],
-    )
+    values, errors = [row["utility"] for row in rows], [row.get("utility_se") or 0.0 for row in rows]
+    names = [row["policy"] for row in rows]
+    colours = [look[name].own or look[name].light for name in names]
     texts, marks = [], []
     if bound is not None:
         texts = [f"{100 * value / bound['utility']:.0f}%" for value in values] if bound["utility"] else []
@@ -286,8 +275,7 @@ def _earned(document: Document, look: Mapping[str, Look], unit: str = "") -> Pan
         colours = [*colours, "@edge"]
     bars = Series("utility", values, range(len(names)), "bars", error=errors, colours=colours)
     axis = Axis(unit or "utility" + (" (% of the bound)" if bound else ""), low=0, high=1.12 * (max(values) or 1.0))
-    title = "What finishing in time earned"
-    figure = Figure(title, axis, Axis(groups=names), [bars], marks, legend=False, down=True)
+    figure = Figure("What finishing in time earned", axis, Axis(groups=names), [bars], marks, legend=False, down=True)
     return Panel(figure, height=0.65 + 0.17 * (1 + max(len(rows), 5)), texts=texts)
 
 
@@ -296,15 +284,8 @@ def _done(document: Document, look: Mapping[str, Look]) -> Panel:
     hours = completion_hours(document)
     longest = 1.04 * max((float(own[-1]) for own in hours.values() if len(own)), default=1.0)
     series = [
-        Series(
-            name,
-            [0.0, *own.tolist(), longest],
-            [0, *range(1, len(own) + 1), len(own)],
-            "step",
-            look=look[name],
-            dash=DASHES[k % len(DASHES)],
-        )
-        for k, (name, own) in enumerate(hours.items())
+        Series(name, [0.0, *own, longest], [0, *range(1, len(own) + 1), len(own)], "step", look=look[name], dash=dash)
+        for (name, own), dash in zip(hours.items(), cycle(DASHES))
     ]
     most = 1.05 * max((len(own) for own in hours.values()), default=1)
     x, y = Axis("hours since arrival", low=0, high=longest, whole=True), Axis("jobs done", low=0, high=most or 1.0)

@@ -69,6 +69,11 @@ def power(value: float | None) -> str:
     return "0" if value == 0 else mantissa if int(exponent) == 0 else f"{mantissa}e{int(exponent)}"
 
 
+def joined(*sentences: object) -> str:
+    """Sentences one after the other; one that is empty or False is left out."""
+    return " ".join(str(sentence) for sentence in sentences if sentence)
+
+
 def count(amount: int, one: str, many: str | None = None) -> str:
     """1 node, 20 nodes."""
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"

@@ -10,7 +10,7 @@ Colours are written as "#rrggbb" or as a name of style.css with an "@" before it
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -195,6 +195,7 @@ class Column:
     justify: Justify = "right"
     drop: int = 0
     wrap: bool = False  # its words may be broken over lines; numbers never are
+    of: Callable[[Row], str | Cell] | None = field(default=None, repr=False)  # what it says of a row (`Table.of`)
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,14 @@ class Table(Named):
     key: str = ""
     sections: Sequence[int] = ()  # rows before which the terminal draws a line
     split: bool = False  # columns that do not fit stand in another table below, under the same first column
+
+    @classmethod
+    def of(
+        cls, title: str, rows: Iterable[Row], columns: Iterable[Column | bool], note: str = "", key: str = ""
+    ) -> Table:
+        """A row of the table for each of these, as each column's `of` says it; False among the columns is passed over."""
+        shown = [column for column in columns if isinstance(column, Column)]
+        return cls(title, shown, [[column.of(row) for column in shown if column.of] for row in rows], note, key)
 
     @property
     def marked(self) -> bool:
@@ -345,9 +354,10 @@ class Page:
     def of(
         cls, document: Document, title: str, blocks: Sequence[Block], beside: Mapping[str, str], note: str = ""
     ) -> Page:
-        """The page of a document, with its certificate and its settings."""
+        """The page of a document, with its certificate and its settings; `beside` are the files of this verb only."""
         kept = (document.verb, document.version, document.certificate, document.config)
-        return cls(title, blocks, *kept, beside, note)
+        files = {"result.json": "holds the result and the certificate"} | dict(beside)
+        return cls(title, blocks, *kept, files | {"config.yaml": "repeats the run"}, note)
 
 
 Span = tuple[float, float, float, float, float, str]  # from, to, lane, bottom and top (0 to 1) in the lane, colour
