@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from operator import itemgetter
 
 from equipoise.document import Document, Row
 from equipoise.present.text import NOTHING, count, number
@@ -11,10 +11,11 @@ from equipoise.present.values import (
     Axis,
     Block,
     Cell,
-    Cells,
     Chapter,
     Column,
+    Dash,
     Figure,
+    Kind,
     Mark,
     Page,
     Section,
@@ -33,10 +34,10 @@ PAPERS = {
 }
 TITLES = {"train": "Co-optimisation", "share": "Learning-aware scheduling", "place": "Online scheduling"}
 TONES: dict[str, Tone] = {"reproduced": "good", "not reproduced": "bad", "depends": "warn", "beyond": "blue"}
-HELD: dict[bool | None, tuple[str, Tone]] = {
-    True: ("holds", "good"),
-    False: ("does not hold", "bad"),
-    None: ("too few samples", "warn"),
+HELD = {
+    True: Cell("holds", tone="good"),
+    False: Cell("does not hold", tone="bad"),
+    None: Cell("too few samples", tone="warn"),
 }
 JUDGED = {"paper": "as the paper has it", "ours": "in its place, here"}
 LEAD = (
@@ -44,11 +45,6 @@ LEAD = (
     "samples are few). Reproduced: all that the paper says holds; depends: some of it, or samples are too few; beyond: the "
     "paper leaves it open or could not be read, and what is said here holds."
 )
-BESIDE = {
-    "result.json": "holds the result and the certificate",
-    "history.csv": "every finding",
-    "config.yaml": "repeats the run",
-}
 
 
 def page(document: Document) -> Page:
@@ -58,7 +54,7 @@ def page(document: Document) -> Page:
     blocks: list[Block] = [Section("The ledger", [Text(LEAD, soft=True), *summaries], "ledger")]
     for verb, chapter in chapters(entries):
         blocks += [Chapter(TITLES[verb], PAPERS[verb]), *map(claim, chapter)]
-    return Page.of(document, title(document), blocks, BESIDE)
+    return Page.of(document, title(document), blocks, {"history.csv": "every finding"})
 
 
 def title(document: Document) -> str:
@@ -83,26 +79,24 @@ def chapters(entries: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 def summary(entries: Iterable[Row], heading: str = "", *, links: bool = False) -> Table:
     """A row for each claim: its verdict, and the first thing that was measured."""
-    rows: list[Cells] = [
-        [
-            Cell(entry["name"], link=f"#{entry['name']}" if links else ""),
-            Cell(entry["verdict"], tone=TONES[entry["verdict"]]),
-            headline(entry),
-        ]
-        for entry in entries
+    columns = [
+        Column("claim", "left", of=lambda entry: Cell(entry["name"], link=f"#{entry['name']}" if links else "")),
+        Column("verdict", "left", of=lambda entry: Cell(entry["verdict"], tone=TONES[entry["verdict"]])),
+        Column("measured", "left", wrap=True, of=headline),
     ]
-    columns = [Column("claim", "left"), Column("verdict", "left"), Column("measured", "left", wrap=True)]
-    return Table(heading, columns, rows)
+    return Table.of(heading, entries, columns)
 
 
 def recorded_table(rows: Iterable[Row]) -> Table:
     """Every claim with the verdict that was recorded, and its sentence."""
-    columns = [Column("claim", "left"), Column("recorded", "left"), Column("sentence", "left", wrap=True)]
-    body: list[Cells] = [
-        [row["name"], Cell(row["recorded"] or NOTHING, tone=TONES.get(row["recorded"], "")), row["sentence"]]
-        for row in rows
+    columns = [
+        Column("claim", "left", of=itemgetter("name")),
+        Column(
+            "recorded", "left", of=lambda row: Cell(row["recorded"] or NOTHING, tone=TONES.get(row["recorded"], ""))
+        ),
+        Column("sentence", "left", wrap=True, of=itemgetter("sentence")),
     ]
-    return Table("", columns, body)
+    return Table.of("", rows, columns)
 
 
 def ledger(entries: Sequence[Row]) -> list[Block]:
@@ -127,19 +121,14 @@ def claim(entry: Row) -> Section:
 
 def findings(entry: Row) -> Table:
     """Each measured value beside its bound."""
-    columns = [Column("measured", "left", wrap=True), Column("value", "left"), Column("must be", "left")]
-    columns += [Column("so it", "left"), Column("judged", "left", drop=1)]
-    rows: list[Cells] = [
-        [
-            Cell(named(found), found["over"]),
-            measured(found),
-            str(found["bound"]),
-            Cell(HELD[found["holds"]][0], tone=HELD[found["holds"]][1]),
-            JUDGED[found["about"]],
-        ]
-        for found in entry["findings"]
+    columns = [
+        Column("measured", "left", wrap=True, of=lambda found: Cell(named(found), found["over"])),
+        Column("value", "left", of=measured),
+        Column("must be", "left", of=lambda found: str(found["bound"])),
+        Column("so it", "left", of=lambda found: HELD[found["holds"]]),
+        Column("judged", "left", drop=1, of=lambda found: JUDGED[found["about"]]),
     ]
-    return Table("", columns, rows, key=f"findings-{entry['name']}")
+    return Table.of("", entry["findings"], columns, key=f"findings-{entry['name']}")
 
 
 def measured(finding: Row) -> str:
@@ -175,8 +164,9 @@ def figure(key: str, found: Row) -> Figure:
     return Figure(found["title"], x, y, series, marks, found["caption"], key)
 
 
-def _series(found: dict[str, Any]) -> Series:
+def _series(found: Row) -> Series:
     if found["kind"] == "bars":
         return bars(found["name"], found["y"], found["error"])
-    kind, dash = "dots" if found["dots"] else "line", "dashed" if found["dashed"] else "solid"
-    return Series(found["name"], found["x"], found["y"], kind, found["error"], dash=dash)  # type: ignore[arg-type]
+    kind: Kind = "dots" if found["dots"] else "line"
+    dash: Dash = "dashed" if found["dashed"] else "solid"
+    return Series(found["name"], found["x"], found["y"], kind, found["error"], dash=dash)
