@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from equipoise.document import Document, Row
 from equipoise.present.looks import Look, looks
@@ -12,7 +13,6 @@ from equipoise.present.values import (
     Axis,
     Block,
     Cell,
-    Cells,
     Code,
     Column,
     Figure,
@@ -24,6 +24,7 @@ from equipoise.present.values import (
     Table,
     Text,
     outcome,
+    rows_of,
 )
 
 HELD = (
@@ -34,11 +35,6 @@ BUSY = (
     "tasks missed more than 5 % of their CPU or its speed has changed since they were recorded, and differences say more"
     " of the machine than of the policies."
 )
-BESIDE = {
-    "result.json": "holds the result",
-    "history.csv": "what every task was given and did, step by step",
-    "config.yaml": "repeats the run",
-}
 
 
 def page(document: Document) -> Page:
@@ -47,11 +43,13 @@ def page(document: Document) -> Page:
     blocks: list[Block] = [tiles(document), replace(table(document), note=held)]
     if document.result["disturbed"]:
         blocks.append(Text(BUSY, strong="The machine was busy:", banner=True))
-    faults: list[Block] = [block for row in document.rows("tasks") if row["fault"] for block in _fault(row)]
+    failed = [row for row in document.rows("tasks") if row["fault"]]
+    faults = [part for row in failed for part in (Text("", strong=_where(row)), Code(str(row["fault"]), _where(row)))]
     if faults:
         blocks.append(Section("Tasks that failed by themselves", faults, key="faults"))
     blocks += [*_figures(document), _ends(document)]
-    return Page.of(document, title(document), blocks, BESIDE)
+    files = {"result.json": "holds the result", "history.csv": "what every task was given and did, step by step"}
+    return Page.of(document, title(document), blocks, files)
 
 
 def title(document: Document) -> str:
@@ -111,12 +109,9 @@ MEASURES: tuple[tuple[str, str, int, int], ...] = (  # column, key of a row, dig
 def table(document: Document) -> Table:
     """Simulated and executed beside each other, one row per policy."""
     styles = _looks(document)
-    columns = [Column("policy", "left"), *(Column(name, drop=drop) for name, _, _, drop in MEASURES)]
-    rows: list[Cells] = [
-        [Cell(str(row["policy"]), look=styles[str(row["policy"])]), *(_measure(row, *which[1:3]) for which in MEASURES)]
-        for row in document.rows("rows")
-    ]
-    return Table("Simulated and executed", columns, rows, key="beside")
+    columns = [Column("policy", "left", of=lambda row: Cell(row["policy"], look=styles[row["policy"]]))]
+    columns += [Column(name, drop=drop, of=partial(_measure, key, digits)) for name, key, digits, drop in MEASURES]
+    return Table.of("Simulated and executed", document.rows("rows"), columns, key="beside")
 
 
 def sentences(document: Document) -> list[str]:
@@ -147,11 +142,6 @@ def _where(row: Row) -> str:
     return f"{row['policy']}, seed {row['seed']}{step}: task {row['task']} ({row['kind']})"
 
 
-def _fault(row: Row) -> list[Block]:
-    """A task that failed by itself, with the last lines it said."""
-    return [Text("", strong=_where(row)), Code(str(row["fault"]), label=_where(row))]
-
-
 SUCCESS = "Pale: the simulation of the same tasks, by their recorded curves. Full: real processes."
 ENERGY = (
     "Pale: from the simulator's decisions. Full: from the CPU that processes really took. A task that ends within a step"
@@ -168,8 +158,9 @@ def _figures(document: Document) -> list[Block]:
     styles, tasks = _looks(document), document.rows("tasks")
     last = max(_site(document).get("horizon") or 0.0, *(row["deadline"] for row in tasks))
     most = max(max(row["cpu_asked"], row["cpu_got"]) for row in tasks)
-    ends = _dots(document, styles, lambda row: (row["done_simulated"], _finished(row)))
-    cpu = _dots(document, styles, lambda row: (row["cpu_asked"], row["cpu_got"]))
+    done = [row | {"done_executed": row["finished"]} for row in tasks if row["done_executed"] is not None]
+    ends = _dots(done, styles, "done_simulated", "done_executed", "as simulated", last)
+    cpu = _dots(tasks, styles, "cpu_asked", "cpu_got", "all of it", most)
     found = [
         _bars(document, "success", "Tasks finished in time", Axis("% of tasks", low=0, high=100), SUCCESS),
         _bars(document, "energy", "Energy", Axis("energy by the site's law", low=0), ENERGY),
@@ -177,7 +168,7 @@ def _figures(document: Document) -> list[Block]:
             "When tasks were done",
             Axis("simulated, step", low=0, high=last, point="step {value}"),
             Axis("executed, steps on the clock", low=0, high=last),
-            [*ends, _diagonal("as simulated", last)],
+            ends,
             caption=DONE,
             key="completions",
             label="Dots: executed against simulated completion of every task that both finished",
@@ -187,20 +178,14 @@ def _figures(document: Document) -> list[Block]:
             "CPU asked and got",
             Axis("asked, seconds of CPU", low=0, point="{value} s"),
             Axis("got, seconds of CPU", low=0),
-            [*cpu, _diagonal("all of it", most)],
+            cpu,
             caption=CPU,
             key="cpu",
             label="Dots: seconds of CPU that every task got against what its shares asked for",
             tip="item",
         ),
     ]
-    if "steps" in document.names:
-        found += [_site_of(document, look) for look in styles.values()]
-    return [*found]
-
-
-def _diagonal(name: str, end: float) -> Series:
-    return Series(name, [0, end], [0, end], colour="@soft", dash="dashed", width=1.5, marker="none")
+    return [*found, *(_site_of(document, look) for look in styles.values() if "steps" in document.names)]
 
 
 def _bars(document: Document, measure: str, heading: str, axis: Axis, caption: str) -> Figure:
@@ -216,37 +201,29 @@ def _bars(document: Document, measure: str, heading: str, axis: Axis, caption: s
     return Figure(heading, axis, Axis(groups=names), series, caption=caption, key=measure, label=label, down=True)
 
 
-def _dots(
-    document: Document, styles: dict[str, Look], place: Callable[[Row], tuple[float | None, float | None]]
-) -> list[Series]:
-    """One dot per task in its policy's colour, where both numbers are known."""
+def _dots(rows: Sequence[Row], styles: dict[str, Look], x: str, y: str, line: str, end: float) -> list[Series]:
+    """One dot per task in its policy's colour, where both numbers are known, and the line on which they are equal."""
     found = []
     for name, look in styles.items():
-        places = [place(row) for row in document.rows("tasks") if row["policy"] == name]
-        points = [(round(x, 3), round(y, 3)) for x, y in places if x is not None and y is not None]
-        xs, ys = [x for x, _ in points], [y for _, y in points]
+        known = [row for row in rows if row["policy"] == name and row[x] is not None and row[y] is not None]
+        xs, ys = ([round(row[column], 3) for row in known] for column in (x, y))
         found.append(Series(look.name, xs, ys, kind="dots", look=look, size=8))
-    return found
+    equal = Series(line, [0, end], [0, end], colour="@soft", dash="dashed", width=1.5, marker="none")
+    return [*found, equal]
 
 
 def _site_of(document: Document, look: Look) -> Figure:
     """The first seed under one policy: what was given in each step, what was used, what the simulator used."""
-    rows = [row for row in document.rows("steps") if row["policy"] == look.key]
-    steps = [row["step"] for row in rows]
+    rows = rows_of(document, "steps", policy=look.key)
     capacity = _site(document).get("capacity") or 0.0
-
-    def line(name: str, **style: object) -> Series:
-        return Series(name, steps, [round(row[name], 2) for row in rows], kind="step", **style)  # type: ignore[arg-type]
-
+    simulated = Series("simulated", [row["step"] for row in rows], [], "step", colour="@soft", dash="dashed")
+    given = replace(simulated, name="given", colour=look.colour, dash="solid", width=1.5, opacity=0.5)
+    lines = [simulated, given, replace(given, name="taken", width=2.0, opacity=1.0)]
     return Figure(
         f"The site under {look.name}",
         Axis("step", low=0, high=len(rows), point="step {value}"),
         Axis("samples per step", low=0, high=capacity),
-        [
-            line("simulated", colour="@soft", dash="dashed"),
-            line("given", colour=look.colour, width=1.5, opacity=0.5),
-            line("taken", colour=look.colour),
-        ],
+        [replace(line, y=[round(row[line.name], 2) for row in rows]) for line in lines],
         caption=f"Seed {rows[0]['seed']}. Dashed: the simulation. Pale: what the policy gave on the clock. Full: CPU that"
         f" processes took, in samples; {capacity:g} are a step of all the site's CPU.",
         key=f"site-{look.name}",
@@ -260,31 +237,29 @@ def _ends(document: Document) -> Table:
     first = tasks[0]["seed"]
     ends = {(str(row["policy"]), row["task"]): row for row in tasks if row["seed"] == first}
     names = list(dict.fromkeys(name for name, _ in ends))
-    mine = [row for (name, _), row in ends.items() if name == names[0]]
     columns = [Column("task", "left"), Column("kind", "left")]
     columns += [Column(name) for name in ("arrival", "deadline", "target", "work", *names)]
-    rows = []
-    for row in mine:
-        kind = str(row["kind"]).rpartition("/")[2]
-        cells = [str(row["task"]), kind, str(row["arrival"]), str(row["deadline"])]
-        cells += [fixed(row["target"], 3), fixed(row["work"], 0)]
-        rows.append([*cells, *(_both_ends(ends[name, row["task"]]) for name in names)])
+    rows = [
+        [
+            *(str(row["task"]), str(row["kind"]).rpartition("/")[2], str(row["arrival"]), str(row["deadline"])),
+            *(fixed(row["target"], 3), fixed(row["work"], 0)),
+            *(
+                f"{_end(mine, 'simulated')} · {_end(mine, 'executed')}"
+                for name in names
+                for mine in [ends[name, row["task"]]]
+            ),
+        ]
+        for (name, _), row in ends.items()
+        if name == names[0]
+    ]
     note = "Under each policy the step by which it was done, simulated · executed; – where it was not done in time."
     return Table(f"Every task of seed {first}", columns, rows, note, key="ends")
-
-
-def _both_ends(row: Row) -> str:
-    return f"{_end(row, 'simulated')} · {_end(row, 'executed')}"
 
 
 def _end(row: Row, which: str) -> str:
     if which == "executed" and row["fault"]:
         return "fault"
     return NOTHING if row[f"done_{which}"] is None else str(row[f"done_{which}"])
-
-
-def _finished(row: Row) -> float | None:
-    return None if row["done_executed"] is None else row["finished"]
 
 
 def _looks(document: Document) -> dict[str, Look]:
@@ -297,7 +272,7 @@ def _site(document: Document) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
 
 
-def _measure(row: Row, name: str, digits: int) -> str:
+def _measure(name: str, digits: int, row: Row) -> str:
     if name == "success_apart":
         return with_error(row[name], row["success_apart_se"], digits, "+")
     return fixed(row[name], digits)
