@@ -134,7 +134,8 @@ def policy_table(document: Document, speeds: Mapping[str, float] | None = None) 
     columns = [
         Column("policy", "left", of=lambda row: Cell(row["policy"], look=look[row["policy"]])),
         Column("utility", of=lambda row: Cell(number(row["utility"]), best=row["utility"] == most["utility"])),
-        bound is not None and Column("% of bound", drop=1, of=lambda row: percent(row["share_of_bound"]).rstrip(" %")),
+        bound is not None
+        and Column("% of bound", drop=1, of=lambda row: percent(row["share_of_bound"]).removesuffix(" %")),
         Column("jobs done", of=lambda row: Cell(f"{row['completed']:,}", best=row["completed"] == most["completed"])),
         Column("promised", drop=4, of=lambda row: f"{row['admitted']:,}"),
         *(hours("mean", 2), hours("median", 6), hours("p99", 5)),

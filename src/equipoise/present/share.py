@@ -14,7 +14,7 @@ import numpy as np
 from equipoise.document import Document, Row
 from equipoise.present.looks import Look, looks
 from equipoise.present.task_lives import STARVER, life_widget
-from equipoise.present.text import NOTHING, count, fixed, number, percent, tight, with_error
+from equipoise.present.text import NOTHING, count, fixed, joined, number, percent, tight, with_error
 from equipoise.present.values import (
     Axis,
     Block,
@@ -34,16 +34,11 @@ from equipoise.present.values import (
     Tone,
     chosen,
     outcome,
+    rows_of,
 )
 
 ORACLE = "oracle's bound"
 LOG_SPREAD = 10.0  # largest over smallest value from which an axis becomes logarithmic
-BESIDE = {
-    "result.json": "holds the result and the certificate",
-    "history.csv": "every policy, load and seed",
-    "lives.csv": "the lives of the tasks of one seed",
-    "config.yaml": "repeats the run",
-}
 SURE = 2.0  # standard errors beyond which a difference is coloured
 THOUSAND = 1000.0  # on the ladder efficiency is per so much energy: a table without leading zeros
 Looks = Mapping[str, Look]
@@ -90,7 +85,8 @@ def page(document: Document) -> Page:
     ]
     if "lives" in document.names:
         blocks.append(life_widget(document, look))
-    return Page.of(document, _title(document, look), blocks, BESIDE)
+    files = {"history.csv": "every policy, load and seed", "lives.csv": "the lives of the tasks of one seed"}
+    return Page.of(document, _title(document, look), blocks, files)
 
 
 def _names(rows: Sequence[Row]) -> list[str]:
@@ -101,11 +97,9 @@ def _loads(rows: Sequence[Row]) -> list[int]:
     return list(dict.fromkeys(int(row["load"]) for row in rows))
 
 
-def _bounds(rows: Sequence[Row], measure: Measure = MEASURES[0]) -> dict[int, float]:
+def _bounds(rows: Sequence[Row], measure: str = "success") -> dict[int, float]:
     """The oracle's bound by load, where it was computed; it bounds success only."""
-    return (
-        {} if measure.column != "success" else {row["load"]: row["oracle"] for row in rows if row["oracle"] is not None}
-    )
+    return {row["load"]: row["oracle"] for row in rows if measure == "success" and row["oracle"] is not None}
 
 
 def _title(document: Document, look: Looks) -> str:
@@ -144,13 +138,15 @@ def _key_numbers(rows: Sequence[Row], look: Looks) -> list[KeyNumber]:
     found = [
         KeyNumber("most tasks finished", f"{best['success']:.1f} %", f"{best['policy']} {where}"),
         KeyNumber("most efficient", number(lean["efficiency"], 3), f"{lean['policy']} {where}: % of tasks per energy"),
+        KeyNumber(
+            "most idle while work waits",
+            f"{idle['idle_while_work']:.1f} %",
+            f"{idle['policy']} {where}: of all compute",
+        ),
     ]
-    worst = f"{idle['policy']} {where}: of all compute"
-    found.append(KeyNumber("most idle while work waits", f"{idle['idle_while_work']:.1f} %", worst))
     if best["oracle"] is not None:
         reached = "" if best["of_oracle"] is None else f"; {best['policy']} reaches {percent(best['of_oracle'])} of it"
-        words = f"no policy can finish more {where}{reached}"
-        found.append(KeyNumber("oracle's bound", f"{best['oracle']:.1f} %", words))
+        found.append(KeyNumber(ORACLE, f"{best['oracle']:.1f} %", f"no policy can finish more {where}{reached}"))
     return found
 
 
@@ -159,49 +155,47 @@ def _key_numbers(rows: Sequence[Row], look: Looks) -> list[KeyNumber]:
 
 def _measures_table(document: Document, load: int, look: Looks) -> Table:
     """Everything that was measured at one load; without looks as the terminal shows it, which has further tables."""
-    rows = [row for row in document.rows("rows") if row["load"] == load]
+    rows = rows_of(document, "rows", load=load)
     told, baseline = (document.result if look else {}), document.result.get("baseline")
     paired = [gap for gap in told.get("paired", []) if gap["load"] == load and gap["measure"] == "success"]
     gaps = {gap["one"]: gap for gap in paired if gap["other"] == baseline}
     beside = {paper["policy"]: paper for paper in told.get("published", []) if paper["load"] == load}
-    bounded = any(row["oracle"] is not None for row in rows)
+    written, bounded = with_error if look else tight, bool(_bounds(rows))
     columns = [Column("policy", "left"), *map(Column, ("success, %", "energy", "efficiency"))]
     columns += [Column("latency, steps", drop=2), Column("network, %", drop=3), Column("idle while work, %")]
     columns += [Column("of the oracle's, %", drop=1)] if bounded else []
     columns += [Column(f"success against {baseline}")] if gaps else []
     columns += [Column("paper's success, %, and energy")] if beside else []
-    written = with_error if look else tight
     best = {name: max(row[name] for row in rows) for name in ("success", "efficiency")}
     body = []
     for row in rows:
-        name, one = row["policy"], look.get(row["policy"])
+        name, one, paper = row["policy"], look.get(row["policy"]), beside.get(row["policy"])
         success = written(row["success"], row["success_se"], 1)
         efficiency = written(row["efficiency"], row["efficiency_se"] if look else None, 4)
         cells: list[str | Cell] = [Cell(one.name, look=one) if one else name]
         cells += [Cell(success, best=row["success"] == best["success"]), fixed(row["energy"], 0)]
         cells += [Cell(efficiency, best=row["efficiency"] == best["efficiency"])]
         cells += [fixed(row[measure], 1) for measure in ("latency", "network", "idle_while_work")]
-        if bounded:
-            cells.append(NOTHING if row["of_oracle"] is None else f"{100 * row['of_oracle']:.1f}")
-        if gaps:
-            cells.append(_difference(gaps[name]) if name in gaps else NOTHING)
-        if beside:
-            paper = beside.get(name)
-            cells.append(NOTHING if paper is None else f"{paper['success']:.1f} · {paper['energy']:,.0f}")
+        cells += [percent(row["of_oracle"]).removesuffix(" %")] if bounded else []
+        cells += [_difference(gaps[name]) if name in gaps else NOTHING] if gaps else []
+        cells += [f"{paper['success']:.1f} · {paper['energy']:,.0f}" if paper else NOTHING] if beside else []
         body.append(cells)
     seeds = rows[0]["seeds"]
-    notes = [f"Means over {count(seeds, 'seed')}" + (" ± standard error." if seeds > 1 else ".")]
-    if not look:
-        notes.append("Idle while work: compute that stood idle while a task was ready for it.")
-    if gaps:
-        notes.append(f"The difference from {baseline} is in points, paired seed by seed.")
-    if beside:
-        notes.append("The paper's numbers are one run; single runs of 60 tasks scatter by 6 to 10 points (one sd).")
-    return Table(f"At {count(load, 'task')}", columns, body, " ".join(notes), str(load))
+    note = joined(
+        f"Means over {count(seeds, 'seed')}" + (" ± standard error." if seeds > 1 else "."),
+        not look and "Idle while work: compute that stood idle while a task was ready for it.",
+        gaps and f"The difference from {baseline} is in points, paired seed by seed.",
+        beside and "The paper's numbers are one run; single runs of 60 tasks scatter by 6 to 10 points (one sd).",
+    )
+    return Table(f"At {count(load, 'task')}", columns, body, note, str(load))
 
 
-def _difference(gap: Row) -> str:
-    return with_error(gap["difference"], gap["standard_error"], 1 if gap["measure"] == "success" else 4, "+")
+def _difference(gap: Row | None) -> str:
+    return (
+        NOTHING
+        if gap is None
+        else with_error(gap["difference"], gap["standard_error"], 1 if gap["measure"] == "success" else 4, "+")
+    )
 
 
 def comparison_tables(document: Document, width: int) -> Iterator[Table]:
@@ -233,8 +227,7 @@ def _success_table(document: Document, *, errors: bool) -> Table:
         body.append([name, *(Cell(text, best=it) for text, it in zip(told, first, strict=True))])
     if bounds:
         body.append([Cell(text, faint=True) for text in (ORACLE, *(fixed(bounds.get(load), 1) for load in loads))])
-    history = document.rows("history") if bounds and "history" in document.names else []
-    asked = len({row["seed"] for row in history if row["oracle"] is not None})
+    asked = len({row["seed"] for row in rows_of(document, "history") if bounds and row["oracle"] is not None})
     note = f"the {ORACLE} is over the first {count(asked, 'seed')}" if 0 < asked < rows[0]["seeds"] else ""
     title = "success, % of tasks" + (" (± standard error)" if errors else "")
     return Table(title, [Column("policy", "left"), *(Column(count(k, "task")) for k in loads)], body, note, split=True)
@@ -244,7 +237,7 @@ def _published_table(document: Document) -> Table:
     """The paper's own numbers beside ours, for the policies that are in both."""
     papers = document.result["published"]
     load = papers[0]["load"]
-    ours = {row["policy"]: row for row in document.rows("rows") if row["load"] == load}
+    ours = {row["policy"]: row for row in rows_of(document, "rows", load=load)}
     heads = [f"{measure} {whose}" for measure in ("success %", "energy", "efficiency") for whose in ("paper", "ours")]
     body = []
     for paper in papers:
@@ -322,26 +315,22 @@ def score_table(title: str, rows: Sequence[Row]) -> Table:
 
 
 def _figure(measure: Measure, rows: Sequence[Row], look: Looks) -> Figure:
-    loads = _loads(rows)
-    values = [row[measure.column] for row in rows]
-    log = len(loads) > 1 and _is_log(measure, rows)
-    across = "number of tasks" if len(loads) > 1 else f"policy at {loads[0]} tasks"
-    meaning = measure.meaning
-    if log:
-        meaning += " The axis is logarithmic" + (", so zeros are left out." if 0.0 in values else ".")
-    if None in values:
-        meaning += " Where a policy finished nothing, there is no point."
-    if _bounds(rows, measure):
-        meaning += " No policy can lie above the oracle's bound on the seeds it was computed for."
-    if len(look) > 1 and _coincide(rows, measure.column):
-        meaning += " All policies are alike in this."
-    if any(row.get(f"{measure.column}_se") for row in rows):
-        meaning += " Whiskers: ± 1 standard error."
-    shown, draw = ("Lines", _against_load) if len(loads) > 1 else ("Dots", _by_policy)
-    x, y, series = draw(measure, rows, look)
-    label = f"{shown}: {measure.title.lower()} in {measure.unit} by {across}"
-    figure = Figure(measure.title, x, y, series, caption=meaning, key=measure.column, label=label, legend=False)
-    return replace(figure, tip="x" if len(loads) > 1 else "item", most=100, down=True)
+    loads, column = _loads(rows), measure.column
+    values, many = [row[column] for row in rows], len(loads) > 1
+    log = many and _is_log(measure, rows)
+    meaning = joined(
+        measure.meaning,
+        log and "The axis is logarithmic" + (", so zeros are left out." if 0.0 in values else "."),
+        None in values and "Where a policy finished nothing, there is no point.",
+        _bounds(rows, column) and "No policy can lie above the oracle's bound on the seeds it was computed for.",
+        len(look) > 1 and _coincide(rows, column) and "All policies are alike in this.",
+        _errors(rows, column) and "Whiskers: ± 1 standard error.",
+    )
+    x, y, series = (_against_load if many else _by_policy)(measure, rows, look)
+    across = "number of tasks" if many else f"policy at {loads[0]} tasks"
+    label = f"{'Lines' if many else 'Dots'}: {measure.title.lower()} in {measure.unit} by {across}"
+    figure = Figure(measure.title, x, y, series, caption=meaning, key=column, label=label, legend=False)
+    return replace(figure, tip="x" if many else "item", most=100, down=True)
 
 
 def _is_log(measure: Measure, rows: Sequence[Row]) -> bool:
@@ -358,7 +347,7 @@ def _coincide(rows: Sequence[Row], column: str) -> bool:
 
 
 def _against_load(measure: Measure, rows: Sequence[Row], look: Looks) -> tuple[Axis, Axis, list[Series]]:
-    loads, log, bound = sorted(_loads(rows)), _is_log(measure, rows), _bounds(rows, measure)
+    loads, log, bound = sorted(_loads(rows)), _is_log(measure, rows), _bounds(rows, measure.column)
     cells = {(row["policy"], row["load"]): row for row in rows}
     series = []
     for name, one in look.items():
@@ -381,7 +370,7 @@ def _errors(rows: Sequence[Row], column: str) -> list[float | None] | None:
 
 def _by_policy(measure: Measure, rows: Sequence[Row], look: Looks) -> tuple[Axis, Axis, list[Series]]:
     """One load: a dot per policy, its whiskers lying."""
-    found, bound = {row["policy"]: row for row in rows}, _bounds(rows, measure)
+    found, bound = {row["policy"]: row for row in rows}, _bounds(rows, measure.column)
     series = []
     for k, (name, one) in enumerate(look.items()):
         value, errors = found[name][measure.column], _errors([found[name]], measure.column)
@@ -424,7 +413,7 @@ def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
 
 
 def _paper_bars(measure: Measure, rows: Sequence[Row], look: Looks) -> Panel:
-    found, bound = {row["policy"]: row for row in rows}, _bounds(rows, measure)
+    found, bound = {row["policy"]: row for row in rows}, _bounds(rows, measure.column)
     values = [*(found[name][measure.column] for name in look), *bound.values()]
     lanes = [*(one.name for one in look.values()), *(ORACLE for _ in bound)]
     colours = [*(one.own or one.light for one in look.values()), *("@edge" for _ in bound)]
@@ -438,10 +427,9 @@ def _paper_bars(measure: Measure, rows: Sequence[Row], look: Looks) -> Panel:
 
 def _with_errors(document: Document) -> list[Row]:
     """The rows, with standard errors of what has none there, from the seeds behind them."""
-    history = document.rows("history") if "history" in document.names else []
     found = []
     for row in document.rows("rows"):
-        seeds = [one for one in history if (one["policy"], one["load"]) == (row["policy"], row["load"])]
+        seeds = rows_of(document, "history", policy=row["policy"], load=row["load"])
         errors: Row = {}
         for name in ("network", "idle_while_work") if len(seeds) > 1 else ():
             errors[f"{name}_se"] = float(np.std([one[name] for one in seeds], ddof=1) / np.sqrt(len(seeds)))
