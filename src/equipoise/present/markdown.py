@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from equipoise.present.values import Block, Bullets, Cell, Chapter, Section, Table, Text
+from equipoise.present.values import Block, Bullets, Cell, Chapter, Section, Table, Text, cell_text
 
 
 def markdown(blocks: Iterable[Block]) -> str:
@@ -41,10 +41,8 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _cell(cell: str | Cell) -> str:
-    if isinstance(cell, str):
-        return _escaped(cell)
-    text = _escaped("; ".join(filter(None, (cell.text, cell.below))))
-    return f"[{text}]({cell.link})" if cell.link else text
+    text = _escaped(cell_text(cell, "; "))
+    return f"[{text}]({cell.link})" if isinstance(cell, Cell) and cell.link else text
 
 
 def _escaped(words: str) -> str:

@@ -11,14 +11,15 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from equipoise.certificate import Certificate, Check
+from equipoise.certificate import Certificate
 from equipoise.present.text import number
-from equipoise.present.values import Block, Bullets, Cell, Cells, Figure, KeyNumbers, Section, Table, Text
+from equipoise.present.values import Block, Bullets, Cell, Figure, KeyNumbers, Section, Table, Text, cell_text
 
 GAP = 2  # between columns
 MOST_LINES = 5  # of a head
 FOLDED = 30  # width that words in a column which may wrap keep at least
 COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "blue": "blue", "soft": "dim"}
+MARKS = {None: "[yellow]not made[/]", True: "[green]passed[/]", False: "[bold red]FAILED[/]"}
 
 
 def show(console: Console, *values: Block | Certificate) -> None:
@@ -88,7 +89,7 @@ def _needs(value: Table, columns: Sequence[int]) -> int:
 
 def _heads(value: Table, kept: Sequence[int], width: int) -> dict[int, int]:
     """How wide each head is: the fewest lines for all of them that the terminal has room for."""
-    needed = {k: max(_content(value, k), _longest_word(value.columns[k].name), 1) for k in kept}
+    needed = {k: max(_content(value, k), _longest_word(value, k), 1) for k in kept}
     for most in range(1, MOST_LINES):
         found = {k: max(needed[k], _narrowest(value.columns[k].name, most)) for k in kept}
         if sum(max(found[k], _width(value, k)) for k in kept) + GAP * (len(kept) - 1) <= width:
@@ -123,31 +124,25 @@ def _split(value: Table, width: int) -> list[list[int]]:
 
 def _width(value: Table, k: int) -> int:
     """What a column needs: its widest field, and no word of its head broken."""
-    content = _content(value, k)
-    if value.columns[k].wrap:
-        content = min(content, FOLDED)
-    return max(content, _longest_word(value.columns[k].name))
+    content = min(_content(value, k), FOLDED) if value.columns[k].wrap else _content(value, k)
+    return max(content, _longest_word(value, k))
 
 
 def _content(value: Table, k: int) -> int:
-    return max((len(line) for row in value.rows if k < len(row) for line in _lines(row, k)), default=0)
+    return max(
+        (len(line) for row in value.rows for cell in row[k : k + 1] for line in cell_text(cell).splitlines()), default=0
+    )
 
 
-def _lines(row: Cells, k: int) -> Sequence[str]:
-    cell = row[k]
-    return cell.splitlines() if isinstance(cell, str) else [*cell.text.splitlines(), *cell.below.splitlines()]
-
-
-def _longest_word(words: str) -> int:
-    return max(map(len, words.split()), default=0)
+def _longest_word(value: Table, k: int) -> int:
+    return max(map(len, value.columns[k].name.split()), default=0)
 
 
 def _cell(cell: str | Cell) -> str:
     if isinstance(cell, str):
         return escape(cell)
-    text = escape("\n".join(filter(None, (cell.text, cell.below))))
     style = "bold green" if cell.best else "dim" if cell.faint else COLOURS.get(cell.tone, "")
-    return f"[{style}]{text}[/]" if style else text
+    return f"[{style}]{escape(cell_text(cell))}[/]" if style else escape(cell_text(cell))
 
 
 def certificate_table(certificate: Certificate) -> RichTable:
@@ -161,14 +156,8 @@ def certificate_table(certificate: Certificate) -> RichTable:
     made.add_column("", no_wrap=True)
     made.add_column("meaning")
     for check in certificate:
-        made.add_row(check.name, number(check.value, 3), number(check.limit, 3), _mark(check), check.meaning)
+        made.add_row(check.name, number(check.value, 3), number(check.limit, 3), MARKS[check.passed], check.meaning)
     return made
-
-
-def _mark(check: Check) -> str:
-    if check.passed is None:
-        return "[yellow]not made[/]"
-    return "[green]passed[/]" if check.passed else "[bold red]FAILED[/]"
 
 
 def key_numbers(numbers: dict[str, str]) -> RichTable:

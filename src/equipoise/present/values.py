@@ -211,6 +211,11 @@ class Cell:
     faint: bool = False
 
 
+def cell_text(cell: str | Cell, between: str = "\n") -> str:
+    """What a field says, and what stands below it."""
+    return cell if isinstance(cell, str) else between.join(filter(None, (cell.text, cell.below)))
+
+
 Cells = Sequence[str | Cell]
 
 
