@@ -43,11 +43,11 @@ MOVED: dict[str, str] = {
     "equipoise.share.audit.certify": "equipoise.share.sweep.certify",
     "equipoise.plots.PaperFigure": "equipoise.present.paper.PaperFigure",
     "equipoise.plots": "equipoise.present",
-    "equipoise.claims.Bars": "equipoise.present.values.bars",
+    "equipoise.claims.Bars": "equipoise.present.figures.bars",
     "equipoise.claims.Bound": "equipoise.claims.Interval",
-    "equipoise.claims.Curve": "equipoise.present.values.Series",
-    "equipoise.claims.Figure": "equipoise.present.values.Figure",
-    "equipoise.claims.Mark": "equipoise.present.values.Mark",
+    "equipoise.claims.Curve": "equipoise.present.figures.Series",
+    "equipoise.claims.Figure": "equipoise.present.figures.Figure",
+    "equipoise.claims.Mark": "equipoise.present.figures.Mark",
 }
 
 

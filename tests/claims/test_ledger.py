@@ -10,7 +10,7 @@ from equipoise.claims.claim import plain_figure
 from equipoise.claims.finding import verdict
 from equipoise.claims.ledger import changed, chosen, claims, compare, play
 from equipoise.errors import InputError
-from equipoise.present.values import Axis, Figure, Mark, Series, bars
+from equipoise.present.figures import Axis, Figure, Mark, Series, bars
 
 
 def found(value, bound, error=None, **more):

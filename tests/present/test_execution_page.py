@@ -11,8 +11,9 @@ from rich.console import Console
 import equipoise
 from equipoise.engine.real_clock import ExecuteSpec
 from equipoise.present import execution, report
+from equipoise.present.figures import Figure
 from equipoise.present.terminal import show
-from equipoise.present.values import Figure, Table
+from equipoise.present.values import Table
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "0.1.0" / "share-execute"
 

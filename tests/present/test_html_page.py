@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from equipoise.present.echarts import line, log_range
+from equipoise.present.figures import Drawing, hues, thinned
 from equipoise.present.html import embedded, in_rows
-from equipoise.present.looks import hues
 from equipoise.present.text import count, number, percent, scaled
-from equipoise.present.values import Drawing, thinned
 
 
 @pytest.mark.parametrize(

@@ -14,36 +14,41 @@ from equipoise.certificate import Certificate, Check
 from equipoise.document import Document
 from equipoise.errors import InputError
 from equipoise.present import draw, echarts, page, terminal
+from equipoise.present.figures import (
+    CONTRAST,
+    SHAPES,
+    Axis,
+    Choice,
+    Controls,
+    Drawing,
+    Figure,
+    Mark,
+    Panel,
+    Series,
+    Sheet,
+    Widget,
+    bars,
+    contrast,
+    looks,
+)
 from equipoise.present.html import html_of
-from equipoise.present.looks import CONTRAST, SHAPES, contrast, looks
 from equipoise.present.markdown import markdown
 from equipoise.present.paper import draw_sheet
 from equipoise.present.text import fixed, power, tight, with_error
 from equipoise.present.values import (
-    Axis,
     Cell,
     Chapter,
-    Choice,
     Code,
     Column,
-    Controls,
-    Drawing,
     Facts,
-    Figure,
     Fold,
     KeyNumber,
     KeyNumbers,
     Legend,
-    Mark,
     Page,
-    Panel,
     Section,
-    Series,
-    Sheet,
     Table,
     Text,
-    Widget,
-    bars,
 )
 
 FACTS = {"A": {"colour": "#d95f02", "marker": "rect"}, "B": {"marker": "emptyCircle", "line": "dashed"}}

@@ -13,7 +13,7 @@ import pytest
 
 from equipoise.document import Document, look_of
 from equipoise.present import report
-from equipoise.present.looks import CONTRAST, SHAPES, Look, contrast, looks as looks_of
+from equipoise.present.figures import CONTRAST, SHAPES, Look, contrast, looks as looks_of
 from equipoise.present.share import ORACLE
 from equipoise.share import Curve, Decision, Task, View, Workload, equal, policies, trace
 from equipoise.share.sweep import Sweep, Timeline, sweep

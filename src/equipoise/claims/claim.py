@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from equipoise.claims.finding import Finding, Verdict, verdict
 from equipoise.document import Row
-from equipoise.present.values import Figure, Numbers, Series
+from equipoise.present.figures import Figure, Numbers, Series
 
 Value = TypeVar("Value")
 DIGITS = 6  # significant, of what is drawn: pages and recordings stay small

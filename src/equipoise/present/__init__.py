@@ -5,9 +5,9 @@ too (`result.plot()`), also `sheet(document, **choices) -> Sheet`. Both read pla
 `result`, `config`, `rows("table")`, `arrays`, `looks`); no file here imports a verb. Then add the verb to `PAGES` (and
 `SHEETS`) below. For example:
 
-    from equipoise.present.looks import looks
+    from equipoise.present.figures import Axis, Figure, Series, looks
     from equipoise.present.text import number
-    from equipoise.present.values import Axis, Column, Figure, KeyNumber, KeyNumbers, Page, Series, Table, verdict
+    from equipoise.present.values import Column, KeyNumber, KeyNumbers, Page, Table, verdict
 
     def page(document: Document) -> Page:
         rows, looked = document.rows("rows"), looks([row["policy"] for row in document.rows("rows")], document.looks)

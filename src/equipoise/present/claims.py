@@ -6,26 +6,9 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from equipoise.document import Document, Row
+from equipoise.present.figures import Axis, Dash, Figure, Kind, Mark, Series, bars
 from equipoise.present.text import NOTHING, count, number
-from equipoise.present.values import (
-    Axis,
-    Block,
-    Cell,
-    Chapter,
-    Column,
-    Dash,
-    Figure,
-    Kind,
-    Mark,
-    Page,
-    Section,
-    Series,
-    Table,
-    Text,
-    Tone,
-    bars,
-    verdict,
-)
+from equipoise.present.values import Block, Cell, Chapter, Column, Page, Section, Table, Text, Tone, verdict
 
 PAPERS = {
     "train": "Machine Learning and CPU Scheduling Co-Optimization over a Network of Computing Centers (arXiv 2510.25176)",

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.present.looks import HUES, Look
-from equipoise.present.values import Axis, Figure, Mark, Numbers, Series
+from equipoise.present.figures import HUES, Axis, Figure, Look, Mark, Numbers, Series
 
 Option = dict[str, Any]
 Floats = NDArray[np.float64]

@@ -7,20 +7,17 @@ from dataclasses import replace
 from functools import partial
 
 from equipoise.document import Document, Row
-from equipoise.present.looks import Look, looks
+from equipoise.present.figures import Axis, Figure, Look, Series, looks
 from equipoise.present.text import NOTHING, count, fixed, with_error
 from equipoise.present.values import (
-    Axis,
     Block,
     Cell,
     Code,
     Column,
-    Figure,
     KeyNumber,
     KeyNumbers,
     Page,
     Section,
-    Series,
     Table,
     Text,
     outcome,

@@ -16,19 +16,9 @@ from equipoise.certificate import Certificate
 from equipoise.document import plain
 from equipoise.present import values
 from equipoise.present.echarts import Option, option
+from equipoise.present.figures import Controls, Drawing, Figure, Picture, Widget
 from equipoise.present.text import number
-from equipoise.present.values import (
-    Block,
-    CertificateHere,
-    Controls,
-    Drawing,
-    Figure,
-    Fold,
-    Page,
-    Picture,
-    Section,
-    Widget,
-)
+from equipoise.present.values import Block, CertificateHere, Fold, Page, Section
 
 HERE = Path(__file__).parent
 TEMPLATES, VENDOR = HERE / "templates", HERE / "vendor"

@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import shortest_path
 
 from equipoise.document import Document, Row
 from equipoise.present.echarts import Floats, Ints, Option, frame, tooltip
+from equipoise.present.figures import Axis, Drawing, Figure, Mark, Series
 from equipoise.present.text import count, number, percent
-from equipoise.present.values import Axis, Drawing, Figure, Mark, Series
 
 CIRCLE = 60  # nodes up to which the network is a circle
 CROWDED = 400  # links from which on they are drawn fainter

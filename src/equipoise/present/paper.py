@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from equipoise.errors import InputError
-from equipoise.present.values import Figure as FigureValue, Mark, Numbers, Panel, Series, Sheet, Span
+from equipoise.present.figures import Figure as FigureValue, Mark, Numbers, Panel, Series, Sheet, Span
 
 WIDTHS = {"column": 3.5, "page": 7.16}  # inches: one and both columns of IEEE's and ACM's two-column pages
 TEXT, SMALL = 8.0, 7.0  # points
@@ -154,9 +154,9 @@ def draw_sheet(sheet: Sheet, width: str | float) -> PaperFigure:
 
 
 def _blank(sheet: Sheet, wide: float, stacked: bool) -> tuple[PaperFigure, list[Any]]:
-    """Empty panels: `across` of them in a row on a page, else below each other; stacked ones have one x axis."""
+    """Empty panels: two in a row on a page, else below each other; stacked ones have one x axis."""
     heights = [panel.height for panel in sheet.panels]
-    columns = min(len(heights), sheet.across if wide > 1.5 * WIDTHS["column"] and not stacked else 1)
+    columns = min(len(heights), 2 if wide > 1.5 * WIDTHS["column"] and not stacked else 1)
     rows = -(-len(heights) // columns)
     tall = sum(heights) if stacked else rows * max(heights)
     figure = PaperFigure(figsize=(wide, tall), layout="constrained", facecolor="white")

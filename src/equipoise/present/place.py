@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from equipoise.document import Document, Row
-from equipoise.present.looks import Look, looks
+from equipoise.present.figures import Look, looks
 from equipoise.present.place_figures import (
     calibration_figures,
     completed_figure,

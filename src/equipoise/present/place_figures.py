@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.document import Document, Row
-from equipoise.present.looks import HUES, Look, looks
+from equipoise.present.figures import HUES, Axis, Figure, Look, Mark, Panel, Series, Sheet, chosen, looks, thinned
 from equipoise.present.text import count, joined, number
 from equipoise.present.timeline import DASHES, schedule
-from equipoise.present.values import Axis, Figure, Mark, Panel, Series, Sheet, chosen, thinned
 
 MOST_POINTS = 250  # of a policy's curve of completion times
 LOG_SPREAD = 10.0  # largest over smallest from which an axis is logarithmic

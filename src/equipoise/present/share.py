@@ -12,27 +12,20 @@ from itertools import groupby
 import numpy as np
 
 from equipoise.document import Document, Row
-from equipoise.present.looks import Look, looks
+from equipoise.present.figures import Axis, Figure, Look, Mark, Panel, Series, Sheet, chosen, looks
 from equipoise.present.task_lives import STARVER, life_widget
 from equipoise.present.text import NOTHING, count, fixed, joined, number, percent, tight, with_error
 from equipoise.present.values import (
-    Axis,
     Block,
     Cell,
     Cells,
     Column,
-    Figure,
     KeyNumber,
     KeyNumbers,
     Legend,
-    Mark,
     Page,
-    Panel,
-    Series,
-    Sheet,
     Table,
     Tone,
-    chosen,
     outcome,
     rows_of,
 )

@@ -9,9 +9,21 @@ from dataclasses import replace
 from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.present.echarts import Option, frame, grid, legend, line, symbol, tooltip, x_axis, y_axis
-from equipoise.present.looks import Look
+from equipoise.present.figures import (
+    Axis,
+    Choice,
+    Controls,
+    Drawing,
+    Figure,
+    Look,
+    Mark,
+    Panel,
+    Series,
+    Sheet,
+    Span,
+    Widget,
+)
 from equipoise.present.text import count, number
-from equipoise.present.values import Axis, Choice, Controls, Drawing, Figure, Mark, Panel, Series, Sheet, Span, Widget
 
 STARVER = "UARA+LARA"  # the published policy whose starvation is to be seen
 LEFT = "idle compute it was not given"

@@ -12,8 +12,9 @@ from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
 from equipoise.certificate import Certificate
+from equipoise.present.figures import Figure
 from equipoise.present.text import number
-from equipoise.present.values import Block, Bullets, Cell, Figure, KeyNumbers, Section, Table, Text, cell_text
+from equipoise.present.values import Block, Bullets, Cell, KeyNumbers, Section, Table, Text, cell_text
 
 GAP = 2  # between columns
 MOST_LINES = 5  # of a head

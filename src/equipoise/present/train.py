@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.present.echarts import Floats, Ints
-from equipoise.present.looks import hues
+from equipoise.present.figures import Axis, Figure, Mark, Panel, Series, Sheet, chosen, hues, thinned
 from equipoise.present.network import (
     about_network,
     event_marks,
@@ -24,24 +24,7 @@ from equipoise.present.network import (
 )
 from equipoise.present.text import NOTHING, count, number, percent, prefix, scaled
 from equipoise.present.train_nodes import allocations, final_shares, node_accuracy, node_losses, rivals
-from equipoise.present.values import (
-    Axis,
-    Block,
-    Bullets,
-    Figure,
-    KeyNumber,
-    KeyNumbers,
-    Mark,
-    Page,
-    Panel,
-    Section,
-    Series,
-    Sheet,
-    Text,
-    chosen,
-    outcome,
-    thinned,
-)
+from equipoise.present.values import Block, Bullets, KeyNumber, KeyNumbers, Page, Section, Text, outcome
 
 History = dict[str, Floats]  # by columns
 ROWS_DRAWN = 1000  # of the history; a page stays small whatever the run's length

@@ -11,29 +11,21 @@ from equipoise.certificate import Certificate
 from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.present.echarts import Floats
-from equipoise.present.looks import Look, looks
+from equipoise.present.figures import Axis, Figure, Look, Mark, Panel, Series, Sheet, chosen, looks, thinned
 from equipoise.present.text import NOTHING, count, number, power, scaled
 from equipoise.present.train import BESIDE, BITS, ROUND, above
 from equipoise.present.values import (
-    Axis,
     Block,
     Cell,
     Cells,
     Column,
-    Figure,
     KeyNumber,
     KeyNumbers,
     Legend,
-    Mark,
     Page,
-    Panel,
-    Series,
-    Sheet,
     Table,
     Text,
-    chosen,
     outcome,
-    thinned,
 )
 
 Track = dict[str, Floats]  # the history of one entrant on one instance, by columns

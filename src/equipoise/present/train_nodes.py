@@ -8,9 +8,10 @@ import numpy as np
 
 from equipoise.document import Document, Row
 from equipoise.present.echarts import Floats, Ints
+from equipoise.present.figures import Axis, Figure, Mark, Series, thinned
 from equipoise.present.network import present
 from equipoise.present.text import count, number, percent
-from equipoise.present.values import Axis, Cell, Cells, Column, Figure, Mark, Series, Table, thinned
+from equipoise.present.values import Cell, Cells, Column, Table
 
 BARS, DOTS = 60, 500  # nodes up to which each has a bar, and how many dots are drawn at most
 NARROW = 30  # nodes up to which a chart of all of them fits half a row

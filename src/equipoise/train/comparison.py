@@ -16,7 +16,7 @@ import numpy as np
 
 from equipoise.document import Document, Look, Plain, look_of
 from equipoise.errors import InputError
-from equipoise.present.values import thinned
+from equipoise.present.figures import thinned
 from equipoise.result import Result
 from equipoise.train import baselines
 from equipoise.train.arrays import Floats

@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.claims import Finding, at_least
 from equipoise.place import Cluster, Result, Workload, bound, placers, prices, simulate
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
-from equipoise.present.values import Series
+from equipoise.present.figures import Series
 
 SLOTS = 20  # of an hour
 SEEDS, HISTORY = 500, 900  # the first seed that is scored, and the first that prices are calibrated on

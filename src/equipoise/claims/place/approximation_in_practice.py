@@ -11,7 +11,7 @@ from equipoise.claims.place._growth import ABSTRACT, HISTORY, OURS, PAPER, SEEDS
 from equipoise.place import Workload, bound, placers, prices, simulate
 from equipoise.place.cluster import Cluster
 from equipoise.place.traces.synthetic import REGIMES, regime, synthetic, synthetic_cluster
-from equipoise.present.values import Axis, Figure, bars
+from equipoise.present.figures import Axis, Figure, bars
 
 HISTORIES = 2
 MACHINES, JOBS, SLOTS = 2, 4, 6  # of a tiny workload: the optimum itself can be computed

@@ -10,7 +10,7 @@ from equipoise.claims import Claim, Finding, Measured, Scale, at_least
 from equipoise.claims.place._growth import ABSTRACT, UNREAD
 from equipoise.claims.place._slots import Floats, Slot, asked
 from equipoise.place.planner.rounding import FAVOURS, Relaxation, stretch
-from equipoise.present.values import Axis, Figure, Mark, Series
+from equipoise.present.figures import Axis, Figure, Mark, Series
 
 DELTA = 0.1  # the probability with which a kind of rows may fail
 MACHINES, SEED, DRAWS = 50, 1, 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
 from equipoise.claims.place._growth import HISTORY, OURS, PAPER, SEEDS, SLOTS, UNREAD, Runs, grown
-from equipoise.present.values import Axis, Figure, bars
+from equipoise.present.figures import Axis, Figure, bars
 
 IDLE, BUSY = (60, 6), (20, 40)  # machines, jobs
 HISTORIES = 2

@@ -7,7 +7,7 @@ from equipoise.claims.place._growth import HISTORY, SEEDS, UNREAD, Policies, Run
 from equipoise.place import placers, prices
 from equipoise.place.prices import Prices
 from equipoise.place.traces.synthetic import REGIMES, regime
-from equipoise.present.values import Axis, Figure, bars
+from equipoise.present.figures import Axis, Figure, bars
 
 RECALLED, REPLAY, BID = "recalled", "replay", "bid"
 TIMES = 1.5  # what prices from history should earn of the recalled ones', at least, where the cluster is short

@@ -15,7 +15,7 @@ from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.planner.rounding import TRIES, Rounding, RoundingPlanner
 from equipoise.place.prices import densities
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
-from equipoise.present.values import Axis, Figure, Mark, Series
+from equipoise.present.figures import Axis, Figure, Mark, Series
 
 HIGH = 95.0  # per cent: what "with high probability" is taken to mean at least
 SEED = 0

@@ -17,7 +17,7 @@ from equipoise.claims.place._growth import (
     grown,
     words,
 )
-from equipoise.present.values import Axis, Figure
+from equipoise.present.figures import Axis, Figure
 
 JOBS, MACHINES = 40, 40  # while the other one grows
 ALL, DONE = "every job", "finished jobs only"

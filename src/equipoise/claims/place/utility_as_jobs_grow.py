@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from equipoise.claims import Claim, Measured, Scale
 from equipoise.claims.place._growth import ABSTRACT, NOTES, OURS, PAPER, UNREAD, curves, grown, leads, words
-from equipoise.present.values import Axis, Figure
+from equipoise.present.figures import Axis, Figure
 
 MACHINES = 40
 

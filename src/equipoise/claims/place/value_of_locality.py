@@ -24,7 +24,7 @@ from equipoise.place import Workload, placers, prices
 from equipoise.place.execution import Execution
 from equipoise.place.prices._posted import clearing
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
-from equipoise.present.values import Axis, Figure, Mark
+from equipoise.present.figures import Axis, Figure, Mark
 
 MACHINES, JOBS, SEED_COUNT, HISTORIES = 40, 40, 8, 6
 AWARE, BLIND = "plans for locality", "ignores it"

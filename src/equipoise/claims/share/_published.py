@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.claims import Finding, Interval, at_least, at_most
-from equipoise.present.values import Series
+from equipoise.present.figures import Series
 from equipoise.share import Site, Sweep, Workload, policies, sweep
 from equipoise.share.view import Policy
 from equipoise.statistics import Paired

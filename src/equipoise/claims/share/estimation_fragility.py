@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Finding, Interval, Measured, Scale, at_least, at_most
 from equipoise.claims.share._published import AHEAD, SOURCE, Floats, lead, least_sure, mean_of, pair, played, told
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.share import Sweep, Workload, policies
 from equipoise.share.estimators.bayes import Bayes
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from equipoise.claims import Claim, Finding, Interval, Measured, Scale
 from equipoise.claims.share._published import AHEAD, BEHIND, PUBLISHED, SOURCE, Floats, seeds, told
-from equipoise.present.values import Axis, Figure, bars
+from equipoise.present.figures import Axis, Figure, bars
 from equipoise.share import Run, policies, simulate
 from equipoise.share.task import DONE
 

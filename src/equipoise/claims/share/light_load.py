@@ -6,7 +6,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.claims.share._published import PUBLISHED, SOURCE, Floats, mean_of, played, told
-from equipoise.present.values import Axis, Figure, Mark, bars
+from equipoise.present.figures import Axis, Figure, Mark, bars
 from equipoise.share import Sweep
 
 LOAD = 10

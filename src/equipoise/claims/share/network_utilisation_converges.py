@@ -6,7 +6,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between
 from equipoise.claims.share._published import LOADS, PUBLISHED, SOURCE, curves, mean_of, played, seeds, told
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.share import Site, Sweep, Workload
 
 ALIKE = 1.0  # points of the uplink between any two policies

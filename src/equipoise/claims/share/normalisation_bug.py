@@ -6,7 +6,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
 from equipoise.claims.share._published import AHEAD, SOURCE, Floats, lead, mean_of, pair, played, told
-from equipoise.present.values import Axis, Figure, bars
+from equipoise.present.figures import Axis, Figure, bars
 from equipoise.share import Sweep, Task, Workload, policies, simulate
 from equipoise.statistics import ratio_and_error
 

@@ -19,7 +19,7 @@ from equipoise.claims.share._published import (
     played,
     told,
 )
-from equipoise.present.values import Axis, Figure
+from equipoise.present.figures import Axis, Figure
 from equipoise.share import Sweep
 
 # measure: what it does as the load grows, unit, scale

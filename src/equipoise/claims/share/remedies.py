@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least
 from equipoise.claims.share._published import AHEAD, SOURCE, lead, mean_of, pair, played, told
-from equipoise.present.values import Axis, Figure, Mark, Series, bars
+from equipoise.present.figures import Axis, Figure, Mark, Series, bars
 from equipoise.share import Sweep, Workload, policies
 
 CORRECTED, FLOOR, HONEST, OURS = "UARALARACorrected", "UARALARAFloor", "UniformCorrected", "Hybrid"

@@ -17,7 +17,7 @@ from equipoise.claims.share._published import (
     played,
     told,
 )
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.share import Sweep, policies
 from equipoise.statistics import Paired
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.claims.share._published import AHEAD, PER_1000, SOURCE, Floats, lead, least_sure, pair, played, told
-from equipoise.present.values import Axis, Figure, bars
+from equipoise.present.figures import Axis, Figure, bars
 from equipoise.share import Sweep
 from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE
 

@@ -15,7 +15,7 @@ from equipoise.claims.share._published import (
     played,
     told,
 )
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.share import Site, Sweep
 from equipoise.share.site import LAWS
 from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE

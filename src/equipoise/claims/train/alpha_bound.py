@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
-from equipoise.present.values import Axis, Figure, bars
+from equipoise.present.figures import Axis, Figure, bars
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, SmoothSVM, solve
 from equipoise.train.models._base import Model
 from equipoise.train.theory import paper_alpha, smallest_connectivity

@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
-from equipoise.present.values import Axis, Figure, Mark, Series, bars
+from equipoise.present.figures import Axis, Figure, Mark, Series, bars
 from equipoise.train.instances import Instances
 from equipoise.train.studies import ALPHA_ROUNDS, ALPHAS, TARGET, alpha_study
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import baselines
 from equipoise.train.instances import Instances
 from equipoise.train.studies import DENSITIES, TARGET, density_study

@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Finding, Interval, Measured, Scale, at_least, at_most
 from equipoise.claims.train._watched import off_budget
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LeastSquares, Moment, Network, Problem, Quadratic, solve
 from equipoise.train.arrays import Floats
 

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
-from equipoise.present.values import Axis, Figure, Mark, Series
+from equipoise.present.figures import Axis, Figure, Mark, Series
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, solve
 from equipoise.train.arrays import Floats
 from equipoise.train.theory import paper_alpha

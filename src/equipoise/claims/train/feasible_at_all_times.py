@@ -6,7 +6,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
 from equipoise.claims.train._watched import Watched, watched
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import Method, Network, Problem
 from equipoise.train.arrays import Floats
 from equipoise.train.instances import Instances

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import baselines
 from equipoise.train.arrays import Floats
 from equipoise.train.comparison import ARRIVED, MethodComparison, Progress, better_share, compare, finite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_most
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Run, solve
 from equipoise.train.arrays import Floats
 

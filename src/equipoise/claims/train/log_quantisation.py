@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LeastSquares, LogQuantizer, Method, Network, Problem, UniformQuantizer, compare, solve
 from equipoise.train.comparison import MethodComparison
 from equipoise.train.instances import Instances

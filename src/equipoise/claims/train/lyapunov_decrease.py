@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
 from equipoise.claims.train._lyapunov import CHANNELS, LASTING, LyapunovTrace, energy, trace, traces, weighted
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem
 from equipoise.train.steps import choose_steps, known_smoothness
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing

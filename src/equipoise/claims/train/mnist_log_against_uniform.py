@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.data import Dataset, digits, mnist, split
 from equipoise.data.split import stratified
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LogQuantizer, Method, Network, Problem, Run, Softmax, UniformQuantizer, solve
 from equipoise.train.quantize import Quantizer
 

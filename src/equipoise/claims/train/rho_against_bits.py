@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LogQuantizer
 from equipoise.train.instances import Instances
 from equipoise.train.studies import RHOS, TARGET, rho_study

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LogQuantizer
 from equipoise.train.arrays import Floats
 

@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.claims.train._continuous import flow_in_time
 from equipoise.claims.train._watched import off_budget, watched
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LogQuantizer, Method, Network, Problem, Quadratic, SmoothSVM
 from equipoise.train.arrays import Floats
 from equipoise.train.truth import optimal_model

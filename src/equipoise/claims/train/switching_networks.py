@@ -6,7 +6,7 @@ import numpy as np
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_most
 from equipoise.claims.train._watched import off_budget
-from equipoise.present.values import Axis, Figure, Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Run, solve
 from equipoise.train.network import Switching
 
