@@ -7,6 +7,7 @@ import contextlib
 import io
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,14 @@ def test_code_is_never_shown_where_it_is_not_run():
     for page in TOLD:
         kinds = set(re.findall(r"^\s*```(\w+)", text_of(page), re.M))
         assert kinds <= {"python", "py", "text", "sh", "yaml", "json"}, page
+
+
+def test_docs_and_examples_import_public_packages_only():
+    """What a user copies comes from a package's `__init__`, which stays when files inside it move."""
+    examples = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("*.py"))
+    for page in (*TOLD, *examples):
+        for module in re.findall(r"^ *(?:from|import) (equipoise[\w.]*)", text_of(page), re.M):
+            assert (ROOT / "src" / Path(*module.split(".")) / "__init__.py").exists(), f"{page}: {module}"
 
 
 def test_every_link_leads_somewhere():

@@ -1,16 +1,13 @@
 """Equipoise: who trains, with how much CPU, where and when - each run ends in a certificate."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from equipoise._lazy import lazy
 
 __version__ = "0.2.0.dev0"
 
-if TYPE_CHECKING:  # with a __getattr__ in sight, mypy would believe every name
+if TYPE_CHECKING:
+    from equipoise.errors import InputError as InputError
     from equipoise.result import load as load
 else:
-    from equipoise._moved import old_names
-
-    def __getattr__(name):
-        if name != "load":
-            return old_names(__name__)(name)
-        return import_module("equipoise.result").load  # when asked for, so that --help does not wait for NumPy
+    lazy(__name__)

@@ -9,5 +9,6 @@ if TYPE_CHECKING:
     from equipoise.engine.cpu_limit import CpuLimiter as CpuLimiter, limiter as limiter
     from equipoise.engine.shards.keeper import Hold as Hold
     from equipoise.engine.shards.workers import Workers as Workers
+    from equipoise.engine.spread import spread as spread
 else:
     lazy(__name__)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from equipoise.place.job_spec import JobSpec as JobSpec, MachineSpec as MachineSpec
     from equipoise.place.scene import PlaceScene as PlaceScene
+    from equipoise.place.schedule import nodes as nodes, placement_groups as placement_groups
     from equipoise.place.simulate import Placer as Placer, Result as Result, Session as Session, simulate as simulate
     from equipoise.place.spec import PlaceSpec as PlaceSpec, SweepSpec as SweepSpec
     from equipoise.place.sweep import Case as Case, Sweep as Sweep, sweep as sweep

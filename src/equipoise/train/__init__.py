@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         check_cost as check_cost,
     )
     from equipoise.train.hostile import Bursts as Bursts, Faults as Faults, Partition as Partition
+    from equipoise.train.instances import Instances as Instances
     from equipoise.train.method import Method as Method
     from equipoise.train.models import (
         LeastSquares as LeastSquares,
