@@ -1,13 +1,17 @@
 """Equipoise: who trains, with how much CPU, where and when - each run ends in a certificate."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from equipoise._lazy import lazy
 
 __version__ = "0.2.0.dev0"
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # with a __getattr__ in sight, mypy would believe every name
     from equipoise.errors import InputError as InputError
     from equipoise.result import load as load
 else:
-    lazy(__name__)
+    from equipoise._moved import old_names
+
+    def __getattr__(name):
+        """Public names when they are asked for, so that --help does not wait for NumPy."""
+        source = {"load": "equipoise.result", "InputError": "equipoise.errors"}.get(name)
+        return getattr(import_module(source), name) if source else old_names(__name__)(name)
