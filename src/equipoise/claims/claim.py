@@ -44,7 +44,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Claim:
-    """One entry of the ledger. Its name is its file's."""
+    """One entry of the ledger, called as the function that measures it. Its name is its file's."""
 
     sentence: str
     source: str
@@ -53,6 +53,9 @@ class Claim:
     effort: float = 1.0  # CPU-seconds of the full form, roughly: long ones begin first
     name: str = ""
     verb: str = ""
+
+    def __call__(self, scale: Scale) -> Measured:
+        return self.measure(scale)
 
     def as_dict(self, measured: Measured) -> dict[str, Any]:
         """An entry of result.json."""
@@ -70,6 +73,21 @@ class Claim:
             "figures": [plain_figure(figure) for figure in measured.figures],
             "notes": list(measured.notes),
         }
+
+
+def claim(*, source: str, unread: str = "", effort: float = 1.0) -> Callable[[Callable[[Scale], Measured]], Claim]:
+    """The claim that a function measures. Its docstring is the sentence, in the paper's sense.
+
+    Parameters
+    ----------
+    source
+        Where the sentence stands.
+    unread
+        What could not be read in the source, if anything.
+    effort
+        CPU-seconds of the full form, roughly: long ones begin first.
+    """
+    return lambda measure: Claim(" ".join((measure.__doc__ or "").split()), source, measure, unread, effort)
 
 
 def plain_figure(figure: Figure) -> Row:

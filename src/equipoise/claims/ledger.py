@@ -54,12 +54,12 @@ def claims() -> dict[str, Claim]:
 def _load(path: Path) -> Claim:
     """The claim of a file."""
     try:
-        claim = importlib.import_module(f"{__package__}.{path.parent.name}.{path.stem}").CLAIM
+        claim = importlib.import_module(f"{__package__}.{path.parent.name}.{path.stem}").measure
     except Exception as error:
         why = f"this claim does not load: {type(error).__name__}: {error}"
         raise InputError(f"{path}: {why}; correct the file, or remove it", code="registry.load") from error
     if not isinstance(claim, Claim):
-        raise InputError(f"{path}: CLAIM is a {type(claim).__name__}, not a Claim; correct the file, or remove it")
+        raise InputError(f"{path}: measure has no decorator @claim; correct the file, or remove it")
     return claim
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from equipoise.claims import Finding, at_least
+from equipoise.claims import Finding, Measured, at_least
 from equipoise.place import Cluster, Result, Workload, bound, placers, prices, simulate
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
-from equipoise.present.figures import Series
+from equipoise.present.figures import Axis, Figure, Series
 
 SLOTS = 20  # of an hour
 SEEDS, HISTORY = 500, 900  # the first seed that is scored, and the first that prices are calibrated on
@@ -116,20 +116,32 @@ def leads(runs: list[Runs], label: str, about: str, over: str) -> list[Finding]:
     """Utility gained over each of the four, in points of the LP bound."""
     mine = by_seed(runs, label, lambda run: run.share)
     findings = []
+    gain = partial(Finding.mean, bound=at_least(MORE), unit="points of the LP bound", over=over, about=about)
     for other in OTHERS:
         gained = [a - b for a, b in zip(mine, by_seed(runs, other, lambda run: run.share), strict=True)]
-        findings.append(
-            Finding.mean(
-                f"utility gained over {other}",
-                gained,
-                at_least(MORE),
-                unit="points of the LP bound",
-                over=over,
-                when=f"{label} against {other}" if about == "ours" else f"against {other}",
-                about=about,
-            )
-        )
+        when = f"{label} against {other}" if about == "ours" else f"against {other}"
+        findings.append(gain(f"utility gained over {other}", gained, when=when))
     return findings
+
+
+def growth(what: str, sizes: Sequence[int], runs: list[Runs], protocol: str, *captions: str) -> Measured:
+    """The leads as jobs or machines grow; two figures, with captions: utility, and its share of the bound."""
+    over = f"{len(runs[0][PAPER])} seeds, each the mean of {len(sizes)} sizes"
+    values: dict[str, Callable[[SeedRun], float]] = {
+        "total utility": lambda run: run.utility,
+        "utility, % of the LP bound": lambda run: run.share,
+    }
+    titles = (f"Utility as {what} grow", "Share of what anybody could earn")
+    figures = [
+        Figure(title, x=Axis(what), y=Axis(name), series=curves(runs, sizes, value), caption=caption)
+        for title, (name, value), caption in zip(titles, values.items(), captions, strict=True)
+    ]
+    return Measured(
+        protocol=protocol,
+        findings=[*leads(runs, PAPER, "paper", over), *leads(runs, OURS, "ours", over)],
+        figures=figures,
+        notes=NOTES,
+    )
 
 
 def curves(runs: list[Runs], x: Sequence[float], value: Callable[[SeedRun], float]) -> list[Series]:

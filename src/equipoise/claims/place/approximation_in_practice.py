@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
 from equipoise.claims.place._growth import ABSTRACT, HISTORY, OURS, PAPER, SEEDS, UNREAD
 from equipoise.place import Workload, bound, placers, prices, simulate
 from equipoise.place.cluster import Cluster
@@ -56,38 +56,31 @@ def tiny(count: int) -> list[Row]:
     return rows(synthetic_cluster(MACHINES), SLOTS, past, now, exact=True)
 
 
+@claim(source=ABSTRACT + "; the ratio itself recalled", unread=UNREAD, effort=25)
 def measure(scale: Scale) -> Measured:
+    """The online algorithm earns a guaranteed share of the offline optimum."""
     names = scale.pick(("20x40", "50x50"), ("20x40", "20x100-small", "50x50"))
     seeds, draws = scale.pick(4, 8), scale.pick(12, 40)
     played = {f"{REGIMES[n].machines} machines, {REGIMES[n].jobs} jobs": large(n, seeds) for n in names}
     named, many = "; ".join(played), [row for some in played.values() for row in some]
     few = played["tiny, of the optimum"] = tiny(draws)
-    findings = [
-        Finding(
-            "earned over guaranteed",
-            min(row[PAPER] / row[PROMISED] for row in some),
-            at_least(1.0),
-            unit="times",
-            over=f"worst of {len(some)} runs",
-            when=when,
-        )
-        for some, when in ((many, "against the LP bound"), (few, "tiny, against the optimum"))
-    ]
-    most = max(row[PROMISED] for row in many)
-    earned = [row[OURS] for row in many]
+    findings = []
+    for some, when in ((many, "against the LP bound"), (few, "tiny, against the optimum")):
+        least, over = min(row[PAPER] / row[PROMISED] for row in some), f"worst of {len(some)} runs"
+        findings.append(Finding("earned over guaranteed", least, at_least(1.0), "times", over=over, when=when))
     findings += [
         Finding(
             "guaranteed share of the optimum",
-            most,
+            max(row[PROMISED] for row in many),
             at_most(2.0),
-            unit="%",
+            "%",
             over=f"largest of {len(many)} runs",
             when="the guarantee says little",
             about="ours",
         ),
         Finding.mean(
             "utility with prices from history",
-            earned,
+            [row[OURS] for row in many],
             at_least(50.0),
             unit="% of the LP bound",
             over=f"{len(many)} runs",
@@ -96,35 +89,25 @@ def measure(scale: Scale) -> Measured:
         ),
     ]
     ratios = sorted(row[RATIO] for row in many)
+    figure = Figure(
+        "Guaranteed and earned",
+        x=Axis(groups=list(played)),
+        y=Axis("% of the LP bound or the optimum", log=True),
+        series=[
+            bars(key, [sum(row[key] for row in some) / len(some) for some in played.values()])
+            for key in (PROMISED, PAPER, OURS)
+        ],
+        caption="The guarantee holds, two orders of magnitude below what prices from history earn without one.",
+    )
     return Measured(
         protocol=f"{named}: seeds {SEEDS}-{SEEDS + seeds - 1} against the LP bound, which is above the optimum. {len(few)}"
         f" tiny workloads ({MACHINES} machines, {JOBS} small jobs, {SLOTS} slots) against the optimum itself, an integer"
         f" program. Prices from seeds {HISTORY}-{HISTORY + HISTORIES - 1}. The guarantee is 1 / (2 max(1, ln(U/L))) of the"
         " optimum, recalled, without what rounding adds to it.",
         findings=findings,
-        figures=(
-            Figure(
-                "Guaranteed and earned",
-                x=Axis(groups=list(played)),
-                y=Axis("% of the LP bound or the optimum", log=True),
-                series=[
-                    bars(key, [sum(row[key] for row in some) / len(some) for some in played.values()])
-                    for key in (PROMISED, PAPER, OURS)
-                ],
-                caption="The guarantee holds, two orders of magnitude below what prices from history earn without one.",
-            ),
-        ),
+        figures=(figure,),
         notes=(
             f"U/L of the recalled prices is 10^{ratios[0]:.0f} to 10^{ratios[-1]:.0f}: next to nothing until a machine is"
             " full, then prohibitive.",
         ),
     )
-
-
-CLAIM = Claim(
-    sentence="The online algorithm earns a guaranteed share of the offline optimum.",
-    source=ABSTRACT + "; the ratio itself recalled",
-    unread=UNREAD,
-    measure=measure,
-    effort=25,
-)

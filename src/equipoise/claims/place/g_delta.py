@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least
+from equipoise.claims import Finding, Measured, Scale, at_least, claim
 from equipoise.claims.place._growth import ABSTRACT, UNREAD
 from equipoise.claims.place._slots import Floats, Slot, asked
 from equipoise.place.planner.rounding import FAVOURS, Relaxation, stretch
@@ -59,7 +59,9 @@ def relaxed(count: int) -> list[Relaxed]:
     return out
 
 
+@claim(source=ABSTRACT + "; G_delta itself recalled", unread=UNREAD, effort=6)
 def measure(scale: Scale) -> Measured:
+    """Scaled by G_delta before it is rounded, a relaxed placement keeps its constraints with probability 1 - delta."""
     problems = relaxed(scale.pick(30, 200))
     factors = {favour: [p.factor(favour) for p in problems] for favour in FAVOURS}
     scaled = {favour: [p.kept(g) for p, g in zip(problems, factors[favour], strict=True)] for favour in FAVOURS}
@@ -81,33 +83,23 @@ def measure(scale: Scale) -> Measured:
     means = {rows: [float(np.mean([one[rows] for one in some])) for some in grid] for rows in (PACKING, COVERING, ALL)}
     best = int(np.argmax(means[ALL]))
     middle = {favour: float(np.median(factors[favour])) for favour in FAVOURS}
+    figure = Figure(
+        "Rows kept by a draw, over G",
+        x=Axis("G", log=True),
+        y=Axis("draws, %"),
+        series=[Series(f"{rows} rows kept", GRID, means[rows]) for rows in means],
+        marks=[Mark("x", middle[favour], f"G for {favour}, median") for favour in FAVOURS],
+        caption="One kind of rows is kept where the other is broken; few draws keep both, at any G.",
+    )
     return Measured(
         protocol=f"{len(problems)} half-loaded slots of {MACHINES} machines at widths that fit (as in"
         f" rounding-success-rate). The relaxed placement times G is rounded {DRAWS} times. G_delta for delta = {DELTA}, from"
         " each slot's own size, once for the covering rows (workers and servers enough) and once for the packing rows (every"
         " capacity).",
         findings=findings,
-        figures=(
-            Figure(
-                "Rows kept by a draw, over G",
-                x=Axis("G", log=True),
-                y=Axis("draws, %"),
-                series=[Series(f"{rows} rows kept", GRID, means[rows]) for rows in means],
-                marks=[Mark("x", middle[favour], f"G for {favour}, median") for favour in FAVOURS],
-                caption="One kind of rows is kept where the other is broken; few draws keep both, at any G.",
-            ),
-        ),
+        figures=(figure,),
         notes=(
             f"The best single G of those tried is {GRID[best]:g}: {means[ALL][best]:.0f} % of draws keep all rows.",
             f"G_delta is {middle[COVERING]:.2f} for covering and {middle[PACKING]:.3f} for packing (medians).",
         ),
     )
-
-
-CLAIM = Claim(
-    sentence="Scaled by G_delta before it is rounded, a relaxed placement keeps its constraints with probability 1 - delta.",
-    source=ABSTRACT + "; G_delta itself recalled",
-    unread=UNREAD,
-    measure=measure,
-    effort=6,
-)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least
+from equipoise.claims import Finding, Measured, Scale, at_least, claim
 from equipoise.claims.place._growth import ABSTRACT, HISTORY, SEEDS, SLOTS, UNREAD
 from equipoise.claims.place._slots import Slot, asked, greedy
 from equipoise.place.job import worth_over
@@ -65,7 +65,9 @@ def in_a_run(seed: int) -> float:
     return 100.0 * float(np.mean(placed))
 
 
+@claim(source=ABSTRACT, unread=UNREAD, effort=12)
 def measure(scale: Scale) -> Measured:
+    """A randomised rounding of each slot's relaxed placement gives a feasible one with high probability."""
     sizes, count, seeds = scale.pick(((20, 100), 40, 2), ((20, 50, 100), 200, 8))
     found = {machines: tried(machines, count) for machines in sizes}
     high, what, findings, curves = at_least(HIGH), f"placed within {TRIES} draws", [], []
@@ -82,6 +84,14 @@ def measure(scale: Scale) -> Measured:
     every = [one for slots in found.values() for one in slots]
     dear = float(np.mean([one.rounded for one in every if one.draws]))
     cheap = float(np.mean([one.greedy for one in every if one.greedy < np.inf]))
+    figure = Figure(
+        "Rounding a slot until it fits",
+        x=Axis("draws"),
+        y=Axis("slots placed, %"),
+        series=curves,
+        marks=(Mark("y", HIGH, "with high probability"),),
+        caption="The first draws help; the slots that are left then hardly ever come right.",
+    )
     return Measured(
         protocol=f"{count} half-loaded slots each of {', '.join(map(str, sizes))} machines at rising prices, a synthetic job"
         " in each at a width drawn from those that an exact integer program can place; and the slots in which"
@@ -89,27 +99,9 @@ def measure(scale: Scale) -> Measured:
         f" is solved by HiGHS and rounded as it is (G = 1, the kindest to it: see g-delta), at most {TRIES} times. A draw"
         " fits when it holds every capacity and has workers enough, not over F, and servers for them.",
         findings=findings,
-        figures=(
-            Figure(
-                "Rounding a slot until it fits",
-                x=Axis("draws"),
-                y=Axis("slots placed, %"),
-                series=curves,
-                marks=(Mark("y", HIGH, "with high probability"),),
-                caption="The first draws help; the slots that are left then hardly ever come right.",
-            ),
-        ),
+        figures=(figure,),
         notes=(
             f"Where a draw fits it costs {dear:.3f} times the exact placement on average; greedy {cheap:.3f} times.",
             "Slots that hold the width in parts of workers only are left out: nobody could place them.",
         ),
     )
-
-
-CLAIM = Claim(
-    sentence="A randomised rounding of each slot's relaxed placement gives a feasible one with high probability.",
-    source=ABSTRACT,
-    unread=UNREAD,
-    measure=measure,
-    effort=12,
-)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, between
+from equipoise.claims import Finding, Measured, Scale, at_least, between, claim
 from equipoise.claims.place._growth import (
     ABSTRACT,
     HISTORY,
@@ -61,24 +62,24 @@ def _mean(runs: tuple[SeedRun, ...]) -> SeedRun:
     return replace(runs[0], utility=float(np.mean([run.utility for run in runs])))
 
 
+@claim(source=ABSTRACT, unread=UNREAD, effort=18)
 def measure(scale: Scale) -> Measured:
+    """Planning for locality, workers and parameter servers on one machine where that is faster, earns more."""
     links = scale.pick((SLOW, USUAL, FAST), (SLOW, 0.5, USUAL, 2.0, 5.0, FAST))
     runs = {times: at(times, SEED_COUNT) for times in links}
-    findings = []
+    findings, find = [], partial(Finding.mean, unit="points of the LP bound", over=f"{SEED_COUNT} seeds")
     for times, name in LINKS.items():
         gained = [a.share - b.share for a, b in zip(runs[times][AWARE], runs[times][BLIND], strict=True)]
         bound, about = (between(-1.0, 1.0), "ours") if times == FAST else (at_least(MORE), "paper")
-        findings.append(
-            Finding.mean(
-                "utility gained by planning for locality",
-                gained,
-                bound,
-                unit="points of the LP bound",
-                over=f"{SEED_COUNT} seeds",
-                when=name,
-                about=about,
-            )
-        )
+        findings.append(find("utility gained by planning for locality", gained, bound, when=name, about=about))
+    figure = Figure(
+        "What locality earns",
+        x=Axis("bandwidth between machines, times the workload's", log=True),
+        y=Axis("utility, % of the LP bound"),
+        series=curves(list(runs.values()), links, lambda run: run.share),
+        marks=(Mark("x", USUAL, "the workload"),),
+        caption="The slower the links, the more it is worth to plan for one machine; at the fastest, nothing.",
+    )
     return Measured(
         protocol=f"{JOBS} synthetic jobs at {MACHINES} machines over {SLOTS} slots, seeds {SEEDS}-{SEEDS + SEED_COUNT - 1};"
         f" bandwidth between machines {', '.join(f'{t:g}' for t in links)} times the workload's 0.1-5 Gbit/s, never above"
@@ -86,24 +87,6 @@ def measure(scale: Scale) -> Measured:
         f" price of seeds {HISTORY}-{HISTORY + HISTORIES - 1}. PDORS against OASiS, which plans as if workers and servers"
         " never met on one machine (should they meet, they run faster there too).",
         findings=findings,
-        figures=(
-            Figure(
-                "What locality earns",
-                x=Axis("bandwidth between machines, times the workload's", log=True),
-                y=Axis("utility, % of the LP bound"),
-                series=curves(list(runs.values()), links, lambda run: run.share),
-                marks=(Mark("x", USUAL, "the workload"),),
-                caption="The slower the links, the more it is worth to plan for one machine; at the fastest, nothing.",
-            ),
-        ),
+        figures=(figure,),
         notes=("Prices are the same, so only locality differs. At the recalled ones it drowns: who comes first wins.",),
     )
-
-
-CLAIM = Claim(
-    sentence="Planning for locality, workers and parameter servers on one machine where that is faster, earns more.",
-    source=ABSTRACT,
-    unread=UNREAD,
-    measure=measure,
-    effort=18,
-)

@@ -66,6 +66,11 @@ def lead(quantity: str, gap: Paired, bound: Interval, *, scale: float = 1.0, **m
     return Finding(quantity, scale * gap.difference, bound, error=scale * _error(gap), **more)
 
 
+def points(found: Sweep, quantity: str, one: str, other: str, bound: Interval = AHEAD, **more: Any) -> Finding:
+    """The points of success by which one policy leads another at 60 tasks."""
+    return lead(quantity, pair(found, one, other), bound, unit="points", **more)
+
+
 def least_sure(gaps: Iterable[Paired]) -> Paired:
     """The smallest of several leads in its own standard errors: if it is clear of zero, all are."""
     return min(gaps, key=lambda gap: gap.difference / max(_error(gap), TINY))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.claims import Claim, Finding, Interval, Measured, Scale
+from equipoise.claims import Finding, Interval, Measured, Scale, claim
 from equipoise.claims.share._published import AHEAD, BEHIND, PUBLISHED, SOURCE, Floats, seeds, told
 from equipoise.present.figures import Axis, Figure, bars
 from equipoise.share import Run, policies, simulate
@@ -15,7 +15,13 @@ LOAD = 60
 CORRECTED, OURS = "UniformCorrected", "Hybrid"
 
 
+@claim(
+    source=f"{SOURCE}, comparison at 60 tasks, latency column",
+    unread="the numbers of the column and how failures count in it; here it is the mean over successes",
+    effort=10,
+)
 def measure(scale: Scale) -> Measured:
+    """The table at 60 tasks tells the latency of each policy beside its success and energy."""
     count = scale.pick(quick=1000, full=4000)
     runs = {
         name: simulate(policies.named(name), load=LOAD, seeds=seeds(count)) for name in (*PUBLISHED, CORRECTED, OURS)
@@ -23,37 +29,21 @@ def measure(scale: Scale) -> Measured:
     column = {name: _over_successes(run) for name, run in runs.items()}
     slowest = "UARA+LARA"
     next_one = max((name for name in PUBLISHED if name != slowest), key=lambda name: np.nanmean(column[name]))
-    told_over = f"paired, mean of {count} seeds"
+    over, both = f"paired, mean of {count} seeds", f"{OURS} minus {CORRECTED}"
+    slower, with_failures = column[slowest] - column[next_one], _with_failures(runs["Uniform"])
+    rises = "latency of Uniform rises when failures count until their deadline"
+    same = _on_the_same(runs[OURS], runs[CORRECTED])
+    findings = [
+        _ours("UARA+LARA takes longer than the next slowest", slower, AHEAD, f"over {next_one}, {over}"),
+        _ours(rises, with_failures - column["Uniform"], AHEAD, over),
+        _ours(f"{both}, each over its own successes", column[OURS] - column[CORRECTED], AHEAD, over),
+        _ours(f"{both}, over tasks that both finish", same, BEHIND, over),
+    ]
     return Measured(
         protocol=f"The published policies, {CORRECTED} and {OURS} on the paper preset at {LOAD} tasks, "
         f"{told(count)}. Latency is steps from arrival to completion: over successes as the preset counts it, over "
         "all tasks with a failure counted until its deadline, and over tasks that two policies both finish.",
-        findings=(
-            _ours(
-                "UARA+LARA takes longer than the next slowest",
-                column[slowest] - column[next_one],
-                AHEAD,
-                f"over {next_one}, {told_over}",
-            ),
-            _ours(
-                "latency of Uniform rises when failures count until their deadline",
-                _with_failures(runs["Uniform"]) - column["Uniform"],
-                AHEAD,
-                told_over,
-            ),
-            _ours(
-                f"{OURS} minus {CORRECTED}, each over its own successes",
-                column[OURS] - column[CORRECTED],
-                AHEAD,
-                told_over,
-            ),
-            _ours(
-                f"{OURS} minus {CORRECTED}, over tasks that both finish",
-                _on_the_same(runs[OURS], runs[CORRECTED]),
-                BEHIND,
-                told_over,
-            ),
-        ),
+        findings=findings,
         figures=(_figure(runs, column),),
         notes=(
             "Who finishes more tasks finishes longer ones, too, and they lengthen its mean over successes: where "
@@ -102,12 +92,3 @@ def _figure(runs: dict[str, Run], column: dict[str, Floats]) -> Figure:
         ),
         caption="The mean over successes leaves out who failed; the second bar counts them in.",
     )
-
-
-CLAIM = Claim(
-    sentence="The table at 60 tasks tells the latency of each policy beside its success and energy.",
-    source=f"{SOURCE}, comparison at 60 tasks, latency column",
-    unread="the numbers of the column and how failures count in it; here it is the mean over successes",
-    measure=measure,
-    effort=10,
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_most
+from equipoise.claims import Finding, Measured, Scale, at_most, claim
 from equipoise.claims.share._published import PUBLISHED, SOURCE, Floats, mean_of, played, told
 from equipoise.present.figures import Axis, Figure, Mark, bars
 from equipoise.share import Sweep
@@ -14,11 +14,21 @@ WELL = 5.0  # points below the bound of any policy; half a task of ten
 REMEDIES = ("UARALARACorrected", "UARALARAFloor", "Hybrid")
 
 
+@claim(source=f"{SOURCE}, panels over 10 to 60 tasks", effort=15)
 def measure(scale: Scale) -> Measured:
+    """All policies perform well under light load."""
     count = scale.pick(quick=1000, full=10_000)
     names = (*PUBLISHED, *REMEDIES)
     found = played(names, count, loads=(LOAD,), oracle=count)
     bound = 100.0 * found.bounds[LOAD] / LOAD
+    figure = Figure(
+        f"Success at {LOAD} tasks",
+        x=Axis("policy", groups=names),
+        y=Axis("percent of tasks"),
+        series=(bars("success", [mean_of(found, name, "success", LOAD) for name in names]),),
+        marks=(Mark("y", float(bound.mean()), "most that anyone could finish"),),
+        caption="How close everybody comes on a nearly empty site. UARA+LARA asks just in time, on estimates.",
+    )
     return Measured(
         protocol=f"All policies on the paper preset at {LOAD} tasks, {told(count)}; beside them, on every seed, the "
         f"bound that no policy can beat (linear program). Performing well means within {WELL:g} points of it.",
@@ -26,16 +36,7 @@ def measure(scale: Scale) -> Measured:
             *(_behind(found, name, bound, "paper") for name in PUBLISHED),
             *(_behind(found, name, bound, "ours") for name in REMEDIES[1:]),
         ),
-        figures=(
-            Figure(
-                f"Success at {LOAD} tasks",
-                x=Axis("policy", groups=names),
-                y=Axis("percent of tasks"),
-                series=(bars("success", [mean_of(found, name, "success", LOAD) for name in names]),),
-                marks=(Mark("y", float(bound.mean()), "most that anyone could finish"),),
-                caption="How close everybody comes on a nearly empty site. UARA+LARA asks just in time, on estimates.",
-            ),
-        ),
+        figures=(figure,),
         notes=(
             "Is the wrong denominator the cause? With it UARA+LARA finishes "
             f"{mean_of(found, 'UARA+LARA', 'success', LOAD):.1f} %, with the right one "
@@ -46,20 +47,6 @@ def measure(scale: Scale) -> Measured:
 
 
 def _behind(found: Sweep, name: str, bound: Floats, about: str) -> Finding:
-    return Finding.mean(
-        "success below the bound of any policy",
-        np.asarray(bound - found.measured[name, LOAD]["success"]),
-        at_most(WELL),
-        unit="points",
-        over=f"mean of {len(found.seeds)} seeds",
-        when=name,
-        about=about,
-    )
-
-
-CLAIM = Claim(
-    sentence="All policies perform well under light load.",
-    source=f"{SOURCE}, panels over 10 to 60 tasks",
-    measure=measure,
-    effort=15,
-)
+    below, over = np.asarray(bound - found.measured[name, LOAD]["success"]), f"mean of {len(found.seeds)} seeds"
+    quantity = "success below the bound of any policy"
+    return Finding.mean(quantity, below, at_most(WELL), unit="points", over=over, when=name, about=about)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
-from equipoise.claims.share._published import AHEAD, SOURCE, Floats, lead, mean_of, pair, played, told
+from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
+from equipoise.claims.share._published import AHEAD, SOURCE, Floats, lead, mean_of, pair, played, points, told
 from equipoise.present.figures import Axis, Figure, bars
 from equipoise.share import Sweep, Task, Workload, policies, simulate
 from equipoise.statistics import ratio_and_error
@@ -17,67 +19,56 @@ EACH, WHOLE = 6.0, 150.0  # samples per step: 150 / 25 each, and the site
 MOST = 50.0  # percent; who explains a loss explains most of it
 
 
+@claim(
+    source=f"{SOURCE}, the normalisation bug",
+    unread="how much of the loss the paper puts down to it; it is held against half",
+    effort=10,
+)
 def measure(scale: Scale) -> Measured:
+    """UARA+LARA divides the site by tasks that cannot compute yet; this starves the cluster and is why it collapses."""
     count = scale.pick(quick=1000, full=10_000)
     names = ("Uniform", PUBLISHED, CORRECTED, f"{PUBLISHED}:clairvoyant", f"{CORRECTED}:clairvoyant")
     found = played(names, count)
     over = f"paired, mean of {count} seeds"
     starved, corrected = (starving(name) for name in (PUBLISHED, CORRECTED))
+    idle = pair(found, PUBLISHED, CORRECTED, "idle_while_work")
+    each, wins = partial(Finding, unit="samples per step"), partial(points, found, over=over)
+    findings = [
+        each(
+            "most that one of five computing tasks gets while twenty send",
+            float(starved.max()),
+            at_most(EACH),
+            when="the example of 5 and 20 tasks",
+        ),
+        lead(
+            "compute idle while work waits, published minus corrected",
+            idle,
+            AHEAD,
+            unit="points",
+            over=over,
+            when="idling at 60 tasks",
+        ),
+        wins("points that the right denominator wins", CORRECTED, PUBLISHED, when="points lost by it at 60 tasks"),
+        _explained(found, over),
+        each(
+            "compute of the five together with the right denominator",
+            float(corrected.sum()),
+            at_least(WHOLE),
+            about="ours",
+        ),
+        wins(
+            "points that true work with the wrong denominator wins over the right one without",
+            KNOWING,
+            CORRECTED,
+            about="ours",
+        ),
+        wins("points below Uniform that stay with the right denominator and true work", "Uniform", BOTH, about="ours"),
+    ]
     return Measured(
         protocol=f"By hand: {COMPUTING} tasks that can compute and {SENDING} that are still sending, ample requests. "
         f"Then 60 tasks of the paper preset, {told(count)}: Uniform, UARA+LARA as published, with the right "
         "denominator, and the twins of both that know every task's true work.",
-        findings=(
-            Finding(
-                "most that one of five computing tasks gets while twenty send",
-                float(starved.max()),
-                at_most(EACH),
-                unit="samples per step",
-                when="the example of 5 and 20 tasks",
-            ),
-            _wins(
-                "compute idle while work waits, published minus corrected",
-                found,
-                PUBLISHED,
-                CORRECTED,
-                "idle_while_work",
-                over,
-                "idling at 60 tasks",
-            ),
-            _wins(
-                "points that the right denominator wins",
-                found,
-                CORRECTED,
-                PUBLISHED,
-                "success",
-                over,
-                "points lost by it at 60 tasks",
-            ),
-            _explained(found, over),
-            Finding(
-                "compute of the five together with the right denominator",
-                float(corrected.sum()),
-                at_least(WHOLE),
-                unit="samples per step",
-                about="ours",
-            ),
-            lead(
-                "points that true work with the wrong denominator wins over the right one without",
-                pair(found, KNOWING, CORRECTED),
-                AHEAD,
-                unit="points",
-                over=over,
-                about="ours",
-            ),
-            lead(
-                "points below Uniform that stay with the right denominator and true work",
-                pair(found, "Uniform", BOTH),
-                AHEAD,
-                unit="points",
-                over=over,
-                about="ours",
-            ),
-        ),
+        findings=findings,
         figures=(_figure(found),),
         notes=(
             "What is left with the right denominator and true work is lost by asking just in time: everybody is "
@@ -93,10 +84,6 @@ def starving(name: str) -> Floats:
     run = simulate(policies.named(name), Workload.of([*ready, *sending]), trace=True)
     assert run.trace is not None
     return np.asarray(run.trace.compute[0, 0, :COMPUTING])
-
-
-def _wins(quantity: str, found: Sweep, one: str, other: str, what: str, over: str, when: str) -> Finding:
-    return lead(quantity, pair(found, one, other, what), AHEAD, unit="points", over=over, when=when)
 
 
 def _explained(found: Sweep, over: str) -> Finding:
@@ -127,13 +114,3 @@ def _figure(found: Sweep) -> Figure:
         ),
         caption="What the denominator is worth, what true estimates are worth, and what stays lost with both.",
     )
-
-
-CLAIM = Claim(
-    sentence="UARA+LARA divides the site by tasks that cannot compute yet; this starves the cluster and is why it "
-    "collapses.",
-    source=f"{SOURCE}, the normalisation bug",
-    unread="how much of the loss the paper puts down to it; it is held against half",
-    measure=measure,
-    effort=10,
-)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Claim, Finding, Interval, Measured, Scale, at_least
+from functools import partial
+
+from equipoise.claims import Finding, Interval, Measured, Scale, at_least, claim
 from equipoise.claims.share._published import (
     AHEAD,
     BEHIND,
@@ -28,7 +30,9 @@ MARGINS = (0.0, 0.5, 1.0, 2.5, 5.0, 10.0)  # Hybrid's pace: standard deviations 
 FLOORS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # minimum share of UARA+LARA, part of an equal one
 
 
+@claim(source=f"{SOURCE}, abstract and discussion", effort=40)
 def measure(scale: Scale) -> Measured:
+    """There is a trade-off: UARA+LARA is the most efficient policy and pays with tasks; robust ones pay with energy."""
     count = scale.pick(quick=300, full=1500)
     found = played((*PUBLISHED, OURS), count, loads=LOADS)
     light = played((*PUBLISHED, OURS), scale.pick(quick=2000, full=6000), loads=LOADS[:1])
@@ -40,56 +44,47 @@ def measure(scale: Scale) -> Measured:
     pays = least_sure(pair(found, _leader(found, "success", load), FRUGAL, "energy", load) for load in LOADS)
     finishes = least_sure(_leads(found, "success", load) for load in CROWDED)
     saves = least_sure(_leads(found, "efficiency", load) for load in LOADS)
+    lara, few = pair(found, "LARA", "UARA", "efficiency"), f"paired, mean of {len(light.seeds)} seeds"
+    ahead, leading, best = (
+        partial(_points, bound=AHEAD, over=over),
+        "most successful published policy",
+        "best published policy",
+    )
+    findings = [
+        ahead(f"UARA+LARA below the {leading}, the least sure of six loads", loss, when="it loses tasks"),
+        ahead(
+            "lead of UARA+LARA in efficiency over the other published policies", gain, when="it is the most efficient"
+        ),
+        lead(
+            f"energy of the {leading} above that of UARA+LARA, the least sure load",
+            pays,
+            AHEAD,
+            unit="energy",
+            over=over,
+            when="robust ones pay with energy",
+        ),
+        ahead(f"lead of Hybrid in success over the {best}, 20 tasks and more", finishes, about="ours"),
+        ahead(f"lead of Hybrid in efficiency over the {best}", saves, about="ours"),
+        _points(
+            f"lead of Hybrid in success over the {best}, 10 tasks",
+            _leads(light, "success", LOADS[0]),
+            at_least(NEARLY),
+            few,
+            about="ours",
+        ),
+        _points(
+            "efficiency of LARA minus that of UARA, which also finishes more, 60 tasks",
+            lara,
+            BEHIND,
+            over,
+            about="ours",
+        ),
+    ]
     return Measured(
         protocol=f"The published policies and Hybrid on the paper preset at {', '.join(map(str, LOADS))} tasks, "
         f"{told(count)}; robustness is success, efficiency success per energy (pooled law). At 60 tasks also Hybrid "
         f"at several paces and UARA+LARA at several minimum shares, and at 10 tasks {len(light.seeds)} seeds.",
-        findings=(
-            _points(
-                "UARA+LARA below the most successful published policy, the least sure of six loads",
-                loss,
-                AHEAD,
-                over,
-                when="it loses tasks",
-            ),
-            _points(
-                "lead of UARA+LARA in efficiency over the other published policies",
-                gain,
-                AHEAD,
-                over,
-                when="it is the most efficient",
-            ),
-            lead(
-                "energy of the most successful published policy above that of UARA+LARA, the least sure load",
-                pays,
-                AHEAD,
-                unit="energy",
-                over=over,
-                when="robust ones pay with energy",
-            ),
-            _points(
-                "lead of Hybrid in success over the best published policy, 20 tasks and more",
-                finishes,
-                AHEAD,
-                over,
-                about="ours",
-            ),
-            _points("lead of Hybrid in efficiency over the best published policy", saves, AHEAD, over, about="ours"),
-            _points(
-                "lead of Hybrid in success over the best published policy, 10 tasks",
-                _leads(light, "success", LOADS[0]),
-                at_least(NEARLY),
-                f"paired, mean of {len(light.seeds)} seeds",
-                about="ours",
-            ),
-            _points(
-                "efficiency of LARA minus that of UARA, which also finishes more, 60 tasks",
-                pair(found, "LARA", "UARA", "efficiency"),
-                BEHIND,
-                over,
-                about="ours",
-            ),
-        ),
+        findings=findings,
         figures=(
             _frontier(
                 found, 60, _path(paced, "Hybrid, margin 0 to 10"), _path(floored, "UARA+LARA, minimum share 0 to 1")
@@ -144,12 +139,3 @@ def _frontier(found: Sweep, load: int, *paths: Series) -> Figure:
         series=(*_dots(found, load), *paths),
         caption="Up and to the right is better." + (" A constant moves a policy along its line." if paths else ""),
     )
-
-
-CLAIM = Claim(
-    sentence="There is a trade-off: UARA+LARA is the most efficient policy and pays with tasks; robust ones pay "
-    "with energy.",
-    source=f"{SOURCE}, abstract and discussion",
-    measure=measure,
-    effort=40,
-)

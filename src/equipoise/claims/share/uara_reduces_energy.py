@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.claims import Claim, Finding, Measured, Scale
+from equipoise.claims import Finding, Measured, Scale, claim
 from equipoise.claims.share._published import (
     AHEAD,
     BEHIND,
@@ -13,6 +13,7 @@ from equipoise.claims.share._published import (
     mean_of,
     pair,
     played,
+    points,
     told,
 )
 from equipoise.present.figures import Axis, Figure, Series
@@ -25,35 +26,29 @@ LIGHTER = LOADS[1:-1]  # at 10 tasks the two do the same
 WORDS = {"pooled": "pooled energy", "per_node": "energy node by node", "linear": "linear energy"}
 
 
+@claim(source=f"{SOURCE}, comparison with Uniform", effort=12)
 def measure(scale: Scale) -> Measured:
+    """UARA reduces energy against Uniform."""
     count = scale.pick(quick=400, full=4000)
     found = {law: played((UARA, UNIFORM), count, loads=LOADS, site=Site(power=law)) for law in LAWS}
     over = f"paired, mean of {count} seeds"
+    behind = "success of UARA minus that of Uniform, 60 tasks"
+    figure = Figure(
+        "Energy that UARA saves against Uniform",
+        x=Axis("tasks"),
+        y=Axis("percent of Uniform's energy"),
+        series=tuple(_curve(sweep, law) for law, sweep in found.items()),
+        caption="Below zero it costs energy: a task that keeps its server makes that one run fast while others idle.",
+    )
     return Measured(
         protocol=f"UARA and Uniform on the same tasks of the paper preset, {LOADS[0]} to {LOADS[-1]} of them, "
         f"{told(count)}, with three laws of energy: cubic in the site's utilisation, cubic node by node, linear.",
         findings=(
             *(_saved(sweep, law, (PUBLISHED_LOAD,), over) for law, sweep in found.items()),
             *(_saved(sweep, law, LIGHTER, over) for law, sweep in found.items()),
-            lead(
-                "success of UARA minus that of Uniform, 60 tasks",
-                pair(found["pooled"], UARA, UNIFORM),
-                BEHIND,
-                unit="points",
-                over=over,
-                about="ours",
-            ),
+            points(found["pooled"], behind, UARA, UNIFORM, BEHIND, over=over, about="ours"),
         ),
-        figures=(
-            Figure(
-                "Energy that UARA saves against Uniform",
-                x=Axis("tasks"),
-                y=Axis("percent of Uniform's energy"),
-                series=tuple(_curve(sweep, law) for law, sweep in found.items()),
-                caption="Below zero it costs energy: a task that keeps its server makes that one run fast while "
-                "others idle.",
-            ),
-        ),
+        figures=(figure,),
         notes=(
             "In the paper's own table, one run, UARA takes "
             f"{PUBLISHED_TABLE[UARA].energy - PUBLISHED_TABLE[UNIFORM].energy:g} more than Uniform. "
@@ -87,11 +82,3 @@ def _curve(found: Sweep, law: str) -> Series:
         [100.0 * gap.difference / energy for gap, energy in zip(gaps, whole, strict=True)],
         error=[100.0 * (gap.standard_error or 0.0) / energy for gap, energy in zip(gaps, whole, strict=True)],
     )
-
-
-CLAIM = Claim(
-    sentence="UARA reduces energy against Uniform.",
-    source=f"{SOURCE}, comparison with Uniform",
-    measure=measure,
-    effort=12,
-)

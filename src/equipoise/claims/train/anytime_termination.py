@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import baselines
 from equipoise.train.baselines._track import Track
@@ -24,7 +26,12 @@ def rise(track: Track) -> float:
     return float(np.max([0.0, np.diff(gaps).max() / gaps[0]]))
 
 
+@claim(
+    source="arXiv 2510.25176, abstract for the budget; that the cost never rises is from its Lyapunov function",
+    effort=15.0,
+)
 def measure(scale: Scale) -> Measured:
+    """It can be stopped at any time: every intermediate allocation is feasible, and later ones are no worse."""
     seeds = scale.pick(4, 20)
     found = compare(
         Instances(20, switching=5),
@@ -40,52 +47,34 @@ def measure(scale: Scale) -> Measured:
     def risen(name: str) -> float:
         return float(np.max([rise(track) for track in found.tracks[name]]))
 
+    def least(name: str) -> float:
+        return min(track.largest_violation for track in found.tracks[name])
+
     height = max(float((track.gap[1:] / track.gap[0]).max()) for track in found.tracks[OURS])
+    off, rising = "largest |sum of shares - budget|", "largest rise of the cost"
+    find, ours = partial(Finding, over=over), partial(Finding, about="ours")
     findings = [
-        Finding(
-            "largest |sum of shares - budget|", broken(FLOWS), at_most(0.0), "CPUs", over=over, when="the paper's flows"
-        ),
-        Finding("largest rise of the cost", risen(FLOWS), at_most(SMALL), over=over, when="flows over floats"),
-        Finding("largest rise of the cost", risen(NODE), at_most(SMALL), over=over, when="flows over node-wise codes"),
+        find(off, broken(FLOWS), at_most(0.0), "CPUs", when="the paper's flows"),
+        find(rising, risen(FLOWS), at_most(SMALL), when="flows over floats"),
+        find(rising, risen(NODE), at_most(SMALL), when="flows over node-wise codes"),
+        ours(f"{off}, ours", broken(OURS), at_most(0.0), "CPUs", over=over),
+        ours("highest gap after the start, ours", height, at_most(1.0), "of that at the start", over=over),
     ]
-    findings += [
-        Finding("largest |sum of shares - budget|, ours", broken(OURS), at_most(0.0), "CPUs", over=over, about="ours"),
-        Finding(
-            "highest gap after the start, ours", height, at_most(1.0), "of that at the start", over=over, about="ours"
-        ),
-    ]
-    findings += [
-        Finding(
-            f"least |sum of shares - budget| of {NAMES[name]} in its worst round",
-            min(track.largest_violation for track in found.tracks[name]),
-            at_least(1.0),
-            "CPUs",
-            over=f"of {seeds} instances",
-            about="ours",
-        )
-        for name in DUALS
-    ]
+    for name in DUALS:
+        worst = f"least |sum of shares - budget| of {NAMES[name]} in its worst round"
+        findings.append(ours(worst, least(name), at_least(1.0), "CPUs", over=f"of {seeds} instances"))
     first = {name: found.tracks[name][0] for name in (FLOWS, OURS, *DUALS)}
+    figure = Figure(
+        "CPUs that are not there, or not used, if one stops now",
+        x=Axis("round"),
+        y=Axis("|sum of shares - budget|, CPUs", log=True),
+        series=[Series(NAMES[name], one.round, one.violation) for name, one in first.items()],
+        caption="Flows keep the budget to the last bit and have no line; dual methods reach it only in the end.",
+    )
     return Measured(
         protocol=f"Twenty centres on five Erdős–Rényi graphs in turn (p = 0.3), quadratic costs, {seeds} "
         f"instances, {ROUNDS} rounds. After every round: the shares' exact sum, and their cost against the round before. "
         "ADMM and dual gradient tracking beside them.",
         findings=findings,
-        figures=(
-            Figure(
-                "CPUs that are not there, or not used, if one stops now",
-                x=Axis("round"),
-                y=Axis("|sum of shares - budget|, CPUs", log=True),
-                series=[Series(NAMES[name], one.round, one.violation) for name, one in first.items()],
-                caption="Flows keep the budget to the last bit and have no line; dual methods reach it only in the end.",
-            ),
-        ),
+        figures=(figure,),
     )
-
-
-CLAIM = Claim(
-    sentence="It can be stopped at any time: every intermediate allocation is feasible, and later ones are no worse.",
-    source="arXiv 2510.25176, abstract for the budget; that the cost never rises is from its Lyapunov function",
-    measure=measure,
-    effort=15.0,
-)

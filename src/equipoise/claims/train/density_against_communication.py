@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import baselines
 from equipoise.train.instances import Instances
@@ -21,7 +22,9 @@ FEWER, MORE = 0.9, 1.1  # times: what counts as fewer rounds, and as more bits
 PAPER = ("LaplacianExact",)
 
 
+@claim(source="arXiv 2510.25176", unread="where it is said", effort=40.0)
 def measure(scale: Scale) -> Measured:
+    """A denser network converges in fewer rounds and communicates more."""
     seeds = scale.pick(3, 20)
     players = [baselines.named(name) for name in ENTRANTS]
     rows = density_study(Instances(20), players, rounds=ROUNDS, seeds=seeds).rows
@@ -31,29 +34,11 @@ def measure(scale: Scale) -> Measured:
     for name, words in ENTRANTS.items():
         about = "paper" if name in PAPER else "ours"
         rounds, bits = (_ratio(table[name], column) for column in ("round", "bits"))
-        quantity = f"{{}} to {TARGET:g} on the complete graph against the sparsest"
-        findings.append(
-            Finding(
-                quantity.format("rounds"),
-                rounds,
-                at_most(FEWER),
-                "times",
-                over=over,
-                when=f"fewer rounds, {words}",
-                about=about,
-            )
-        )
-        findings.append(
-            Finding(
-                quantity.format("bits"),
-                bits,
-                at_least(MORE),
-                "times",
-                over=over,
-                when=f"more communication, {words}",
-                about=about,
-            )
-        )
+        to, find = f"to {TARGET:g} on the complete graph against the sparsest", partial(Finding, over=over, about=about)
+        findings += [
+            find(f"rounds {to}", rounds, at_most(FEWER), "times", when=f"fewer rounds, {words}"),
+            find(f"bits {to}", bits, at_least(MORE), "times", when=f"more communication, {words}"),
+        ]
     degrees = [row["degree"] for row in table["Ours"]]
     return Measured(
         protocol=f"Twenty centres on Erdős–Rényi graphs with p from {DENSITIES[0]:g} to {DENSITIES[-1]:g} (complete), "
@@ -85,12 +70,3 @@ def _ratio(rows: list[dict[str, Any]], column: str) -> float:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
-
-
-CLAIM = Claim(
-    sentence="A denser network converges in fewer rounds and communicates more.",
-    source="arXiv 2510.25176",
-    unread="where it is said",
-    measure=measure,
-    effort=40.0,
-)

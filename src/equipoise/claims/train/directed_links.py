@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Interval, Measured, Scale, at_least, at_most
+from equipoise.claims import Finding, Interval, Measured, Scale, at_least, at_most, claim
 from equipoise.claims.train._watched import off_budget
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LeastSquares, Moment, Network, Problem, Quadratic, solve
@@ -71,7 +71,9 @@ def _pushed(network: Network, seed: int, *, boxes: bool) -> Pushed:
     return Pushed(np.array(off), overdraft, run.relative_gap)
 
 
+@claim(source="arXiv 2510.25176", effort=7.0)
 def measure(scale: Scale) -> Measured:
+    """The guarantees are for links that carry both ways with equal weights; one-way links are left open."""
     seeds = scale.pick(2, 10)
     kinds = {
         "static": [Network.erdos_renyi(NODES, 0.2, directed=True, seed=s) for s in range(seeds)],
@@ -99,34 +101,25 @@ def measure(scale: Scale) -> Measured:
             find("gap, CPU and model", max(r.gap for r in runs), at_most(ARRIVED), "of the start", worst, when)
     shown = pulled(kinds["static"][0], _cost(0), DRAWN)
     held = _pushed(kinds["static"][0], 0, boxes=False).off[:DRAWN]
+    figure = Figure(
+        "|sum of shares - budget| on one-way links",
+        x=Axis("round"),
+        y=Axis("CPUs"),
+        series=(
+            Series("the paper's flows", np.arange(1, len(shown) + 1), shown),
+            Series("push form", np.arange(1, len(held) + 1), held),
+        ),
+        caption="Rows of weights sum to zero and columns do not: the paper's flows lose the budget where "
+        "links are one-way.",
+    )
     return Measured(
         protocol=f"{NODES} centres on strongly connected Erdős–Rényi digraphs (p = 0.2), one or four in turn; "
         f"quadratic costs, {SHARE * NODES:g} CPUs, least squares. {seeds} instances: {DRAWN} rounds of the "
         f"paper's flows as each centre hears them, on the ideal channel; up to {MOST:,} rounds of the push form "
         "with 9-bit codes.",
         findings=findings,
-        figures=(
-            Figure(
-                "|sum of shares - budget| on one-way links",
-                x=Axis("round"),
-                y=Axis("CPUs"),
-                series=(
-                    Series("the paper's flows", np.arange(1, len(shown) + 1), shown),
-                    Series("push form", np.arange(1, len(held) + 1), held),
-                ),
-                caption="Rows of weights sum to zero and columns do not: the paper's flows lose the budget where "
-                "links are one-way.",
-            ),
-        ),
+        figures=(figure,),
         notes=(
             "`equipoise` refuses the paper's flows on one-way links; here they are played by a few lines of their own.",
         ),
     )
-
-
-CLAIM = Claim(
-    sentence="The guarantees are for links that carry both ways with equal weights; one-way links are left open.",
-    source="arXiv 2510.25176",
-    measure=measure,
-    effort=7.0,
-)

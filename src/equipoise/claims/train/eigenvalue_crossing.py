@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
 from equipoise.present.figures import Axis, Figure, Mark, Series
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, solve
 from equipoise.train.arrays import Floats
@@ -56,7 +57,9 @@ def _abscissae(loop: ClosedLoop, alphas: Floats) -> Floats:
     return np.array([loop.abscissa(float(alpha)) for alpha in alphas])
 
 
+@claim(source="arXiv 2510.25176", unread="the factor that |lambda_2|/L is divided by", effort=5.0)
 def measure(scale: Scale) -> Measured:
+    """For alpha up to |lambda_2|/L all eigenvalues of the closed loop but those at zero are in the left half-plane."""
     seeds = scale.pick(4, 20)
     cases = [_instance(seed) for seed in range(seeds)]
     below = max(float(_abscissae(loop, np.geomspace(0.01, 1.0, 10) * bound).max()) for *_, loop, bound in cases)
@@ -70,77 +73,39 @@ def measure(scale: Scale) -> Measured:
     )
     _, _, loop, bound = cases[0]
     parts = np.geomspace(0.01, 30.0, 60)
-    over = f"worst of {seeds} instances"
+    over, cross, bounds = f"worst of {seeds} instances", "alpha at which they cross", "times |lambda_2|/L"
+    least = min(c / b for c, (*_, b) in zip(crossings, cases, strict=True))
+    real = partial(Finding, "largest real part", bound=at_most(-1e-9), over=over)
+    ours = partial(Finding, about="ours")
+    findings = [
+        real(below, when="continuous time, alpha up to |lambda_2|/L"),
+        real(beyond, when=f"continuous time, alpha up to {FAR:g} times it", about="ours"),
+        ours(cross, max(bent_down), at_most(FAR), bounds, over=over, when="continuous time, one loss bent downwards"),
+        ours(cross, least, at_least(1.0), bounds, over=f"least of {seeds} instances", when="rounds"),
+        ours(
+            "runs that do not do as predicted",
+            wrong,
+            at_most(0),
+            over=f"of {2 * seeds} runs",
+            when="1% below and above the crossing of the rounds",
+        ),
+    ]
+    figure = Figure(
+        "Do the eigenvalues cross?",
+        x=Axis("alpha, times |lambda_2|/L", log=True),
+        y=Axis("largest real part (time); radius - 1 (rounds)"),
+        series=(
+            Series("continuous time", parts, _abscissae(loop, parts * bound)),
+            Series("rounds", parts, [loop.radius(float(part * bound), STEP) - 1.0 for part in parts]),
+        ),
+        marks=(Mark("x", 1.0, "the paper's bound"), Mark("x", crossings[0] / bound, "crossing"), Mark("y", 0.0, "")),
+        caption="In continuous time convex losses are stable for every alpha; rounds cross, well past the bound.",
+    )
     return Measured(
         protocol=f"Least squares of {SIZE} parameters on {NODES} centres, Erdős–Rényi graphs (p = 0.4), {seeds} "
         f"instances; all eigenvalues of the closed loop over alpha, without the {SIZE} that never move. Runs of "
         f"{ROUNDS:,} rounds of step {STEP:g} at {1 - BESIDE:g} and {1 + BESIDE:g} of the predicted crossing, "
         "ideal channel.",
-        findings=(
-            Finding(
-                "largest real part", below, at_most(-1e-9), over=over, when="continuous time, alpha up to |lambda_2|/L"
-            ),
-            Finding(
-                "largest real part",
-                beyond,
-                at_most(-1e-9),
-                over=over,
-                about="ours",
-                when=f"continuous time, alpha up to {FAR:g} times it",
-            ),
-            Finding(
-                "alpha at which they cross",
-                max(bent_down),
-                at_most(FAR),
-                "times |lambda_2|/L",
-                over=over,
-                about="ours",
-                when="continuous time, one loss bent downwards",
-            ),
-            Finding(
-                "alpha at which they cross",
-                min(c / b for c, (*_, b) in zip(crossings, cases, strict=True)),
-                at_least(1.0),
-                "times |lambda_2|/L",
-                over=f"least of {seeds} instances",
-                about="ours",
-                when="rounds",
-            ),
-            Finding(
-                "runs that do not do as predicted",
-                wrong,
-                at_most(0),
-                over=f"of {2 * seeds} runs",
-                about="ours",
-                when="1% below and above the crossing of the rounds",
-            ),
-        ),
-        figures=(
-            Figure(
-                "Do the eigenvalues cross?",
-                x=Axis("alpha, times |lambda_2|/L", log=True),
-                y=Axis("largest real part (time); radius - 1 (rounds)"),
-                series=(
-                    Series("continuous time", parts, _abscissae(loop, parts * bound)),
-                    Series("rounds", parts, [loop.radius(float(part * bound), STEP) - 1.0 for part in parts]),
-                ),
-                marks=(
-                    Mark("x", 1.0, "the paper's bound"),
-                    Mark("x", crossings[0] / bound, "crossing"),
-                    Mark("y", 0.0, ""),
-                ),
-                caption="In continuous time convex losses are stable for every alpha; rounds cross, well past the "
-                "bound.",
-            ),
-        ),
+        findings=findings,
+        figures=(figure,),
     )
-
-
-CLAIM = Claim(
-    sentence="For alpha up to |lambda_2|/L all eigenvalues of the closed loop but those at zero are in the left "
-    "half-plane.",
-    source="arXiv 2510.25176",
-    measure=measure,
-    unread="the factor that |lambda_2|/L is divided by",
-    effort=5.0,
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
 from equipoise.claims.train._watched import Watched, watched
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import Method, Network, Problem
@@ -67,7 +67,9 @@ def _moving(method: Method, seeds: int, rounds: int) -> list[Watched]:
     return found
 
 
+@claim(source="arXiv 2510.25176, abstract", effort=50.0)
 def measure(scale: Scale) -> Measured:
+    """Shares satisfy the resource constraint at all times, not only in the limit."""
     seeds, rounds, long = scale.pick(3, 20), scale.pick(300, 1000), scale.pick(1000, 10_000)
     findings = []
     for about, method, whose in (("paper", PAPER, "the paper's flows"), ("ours", OURS, "ours")):
@@ -89,35 +91,25 @@ def measure(scale: Scale) -> Measured:
     ):
         worst = float(np.max([found.outside.max() for found in boxed[whose]]))
         over = f"worst of {seeds * rounds:,} rounds"
-        findings.append(
-            Finding("farthest share outside its box", worst, bound, "CPUs", over=over, when=when, about="ours")
-        )
+        quantity = "farthest share outside its box"
+        findings.append(Finding(quantity, worst, bound, "CPUs", over=over, when=when, about="ours"))
     numbers = np.arange(1, FIRST + 1)
+    figure = Figure(
+        "Farthest share outside its box",
+        x=Axis("round"),
+        y=Axis("CPUs"),
+        series=tuple(Series(name, numbers, runs[0].outside[:FIRST]) for name, runs in boxed.items()),
+        caption="A penalty gives way and settles outside; the limiter never does.",
+    )
     return Measured(
         protocol=f"{NODES} centres on Erdős–Rényi graphs (p = 0.3), quadratic costs, {BUDGET:g} CPUs, log codes of "
         f"rho = 0.125. {seeds} instances of {rounds:,} rounds on one graph and on five in turn, without and with "
         f"boxes; {seeds} of {long:,} rounds in which wishes move by up to 20 CPUs over {TIDE} rounds. The shares "
         "of every round are summed exactly.",
         findings=findings,
-        figures=(
-            Figure(
-                "Farthest share outside its box",
-                x=Axis("round"),
-                y=Axis("CPUs"),
-                series=tuple(Series(name, numbers, runs[0].outside[:FIRST]) for name, runs in boxed.items()),
-                caption="A penalty gives way and settles outside; the limiter never does.",
-            ),
-        ),
+        figures=(figure,),
         notes=(
             "Shares are whole numbers of a unit 2^-k, in the paper's form too, and flows are rounded to whole "
             "units: in plain floating point the sum would drift by rounding.",
         ),
     )
-
-
-CLAIM = Claim(
-    sentence="Shares satisfy the resource constraint at all times, not only in the limit.",
-    source="arXiv 2510.25176, abstract",
-    measure=measure,
-    effort=50.0,
-)

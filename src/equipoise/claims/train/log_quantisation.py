@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LeastSquares, LogQuantizer, Method, Network, Problem, UniformQuantizer, compare, solve
 from equipoise.train.comparison import MethodComparison
@@ -54,7 +54,9 @@ def _judged(left: Sequence[float], code: str, when: str, about: str) -> Finding:
     return Finding("gap that is left", value, bound, "of the start", over=over, when=f"{code} {when}", about=about)
 
 
+@claim(source="arXiv 2510.25176", effort=50.0)
 def measure(scale: Scale) -> Measured:
+    """With log-scale quantisation the centres converge to the exact optimum; uniform quantisation leaves a residual."""
     seeds, rounds = scale.pick(3, 20), scale.pick(600, 2000)
     findings, figures = [], []
     for price in PRICES:
@@ -95,12 +97,3 @@ def measure(scale: Scale) -> Measured:
         figures=figures,
         notes=("Edge by edge is a tool of analysis: both ends would have to know the exact difference they code.",),
     )
-
-
-CLAIM = Claim(
-    sentence="With log-scale quantisation the centres converge to the exact optimum; uniform quantisation leaves a "
-    "residual.",
-    source="arXiv 2510.25176",
-    measure=measure,
-    effort=50.0,
-)

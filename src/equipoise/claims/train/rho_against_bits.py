@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between
+from equipoise.claims import Finding, Measured, Scale, at_least, at_most, between, claim
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LogQuantizer
 from equipoise.train.instances import Instances
@@ -18,7 +19,9 @@ STATED = 9  # bits at rho = 0.125 over 1e-6 to 64
 WORDS = {"Ours": "ours", "LaplacianLog": "the paper's node-wise code"}
 
 
+@claim(source="arXiv 2510.25176", unread="where it is said", effort=30.0)
 def measure(scale: Scale) -> Measured:
+    """The quantisation level rho trades accuracy for bits: coarser messages are shorter, and it still converges."""
     seeds = scale.pick(3, 20)
     rows = rho_study(Instances(20, price=PRICE), rounds=ROUNDS, seeds=seeds).rows
     paper = [row for row in rows if row["entrant"] == "LaplacianLog"]
@@ -28,53 +31,30 @@ def measure(scale: Scale) -> Measured:
     shorter = sum(later["bits_a_number"] >= row["bits_a_number"] for row, later in pairwise(paper))
     spent = {row["rho"]: row["bits"] or math.inf for row in ours}
     steps = f"of {len(RHOS) - 1} steps from rho = {RHOS[0]:g} to {RHOS[-1]:g}"
+    stated = LogQuantizer(rho=0.125, mode="node", smallest=1e-6, largest=64.0).bits
+    usual = f"bits to {TARGET:g} at rho = {USUAL:g}, the default, against the cheapest rho"
+    worst, arrive = max(row["distance"] for row in ours), min(row["reached"] for row in ours)
+    finds, own = partial(Finding, over=steps), partial(Finding, about="ours")
+    findings = [
+        finds("steps at which a coarser code is not shorter", shorter, at_most(0), when="shorter messages"),
+        finds("steps at which a coarser code ends nearer", falls, at_most(0), when="coarser, less accurate"),
+        finds(
+            "distance left at rho = 1",
+            residuals[-1],
+            at_most(TARGET),
+            when="any rho converges",
+            over=f"{seeds} instances",
+        ),
+        own("farthest of all rho from the optimum, ours", worst, at_most(TARGET), over=f"{len(RHOS)} values of rho"),
+        own(usual, spent[USUAL] / min(spent.values()), at_most(NEAR), "times"),
+        own("share of runs that arrive, ours", arrive, at_least(1.0)),
+        own("bits per number at rho = 0.125, values from 1e-6 to 64", stated, between(STATED, STATED), "bits"),
+    ]
     return Measured(
         protocol="Twenty centres on Erdős–Rényi graphs (p = 0.3), quadratic costs, optimal price "
         f"{PRICE:g}, {seeds} instances; rho from {RHOS[0]:g} to {RHOS[-1]:g}, {ROUNDS} rounds. Distances from the "
         "centralised optimum as a part of that at the start, medians over instances; every bit on every link is counted.",
-        findings=(
-            Finding(
-                "steps at which a coarser code is not shorter", shorter, at_most(0), over=steps, when="shorter messages"
-            ),
-            Finding(
-                "steps at which a coarser code ends nearer",
-                falls,
-                at_most(0),
-                over=steps,
-                when="coarser, less accurate",
-            ),
-            Finding(
-                "distance left at rho = 1",
-                residuals[-1],
-                at_most(TARGET),
-                when="any rho converges",
-                over=f"{seeds} instances",
-            ),
-            Finding(
-                "farthest of all rho from the optimum, ours",
-                max(row["distance"] for row in ours),
-                at_most(TARGET),
-                over=f"{len(RHOS)} values of rho",
-                about="ours",
-            ),
-            Finding(
-                f"bits to {TARGET:g} at rho = {USUAL:g}, the default, against the cheapest rho",
-                spent[USUAL] / min(spent.values()),
-                at_most(NEAR),
-                "times",
-                about="ours",
-            ),
-            Finding(
-                "share of runs that arrive, ours", min(row["reached"] for row in ours), at_least(1.0), about="ours"
-            ),
-            Finding(
-                "bits per number at rho = 0.125, values from 1e-6 to 64",
-                LogQuantizer(rho=0.125, mode="node", smallest=1e-6, largest=64.0).bits,
-                between(STATED, STATED),
-                "bits",
-                about="ours",
-            ),
-        ),
+        findings=findings,
         figures=(
             Figure(
                 f"Distance left after {ROUNDS} rounds",
@@ -95,12 +75,3 @@ def measure(scale: Scale) -> Measured:
             ),
         ),
     )
-
-
-CLAIM = Claim(
-    sentence="The quantisation level rho trades accuracy for bits: coarser messages are shorter, and it still converges.",
-    source="arXiv 2510.25176",
-    unread="where it is said",
-    measure=measure,
-    effort=30.0,
-)

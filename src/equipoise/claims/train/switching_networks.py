@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_most
+from equipoise.claims import Finding, Measured, Scale, at_most, claim
 from equipoise.claims.train._watched import off_budget
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Run, solve
@@ -38,7 +40,9 @@ def _runs(method: Method, switching: Switching, seeds: int, rounds: int, target:
     ]
 
 
+@claim(source="arXiv 2510.25176", effort=12.0)
 def measure(scale: Scale) -> Measured:
+    """The centres converge over networks that switch, as long as each graph is connected."""
     seeds, rounds = scale.pick(2, 10), 4000
     findings, curves = [], []
     for how, switching in SWITCHING.items():
@@ -47,43 +51,28 @@ def measure(scale: Scale) -> Measured:
             coded = "node-wise" in name
             runs = _runs(method, switching, seeds, 1000 if coded else rounds, wanted)
             gap = max(abs(run.relative_gap) for run in runs)
-            over, when = f"worst of {seeds} instances", f"{name} on {how}"
-            findings.append(
-                Finding("gap at the end", gap, at_most(wanted), "of the start", over=over, when=when, about=about)
-            )
+            find, over = partial(Finding, when=f"{name} on {how}", about=about), f"worst of {seeds} instances"
+            findings.append(find("gap at the end", gap, at_most(wanted), "of the start", over=over))
             if about == "ours":
                 off = max(off_budget(row, SHARE * NODES) for run in runs for row in run.share_history)  # type: ignore[union-attr]
                 over = f"worst recorded round of {seeds} instances"
-                findings.append(
-                    Finding(
-                        "largest |sum of shares - budget|", off, at_most(0.0), "CPUs", over=over, when=when, about=about
-                    )
-                )
+                findings.append(find("largest |sum of shares - budget|", off, at_most(0.0), "CPUs", over=over))
             if switching == "fresh":
                 history = runs[0].history
                 shown = np.unique(np.geomspace(1, len(history["round"]), 70).astype(int)) - 1
                 curves.append(Series(name, history["round"][shown], np.abs(history["relative_gap"][shown])))
+    figure = Figure(
+        "A new graph every round",
+        x=Axis("round", log=True),
+        y=Axis("gap, of the start", log=True),
+        series=curves,
+        caption="Switching does not stop convergence; node-wise codes do.",
+    )
     return Measured(
         protocol=f"{NODES} centres, quadratic costs and least squares, Erdős–Rényi graphs (p = {SPARSE:g}), five in "
         f"turn or a new one every round; {seeds} instances, at most {rounds:,} rounds (1,000 with node-wise "
         "codes, which stand still by then). Nobody hears anyone but the neighbours of the round. Gaps are of the "
         "worse half, against centralised solvers.",
         findings=findings,
-        figures=(
-            Figure(
-                "A new graph every round",
-                x=Axis("round", log=True),
-                y=Axis("gap, of the start", log=True),
-                series=curves,
-                caption="Switching does not stop convergence; node-wise codes do.",
-            ),
-        ),
+        figures=(figure,),
     )
-
-
-CLAIM = Claim(
-    sentence="The centres converge over networks that switch, as long as each graph is connected.",
-    source="arXiv 2510.25176",
-    measure=measure,
-    effort=12.0,
-)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most
+from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, Run, solve
 from equipoise.train.truth import optimal_model
@@ -37,60 +39,39 @@ def _play(seed: int, tracker_start: str) -> tuple[Run, float, float]:
     return run, gap, apart
 
 
+@claim(source="arXiv 2510.25176", effort=9.0)
 def measure(scale: Scale) -> Measured:
+    """From any initial models the centres agree on the minimiser of the summed loss."""
     seeds = scale.pick(4, 20)
     runs = {start: [_play(seed, start) for seed in range(seeds)] for start in ("gradient", "zero")}
+    first = {start: found[0][0].history for start, found in runs.items()}
     apart, together = (max(each[2] for each in runs[start]) for start in ("zero", "gradient"))
-    right, wrong = max(each[1] for each in runs["gradient"]), min(each[1] for each in runs["zero"])
+    right, farthest = (max(each[1] for each in runs[start]) for start in ("gradient", "zero"))
+    nearest = min(each[1] for each in runs["zero"])
+    gap = partial(Finding, "gap of the common model", unit="loss")
+    models = partial(Finding, "models apart", unit="of their size", over=f"worst of {seeds} instances")
     worst, least = f"worst of {seeds} instances", f"least of {seeds} instances"
+    findings = [
+        gap(right, at_most(RIGHT), over=worst, when="z(0) = the gradient"),
+        models(together, at_most(AGREED), when="z(0) = the gradient"),
+        gap(farthest, at_most(RIGHT), over=worst, when="z(0) = 0"),
+        gap(nearest, at_least(WRONG), over=least, when="z(0) = 0", about="ours"),
+        models(apart, at_most(AGREED), when="z(0) = 0: they do agree", about="ours"),
+    ]
+    figure = Figure(
+        "Gap of the worst centre's model",
+        x=Axis("round"),
+        y=Axis("F - F*", log=True),
+        series=tuple(
+            Series(f"z(0) = {name}", history["round"], np.abs(history["model_gap"]))
+            for name, history in (("gradient", first["gradient"]), ("0", first["zero"]))
+        ),
+        caption="From zero the sum of trackers is off by a constant for ever, and all agree on a wrong model.",
+    )
     return Measured(
         protocol=f"Least squares of {SIZE} parameters on {NODES} centres, Erdős–Rényi graphs (p = 0.3), ideal "
         f"channel, the paper's gradient tracking for {ROUNDS:,} rounds from random models; {seeds} instances, "
         "each with z(0) = grad g(y(0)) and with z(0) = 0. Losses are held against QR on the pooled data.",
-        findings=(
-            Finding("gap of the common model", right, at_most(RIGHT), "loss", over=worst, when="z(0) = the gradient"),
-            Finding("models apart", together, at_most(AGREED), "of their size", over=worst, when="z(0) = the gradient"),
-            Finding(
-                "gap of the common model",
-                max(e[1] for e in runs["zero"]),
-                at_most(RIGHT),
-                "loss",
-                over=worst,
-                when="z(0) = 0",
-            ),
-            Finding(
-                "gap of the common model", wrong, at_least(WRONG), "loss", over=least, when="z(0) = 0", about="ours"
-            ),
-            Finding(
-                "models apart",
-                apart,
-                at_most(AGREED),
-                "of their size",
-                over=worst,
-                when="z(0) = 0: they do agree",
-                about="ours",
-            ),
-        ),
-        figures=(
-            Figure(
-                "Gap of the worst centre's model",
-                x=Axis("round"),
-                y=Axis("F - F*", log=True),
-                series=tuple(
-                    Series(
-                        f"z(0) = {name}", runs[key][0][0].history["round"], np.abs(runs[key][0][0].history["model_gap"])
-                    )
-                    for key, name in (("gradient", "gradient"), ("zero", "0"))
-                ),
-                caption="From zero the sum of trackers is off by a constant for ever, and all agree on a wrong model.",
-            ),
-        ),
+        findings=findings,
+        figures=(figure,),
     )
-
-
-CLAIM = Claim(
-    sentence="From any initial models the centres agree on the minimiser of the summed loss.",
-    source="arXiv 2510.25176",
-    measure=measure,
-    effort=9.0,
-)
