@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -83,9 +82,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -145,9 +142,8 @@ class Connection:
 
     def unreached(self, error: Exception) -> ServiceError:
         why = " ".join(str(error).split()) or type(error).__name__
-        return ServiceError(
-            0, f"no answer from {self.url} ({why}); start one with `equipoise serve`, or give --url or EQUIPOISE_URL"
-        )
+        way_out = "start one with `equipoise serve`, or give --url or EQUIPOISE_URL"
+        return ServiceError(0, f"no answer from {self.url} ({why}); {way_out}")
 
 
 def _port(netloc: str) -> bool:

@@ -12,10 +12,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.units import MILLI, resource
+
+if TYPE_CHECKING:
+    from equipoise.serve.store import TokenRow
 
 ROLES = ("read", "submit", "admin")  # each may do what those before it may
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"  # of a token, a tenant: safe in a path, a log line and a shell
@@ -27,19 +30,6 @@ TOKEN = re.compile(r"eq_[A-Za-z0-9_-]{43}")  # 32 random bytes
 SESSION = re.compile(r"[A-Za-z0-9_-]{43}")
 
 Clock = Callable[[], float]
-
-
-class Known(Protocol):
-    """A token as the store keeps it: never the token, only its digest."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def digest(self) -> str: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def tenant(self) -> str: ...
 
 
 def new_token() -> str:
@@ -72,10 +62,11 @@ def read_quota(given: dict[str, object]) -> dict[str, int]:
     quota = {}
     for name, value in given.items():
         check_name("resource", name)
+        quota[name] = resource(value, f"quota {name}")
         if name == JOBS:
-            quota[name] = _count(value)
-        else:
-            quota[name] = resource(value, f"quota {name}")
+            if quota[name] % MILLI:
+                raise InputError(f"quota {JOBS} is {value!r}; expected a whole number of unfinished jobs")
+            quota[name] //= MILLI
     return quota
 
 
@@ -90,13 +81,6 @@ def check_resources(quota: Mapping[str, int], known: Iterable[str]) -> None:
     for name in quota:
         if names and name != JOBS and name not in names:
             raise unknown_name("resource in a quota", name, {*names, JOBS})
-
-
-def _count(value: object) -> int:
-    milli = resource(value, f"quota {JOBS}")
-    if milli % MILLI:
-        raise InputError(f"quota {JOBS} is {value!r}; expected a whole number of unfinished jobs")
-    return milli // MILLI
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +111,7 @@ class Tokens:
 
     def __init__(
         self,
-        load: Callable[[], Iterable[Known]],
+        load: Callable[[], Iterable[TokenRow]],
         *,
         every: float = 1.0,
         grace: float = 30.0,
@@ -334,7 +318,7 @@ class Access:
 
 
 def access_for(
-    load: Callable[[], Iterable[Known]],
+    load: Callable[[], Iterable[TokenRow]],
     *,
     host: str,
     names: Sequence[str] = (),

@@ -74,19 +74,17 @@ def calibrate(
     table: list[Trial] = []
     count = len(STEPS) + len(RATIOS)
 
-    def tried(level: float, ratio: float) -> None:
-        table.append(score(Level(level * anchor, ratio)))
+    def tried(prices: Level) -> None:
+        table.append(score(prices))
         if progress is not None:
             progress(len(table), count)
 
     for step in STEPS:
-        tried(step, RATIO)
+        tried(Level(step * anchor, RATIO))
     best = gentlest(table).prices
     assert isinstance(best, Level)
     for ratio in RATIOS if best.level > 0.0 else ():
-        table.append(score(replace(best, ratio=ratio)))
-        if progress is not None:
-            progress(len(table), count)
+        tried(replace(best, ratio=ratio))
     found = gentlest(table)
     prices = found.prices
     assert isinstance(prices, Level)

@@ -39,11 +39,9 @@ def local_service(machines: str | Path | Mapping[str, object], *options: str, sl
     from equipoise.serve.client import Client
 
     with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
-        file = Path(folder) / "cluster.json"
+        file = Path(folder) / "cluster.json" if isinstance(machines, Mapping) else Path(machines)
         if isinstance(machines, Mapping):
             file.write_text(json.dumps(machines))
-        else:
-            file = Path(machines)
         with started(file, slot, *options) as url, Client(url) as client:
             yield client
 
@@ -55,26 +53,10 @@ def started(cluster: Path, slot: str, *options: str) -> Iterator[str]:
         raise InputError(f"{cluster}: no such file; expected the machines of a cluster, as YAML, JSON or CSV")
     with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
         log = Path(folder) / "log"
-        command = [
-            sys.executable,
-            "-m",
-            "equipoise",
-            "serve",
-            "--store",
-            f"sqlite:///{folder}/store.db",
-            "--cluster",
-            str(cluster),
-            "--clock",
-            "virtual",
-            "--slot",
-            slot,
-            "--port",
-            "0",
-            "--rate",
-            "0",
-            "--log-json",
-            *options,
-        ]
+        given = {"store": f"sqlite:///{folder}/store.db", "cluster": cluster, "clock": "virtual", "slot": slot}
+        given |= {"port": 0, "rate": 0}
+        words = [f"--{name}={value}" for name, value in given.items()]
+        command = [sys.executable, "-m", "equipoise", "serve", *words, "--log-json", *options]
         with log.open("wb") as errors:
             # In a session of its own: Ctrl-C reaches the caller only, which may still have a last request.
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)

@@ -36,7 +36,10 @@ def snapshot_of(state: State) -> Snapshot:
 
 def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> State:
     """The state of a snapshot (or the empty one), and the events since applied to it."""
-    state = State.restored(kept.state) if kept is not None else State()
+    return _followed(store, State.restored(kept.state) if kept is not None else State(), upto)
+
+
+def _followed(store: Store, state: State, upto: int | None = None) -> State:
     for event in store.events(state.seq, upto):
         state.apply(event)
     state.over.clear()
@@ -46,11 +49,8 @@ def replayed(store: Store, kept: Snapshot | None, upto: int | None = None) -> St
 def resources_kept(store: Store) -> set[str]:
     """The resources of a store's machines, from its last snapshot or its first event; none when it is new."""
     kept = usable_snapshot(store)
-    first = next(iter(store.events(0, 1)), None) if kept is None else None
-    machines = (
-        kept.state["floor"] if kept is not None else first.data["floor"] if first is not None else {"machines": []}
-    )
-    return {resource for machine in machines["machines"] for resource in machine["capacity"]}
+    told = [kept.state] if kept is not None else [first.data for first in store.events(0, 1)]
+    return {name for data in told for machine in data["floor"]["machines"] for name in machine["capacity"]}
 
 
 class Twin:
@@ -63,14 +63,8 @@ class Twin:
     def now(self) -> State:
         """As of the last event stored."""
         state, self._state = self._state, None  # if it fails halfway, begin anew
-        if state is None:
-            state = restored(self.store)
-        else:
-            for event in self.store.events(state.seq):
-                state.apply(event)
-            state.over.clear()
-        self._state = state
-        return state
+        self._state = restored(self.store) if state is None else _followed(self.store, state)
+        return self._state
 
 
 Progress = Callable[[int, int], None]

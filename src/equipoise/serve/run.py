@@ -54,17 +54,10 @@ def warm_up() -> None:
     machines = Machines(Cluster((Machine({"gpu": 2, "cpu": 4}, 2, "rehearsal"),)), 9, np.ones(2), np.ones(2))
     scheduler = Scheduler(State(), lambda: 0.0, lambda tenant: {})
     scheduler.record(OPENED, **opening(machines, slot_seconds=60.0, horizon=8, start=0.0, clock="virtual"))
+    job = {"worker": {"gpu": 1}, "workers": 2, "duration": "3m", "value": 1e6}
     for restart in (None, "1s"):
         for server in (None, {"cpu": 1}):
-            body = {
-                "worker": {"gpu": 1},
-                "server": server,
-                "workers": 2,
-                "duration": "3m",
-                "value": 1e6,
-                "restart": restart,
-            }
-            scheduler.submit(body, "")
+            scheduler.submit({**job, "server": server, "restart": restart}, "")
     scheduler.submit({"worker": {"gpu": 1}, "workers": 1, "duration": "2m", "value": 1e-6}, "")  # waits, and is lent to
     scheduler.tick(1)
     scheduler.set_machine("rehearsal-1", "down")

@@ -35,6 +35,7 @@ PER_JOB = 10  # events a live job between snapshots, at least
 Command = Callable[[Scheduler], Body]
 MOST_WAITING = 2_000  # requests: some seconds of work; a further one is refused at once
 SHORTLY = 0.2, 5.0  # seconds before the store is tried again: first, and at most
+OTHER_BODY = "this Idempotency-Key was used with another body; send a new key with a new request"
 LOG = logging.getLogger("equipoise.serve")
 
 
@@ -103,13 +104,7 @@ class Service:
         settings, resources = self.settings, cluster.resources
         base, growth = price_rows({}, 1.0, resources)
         machines = Machines(cluster, settings.horizon + 1, base, growth)  # type: ignore[arg-type]
-        data = opening(
-            machines,
-            slot_seconds=settings.slot_seconds,
-            horizon=settings.horizon,
-            start=time.time(),
-            clock=settings.clock,
-        )
+        data = opening(machines, settings.slot_seconds, settings.horizon, time.time(), settings.clock)
         self.scheduler.record(kinds.OPENED, **data)
         self._publish_all()
         self._store([])
@@ -269,7 +264,7 @@ class Service:
         self._notify(events)
         done = time.perf_counter()
         for one in asks:
-            self.metrics.answered(done - one.asked)
+            self.metrics.answers.observe(done - one.asked)
             if isinstance(one.result, Exception):
                 one.answer.set_exception(one.result)
             elif one.result is not None:
@@ -294,14 +289,8 @@ class Service:
         known = self.store.answers([one.key[:2] for one in asks if one.key is not None])
         new: list[StoredAnswer] = []
         for one in asks:
-            before = known.get(one.key[:2]) if one.key is not None else None
-            if before is not None and one.key is not None:
-                same = before.digest == one.key[2]
-                one.result = (
-                    (before.status, before.body)
-                    if same
-                    else Conflict("this Idempotency-Key was used with another body; send a new key with a new request")
-                )
+            if one.key is not None and (before := known.get(one.key[:2])) is not None:
+                one.result = (before.status, before.body) if before.digest == one.key[2] else Conflict(OTHER_BODY)
                 continue
             recorded = len(self.scheduler.fresh)
             try:
@@ -331,7 +320,7 @@ class Service:
         began = time.perf_counter()
         self.store.append(Batch(events, rows, answers, kept))
         try:
-            self.metrics.stored(time.perf_counter() - began)
+            self.metrics.commits.observe(time.perf_counter() - began)
             self.trouble = ""
             if due:
                 self._snapshot_seq = state.seq
@@ -371,7 +360,7 @@ class Service:
     def _lose(self, problem: Exception) -> None:
         say(LOG, logging.ERROR, "store lost", error=str(problem))
         self.trouble = str(problem)
-        self.metrics.lost()
+        self.metrics.failures.inc()
 
     def _refuse_for(self, seconds: float, problem: Exception) -> None:
         """Refuse requests while the store is away. When asked to stop, give up: memory may be ahead of the store."""
@@ -409,15 +398,5 @@ class Service:
 
 
 def _row(held: Held, state: State) -> JobRow:
-    return JobRow(
-        held.n,
-        held.id,
-        held.tenant,
-        held.name,
-        held.state,
-        held.reason,
-        held.job.arrival,
-        held.finish,
-        held.seq,
-        job_out(held, state.machines.names, wall_of(state)),
-    )
+    own = (held.n, held.id, held.tenant, held.name, held.state, held.reason, held.job.arrival, held.finish, held.seq)
+    return JobRow(*own, job_out(held, state.machines.names, wall_of(state)))

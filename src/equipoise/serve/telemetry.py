@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import IO
 from urllib.parse import quote, quote_plus, unquote
 
@@ -53,8 +54,9 @@ _naming = threading.Lock()
 def hide(secret: str | None) -> None:
     """Never write this exact text, nor as it is spelled in a URL, in JSON or in Python."""
     if secret and len(secret) >= SHORTEST:
-        forms = {secret, unquote(secret)}
-        forms |= {spell(form) for form in set(forms) for spell in (quote, quote_plus, _in_url, _in_json, _in_python)}
+        plain = {secret, unquote(secret)}
+        forms = {spelled for form in plain for spelled in (form, quote(form), quote_plus(form), quote(form, safe=""))}
+        forms |= {spell(form)[1:-1] for form in plain for spell in (json.dumps, repr)}
         with _naming:
             _named.update(form for form in forms if len(form) >= SHORTEST)
 
@@ -64,18 +66,6 @@ def hide_password(url: str) -> None:
     found = re.search(r"://[^\s:@/]*:(.*)@", url, re.S)
     if found:
         hide(found.group(1))
-
-
-def _in_url(text: str) -> str:
-    return quote(text, safe="")
-
-
-def _in_json(text: str) -> str:
-    return json.dumps(text)[1:-1]
-
-
-def _in_python(text: str) -> str:
-    return repr(text)[1:-1]
 
 
 def redact(text: str) -> str:
@@ -244,13 +234,12 @@ class Metrics:
         self.registry = to = CollectorRegistry()
         self._decisions = Counter("equipoise_decisions", "Decisions about jobs", ["state", "reason"], registry=to)
         self._events = Counter("equipoise_events", "Events stored", ["kind"], registry=to)
-        self._answers = Histogram(
-            "equipoise_answer_seconds", "From request to stored answer", buckets=BUCKETS, registry=to
-        )
-        self._commits = Histogram("equipoise_commit_seconds", "Of one transaction", buckets=BUCKETS, registry=to)
-        self._failures = Counter("equipoise_store_failures", "Times the store failed", registry=to)
-        self._seq = Gauge("equipoise_seq", "The last event stored", registry=to)
-        self._slot = Gauge("equipoise_slot", "The slot it is", registry=to)
+        timed = partial(Histogram, buckets=BUCKETS, registry=to)
+        self.answers = timed("equipoise_answer_seconds", "From request to stored answer")
+        self.commits = timed("equipoise_commit_seconds", "Of one transaction")
+        self.failures = Counter("equipoise_store_failures", "Times the store failed", registry=to)
+        self.seq = Gauge("equipoise_seq", "The last event stored", registry=to)
+        self.slot = Gauge("equipoise_slot", "The slot it is", registry=to)
         self.waiting = Gauge("equipoise_waiting_requests", "Requests not yet taken up", registry=to)
         self.jobs = Gauge("equipoise_jobs", "Jobs by state", ["state"], registry=to)
         self.utilisation = Gauge("equipoise_utilisation", "Share held in this slot", ["resource"], registry=to)
@@ -260,19 +249,6 @@ class Metrics:
         self._events.labels(event.kind).inc()
         if event.kind == kinds.DECIDED:
             self._decisions.labels(event.data["state"], event.data["reason"]).inc()
-
-    def lost(self) -> None:
-        self._failures.inc()
-
-    def stored(self, seconds: float) -> None:
-        self._commits.observe(seconds)
-
-    def answered(self, seconds: float) -> None:
-        self._answers.observe(seconds)
-
-    def at(self, seq: int, slot: int) -> None:
-        self._seq.set(seq)
-        self._slot.set(slot)
 
     def text(self) -> bytes:
         from prometheus_client import generate_latest

@@ -37,21 +37,9 @@ class View:
     @classmethod
     def of(cls, state: State, live: Mapping[str, Held]) -> View:
         machines = state.machines
-        return cls(
-            state.seq,
-            state.now,
-            state.slot_seconds,
-            state.horizon,
-            state.start,
-            state.clock,
-            live,
-            machines.cluster,
-            tuple(machines.names),
-            tuple(machines.status),
-            machines.capacity,
-            machines.base,
-            machines.growth,
-        )
+        time = (state.seq, state.now, state.slot_seconds, state.horizon, state.start, state.clock)
+        names, status = tuple(machines.names), tuple(machines.status)
+        return cls(*time, live, machines.cluster, names, status, machines.capacity, machines.base, machines.growth)
 
     @property
     def wall(self) -> Wall | None:
@@ -109,16 +97,7 @@ class View:
         share = (amounts[begin] / self.capacity[cells[begin, MACHINE]].clip(min=1)).max(axis=1).round(4)
         rows = zip(of[begin].tolist(), cells[begin].tolist(), cells[end, SLOT].tolist(), share.tolist(), strict=True)
         return [
-            {
-                "job": some[j].id,
-                "name": some[j].name,
-                "state": some[j].state,
-                "machine": h,
-                "first": t,
-                "last": until,
-                "workers": w,
-                "servers": s,
-                "share": part,
-            }
+            {"job": some[j].id, "name": some[j].name, "state": some[j].state}
+            | {"machine": h, "first": t, "last": until, "workers": w, "servers": s, "share": part}
             for j, (t, h, w, s), until, part in rows
         ]

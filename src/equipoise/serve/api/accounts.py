@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
@@ -31,7 +31,7 @@ from equipoise.serve.api.guard import Admin, Asked, Reader
 from equipoise.serve.api.refusals import GUARDED, answers
 from equipoise.serve.models import RequestBody
 from equipoise.serve.plan.events import Body
-from equipoise.serve.store.rows import TenantRow, TokenRow
+from equipoise.serve.store import Store, TenantRow, TokenRow
 
 MOST_RESOURCES = 64  # of a quota
 LEAST, MOST = 0.001, 10**15  # units: what milli-units count exactly
@@ -41,17 +41,6 @@ AMOUNT = (  # a quantity as text, within what is counted
 )
 Name = Annotated[str, Path(pattern=NAME, description="1 to 64 of A-Z a-z 0-9 _ . -")]
 Role = Literal["read", "submit", "admin"]
-
-
-class Accounts(Protocol):
-    """The store, as far as access goes."""
-
-    def tokens(self) -> list[TokenRow]: ...
-    def add_token(self, row: TokenRow) -> None: ...
-    def remove_token(self, name: str) -> bool: ...
-    def tenants(self) -> list[TenantRow]: ...
-    def put_tenant(self, row: TenantRow) -> None: ...
-    def remove_tenant(self, name: str) -> bool: ...
 
 
 class LoginIn(RequestBody):
@@ -155,7 +144,7 @@ class AccountRoutes:
     """The routes about login, tokens and tenants. Plain functions: they run off the event loop."""
 
     def __init__(
-        self, access: Access, store: Accounts, on_tenants: Callable[[], None], resources: Callable[[], Iterable[str]]
+        self, access: Access, store: Store, on_tenants: Callable[[], None], resources: Callable[[], Iterable[str]]
     ) -> None:
         self.access, self.store, self.on_tenants, self.resources = access, store, on_tenants, resources
 
@@ -198,9 +187,8 @@ class AccountRoutes:
         if any(row.name == body.name for row in rows):
             raise HTTPException(409, taken(body.name))
         if body.role != "admin" and not any(row.role == "admin" for row in rows):
-            raise HTTPException(
-                409, f"the first token is {body.role!r}: it must be admin, or nobody could add the next"
-            )
+            first = f"the first token is {body.role!r}: it must be admin, or nobody could add the next"
+            raise HTTPException(409, first)
         token = new_token()
         row = TokenRow(body.name, digest(token), body.role, body.tenant, time.time())
         try:
@@ -218,9 +206,8 @@ class AccountRoutes:
         if name not in rows:
             raise HTTPException(404, f"no token {name!r}")
         if [row.name for row in rows.values() if row.role == "admin"] == [name]:
-            raise HTTPException(
-                409, f"{name!r} is the last admin token; add another first, or use: equipoise admin token revoke"
-            )
+            last = f"{name!r} is the last admin token; add another first, or use: equipoise admin token revoke"
+            raise HTTPException(409, last)
         self.store.remove_token(name)
         self.access.tokens.reload(now=True)
         return Done(removed=name)
@@ -247,7 +234,7 @@ class AccountRoutes:
 
 def routes_access(
     access: Access,
-    store: Accounts,
+    store: Store,
     on_tenants: Callable[[], None] = lambda: None,
     resources: Callable[[], Iterable[str]] = tuple,
 ) -> APIRouter:

@@ -145,7 +145,8 @@ def _routes_proof(service: Service) -> APIRouter:
 
         def read() -> bytes:
             view, numbers = service.view, service.metrics
-            numbers.at(view.seq, view.now)
+            numbers.seq.set(view.seq)
+            numbers.slot.set(view.now)
             counts = service.store.counts()
             for state in get_args(JobState):
                 numbers.jobs.labels(state).set(counts.get(state, 0))

@@ -205,7 +205,7 @@ def price_rows(base: Mapping[str, float], ratio: float, resources: tuple[str, ..
     return [float(base.get(r, 0.0)) / 1000.0 for r in resources], [math.log(ratio)] * len(resources)
 
 
-def opening(machines: Machines, *, slot_seconds: float, horizon: int, start: float, clock: str) -> Body:
+def opening(machines: Machines, slot_seconds: float, horizon: int, start: float, clock: str) -> Body:
     """The data of the first event."""
     return {
         "format": FORMAT,

@@ -5,17 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
-OPENED, SUBMITTED, DECIDED, TICK, PROGRESS, FINISHED, CANCELLED, MACHINE, PRICES = (
-    "opened",
-    "submitted",
-    "decided",
-    "tick",
-    "progress",
-    "finished",
-    "cancelled",
-    "machine",
-    "prices",
-)
+OPENED, SUBMITTED, DECIDED, TICK, PROGRESS = "opened", "submitted", "decided", "tick", "progress"
+FINISHED, CANCELLED, MACHINE, PRICES = "finished", "cancelled", "machine", "prices"
 Body = dict[str, Any]  # a JSON object
 
 

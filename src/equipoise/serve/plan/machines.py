@@ -46,7 +46,7 @@ class Machines:
         self.base, self.growth = (
             np.asarray(base, float),
             np.asarray(growth, float),
-        )  # [r] by milli-unit and slot; ln ratio
+        )  # [r] per milli-unit and slot; ln ratio
         self.status: list[str] = [UP] * cluster.size
         self._set(cluster)
         self._open([])
@@ -210,10 +210,8 @@ def amounts_of(held: Sequence[Holding]) -> tuple[Int32s, Ints]:
     """All cells of one holding or more, and [cell, r] the milli-units they take."""
     cells = np.concatenate([mine for _, mine in held])
     of = np.repeat(np.arange(len(held)), [len(mine) for _, mine in held])
-    worker, server = (
-        np.array([shape.worker for shape, _ in held])[of],
-        np.array([shape.server for shape, _ in held])[of],
-    )
+    worker = np.array([shape.worker for shape, _ in held])[of]
+    server = np.array([shape.server for shape, _ in held])[of]
     return cells, np.asarray(cells[:, [WORKERS]] * worker + cells[:, [SERVERS]] * server)
 
 

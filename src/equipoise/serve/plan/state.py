@@ -121,6 +121,7 @@ _KEPT = (
     *("n", "id", "name", "tenant", "at", "state", "reason", "worth", "cost", "decided", "done", "pace", "reported"),
     *("mark", "since", "seq", "began"),
 )
+_NUMBERS = ("seq", "now", "count", "slot_seconds", "horizon", "start", "clock")  # of a State, as a snapshot keeps them
 _FIELDS = attrgetter(*(field.name for field in fields(Held)))
 
 
@@ -172,19 +173,8 @@ class State:
 
     def _enter(self, event: Event, job: Job, shape: JobArrays) -> None:
         self.count += 1
-        self.jobs[event.job] = Held(
-            self.count,
-            event.job,
-            event.data["name"],
-            event.tenant,
-            job,
-            shape,
-            event.at,
-            event.data["job"],
-            decided=event.slot,
-            seq=event.seq,
-        )
-        self.waiting[event.job] = self.jobs[event.job]
+        known = (self.count, event.job, event.data["name"], event.tenant, job, shape, event.at, event.data["job"])
+        self.jobs[event.job] = self.waiting[event.job] = Held(*known, decided=event.slot, seq=event.seq)
 
     def _decided(self, event: Event, data: DecidedData) -> None:
         held = self.jobs[event.job]
@@ -252,18 +242,9 @@ class State:
 
     def plain(self) -> Body:
         """All of it as plain JSON."""
-        return {
-            "form": FORM,
-            "seq": self.seq,
-            "now": self.now,
-            "count": self.count,
-            "slot_seconds": self.slot_seconds,
-            "horizon": self.horizon,
-            "start": self.start,
-            "clock": self.clock,
-            "floor": self.machines.plain(),
-            "jobs": [held.plain() for held in self.jobs.values()],
-        }
+        own = {name: getattr(self, name) for name in _NUMBERS}
+        jobs = [held.plain() for held in self.jobs.values()]
+        return {"form": FORM, **own, "floor": self.machines.plain(), "jobs": jobs}
 
     def digest(self) -> str:
         """The same for equal states to the last bit, and for no others."""
@@ -275,21 +256,13 @@ class State:
         if plain.get("form") != FORM:
             raise ValueError(f"the snapshot has form {plain.get('form')}; this version reads form {FORM}")
         state = cls()
-        state.seq, state.now, state.count = plain["seq"], plain["now"], plain["count"]
-        state.slot_seconds, state.horizon = plain["slot_seconds"], plain["horizon"]
-        state.start, state.clock = plain["start"], plain["clock"]
+        for name in _NUMBERS:
+            setattr(state, name, plain[name])
         state.machines = Machines.restored(plain["floor"], state.now)
         for values in plain["jobs"]:
             job = job_from(values["job"], state.cluster, state.slot_seconds)
-            rest = {k: v for k, v in values.items() if k not in ("job", "cells", "last")}
-            held = Held(
-                job=job,
-                body=values["job"],
-                shape=arrays_of(job, state.cluster),
-                cells=cells_of(values["cells"]),
-                last=cells_of(values["last"]),
-                **rest,
-            )
+            rest = {name: values[name] for name in _KEPT} | {name: cells_of(values[name]) for name in ("cells", "last")}
+            held = Held(job=job, body=values["job"], shape=arrays_of(job, state.cluster), **rest)
             state.jobs[held.id] = held
             if held.state != ADMITTED:
                 state.waiting[held.id] = held

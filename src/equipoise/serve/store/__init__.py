@@ -42,13 +42,7 @@ __all__ = [
     "peek_store",
 ]
 
-_LOADED_WHEN_USED = {
-    "Store": "store",
-    "open_store": "open",
-    "peek_store": "open",
-    "copy_store": "open",
-    "backup": "open",
-}
+_LOADED_WHEN_USED = {"Store": "store"} | dict.fromkeys(("backup", "copy_store", "open_store", "peek_store"), "open")
 
 
 def __getattr__(name: str) -> object:

@@ -22,12 +22,13 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
     TimeoutError as PoolTimeout,
 )
-from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
 from equipoise.errors import InputError
 from equipoise.serve.plan.events import Body
 from equipoise.serve.store.rows import StoreLost
 
+POOL: Body = {"poolclass": QueuePool, "pool_timeout": 60}  # seconds
 READERS = 16  # connections that read at once; a further reader waits for one
 BUSY_MS = 10_000  # how long SQLite waits for another process's write (a token from the command line)
 LOST = (OperationalError, InterfaceError, InternalError, PoolTimeout)  # the database's fault, not the statement's
@@ -71,8 +72,8 @@ class Database:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._readers = _engine(address, writes=False)
-        self._writers = _engine(address, writes=True)
+        engine = _sqlite if address.kind == "sqlite" else _postgresql
+        self._readers, self._writers = engine(address, writes=False), engine(address, writes=True)
         self._appender: PoolProxiedConnection | None = None
         self._turn = threading.Lock()  # within this process; between processes the database sees to it
 
@@ -190,12 +191,6 @@ def _plain(address: Address, error: BaseException | None) -> str:
     return f"store {address.shown} failed: {said}"
 
 
-def _engine(address: Address, *, writes: bool) -> Engine:
-    if address.kind == "sqlite":
-        return _sqlite(address, writes=writes)
-    return _postgresql(address, writes=writes)
-
-
 def _sqlite(address: Address, *, writes: bool) -> Engine:
     # mode=rw never creates a file: a mistyped name must not become an empty store. Only a writer creates it.
     name = f"file:{quote(str(address.file))}?mode={'rwc' if writes else 'rw'}"
@@ -211,7 +206,7 @@ def _sqlite(address: Address, *, writes: bool) -> Engine:
             raise
         return connection
 
-    engine = create_engine("sqlite://", creator=connect, pool_size=2 if writes else READERS, max_overflow=0, **_pool())
+    engine = create_engine("sqlite://", creator=connect, pool_size=2 if writes else READERS, max_overflow=0, **POOL)
     if writes:  # a reader never begins: with isolation_level=None each of its SELECTs stands alone
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(BEGIN))
     return engine
@@ -240,7 +235,7 @@ def _postgresql(address: Address, *, writes: bool) -> Engine:
             pool_size=2 if writes else READERS,
             max_overflow=0 if writes else 1,  # one more for the lock
             pool_pre_ping=not writes,  # a reader left from before a restart of the server is replaced, not shown to the user
-            **_pool(),
+            **POOL,
         )
     except ModuleNotFoundError as missing:
         raise InputError(f"{address.shown} needs psycopg ({missing}); pip install 'equipoise[postgres]'") from None
@@ -259,9 +254,3 @@ def _set_up_postgresql(connection: Any, address: Address) -> None:
             f"{address.shown} does not keep what it acknowledges (synchronous_commit={found['synchronous_commit']},"
             f" fsync={found['fsync']}; needed: on, on); set fsync = on in postgresql.conf"
         )
-
-
-def _pool() -> Body:
-    from sqlalchemy.pool import QueuePool
-
-    return {"poolclass": QueuePool, "pool_timeout": 60}

@@ -50,14 +50,13 @@ Index("jobs_of_tenant", jobs.c.tenant, jobs.c.n)
 Index("jobs_in_state", jobs.c.state, jobs.c.n)
 Index("jobs_of_tenant_in_state", jobs.c.tenant, jobs.c.state, jobs.c.n)
 
-job_counts = (
-    Table(  # jobs by tenant and state, kept in step by every append: a million jobs are counted by reading a few rows
-        "job_counts",
-        metadata,
-        Column("tenant", String, primary_key=True),
-        Column("state", String, primary_key=True),
-        Column("count", BigInteger, nullable=False),
-    )
+# Jobs by tenant and state, kept in step by every append: a million jobs are counted by reading a few rows.
+job_counts = Table(
+    "job_counts",
+    metadata,
+    Column("tenant", String, primary_key=True),
+    Column("state", String, primary_key=True),
+    Column("count", BigInteger, nullable=False),
 )
 
 answers = Table(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Table,
     delete,
     func,
     insert,
@@ -29,6 +29,7 @@ from equipoise.serve.store.lock import Lock
 from equipoise.serve.store.rows import Batch, Fenced, JobRow, Snapshot, StoredAnswer, StoreLost, TenantRow, TokenRow
 from equipoise.serve.store.transaction import compact, rows, statements, unpack, write
 
+Value = TypeVar("Value")
 Query = Select[tuple[Any, ...]]
 PAGE = 2_000  # events per read: a long log is streamed without a long transaction
 
@@ -59,9 +60,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -154,15 +153,11 @@ class Store:
             query = query.where(t.seq <= upto)
         if job is not None:
             query = query.where(t.job == job)
-            if job:
-                query = query.where(
-                    t.job != literal_column("''")
-                )  # in these words the index of events about a job serves
+            if job:  # in these words the index of events about a job serves
+                query = query.where(t.job != literal_column("''"))
         with self._reading() as connection:
             found = connection.execute(query).all()
-        return [
-            Event(seq, slot, at, kind, of, tenant, json.loads(data)) for seq, slot, at, kind, of, tenant, data in found
-        ]
+        return [_decoded(Event, row) for row in found]
 
     def snapshot(self, upto: int | None = None) -> Snapshot | None:
         """The latest snapshot, or the latest at or before event `upto`."""
@@ -189,16 +184,13 @@ class Store:
             return {}
         with self._reading() as connection:
             found = connection.exec_driver_sql(self._sql.given, self._sql.pairs(wanted)).all()
-        return {
-            (tenant, key): StoredAnswer(tenant, key, digest, status, json.loads(body))
-            for tenant, key, digest, status, body in found
-        }
+        return {(row[0], row[1]): _decoded(StoredAnswer, row) for row in found}
 
     def job(self, id: str) -> JobRow | None:
         """The job of that id."""
         with self._reading() as connection:
             found = connection.execute(select(schema.jobs).where(schema.jobs.c.id == id)).first()
-        return None if found is None else _job(found)
+        return None if found is None else _decoded(JobRow, found)
 
     def jobs(
         self,
@@ -233,7 +225,7 @@ class Store:
             parts = union_all(*(select(part.subquery()) for part in pages)).subquery()
             query = select(parts).order_by(parts.c.n.desc() if newest_first else parts.c.n.asc()).limit(limit)
         with self._reading() as connection:
-            return [_job(row) for row in connection.execute(query)]
+            return [_decoded(JobRow, row) for row in connection.execute(query)]
 
     def counts(self, tenant: str | None = None) -> dict[str, int]:
         """Jobs by state, of one tenant or of all; states without jobs are left out."""
@@ -259,26 +251,30 @@ class Store:
     def remove_token(self, name: str) -> bool:
         """True if there was one of that name."""
         with self._writing() as connection:
-            return connection.execute(delete(schema.tokens).where(schema.tokens.c.name == name)).rowcount > 0
+            return _removed(connection, schema.tokens, name)
 
     def tenants(self) -> list[TenantRow]:
         """All tenants with a row of their own, by name."""
         with self._reading() as connection:
             found = connection.execute(select(schema.tenants).order_by(schema.tenants.c.name)).all()
-        return [TenantRow(name, json.loads(quota)) for name, quota in found]
+        return [_decoded(TenantRow, row) for row in found]
 
     def put_tenant(self, row: TenantRow) -> None:
         """Keep a tenant, in place of an older row of that name."""
         with self._writing() as connection:
-            connection.execute(delete(schema.tenants).where(schema.tenants.c.name == row.name))
+            _removed(connection, schema.tenants, row.name)
             connection.execute(insert(schema.tenants).values(name=row.name, quota=compact(row.quota)))
 
     def remove_tenant(self, name: str) -> bool:
         """True if there was one of that name."""
         with self._writing() as connection:
-            return connection.execute(delete(schema.tenants).where(schema.tenants.c.name == name)).rowcount > 0
+            return _removed(connection, schema.tenants, name)
 
 
-def _job(row: Sequence[Any]) -> JobRow:
-    n, id, tenant, name, state, reason, submitted, finish, seq, data = row
-    return JobRow(n, id, tenant, name, state, reason, submitted, finish, seq, json.loads(data))
+def _removed(connection: Connection, table: Table, name: str) -> bool:
+    return connection.execute(delete(table).where(table.c.name == name)).rowcount > 0
+
+
+def _decoded(kind: Callable[..., Value], row: Sequence[Any]) -> Value:
+    """A value from its row, whose last column is JSON."""
+    return kind(*row[:-1], json.loads(row[-1]))
