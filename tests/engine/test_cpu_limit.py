@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from equipoise.engine.cpu_limit import KINDS, available, limiter, token_bucket
+from equipoise.engine.cpu_limit import KINDS, available, guardian, limiter
 from equipoise.engine.cpu_limit.cgroup1 import quota, weight
 from equipoise.engine.cpu_limit.process_tree import Process, cpu_seconds, facts, tree
 from equipoise.engine.doctor import busy_tree
@@ -266,9 +266,9 @@ def played(share, demand, seconds, ask=False):
     """CPU seconds at the end of every bucket step for a tree that would use `demand(time)` cores when it runs."""
     now, used, process = 0.0, 0.0, Silent()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_bucket, "cpu_seconds", lambda pid: used)
-        patch.setattr(token_bucket.time, "monotonic", lambda: now)
-        bucket = token_bucket.Bucket(1, 1, share)
+        patch.setattr(guardian, "cpu_seconds", lambda pid: used)
+        patch.setattr(guardian.time, "monotonic", lambda: now)
+        bucket = guardian.Bucket(1, 1, share)
         bucket.members, bucket.clock, bucket.children = {1: process}, {1: 0.0}, {1: 0.0}
         spent = [(0.0, 0.0)]
         while now < seconds:
@@ -287,7 +287,7 @@ def played(share, demand, seconds, ask=False):
 def test_the_bucket_never_gives_more_than_the_share_and_its_cap(share, demands):
     """In every window of a run, whatever the demand: at most share x window + cap + what one step of 10 ms can overrun."""
     spent = played(share, lambda now: demands[int(now * 10) % 20], 2.0)
-    slack = share * token_bucket.CAP_SECONDS + 2 * 4.0 * token_bucket.STEP_SECONDS + 1e-9
+    slack = share * guardian.CAP_SECONDS + 2 * 4.0 * guardian.STEP_SECONDS + 1e-9
     for k, (start, before) in enumerate(spent[::7]):
         for end, after in spent[7 * k :: 11]:
             assert after - before <= share * (end - start) + slack
@@ -301,7 +301,7 @@ def test_asking_for_the_usage_costs_nobody_anything():
 def test_a_shortfall_is_not_repaid_in_a_burst():
     """Starved for 5 s, then free: in the next second it gets one second's worth and the cap, not six."""
     spent = played(0.5, lambda now: 0.0 if now < 5.0 else 2.0, 6.0)
-    assert spent[-1][1] <= 0.5 * 1.0 + 0.5 * token_bucket.CAP_SECONDS + 2 * 2.0 * token_bucket.STEP_SECONDS
+    assert spent[-1][1] <= 0.5 * 1.0 + 0.5 * guardian.CAP_SECONDS + 2 * 2.0 * guardian.STEP_SECONDS
     assert spent[-1][1] >= 0.45
 
 

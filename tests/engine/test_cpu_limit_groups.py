@@ -36,7 +36,7 @@ class Kernel:
     def make(self, group):
         os.mkdir(group)
         above = Path(group).parent
-        handed = cgroup2.words(str(above), "cgroup.subtree_control")
+        handed = groups.words(str(above), "cgroup.subtree_control")
         for name in (*FILES, *(CPU if "cpu" in handed else ())):
             Path(group, name).write_text("")
         Path(group, "cgroup.controllers").write_text(" ".join(handed))
@@ -53,7 +53,7 @@ class Kernel:
     def put(self, group, name, value):
         inner = Path(group, "cgroup.type").exists()
         if name == "cgroup.procs":
-            if inner and cgroup2.words(group, "cgroup.subtree_control"):
+            if inner and groups.words(group, "cgroup.subtree_control"):
                 raise OSError(errno.EBUSY, "hands controllers down")
             for file in self.mount.rglob("cgroup.procs"):
                 file.write_text("".join(f"{pid}\n" for pid in file.read_text().split() if pid != value))
@@ -117,7 +117,7 @@ def test_a_delegated_group_makes_room_holds_and_is_as_before(kernel, sleeper):
         assert sleeper.pid in groups.members(cpu.home)
     assert sorted(groups.members(str(fake.own))) == sorted([os.getpid(), sleeper.pid])
     assert [place.name for place in fake.own.iterdir() if place.is_dir()] == []
-    assert cgroup2.words(str(fake.own), "cgroup.subtree_control") == []
+    assert groups.words(str(fake.own), "cgroup.subtree_control") == []
 
 
 def test_root_takes_the_nearest_group_above_that_hands_down(kernel, sleeper):

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 from equipoise.document import Row
-from equipoise.engine.cpu_limit import available, cgroup1, cgroup2, limiter
+from equipoise.engine.cpu_limit import available, cgroup1, groups, limiter
 from equipoise.engine.cpu_limit.limiters import CORES, CpuLimiter
 from equipoise.engine.cpu_limit.process_tree import cpu_seconds
 from equipoise.errors import Failure, InputError
@@ -220,10 +220,10 @@ def processor() -> str:
 
 def groups_here() -> str:
     """Which cgroups are mounted, in words."""
-    one, two = cgroup1.folder("cpu"), cgroup2.own()
+    one, two = cgroup1.folder("cpu"), cgroup1.own()
     said = []
     if two is not None:
-        has = "with" if "cpu" in cgroup2.words(two[1], "cgroup.controllers") else "without"
+        has = "with" if "cpu" in groups.words(two[1], "cgroup.controllers") else "without"
         said.append(f"v2 {has} the cpu controller ({two[1]})")
     if one is not None:
         said.append(f"v1 ({one})")
@@ -233,15 +233,15 @@ def groups_here() -> str:
 def own_quota(root: str = "/") -> float | None:
     """The least quota, in cores, of this process's group and those above it that can be seen."""
     found: list[float] = []
-    places = cgroup2.own(root)
+    places = cgroup1.own(root=root)
     if places is not None:
         for group in above(places[1], places[0]):
-            words = cgroup2.words(group, "cpu.max")
+            words = groups.words(group, "cpu.max")
             if len(words) == 2 and words[0] != "max":
                 found.append(int(words[0]) / int(words[1]))
     mine = cgroup1.folder("cpu", root)
     for group in above(mine, "/") if mine else ():
-        quota, period = cgroup2.words(group, "cpu.cfs_quota_us"), cgroup2.words(group, "cpu.cfs_period_us")
+        quota, period = groups.words(group, "cpu.cfs_quota_us"), groups.words(group, "cpu.cfs_period_us")
         if quota and period and int(quota[0]) > 0:
             found.append(int(quota[0]) / int(period[0]))
     return min(found, default=None)

@@ -36,22 +36,35 @@ def weight(share: float, one: int, most: int) -> int:
     return min(max(round(WEIGHT * share * one), 2), most)
 
 
-def folder(controller: str, root: str = "/") -> str | None:
-    """This process's own group under one controller of cgroup v1; None where that is not mounted."""
+def own(controller: str = "", root: str = "/") -> tuple[str, str] | None:
+    """Where a controller of cgroup v1, or without one cgroup v2, is mounted, and this process's own group in it."""
     try:
         mounts = Path(root, "proc/self/mountinfo").read_text().splitlines()
         lines = Path(root, "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return None
-    own = next((line.split(":", 2)[2] for line in lines if controller in line.split(":", 2)[1].split(",")), None)
+    entries = (line.split(":", 2) for line in lines)
+    mine = next((path for _, names, path in entries if controller in names.split(",")), None)
     for mount in mounts:
         fields, _, kind = mount.partition(" - ")
-        if own is None or kind.split()[0] != "cgroup" or controller not in kind.split()[2].split(","):
+        name, _, options = (kind.split() + [""] * 3)[:3]
+        if (
+            mine is None
+            or name != ("cgroup" if controller else "cgroup2")
+            or controller not in ("", *options.split(","))
+        ):
             continue
         top, point = fields.split()[3:5]
-        below = os.path.relpath(own, top)
-        return os.path.normpath(root.rstrip("/") + os.path.join(point, "" if below.startswith("..") else below))
+        below = os.path.relpath(mine, top)
+        place = os.path.normpath(root.rstrip("/") + point)
+        return place, os.path.normpath(os.path.join(place, "" if below.startswith("..") else below))
     return None
+
+
+def folder(controller: str, root: str = "/") -> str | None:
+    """This process's own group under one controller of cgroup v1; None where that is not mounted."""
+    places = own(controller, root)
+    return None if places is None else places[1]
 
 
 def missing(root: str = "/") -> str:
@@ -66,7 +79,33 @@ def missing(root: str = "/") -> str:
     return ""
 
 
-class Quota1(Held):
+class Quota(Held):
+    """A process, its threads and its children in a group with a quota."""
+
+    group: str
+
+    def _enter(self, places: list[str], needs: str = "") -> None:
+        """Make these groups, set the share, and move the tree in; again until nobody new is found: it may fork meanwhile."""
+        leave = [held.pid for held in self._limiter._held.values()]
+        moved: set[int] = set()
+        try:
+            for place in places:
+                groups.make(place)
+            if needs and not os.path.exists(os.path.join(self.group, needs)):
+                raise OSError(errno.ENOENT, f"it has no {needs}: this kernel has no quotas")
+            self._apply(self.share)
+            while new := [pid for pid in tree(self.pid, leave) if pid not in moved]:
+                for pid in new:
+                    for place in places:
+                        groups.move(pid, place)
+                moved |= set(new)
+        except OSError as error:
+            self._let_go()
+            why = f"the kernel refused to put it into {self.group} ({error.strerror})"
+            raise InputError(f"hold(pid={self.pid}): {why}; use the kind stop") from None
+
+
+class Quota1(Quota):
     """One group with a quota, and one that counts CPU seconds where the kernel counts elsewhere."""
 
     def __init__(
@@ -77,30 +116,9 @@ class Quota1(Held):
         self.paused = ""  # while it is stopped: what a new guardian must hear
         self.number = int(group.rpartition("-")[2])
         self._cgroup1 = limiter
-        self._leave = [held.pid for held in limiter._held.values()]
-        try:
-            for made in {group, count} - {None}:
-                groups.make(made or group)
-            if not os.path.exists(os.path.join(group, "cpu.cfs_quota_us")):
-                raise OSError(errno.ENOENT, "it has no cpu.cfs_quota_us: this kernel has no quotas")
-            self._apply(share)
-            self._gather()
-        except OSError as error:
-            self._let_go()
-            raise InputError(
-                f"hold(pid={pid}): the kernel refused to put it into {group} ({error.strerror}); use the kind stop"
-            ) from None
         self._last_count = 0.0
-
-    def _gather(self) -> None:
-        """Move the tree in; again until nobody new is found, for a process may fork while it is moved."""
-        moved: set[int] = set()
-        while new := [pid for pid in tree(self.pid, self._leave) if pid not in moved]:
-            for pid in new:
-                if self.count not in (None, self.group):
-                    groups.move(pid, self.count or "")
-                groups.move(pid, self.group)
-            moved |= set(new)
+        self.places = [group] if count in (None, group) else [count or "", group]
+        self._enter(self.places, needs="cpu.cfs_quota_us")
 
     def _apply(self, share: float) -> None:
         """A share of 0 stops the tree by signal: at the least quota a process would take seconds even to be killed."""
@@ -136,8 +154,8 @@ class Quota1(Held):
 
     def _let_go(self) -> None:
         self._pause(False)
-        for made in {self.group, self.count} - {None}:
-            groups.remove(made or self.group)
+        for place in self.places:
+            groups.remove(place)
 
 
 class Cgroup1Limiter(CpuLimiter):

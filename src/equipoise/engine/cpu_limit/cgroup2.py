@@ -8,51 +8,23 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from equipoise.engine.cpu_limit import groups
-from equipoise.engine.cpu_limit.cgroup1 import quota, weight
+from equipoise.engine.cpu_limit.cgroup1 import Quota, own, quota, weight
 from equipoise.engine.cpu_limit.guard import Guard
 from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held
-from equipoise.engine.cpu_limit.process_tree import tree
 from equipoise.errors import InputError
-
-
-def own(root: str = "/") -> tuple[str, str] | None:
-    """Where cgroup v2 is mounted, and this process's own group in it; None where it is not."""
-    try:
-        mounts = Path(root, "proc/self/mountinfo").read_text().splitlines()
-        lines = Path(root, "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return None
-    mine = next((line[3:] for line in lines if line.startswith("0::")), None)
-    for mount in mounts:
-        fields, _, kind = mount.partition(" - ")
-        if mine is not None and kind.split()[0] == "cgroup2":
-            top, point = fields.split()[3:5]
-            below = os.path.relpath(mine, top)
-            place = os.path.normpath(root.rstrip("/") + point)
-            return place, os.path.normpath(os.path.join(place, "" if below.startswith("..") else below))
-    return None
-
-
-def words(group: str, name: str) -> list[str]:
-    """The words in one file of a group; none when it cannot be read."""
-    try:
-        return Path(group, name).read_text().split()
-    except OSError:
-        return []
 
 
 def find(root: str = "/") -> tuple[str, str]:
     """(the nearest group in which groups with a quota can be made, "") or ("", why there is none)."""
-    places = own(root)
+    places = own(root=root)
     if places is None:
         return "", "cgroup v2 is not mounted here"
     mount, mine = places
     group, forbidden = mine, ""  # the nearest group with the controller in which we may not write
     while True:
-        if "cpu" in words(group, "cgroup.controllers"):
+        if "cpu" in groups.words(group, "cgroup.controllers"):
             if writable(group):
                 return group, ""
             forbidden = forbidden or group
@@ -76,7 +48,7 @@ def missing(root: str = "/") -> str:
 
 def prepare(base: str, rest: str) -> str:
     """Hand the cpu controller down in `base`; its own processes first go to the group `rest`. Where they went, or ""."""
-    if "cpu" in words(base, "cgroup.subtree_control"):
+    if "cpu" in groups.words(base, "cgroup.subtree_control"):
         return ""
     went = ""
     if os.path.exists(os.path.join(base, "cgroup.type")) and groups.members(base):  # only the real root may have both
@@ -89,27 +61,14 @@ def prepare(base: str, rest: str) -> str:
     return went
 
 
-class Quota2(Held):
+class Quota2(Quota):
     """One group with cpu.max; a share of 0 freezes it."""
 
     def __init__(self, limiter: CpuLimiter, pid: int, start: int, share: float, group: str, home: str) -> None:
         super().__init__(limiter, pid, start, share)
         self.group, self.home = group, home
-        self._leave = [held.pid for held in limiter._held.values()]
         self._got = 0.0
-        try:
-            groups.make(group)
-            self._apply(share)
-            moved: set[int] = set()
-            while new := [each for each in tree(pid, self._leave) if each not in moved]:
-                for each in new:
-                    groups.move(each, group)
-                moved |= set(new)
-        except OSError as error:
-            self._let_go()
-            raise InputError(
-                f"hold(pid={pid}): the kernel refused to put it into {group} ({error.strerror}); use the kind stop"
-            ) from None
+        self._enter([group])
 
     def check(self) -> None:
         """A group without cpu.max limits nothing: let go and say so."""
@@ -129,7 +88,7 @@ class Quota2(Held):
                 groups.put(self.group, "cgroup.freeze", str(int(self._frozen)))
 
     def _cpu_seconds(self) -> float:
-        told = words(self.group, "cpu.stat")
+        told = groups.words(self.group, "cpu.stat")
         if "usage_usec" in told:
             self._got = int(told[told.index("usage_usec") + 1]) / 1e6
         return self._got
@@ -146,7 +105,7 @@ class Cgroup2Limiter(CpuLimiter):
     def __init__(self, root: str = "/") -> None:
         super().__init__()
         base, why = find(root)
-        places = own(root)
+        places = own(root=root)
         if not base or places is None:
             raise InputError(f"limiter('cgroup2') cannot be used here: {why}; use the kind auto")
         self.base, self.home = base, places[1]

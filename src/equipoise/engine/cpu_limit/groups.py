@@ -13,11 +13,8 @@ import time
 from equipoise.engine.cpu_limit.process_tree import alive, facts
 
 NAME = re.compile(r"equipoise-(\d+)-(\d+)-.*")
-UNLIMITED = (
-    ("cpu.cfs_quota_us", "-1"),
-    ("cpu.max", "max"),
-    ("cgroup.freeze", "0"),
-)  # a throttled process leaves slowly
+# A throttled process leaves slowly.
+UNLIMITED = (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"), ("cgroup.freeze", "0"))
 REMOVE_SECONDS = 10.0  # a group stays busy for a moment after its last process died
 
 
@@ -27,13 +24,18 @@ def prefix(pid: int) -> str:
     return f"equipoise-{pid}-{now.start if now else 0}-"
 
 
-def members(group: str) -> list[int]:
-    """The processes in a group; none when it is gone."""
+def words(group: str, name: str) -> list[str]:
+    """The words in one file of a group; none when it cannot be read."""
     try:
-        with open(os.path.join(group, "cgroup.procs")) as file:
-            return [int(line) for line in file if line.strip() != "0"]
+        with open(os.path.join(group, name)) as file:
+            return file.read().split()
     except OSError:
         return []
+
+
+def members(group: str) -> list[int]:
+    """The processes in a group; none when it is gone."""
+    return [int(word) for word in words(group, "cgroup.procs") if word != "0"]
 
 
 def put(group: str, name: str, value: str) -> None:

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from equipoise.engine.cpu_limit import groups
-from equipoise.engine.cpu_limit.cgroup2 import Quota2, own, words
+from equipoise.engine.cpu_limit.cgroup1 import own
+from equipoise.engine.cpu_limit.cgroup2 import Quota2
 from equipoise.engine.cpu_limit.guard import Guard
 from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held
 from equipoise.engine.cpu_limit.process_tree import tree
@@ -36,49 +37,31 @@ def missing(root: str = "/") -> str:
         return "systemd is not running here"
     if shutil.which("busctl") is None:
         return "busctl, which asks systemd for a scope, is not on the path"
-    places = own(root)
+    places = own(root=root)
     if places is None:
         return "cgroup v2 is not mounted here"
     user = os.geteuid()
     if user == 0:
-        return "" if "cpu" in words(places[0], "cgroup.controllers") else f"the cpu controller is not at {places[0]}"
+        return (
+            ""
+            if "cpu" in groups.words(places[0], "cgroup.controllers")
+            else f"the cpu controller is not at {places[0]}"
+        )
     runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{user}")
     if not Path(root + runtime, "bus").exists():
         return f"user {user} has no systemd of its own (no {runtime}/bus; loginctl enable-linger gives one)"
     service = f"{places[0]}/user.slice/user-{user}.slice/user@{user}.service"
-    if "cpu" not in words(service, "cgroup.controllers"):
+    if "cpu" not in groups.words(service, "cgroup.controllers"):
         return f"the cpu controller is not delegated to {service}"
     return ""
 
 
 def command(name: str, pids: list[int]) -> list[str]:
     """Ask systemd for a delegated scope around these processes."""
-    listed = [str(pid) for pid in pids]
-    properties = [
-        "PIDs",
-        "au",
-        str(len(listed)),
-        *listed,
-        "Delegate",
-        "b",
-        "true",
-        "CollectMode",
-        "s",
-        "inactive-or-failed",
-    ]
-    return [
-        "busctl",
-        whose(),
-        "call",
-        *UNIT,
-        "StartTransientUnit",
-        "ssa(sv)a(sa(sv))",
-        name,
-        "fail",
-        "3",
-        *properties,
-        "0",
-    ]
+    properties = ["PIDs", "au", str(len(pids)), *map(str, pids), "Delegate", "b", "true"]
+    properties += ["CollectMode", "s", "inactive-or-failed"]
+    call = ["StartTransientUnit", "ssa(sv)a(sa(sv))", name, "fail", "3"]
+    return ["busctl", whose(), "call", *UNIT, *call, *properties, "0"]
 
 
 def start(name: str, pids: list[int], root: str = "/") -> str:
@@ -89,9 +72,9 @@ def start(name: str, pids: list[int], root: str = "/") -> str:
             f"systemd refused the scope {name}: {done.stderr.strip() or done.returncode}; use the kind stop"
         )
     until = time.monotonic() + ANSWER_SECONDS
-    places = own(root)
+    places = own(root=root)
     while places is not None and time.monotonic() < until:  # the call returns before the move is done
-        lines = words(f"{root}/proc/{pids[0]}", "cgroup")
+        lines = groups.words(f"{root}/proc/{pids[0]}", "cgroup")
         where = next((line[3:] for line in lines if line.startswith("0::") and line.endswith(name)), "")
         if where:
             return os.path.normpath(places[0] + where)
