@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, said_of
 from equipoise.kernels import Floats
 from equipoise.place.bound_exact import optimum
 from equipoise.place.bound_lp import Program, fitting, pools_of, windows_of
@@ -56,16 +56,29 @@ def bound(
     coarsen
         Merge so many slots into one: looser, smaller. As few as fit unless stated.
     """
-    began = time.perf_counter()
     workload = Workload.of(jobs)
+    with said_of("bound"):
+        return solved_bound(cluster, workload, slots, horizon, exact=exact, time_limit=time_limit, coarsen=coarsen)
+
+
+def solved_bound(
+    cluster: Cluster,
+    workload: Workload,
+    slots: int | None = None,
+    horizon: int | None = None,
+    *,
+    exact: bool = False,
+    time_limit: float | None = None,
+    coarsen: int | None = None,
+) -> Bound:
+    """`bound`, whose errors do not say that they are of the bound."""
+    began = time.perf_counter()
     windows = windows_of(cluster, workload, slots, horizon)
     if not windows:
         return Bound(0.0, "trivial", "optimal", np.zeros(len(workload)), seconds=time.perf_counter() - began)
     if exact:
         if coarsen not in (None, 1):
-            raise InputError(
-                f"bound: coarsen is {coarsen!r} with exact=True; the optimum has slots of one. Leave it out"
-            )
+            raise InputError(f"coarsen is {coarsen!r} with exact=True; the optimum has slots of one. Leave it out")
         utility, status, completion = optimum(cluster, workload, windows, time_limit)
         return Bound(utility, "milp", status, completion, seconds=time.perf_counter() - began)
     period = fitting(cluster, windows, coarsen)

@@ -39,7 +39,7 @@ def optimum(
     integers = sum(len(w.worth) * (5 * cluster.size + 2) for w in windows)
     if integers > MOST_INTEGERS:
         raise InputError(
-            f"bound: exact=True needs about {integers:,} whole numbers, over {MOST_INTEGERS:,}. "
+            f"exact=True needs about {integers:,} whole numbers, over {MOST_INTEGERS:,}. "
             "Give fewer jobs, machines or slots, or exact=False"
         )
     rows = ProgramRows(cluster, windows)
@@ -78,7 +78,7 @@ def _refuse(job: Job) -> None:
     """What the integer program does not model."""
     if job.inside < job.between:
         raise InputError(
-            f"bound: job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False"
+            f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False"
         )
 
 

@@ -15,7 +15,7 @@ from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
 from equipoise.kernels import Floats
 from equipoise.parallel import PROCESSES, parts
-from equipoise.place.bound import Bound, bound
+from equipoise.place.bound import Bound, solved_bound
 from equipoise.place.calibrate import trial_rows
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Execution
@@ -75,7 +75,7 @@ class PlaceComparison(AnyResult):
     @property
     def baseline(self) -> str:
         """As asked, FIFO where it takes part, else the first."""
-        return self.asked_baseline or (BASELINE if BASELINE in self.labels else self.labels[0])
+        return self.asked_baseline or usual_baseline(self.labels)
 
     @property
     def note(self) -> str:
@@ -191,17 +191,16 @@ class PlaceComparison(AnyResult):
         return rows
 
     def _moved(self, base: Result, result: Result, j: int) -> Row:
-        job, log = self.jobs[j], result.decisions[j]
-        before, after = int(base.finish[j]), int(result.finish[j])
+        before, after = base.outcome(j), result.outcome(j)
         return {
-            "id": job.id,
-            "arrival": job.arrival,
-            "utility_before": float(base.utilities[j]),
-            "utility_after": float(result.utilities[j]),
-            "finish_before": None if before < 0 else before,
-            "finish_after": None if after < 0 else after,
-            "state": result.states[j],
-            "reason": "" if after >= 0 else next((d.reason for d in reversed(log) if d.reason), "unfinished"),
+            "id": after["job"],
+            "arrival": after["arrival"],
+            "utility_before": before["utility"],
+            "utility_after": after["utility"],
+            "finish_before": before["finish"],
+            "finish_after": after["finish"],
+            "state": after["state"],
+            "reason": after["reason"] or ("unfinished" if after["finish"] is None else ""),
         }
 
     @cached_property
@@ -211,10 +210,7 @@ class PlaceComparison(AnyResult):
         The time is what a job would hold at the width it asked for, on one machine if that fits.
         """
         run = Execution(self.cluster, self.jobs, self.slots, self.horizon)
-        reasons = []
-        for j in range(len(self.jobs)):
-            run.now = int(run.arrival[j])
-            reasons.append(BEYOND_HORIZON if run.now >= run.end else run.hopeless(j))
+        reasons = _hopeless(run)
         demand = [_resource_slots(self.cluster, run, j) for j in range(len(self.jobs))]
         held = np.array(demand).reshape(len(self.jobs), len(self.cluster.resources))
         total, out = held.sum(axis=0), {}
@@ -224,6 +220,20 @@ class PlaceComparison(AnyResult):
             shares = {r: float(p) for r, p, t in zip(self.cluster.resources, part, total, strict=True) if t > 0}
             out[reason] = {"jobs": len(which), "share": len(which) / max(1, len(self.jobs)), "resource_time": shares}
         return out
+
+
+def usual_baseline(labels: Sequence[str]) -> str:
+    """FIFO where it takes part, else the first."""
+    return BASELINE if BASELINE in labels else labels[0]
+
+
+def _hopeless(run: Execution) -> list[str]:
+    """Why each job cannot finish even alone from its arrival on; "" where it can."""
+    found = []
+    for j, arrival in enumerate(run.arrival.tolist()):
+        run.now = arrival
+        found.append(BEYOND_HORIZON if arrival >= run.end else run.hopeless(j))
+    return found
 
 
 def _resource_slots(cluster: Cluster, run: Execution, j: int) -> Floats:
@@ -281,12 +291,13 @@ def compare(
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise InputError(f"two policies are called {twice[0]!r}; give one of them another label")
     tell = progress or (lambda done, total, doing: None)
-    end = Execution(cluster, workload, slots, horizon).end
+    run = Execution(cluster, workload, slots, horizon)
+    end = run.end
     given = (cluster, workload, slots, horizon, seed)
     played = _one_by_one(given, policies, end, tell) if workers == 1 else _spread(given, policies, end, workers, tell)
     results, calibration = [result for result, _ in played], [row for _, trials in played for row in trials]
     tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
-    limit, note = _bound(cluster, workload, _able(cluster, workload, slots, horizon, results), end, bound)
+    limit, note = _bound(run, results, bound)
     if limit is not None:
         results = [replace(result, detail={**result.detail, "bound": limit.utility}) for result in results]
     certificate = merged({result.policy.label: result.certificate() for result in results})
@@ -351,27 +362,22 @@ def _play(
     return simulate(cluster, jobs, policy, slots=slots, horizon=horizon, seed=seed, progress=step), trials
 
 
-def _able(cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, results: list[Result]) -> list[int]:
-    """Jobs that can finish within their horizon alone, and those that did anyway: the others are refused by the model."""
-    run = Execution(cluster, jobs, slots, horizon)
-    able = []
-    for j in range(len(jobs)):
-        run.now = int(run.arrival[j])
-        if any(result.finish[j] >= 0 for result in results) or (run.now < run.end and not run.hopeless(j)):
-            able.append(j)
-    return able
+def _bound(run: Execution, results: list[Result], wanted: bool | str) -> tuple[Bound | None, str]:
+    """The LP bound to the end of the runs (a lent job may finish past its arrival and horizon), or why there is none.
 
-
-def _bound(cluster: Cluster, jobs: Workload, able: list[int], end: int, wanted: bool | str) -> tuple[Bound | None, str]:
-    """The LP bound to the end of the runs (a lent job may finish past its arrival and horizon), or why there is none."""
+    It is over the jobs that can finish within their horizon alone, and those that did anyway.
+    """
+    jobs = run.jobs
     if not wanted:
         return None, ""
     if wanted == "auto" and len(jobs) > AUTO_JOBS:
         return None, f"no bound: {len(jobs):,} jobs are many for it (over {AUTO_JOBS:,})"
+    done = np.any([result.finish >= 0 for result in results], axis=0)
+    able = tuple(job for job, why, did in zip(jobs, _hopeless(run), done, strict=True) if did or not why)
     try:
-        found = bound(cluster, replace(jobs, jobs=tuple(jobs[j] for j in able)), slots=end)
+        found = solved_bound(run.cluster, replace(jobs, jobs=able), slots=run.end)
     except InputError as error:
-        return None, f"no bound: {str(error).removeprefix('bound: ')}"
+        return None, f"no bound: {error}"
     return found, f"bound: {found.note}" if found.note else ""
 
 

@@ -13,10 +13,11 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from equipoise.document import plain
 from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import Int32s, Ints
 from equipoise.place.cluster import Cluster
@@ -100,7 +101,7 @@ class Explanation:
 
     def as_dict(self) -> dict[str, object]:
         """Plain values, as JSON has them."""
-        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        return cast("dict[str, object]", plain(dataclasses.asdict(self)))
 
     def text(self) -> str:
         """A few lines for the terminal."""
@@ -339,19 +340,9 @@ def _happened(result: Result, j: int) -> dict[str, Any]:
     }
 
 
-def _held(result: Result, rows: Int32s) -> Ints:
-    """[row, r] milli-units that rows of a schedule hold."""
-    owners, of = np.unique(rows[:, JOB], return_inverse=True)
-    cluster, jobs = result.cluster, [result.jobs[i] for i in owners.tolist()]
-    count = len(cluster.resources)
-    worker = np.array([cluster.demand(job.worker, job.id) for job in jobs], dtype=np.int64).reshape(-1, count)
-    server = np.array([cluster.demand(job.server or {}, job.id) for job in jobs], dtype=np.int64).reshape(-1, count)
-    return np.asarray(worker[of] * rows[:, [1 + WORKERS]] + server[of] * rows[:, [1 + SERVERS]])
-
-
 def _taken(result: Result, rows: Int32s, slots: int) -> dict[str, float]:
     """The mean share of every resource that some rows hold."""
-    held, total = _held(result, rows).sum(axis=0, dtype=float), result.cluster.total
+    held, total = result.jobs.held(rows, result.cluster.resources, int).sum(axis=0, dtype=float), result.cluster.total
     share = np.divide(held, total * slots, out=np.zeros(len(total)), where=total > 0)
     return dict(zip(result.cluster.resources, share.tolist(), strict=True))
 
@@ -361,19 +352,12 @@ def _hindsight(result: Result, j: int, arrays: JobArrays) -> int | None:
     cluster, arrival = result.cluster, result.jobs[j].arrival
     rows = result.schedule[(result.schedule[:, 1 + SLOT] >= arrival) & (result.schedule[:, JOB] != j)]
     rows = rows[np.argsort(rows[:, 1 + SLOT], kind="stable")]
+    held = result.jobs.held(rows, cluster.resources, int)
     bounds = np.searchsorted(rows[:, 1 + SLOT], np.arange(arrival, result.end + 1)).tolist()
     for k in range(result.end - arrival if arrays.widest else 0):
-        here = rows[bounds[k] : bounds[k + 1]]
+        here = slice(bounds[k], bounds[k + 1])
         free = cluster.capacity[cluster.type_of]
-        np.subtract.at(free, here[:, 1 + MACHINE], _held(result, here))
+        np.subtract.at(free, rows[here, 1 + MACHINE], held[here])
         if _room_for_one(free, arrays):
             return arrival + k
     return None
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value

@@ -10,11 +10,12 @@ from numbers import Real
 from typing import Any, ClassVar, overload
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from equipoise import units
 from equipoise._short import short
 from equipoise.errors import InputError, refuse_words, unknown_name
-from equipoise.kernels import Floats, kernel
+from equipoise.kernels import Floats, Int32s, kernel
 from equipoise.units import Demand as Demand
 
 SIGMOID, DEADLINE, LINEAR = 0, 1, 2
@@ -326,6 +327,12 @@ class Workload(Sequence[Job]):
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self.jobs)
+
+    def held(self, schedule: Int32s, resources: Sequence[str], dtype: DTypeLike = float) -> NDArray[Any]:
+        """Milli-units that each row (job, slot, machine, workers, servers) of a schedule holds, by resource."""
+        demands = [[[part.get(r, 0) for r in resources] for part in (job.worker, job.server or {})] for job in self]
+        each = np.array(demands, dtype=dtype).reshape(-1, 2, len(resources))[schedule[:, 0]]
+        return np.asarray(each[:, 0] * schedule[:, [3]] + each[:, 1] * schedule[:, [4]])
 
     def between(self, first: int, last: int) -> Workload:
         """Jobs that arrive in slots first..last-1, with slot 0 moved to `first`."""

@@ -19,7 +19,7 @@ from equipoise.errors import InputError, unknown_name
 from equipoise.place import files, traces
 from equipoise.place.calibrate import needs_history, placer_of, price_kinds
 from equipoise.place.cluster import Cluster
-from equipoise.place.compare import BASELINE, PlaceComparison, Progress, compare
+from equipoise.place.compare import PlaceComparison, Progress, compare, usual_baseline
 from equipoise.place.execution import Execution
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer
@@ -129,7 +129,7 @@ def build(spec: PlaceSpec) -> PlaceScene:
 def _baseline(spec: PlaceSpec, labels: Sequence[str]) -> str:
     """As asked, FIFO, or the first."""
     if spec.baseline is None:
-        return BASELINE if BASELINE in labels else labels[0]
+        return usual_baseline(labels)
     asked = spec.baseline.lower().replace(":", " ")
     for label in labels:
         if asked in (label.lower(), label.lower().removesuffix("-style")):

@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import re
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,58 +67,37 @@ class _Reading:
     def add(self, line: int, row: list[str]) -> None:
         if len(row) != len(COLUMNS):
             raise self.error(line, f"{len(row)} cells; expected {len(COLUMNS)}: {','.join(COLUMNS)}")
-        jobs, machines = self.codes
-        job, slot, machine, workers, servers = row
-        try:
-            numbers = [self.whole(cell) for cell in (slot, workers, servers)]
-        except ValueError:
-            at = next(k for k in (SLOT, WORKERS, SERVERS) if not _is_whole(row[k]))
-            message = f"{COLUMNS[at]} is {row[at][:40]!r}; expected a whole number from 0 to {MOST:,}"
-            raise self.error(line, message) from None
-        if numbers[1] == numbers[2] == 0:
+        cells = [cell.strip() for cell in row]
+        for k in (SLOT, WORKERS, SERVERS):
+            if not _is_whole(cells[k]):
+                message = f"{COLUMNS[k]} is {row[k][:40]!r}; expected a whole number from 0 to {MOST:,}"
+                raise self.error(line, message)
+        slot, workers, servers = (int(cells[k]) for k in (SLOT, WORKERS, SERVERS))
+        if workers == servers == 0:
             raise self.error(line, "no workers and no servers; leave the row out")
-        self.table.extend(
-            (
-                jobs.setdefault(job.strip(), len(jobs)),
-                numbers[0],
-                machines.setdefault(machine.strip(), len(machines)),
-                numbers[1],
-                numbers[2],
-            )
+        job, machine = (
+            codes.setdefault(cells[k], len(codes)) for k, codes in zip((JOB, MACHINE), self.codes, strict=True)
         )
+        self.table.extend((job, slot, machine, workers, servers))
         self.lines.append(line)
-
-    @staticmethod
-    def whole(cell: str) -> int:
-        if not _is_whole(cell):
-            raise ValueError
-        return int(cell.strip())
 
     def error(self, line: int, message: str) -> InputError:
         return InputError(f"{self.source}, line {line}: {message}")
 
     def rows(self) -> ScheduleRows:
         jobs, machines = self.codes
-        table = np.frombuffer(self.table, dtype=np.int32).reshape(-1, 5) if len(self.table) else np.empty((0, 5), "i4")
-        lines = np.frombuffer(self.lines, dtype=np.int64) if len(self.lines) else np.empty(0, np.int64)
+        table = np.array(self.table, dtype=np.int32).reshape(-1, 5)
+        lines = np.array(self.lines, dtype=np.int64)
         return ScheduleRows(self.source, tuple(jobs), tuple(machines), table, lines)
 
 
 def _is_whole(cell: str) -> bool:
-    cell = cell.strip()
     return cell.isascii() and cell.isdigit() and len(cell) <= 10 and int(cell) <= MOST
 
 
 def write_schedule(result: Result, path: str | Path) -> None:
     """The schedule of a run as CSV: job,slot,machine,workers,servers, by job ids and machine names."""
-    names, ids = result.cluster.names, [job.id for job in result.jobs]
-    by_name(names)
-    with Path(path).open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for k in range(0, len(result.schedule), BLOCK):
-            block = result.schedule[k : k + BLOCK].tolist()
-            writer.writerows((ids[j], t, names[h], w, s) for j, t, h, w, s in block)
+    _write(path, COLUMNS, _named_rows(result))
 
 
 def read_schedule(path: str | Path) -> ScheduleRows:
@@ -229,20 +209,27 @@ def _refuse_twice(rows: ScheduleRows, table: Int32s) -> None:
         raise InputError(f"{rows.source}, line {line}: {message} {first}; expected one row for each")
 
 
-ALLOCATION_COLUMNS = ("job", "slot", "start_hours", "machine", "workers", "servers")
 BLOCK = 65536  # rows written at once
 
 
 def allocations_csv(result: Result, path: str | Path) -> None:
     """A row for every job, slot and machine: who sits where, and from which hour after slot 0 began."""
-    names, ids, hours = result.cluster.names, [job.id for job in result.jobs], result.jobs.slot / 3600.0
+    hours = result.jobs.slot / 3600.0
+    columns = ("job", "slot", "start_hours", "machine", "workers", "servers")
+    _write(path, columns, ((job, t, f"{t * hours:.10g}", *rest) for job, t, *rest in _named_rows(result)))
+
+
+def _named_rows(result: Result) -> Iterator[tuple[str, int, str, int, int]]:
+    """The rows of its schedule by job ids and machine names, a block at a time."""
+    names, ids = result.cluster.names, [job.id for job in result.jobs]
     by_name(names)
+    blocks = (result.schedule[k : k + BLOCK].tolist() for k in range(0, len(result.schedule), BLOCK))
+    return ((ids[j], t, names[h], w, s) for block in blocks for j, t, h, w, s in block)
+
+
+def _write(path: str | Path, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
     with Path(path).open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(ALLOCATION_COLUMNS)
-        for k in range(0, len(result.schedule), BLOCK):
-            block = result.schedule[k : k + BLOCK].tolist()
-            writer.writerows((ids[j], t, f"{t * hours:.10g}", names[h], w, s) for j, t, h, w, s in block)
+        csv.writer(stream, lineterminator="\n").writerows(chain((columns,), rows))
 
 
 def to_json(result: Result) -> dict[str, object]:
@@ -250,18 +237,7 @@ def to_json(result: Result) -> dict[str, object]:
     names, ids = result.cluster.names, [job.id for job in result.jobs]
     by_name(names)
     jobs = [
-        {
-            "job": job.id,
-            "arrival": job.arrival,
-            "state": state,
-            "reason": next((d.reason for d in reversed(log) if d.reason), "") if finish < 0 else "",
-            "finish": None if finish < 0 else finish,
-            "utility": utility,
-            "decisions": [dict(d.__dict__) for d in log],
-        }
-        for job, state, log, finish, utility in zip(
-            result.jobs, result.states, result.decisions, result.finish.tolist(), result.utilities.tolist(), strict=True
-        )
+        result.outcome(j) | {"decisions": [dict(d.__dict__) for d in log]} for j, log in enumerate(result.decisions)
     ]
     schedule = [
         {"job": ids[j], "machine": names[h], "first": first, "last": last, "workers": w, "servers": s}
@@ -288,9 +264,8 @@ def runs(schedule: Int32s) -> Int32s:
     same &= rows[1:, SLOT] == rows[:-1, SLOT] + 1
     first = np.flatnonzero(np.append(True, ~same)[: len(rows)])
     last = np.append(first[1:], len(rows))[: len(first)] - 1
-    out = np.column_stack(
-        (rows[first][:, [JOB, MACHINE, SLOT]], rows[last, SLOT], rows[first][:, [WORKERS, SERVERS]])
-    ).astype(np.int32)
+    parts = rows[first][:, [JOB, MACHINE, SLOT]], rows[last, SLOT], rows[first][:, [WORKERS, SERVERS]]
+    out = np.column_stack(parts).astype(np.int32)
     return out[np.lexsort((out[:, 1], out[:, 2], out[:, 0]))]
 
 
@@ -327,13 +302,8 @@ class PlacementGroup:
         }
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "job": self.job,
-            "slot": self.slot,
-            "roles": list(self.roles),
-            "machines": list(self.machines),
-            **self.arguments(),
-        }
+        which = {"job": self.job, "slot": self.slot, "roles": list(self.roles), "machines": list(self.machines)}
+        return which | self.arguments()
 
 
 def amounts(demand: Mapping[str, int], *, memory_unit: float = 1.0) -> dict[str, float]:
@@ -387,18 +357,14 @@ def placement_groups(result: Result, slot: int, *, memory_unit: float = 1.0) -> 
     groups = []
     for j in dict.fromkeys(rows[:, JOB].tolist()):
         job, cells = result.jobs[j], rows[rows[:, JOB] == j]
-        needs = {
-            "worker": amounts(job.worker, memory_unit=memory_unit),
-            "server": amounts(job.server or {}, memory_unit=memory_unit),
-        }
-        bundles, roles, machines = [], [], []
-        for role, column in (("worker", WORKERS), ("server", SERVERS)):
+        parts: list[tuple[Mapping[str, float], str, str]] = []  # of each bundle: what it needs, its role, its machine
+        for role, demand, column in (("worker", job.worker, WORKERS), ("server", job.server or {}, SERVERS)):
+            need = amounts(demand, memory_unit=memory_unit) or LEAST
             for cell in cells.tolist():
-                for _ in range(cell[column]):
-                    bundles.append(needs[role] or LEAST)
-                    roles.append(role)
-                    machines.append(_label(names[cell[MACHINE]]))
-        groups.append(PlacementGroup(job.id, slot, tuple(bundles), tuple(roles), tuple(machines)))
+                if cell[column]:
+                    parts += cell[column] * [(need, role, _label(names[cell[MACHINE]]))]
+        bundles, roles, machines = zip(*parts, strict=True)
+        groups.append(PlacementGroup(job.id, slot, bundles, roles, machines))
     return groups
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -98,12 +99,8 @@ class Result(results.Result):
     @cached_property
     def reasons(self) -> dict[str, int]:
         """Why jobs that never finished did not: the last reason each was told, counted."""
-        out: dict[str, int] = {}
-        for log, f in zip(self.decisions, self.finish, strict=True):
-            if f < 0:
-                reason = next((d.reason for d in reversed(log) if d.reason), "unfinished")
-                out[reason] = out.get(reason, 0) + 1
-        return out
+        unfinished = np.flatnonzero(self.finish < 0).tolist()
+        return dict(Counter(self.outcome(j)["reason"] or "unfinished" for j in unfinished))
 
     @cached_property
     def completion(self) -> Floats:
@@ -116,11 +113,15 @@ class Result(results.Result):
         """Unit-hours of a resource that the schedule held."""
         if resource not in self.cluster.resources:
             return 0.0
-        worker = np.array([job.worker.get(resource, 0) for job in self.jobs], dtype=float)
-        server = np.array([(job.server or {}).get(resource, 0) for job in self.jobs], dtype=float)
-        j = self.schedule[:, 0]
-        held = worker[j] * self.schedule[:, 3] + server[j] * self.schedule[:, 4]
+        held = self.jobs.held(self.schedule, (resource,))[:, 0]
         return float(held.sum() / 1000.0 * self.jobs.slot / 3600.0)
+
+    def outcome(self, j: int) -> dict[str, Any]:
+        """What became of a job; finish is a slot, None if it was never done, and then `reason` the last it was told."""
+        job, finish = self.jobs[j], int(self.finish[j])
+        reason = "" if finish >= 0 else next((d.reason for d in reversed(self.decisions[j]) if d.reason), "")
+        told = {"job": job.id, "arrival": job.arrival, "state": self.states[j], "reason": reason}
+        return told | {"finish": None if finish < 0 else finish, "utility": float(self.utilities[j])}
 
     @cached_property
     def bound(self) -> float | None:

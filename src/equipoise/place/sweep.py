@@ -12,7 +12,7 @@ from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.cluster import Cluster
-from equipoise.place.compare import BASELINE, compare, merged
+from equipoise.place.compare import compare, merged, usual_baseline
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer
 from equipoise.result import Result as AnyResult
@@ -50,7 +50,7 @@ class Sweep(AnyResult):
     @property
     def baseline(self) -> str:
         """As asked, FIFO where it takes part, else the first."""
-        return self.asked_baseline or (BASELINE if BASELINE in self.labels else self.labels[0])
+        return self.asked_baseline or usual_baseline(self.labels)
 
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: means with their errors, gains over the baseline, and every seed behind them."""

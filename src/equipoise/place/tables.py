@@ -5,7 +5,6 @@ What holds for all rows (the slot's length, bandwidths) is kept in `frame.attrs`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from equipoise import units
 from equipoise.document import Row
 from equipoise.errors import InputError, said_of
 from equipoise.frames import Frame, frame_of, rows_of
-from equipoise.kernels import Floats
+from equipoise.kernels import Floats, Int32s
 from equipoise.place.cluster import Cluster
 from equipoise.place.files import read_cluster, read_jobs
 from equipoise.place.job import Workload
@@ -104,11 +103,8 @@ def utilisation(result: Result) -> Floats:
     """The part of each resource in use: a row for each slot, a column for each resource of the cluster."""
     cluster, rows = result.cluster, result.schedule
     out = np.zeros((result.end, len(cluster.resources)))
-    for r, name in enumerate(cluster.resources):
-        worker = np.array([job.worker.get(name, 0) for job in result.jobs], dtype=float)
-        server = np.array([(job.server or {}).get(name, 0) for job in result.jobs], dtype=float)
+    for r, held in enumerate(result.jobs.held(rows, cluster.resources).T):
         if len(rows) and cluster.total[r] > 0:
-            held = worker[rows[:, JOB]] * rows[:, WORKERS] + server[rows[:, JOB]] * rows[:, SERVERS]
             out[:, r] = np.bincount(rows[:, SLOT], held, result.end)[: result.end] / cluster.total[r]
     return out
 
@@ -143,21 +139,9 @@ def growth_of(result: Result) -> dict[str, float]:
 
 def outcome_rows(result: Result) -> list[Row]:
     """What became of every job; finish is a slot, None if it was never done."""
-    rows = []
-    for j, job in enumerate(result.jobs):
-        finish, log = int(result.finish[j]), result.decisions[j]
-        why = None if finish >= 0 else next((d.reason for d in reversed(log) if d.reason), "unfinished")
-        rows.append(
-            {
-                "policy": result.policy.label,
-                "job": job.id,
-                "arrival": job.arrival,
-                "state": result.states[j],
-                "reason": why,
-                "finish": None if finish < 0 else finish,
-                "utility": float(result.utilities[j]),
-            }
-        )
+    rows: list[Row] = [{"policy": result.policy.label} | result.outcome(j) for j in range(len(result.jobs))]
+    for row in rows:
+        row["reason"] = (row["reason"] or "unfinished") if row["finish"] is None else None
     return rows
 
 
@@ -202,13 +186,9 @@ def tables_beside(folder: Path, allocations: list[Row]) -> dict[str, list[Row]]:
     return {"allocations": told, "machines": machine_rows(there)}
 
 
-def held_shares(cluster: Cluster, jobs: Iterable[Any], schedule: Any) -> list[float]:
+def held_shares(cluster: Cluster, jobs: Workload, schedule: Int32s) -> list[float]:
     """Of each row of a schedule: the largest part of any of the machine's resources that it holds."""
-    given = list(jobs)
     room = cluster.capacity[cluster.type_of][schedule[:, MACHINE]].astype(float)
-    worker = np.array([[job.worker.get(r, 0) for r in cluster.resources] for job in given], dtype=float)
-    server = np.array([[(job.server or {}).get(r, 0) for r in cluster.resources] for job in given], dtype=float)
-    rows = schedule[:, JOB]
-    held = worker[rows] * schedule[:, [WORKERS]] + server[rows] * schedule[:, [SERVERS]]
+    held = jobs.held(schedule, cluster.resources)
     part = np.divide(held, room, out=np.zeros_like(held), where=room > 0).max(axis=1, initial=0.0)
     return [float(p) for p in np.clip(part, LEAST_SHARE, 1.0)]
