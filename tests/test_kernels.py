@@ -28,6 +28,7 @@ def middle(x):
     return lower.lowest(x) * 2
 """
 UPPER = """
+import sys
 from equipoise.kernels import kernel
 from lower import UNIT
 from middle import middle
@@ -36,18 +37,18 @@ from middle import middle
 def upper(x):
     return middle(x) + UNIT
 
-print(upper(3), sum(upper.stats.cache_hits.values()))
+print(upper(float(sys.argv[1]) if "." in sys.argv[1] else int(sys.argv[1])), sum(upper.stats.cache_hits.values()))
 """
 
 
-def run_upper(folder: Path) -> tuple[int, int]:
-    """What `upper(3)` is in a process of its own, and how often it came from the cache on disk."""
+def run_upper(folder: Path, given: str = "3") -> tuple[str, int]:
+    """What `upper(given)` is in a process of its own, and how often it came from the cache on disk."""
     done = subprocess.run(
-        [sys.executable, "upper.py"], cwd=folder, capture_output=True, text=True, env=dict(os.environ)
+        [sys.executable, "upper.py", given], cwd=folder, capture_output=True, text=True, env=dict(os.environ)
     )
     assert done.returncode == 0, done.stderr
     value, hits = done.stdout.split()
-    return int(value), int(hits)
+    return value, int(hits)
 
 
 @pytest.fixture
@@ -59,25 +60,25 @@ def tree(tmp_path: Path) -> Path:
 
 def test_a_changed_callee_is_compiled_anew(tree: Path) -> None:
     """Two files below the kernel that is called: numba alone would look at neither, and answer 18 for ever."""
-    assert run_upper(tree) == (18, 0)
-    assert run_upper(tree) == (18, 1)  # nothing changed: from the cache
+    assert run_upper(tree) == ("18", 0)
+    assert run_upper(tree) == ("18", 1)  # nothing changed: from the cache
     (tree / "lower.py").write_text(LOWER.replace("x + 1", "x + 2"))
-    assert run_upper(tree) == (20, 0)
-    assert run_upper(tree) == (20, 1)
+    assert run_upper(tree) == ("20", 0)
+    assert run_upper(tree) == ("20", 1)
 
 
 def test_a_changed_constant_of_another_file_is_compiled_anew(tree: Path) -> None:
     """A kernel freezes the values it reads; one that is imported stands in another file."""
-    assert run_upper(tree) == (18, 0)
+    assert run_upper(tree) == ("18", 0)
     (tree / "lower.py").write_text(LOWER.replace("UNIT = 10", "UNIT = 11"))
-    assert run_upper(tree) == (19, 0)
+    assert run_upper(tree) == ("19", 0)
 
 
 def test_a_comment_in_another_file_changes_nothing(tree: Path) -> None:
     """Only what is computed counts: a new line above the callee does not compile its callers again."""
-    assert run_upper(tree) == (18, 0)
+    assert run_upper(tree) == ("18", 0)
     (tree / "lower.py").write_text("# a comment\n" + LOWER)
-    assert run_upper(tree) == (18, 1)
+    assert run_upper(tree) == ("18", 1)
 
 
 def test_a_cache_that_knows_modules_of_another_version_is_made_anew(tree: Path) -> None:
@@ -91,7 +92,20 @@ def test_a_cache_that_knows_modules_of_another_version_is_made_anew(tree: Path) 
         (tree / f"{old}.py").write_text(kinds)
         (tree / f"{new}.py").unlink(missing_ok=True)
         (tree / "upper.py").write_text(upper.format(old))
-        assert run_upper(tree) == (4, 0)
+        assert run_upper(tree) == ("4", 0)
+
+
+def test_two_processes_that_compile_at_once_never_run_each_others_code(tree: Path) -> None:
+    """Both read an empty index, one compiles for a whole number, the other for a float; the first writes its index last."""
+    assert run_upper(tree, "3") == ("18", 0)
+    first = {path: path.read_bytes() for path in tree.rglob("*.nbi")}
+    assert first
+    for path in first:
+        path.unlink()
+    assert run_upper(tree, "3.5") == ("19.0", 0)
+    for path, index in first.items():
+        path.write_bytes(index)
+    assert run_upper(tree, "3") == ("18", 1)
 
 
 @pytest.mark.parametrize(
