@@ -182,7 +182,8 @@ def read_yaml(file: Path) -> Values:
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {file}: {why}; name a YAML file, such as the config.yaml of a run") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise InputError(f"{file}:{line}: not valid YAML: {error.problem or error.context}") from None

@@ -47,7 +47,7 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option(help="Private key, PEM", rich_help_panel=REACHED)] = None,
     rate: Annotated[
         float | None,
-        typer.Option(help="Requests a second of one caller (default: 1000; 0: no limit)", rich_help_panel=REACHED),
+        typer.Option(help="Requests per second of one caller (default: 1000; 0: no limit)", rich_help_panel=REACHED),
     ] = None,
     verify_log: Annotated[
         bool,

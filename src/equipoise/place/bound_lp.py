@@ -177,7 +177,10 @@ def _held(room: Sequence[int], worker: Sequence[int], server: Sequence[int] | No
 LEVEL = 1e-6  # of a job's utility: completions this close are one, worth the earlier, at the time of the later
 MOST_ENTRIES = 3_000_000  # non-zeros: many minutes and some GB beyond
 FITTING = 500_000  # non-zeros that `coarsen=None` stays under: some 20 CPU seconds
-LARGE, LONG = 200_000, 12  # non-zeros and stages a job from which interior points beat the simplex (twice at 800 jobs)
+LARGE, LONG = (
+    200_000,
+    12,
+)  # non-zeros and stages per job from which interior points beat the simplex (twice at 800 jobs)
 INTERIOR = {"solver": "ipm", "run_crossover": "off", "ipm_optimality_tolerance": 1e-6}  # prices are valued anyway
 MOST_POOLS = 8
 

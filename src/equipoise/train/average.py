@@ -20,7 +20,7 @@ from equipoise.train.method import Method
 from equipoise.train.sampler import Sampler
 from equipoise.train.steps import Steps
 
-PACE = 0.05  # e-folds a round in which models settle at best
+PACE = 0.05  # e-folds per round in which models settle at best
 FOUR = 4  # parameters that fit a register each
 RUNAWAY = 1e12  # growth of models or trackers that is a divergence
 

@@ -51,7 +51,7 @@ class Channel:
         self.width, self.parts = width, parts
         self.ratio = ratio  # of a first step of y to z: the scale of models that begin at 0
         self.bits = quantizer.bits
-        self.pace = pace  # e-folds a round in which values settle: news after a silence is so much larger than before
+        self.pace = pace  # e-folds per round in which values settle: news after a silence is so much larger than before
         self.coder = quantizer.coder()
         # Edge mode quantises differences where the flow is made (allocate, learn): its messages pass as they are.
         self.edge_coder = self.coder if quantizer.mode == "edge" else None
@@ -108,7 +108,7 @@ class Channel:
         send(self.wire, values, round.slots, round.senders, repeats, number, flags, 0, len(round.slots), self.tally)
 
     def repeats(self, degree: AnyArray) -> Ints:
-        """Codes a number for hosts of so many neighbours; 0 stands for the number itself.
+        """Codes per number for hosts of so many neighbours; 0 stands for the number itself.
 
         A host's rounding error comes back to it once for every neighbour: the more it has, the finer it speaks.
         """
@@ -121,7 +121,7 @@ class Channel:
 
     @property
     def plain(self) -> Ints:
-        """Codes a number for everybody where e-folds count: coarse codes are said more than once."""
+        """Codes per number for everybody where e-folds count: coarse codes are said more than once."""
         return ONCE if self.coder.kind == EXACT else self.repeats(np.array([math.e - 1.0]))
 
     def memory(self) -> dict[str, AnyArray]:

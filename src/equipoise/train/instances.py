@@ -14,7 +14,7 @@ from equipoise.train.problem import Problem
 CURVATURES, WISHES = (0.5, 3.0), (10.0, 60.0)  # of quadratic costs
 ROOM = (0.8, 1.6)  # hi as a part of the share a node would take without boxes: about a quarter of the nodes end full
 LATENCY_BOX = (10.0, 40.0)  # CPUs
-SHARE = 25.0  # CPUs a node, unless a budget or a price is given
+SHARE = 25.0  # CPUs per node, unless a budget or a price is given
 
 
 @dataclass(frozen=True)

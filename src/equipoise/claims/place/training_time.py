@@ -75,7 +75,7 @@ def measure(scale: Scale) -> Measured:
             Figure(
                 "Training time of every job",
                 x=Axis("machines"),
-                y=Axis("hours a job, the unfinished to the end"),
+                y=Axis("hours per job, the unfinished to the end"),
                 series=curves(runs[: len(machines)], machines, lambda run: run.slots_all / JOBS),
                 caption="The more a policy finishes, the less time passes in all.",
             ),

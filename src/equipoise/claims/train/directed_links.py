@@ -12,7 +12,7 @@ from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import LeastSquares, Moment, Network, Problem, Quadratic, solve
 from equipoise.train.arrays import Floats
 
-NODES, SHARE = 20, 25.0  # CPUs a centre
+NODES, SHARE = 20, 25.0  # CPUs per centre
 LOST = 1.0  # CPUs: more than rounding, by far
 ARRIVED = 1e-10  # relative gap
 PULL_STEP = 0.5  # of the step at which the busiest centre would overshoot by itself

@@ -12,7 +12,7 @@ from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Run, solve
 from equipoise.train.network import Switching
 
-NODES, SHARE = 20, 25.0  # CPUs a centre
+NODES, SHARE = 20, 25.0  # CPUs per centre
 SPARSE = 0.15  # chance of a link: about three neighbours, and other ones every round
 CONVERGED, EXACTLY = 1e-6, 1e-9  # relative gap: what "converges" asks of the paper's form, and of ours
 SWITCHING: dict[str, Switching] = {"five graphs in turn": 5, "new graphs": "fresh"}

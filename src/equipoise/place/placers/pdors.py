@@ -75,7 +75,7 @@ class PDORS:
                 raise unknown_name(what, str(given), known)
         if isinstance(self.replan, bool) or not isinstance(self.replan, int) or not 0 <= self.replan <= MOST_TRIES:
             raise InputError(
-                f"PDORS: replan is {self.replan!r}; expected a whole number of tries a slot, up to {MOST_TRIES:,}"
+                f"PDORS: replan is {self.replan!r}; expected a whole number of tries per slot, up to {MOST_TRIES:,}"
             )
         refuse_words("PDORS", caution=self.caution)
         if not 0.1 <= self.caution <= 10.0:

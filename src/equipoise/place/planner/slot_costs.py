@@ -12,7 +12,7 @@ from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers
 from equipoise.place.planner.occupancy import BUCKETS, NONE, Occupancy
 
 ENOUGH = 32  # candidate machines after which a scan may stop, once they hold twice the width
-MOST = 512  # candidate machines a slot at most, and twice the width
+MOST = 512  # candidate machines per slot at most, and twice the width
 AS_THEY_COME, SERVERS_AFTER, SERVERS_APART, SERVERS_TIGHT = 0, 1, 2, 3  # orders in which a width is filled
 PARTS = (0.75, 0.5)  # of the width reached where room is short: servers are also set apart for so many workers only
 ORDERS = 4 + len(PARTS)

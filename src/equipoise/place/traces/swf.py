@@ -1,4 +1,4 @@
-"""The Standard Workload Format of the Parallel Workloads Archive: `;` comments, 18 fields a line, -1 for unknown."""
+"""The Standard Workload Format of the Parallel Workloads Archive: `;` comments, 18 fields per line, -1 for unknown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
 
 FIELDS = 18
 ending = ".swf"
-EXPECTED = "a Standard Workload Format file: 18 numbers a line, comments after ';'"
+EXPECTED = "a Standard Workload Format file: 18 numbers per line, comments after ';'"
 # Fields, from 0.
 NUMBER, SUBMIT, WAIT, RUN, ALLOCATED, USED_MEMORY, REQUESTED, REQUESTED_MEMORY, QUEUE = 0, 1, 2, 3, 4, 6, 7, 9, 14
 START = re.compile(r"^;\s*UnixStartTime:\s*(\d{1,12})(?!\d)", re.IGNORECASE | re.ASCII)

@@ -5,7 +5,7 @@ DIGing (Nedić, Olshevsky, Shi 2017) on the dual; its gradient at node i is x_i(
     p_i = sum_j w_ij p_j - step t_i
     t_i = sum_j w_ij t_j + x_i(p_i) - x_i(p_i before)
 
-Bad at: the budget, kept only in the limit; two floats a message; and one step for all, set by the flattest cost.
+Bad at: the budget, kept only in the limit; two floats per message; and one step for all, set by the flattest cost.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def _diameter(graph: Topology) -> int:
 def _channel(network: Network, method: Method, costs: bool, model: Model | None) -> dict[str, Any]:
     """On every directed link a price, a model, and what a market or meeting answers, or a tracker; the rest comes on top.
 
-    Hosts answer with more codes a number, the more neighbours they have.
+    Hosts answer with more codes per number, the more neighbours they have.
     """
     quantizer = method.quantizer
     low, high = sector(quantizer.rho, getattr(quantizer, "rounding", "nearest")) if quantizer.rho else (1.0, 1.0)

@@ -108,7 +108,7 @@ def two_step_radius(rate: float, beta: float) -> float: ...
 @overload
 def two_step_radius(rate: Floats, beta: float) -> Floats: ...
 def two_step_radius(rate: float | Floats, beta: float) -> float | Floats:
-    """The larger |root| of s^2 - (1 - r)(1 + beta) s + (1 - r) beta: how an error shrinks a round, in the long run."""
+    """The larger |root| of s^2 - (1 - r)(1 + beta) s + (1 - r) beta: how an error shrinks per round, in the long run."""
     left = 1.0 - np.asarray(rate, dtype=np.float64)
     trace, product = left * (1.0 + beta), left * beta
     inside = trace * trace - 4.0 * product

@@ -47,7 +47,7 @@ REACH = 1e-6  # half the distance of a finite difference of prices, relative to 
 
 @dataclass(frozen=True)
 class Prediction:
-    """How an error shrinks a round, the rounds to the target, and where the number comes from."""
+    """How an error shrinks per round, the rounds to the target, and where the number comes from."""
 
     radius: float
     rounds: float  # infinite where it does not shrink
