@@ -13,10 +13,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise._moved import old_names
-from equipoise.registry import Registry
+
+if TYPE_CHECKING:
+    from equipoise.registry import Registry
 
 
 class LazyPackage(ModuleType):
@@ -69,7 +71,7 @@ def lazy(package: str, extras: Sequence[str] = (), registry: Registry[Any] | Non
     module = sys.modules[package]
     assert module.__file__ is not None
     sources: dict[str, str] = {}
-    with open(module.__file__, encoding="utf-8") as file:  # no pathlib: the guardian of CPU limits must start fast
+    with open(module.__file__, encoding="utf-8") as file:  # no pathlib: the guardian of CPU limits starts fast
         body = ast.parse(file.read()).body
     for statement in body:
         if (
@@ -81,6 +83,7 @@ def lazy(package: str, extras: Sequence[str] = (), registry: Registry[Any] | Non
                 if isinstance(line, ast.ImportFrom) and line.module:
                     sources |= {alias.name: line.module for alias in line.names if alias.asname}
     names = sorted(sources.keys() - set(extras))
-    vars(module).update(sources=sources, registry=registry, __all__=names)
+    vars(module).update(sources=sources, registry=registry)
+    vars(module).setdefault("__all__", names)
     module.__class__ = LazyPackage
     return names

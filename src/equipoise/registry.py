@@ -117,26 +117,6 @@ class Registry(Generic[T]):
         """The choice of this name, made with these settings."""
         return self.load(text)(**settings)
 
-    def attribute(self, name: str, own: Sequence[str] = ()) -> object:
-        """For `__getattr__` of the folder's package: a choice is a name of it, loaded when it is asked for.
-
-        Parameters
-        ----------
-        name
-            Of a class or function; "ALL" for all of them; "__all__" for their names and the package's `own`.
-        own
-            Further public names of the package.
-        """
-        choices = self._choices if name[:1].isupper() or name == "__all__" else ()
-        names = {choice.object_name: choice.stem for choice in choices}
-        if name == "__all__":
-            return [*own, *names]
-        if name == "ALL":
-            return tuple(map(self.load, names.values()))
-        if name in names:
-            return self.load(names[name])
-        raise AttributeError(f"module {self.package!r} has no attribute {name!r}")
-
     def detect(self, path: Path) -> str:
         """The name of the format that recognises a file by its first lines (`matches` in the format's file).
 

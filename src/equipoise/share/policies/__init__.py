@@ -8,24 +8,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from equipoise._lazy import lazy
 from equipoise.errors import unknown_name
 from equipoise.registry import Registry
 from equipoise.share.policies._learning import Learning as Learning, clairvoyant as clairvoyant
 from equipoise.share.view import Policy
 
+POLICIES: Registry[Policy] = Registry("equipoise.share.policies", "policy")
+
 if TYPE_CHECKING:
     ALL: tuple[type[Policy], ...]
     PUBLISHED: tuple[type[Policy], ...]
-
-POLICIES: Registry[Policy] = Registry("equipoise.share.policies", "policy")
-OWN = ("ALL", "POLICIES", "PUBLISHED", "Learning", "clairvoyant", "named")
+else:
+    __all__ = ["ALL", "POLICIES", "PUBLISHED", "Learning", "clairvoyant", "named"]
+    __all__ += [choice.object_name for choice in POLICIES.choices()]
+    lazy(__name__, registry=POLICIES)
 
 
 def __getattr__(name: str) -> Any:
-    """The class of a policy when it is asked for: a file that does not load harms nobody else."""
-    if name == "PUBLISHED":
-        return tuple(POLICIES.load(choice.stem) for choice in POLICIES.choices() if choice.facts.get("published"))
-    return POLICIES.attribute(name, OWN)
+    """ALL and PUBLISHED when they are asked for, as a class is: a file that does not load harms nobody else."""
+    if name in ("ALL", "PUBLISHED"):
+        chosen = (choice for choice in POLICIES.choices() if name == "ALL" or choice.facts.get("published"))
+        return tuple(POLICIES.load(choice.stem) for choice in chosen)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def named(name: str) -> Policy:
