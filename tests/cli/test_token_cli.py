@@ -168,8 +168,7 @@ def test_help_names_every_command():
 def test_a_quota_on_what_no_machine_has_is_a_slip(url):
     """The store knows its machines: `gpus` would limit nothing, and is refused with the nearest right name."""
     from equipoise.place import Cluster, Machine
-    from equipoise.serve.service import Service
-    from equipoise.serve.spec import Settings
+    from equipoise.serve.service import Service, Settings
 
     with open_store(url) as store:
         Service(store, Settings(clock="virtual"), Cluster((Machine({"gpu": 4}, 2),)))

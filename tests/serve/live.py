@@ -21,8 +21,7 @@ from equipoise.serve.access import Limits, access_for, digest, new_token
 from equipoise.serve.api.app import app_of
 from equipoise.serve.api.stream import Hub
 from equipoise.serve.run import Server, listening
-from equipoise.serve.service import Service
-from equipoise.serve.spec import Settings
+from equipoise.serve.service import Service, Settings
 from equipoise.serve.store import TenantRow, TokenRow, open_store
 
 BOXES = Cluster((Machine({"gpu": 4, "cpu": 32, "memory": "128Gi"}, 2, "box"),))

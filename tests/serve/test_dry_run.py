@@ -4,7 +4,7 @@ import pytest
 from live import JOB, Live
 
 from equipoise.place import Cluster, Machine
-from equipoise.serve.spec import Settings
+from equipoise.serve.service import Settings
 
 
 @pytest.fixture

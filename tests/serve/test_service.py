@@ -10,8 +10,7 @@ from equipoise.place import Cluster, Machine
 from equipoise.serve.plan.decide import Conflict
 from equipoise.serve.plan.state import digest_of
 from equipoise.serve.replay import usable_snapshot, verify_log
-from equipoise.serve.service import Service, Unavailable, body_digest
-from equipoise.serve.spec import Settings
+from equipoise.serve.service import Service, Settings, Unavailable, body_digest
 from equipoise.serve.store import Fenced, StoreLost, open_store, peek_store
 from equipoise.serve.store.transaction import pack
 

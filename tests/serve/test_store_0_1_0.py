@@ -12,8 +12,7 @@ import pytest
 from equipoise.serve.api.jobs import JobIn
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.replay import replayed, restored, verify_log
-from equipoise.serve.service import Service, body_digest
-from equipoise.serve.spec import Settings
+from equipoise.serve.service import Service, Settings, body_digest
 from equipoise.serve.store import Store, open_store
 
 STORED = Path(__file__).with_name("store_0_1_0.sql.gz")

@@ -23,8 +23,7 @@ from equipoise.serve.plan.events import OPENED
 from equipoise.serve.plan.explain import forecast
 from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.state import State
-from equipoise.serve.service import Service
-from equipoise.serve.spec import Settings
+from equipoise.serve.service import Service, Settings
 from equipoise.serve.store import open_store
 from equipoise.serve.telemetry import say
 

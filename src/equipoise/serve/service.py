@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, unknown_name
 from equipoise.place.cluster import Cluster
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening, price_rows
@@ -26,7 +26,6 @@ from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.messages import job_out, wall_of
 from equipoise.serve.plan.state import Held, State
 from equipoise.serve.replay import replayed, snapshot_of, usable_snapshot
-from equipoise.serve.spec import Settings
 from equipoise.serve.store import Batch, Fenced, JobRow, Store, StoredAnswer, StoreLost
 from equipoise.serve.telemetry import Metrics, say
 from equipoise.serve.view import View
@@ -37,6 +36,29 @@ MOST_WAITING = 2_000  # requests: some seconds of work; a further one is refused
 SHORTLY = 0.2, 5.0  # seconds before the store is tried again: first, and at most
 OTHER_BODY = "this Idempotency-Key was used with another body; send a new key with a new request"
 LOG = logging.getLogger("equipoise.serve")
+CLOCKS, FINISHES = ("real", "virtual"), ("assumed", "reported")
+MOST_HORIZON, LONGEST_SLOT = 100_000, 7 * 86400.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a service is started with. `finish`: jobs whose plan is over are taken as finished, or only as they report."""
+
+    slot_seconds: float = 600.0
+    horizon: int = 168  # slots ahead that a job is planned in
+    clock: str = "real"
+    finish: str = "assumed"
+    snapshot_every: int = 5_000  # events
+    batch: int = 64  # requests that one transaction may carry
+
+    def __post_init__(self) -> None:
+        for what, given, known in (("clock", self.clock, CLOCKS), ("finish", self.finish, FINISHES)):
+            if given not in known:
+                raise unknown_name(what, str(given), known)
+        if not 1 <= self.horizon <= MOST_HORIZON:
+            raise InputError(f"horizon is {self.horizon}; expected 1 to {MOST_HORIZON:,} slots")
+        if not 0.01 <= self.slot_seconds <= LONGEST_SLOT:
+            raise InputError(f"slot is {self.slot_seconds:g} s; expected a length from 10ms to 7 days")
 
 
 class Unavailable(Exception):

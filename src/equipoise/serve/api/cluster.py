@@ -29,7 +29,7 @@ from equipoise.serve.models import (
     StatusOut,
 )
 from equipoise.serve.plan.decide import Scheduler
-from equipoise.serve.plan.events import Body
+from equipoise.serve.plan.events import Body, attributes
 from equipoise.serve.plan.machines import DOWN, DRAINING, UP, Ints
 from equipoise.serve.plan.messages import iso
 from equipoise.serve.service import Command, Service
@@ -65,18 +65,9 @@ class ClusterRoutes:
         """Machines, their status and what is held on them in this slot."""
         view = self.service.view
         machines = await to_thread.run_sync(machines_out, view, None)
-        return JSONResponse(
-            {
-                "now": view.now,
-                "slot_seconds": view.slot_seconds,
-                "horizon": view.horizon,
-                "clock": view.clock,
-                "start": iso(view.start) if view.clock == "real" else "",
-                "resources": list(view.cluster.resources),
-                "machines": machines,
-                "seq": view.seq,
-            }
-        )
+        start, resources = iso(view.start) if view.clock == "real" else "", list(view.cluster.resources)
+        own = attributes(view, "now", "slot_seconds", "horizon", "clock", "seq")
+        return JSONResponse(own | {"start": start, "resources": resources, "machines": machines})
 
     async def add(self, body: MachineIn, caller: Admin) -> JSONResponse:
         """New machines; waiting jobs are considered again."""
@@ -161,10 +152,7 @@ class ClusterRoutes:
     def _status(self, tenant: str | None) -> Body:
         service, view = self.service, self.service.view
         share = view.utilisation(view.used(view.now, view.now))
-        return {
-            "now": view.now,
-            "seq": view.seq,
-            "clock": view.clock,
+        return attributes(view, "now", "seq", "clock") | {
             "version": __version__,
             "jobs": service.store.counts(tenant),
             "waiting": service.waiting,
@@ -214,17 +202,14 @@ def prices_out(view: View, resource: str | None) -> Body:
     has = view.capacity > 0
     weight = has.sum(axis=0)
     mean = (price * has).sum(axis=1) / weight.clip(min=1)
-    out = {
+    return {
         "now": view.now,
         "slots": list(range(view.now, last + 1)),
         "resources": list(resources),
         "mean": {r: mean[:, k].tolist() for k, r in enumerate(resources)},
         "machines": list(view.names),
-        "by_machine": None,
+        "by_machine": None if resource is None else price[:, :, resources.index(resource)].T.tolist(),
     }
-    if resource is not None:
-        out["by_machine"] = price[:, :, resources.index(resource)].T.tolist()
-    return out
 
 
 def schedule_out(view: View, first: int | None, last: int | None, tenant: str | None) -> Body:
@@ -234,18 +219,10 @@ def schedule_out(view: View, first: int | None, last: int | None, tenant: str | 
     last = max(first, min(view.now + view.horizon, 10**9 if last is None else last))
     lives = list(view.live.values())
     seen = [live for live in lives if tenant is None or live.tenant == tenant]
-    told = view.bars(seen, first, last)
     used = view.used(first, last, lives)
     others = [] if tenant is None else occupied(view, used - view.used(first, last, seen), first)
-    return {
-        "now": view.now,
-        "first": first,
-        "last": last,
-        "machines": list(view.names),
-        "bars": told,
-        "others": others,
-        "utilisation": view.utilisation(used),
-    }
+    told = {"bars": view.bars(seen, first, last), "others": others, "utilisation": view.utilisation(used)}
+    return {"now": view.now, "first": first, "last": last, "machines": list(view.names), **told}
 
 
 def occupied(view: View, used: Ints, first: int) -> list[Body]:

@@ -10,6 +10,11 @@ FINISHED, CANCELLED, MACHINE, PRICES = "finished", "cancelled", "machine", "pric
 Body = dict[str, Any]  # a JSON object
 
 
+def attributes(one: object, *names: str) -> Body:
+    """These attributes, by name."""
+    return {name: getattr(one, name) for name in names}
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """`seq` counts from 1 without gaps; `slot` is when it happened, `at` the wall time, unix seconds; `data` plain JSON."""

@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.place.execution import ADMITTED, LENT, PENDING, REFUSED
 from equipoise.place.planner.packing import MACHINE, SLOT, WORKERS
 from equipoise.serve.plan import events as kinds
-from equipoise.serve.plan.events import Body, Event
+from equipoise.serve.plan.events import Body, Event, attributes
 from equipoise.serve.plan.machines import Int32s
 from equipoise.serve.plan.state import CANCELLED, FINISHED, Held, State
 from equipoise.units import MILLI
@@ -67,29 +67,19 @@ def job_out(held: Held, names: Sequence[str], wall: Wall | None = None) -> Body:
     machines = [names[h] for h in dict.fromkeys(cells[:, MACHINE].tolist())] if len(cells) else []
     start = held.began if held.began is not None else int(cells[0, SLOT]) if len(cells) else None
     end = held.finish if held.finish is not None else int(cells[-1, SLOT]) if len(cells) else None
-    return {
-        "id": held.id,
-        "name": held.name,
-        "tenant": held.tenant,
-        "state": held.state,
-        "reason": held.reason,
+    own = ("id", "name", "tenant", "state", "reason", "worth", "cost", "finish", "done", "pace", "seq")
+    return attributes(held, *own) | {
         "why": why(held, machines, wall),
         "submitted": held.job.arrival,
         "at": iso(held.at),
-        "worth": held.worth,
-        "cost": held.cost,
         "start": start,
         "end": end,
         "starts_at": wall.begin(start) if wall is not None and start is not None else None,
         "ends_at": wall.begin(end + 1) if wall is not None and end is not None else None,
-        "finish": held.finish,
         "work": held.job.work,
-        "done": held.done,
-        "pace": held.pace,
         "workers": _widest(cells),
         "machines": machines,
         "worker": {r: milli / MILLI for r, milli in held.job.worker.items()},
-        "seq": held.seq,
     }
 
 
@@ -158,14 +148,6 @@ def event_text(event: Event) -> str:
 
 def event_out(event: Event) -> Body:
     """An event as the API answers."""
-    return {
-        "seq": event.seq,
-        "slot": event.slot,
-        "at": iso(event.at),
-        "kind": event.kind,
-        "job": event.job,
-        "name": event.data.get("name", "") if event.job else "",
-        "tenant": event.tenant,
-        "text": event_text(event),
-        "data": event.data,
-    }
+    name = event.data.get("name", "") if event.job else ""
+    own = attributes(event, "seq", "slot", "kind", "job", "tenant", "data")
+    return own | {"at": iso(event.at), "name": name, "text": event_text(event)}

@@ -33,6 +33,7 @@ from equipoise.serve.plan.events import (
     ProgressData,
     SubmittedData,
     TickData,
+    attributes,
 )
 from equipoise.serve.plan.machines import DOWN, Holding, Int32s, Machines, held_by
 
@@ -114,7 +115,7 @@ class Held:
     def plain(self) -> Body:
         """All that a snapshot keeps."""
         cells = {"cells": self.cells.tolist(), "last": self.last.tolist()}
-        return {name: getattr(self, name) for name in _KEPT} | {"job": self.body} | cells
+        return attributes(self, *_KEPT) | {"job": self.body} | cells
 
 
 _KEPT = (
@@ -242,9 +243,8 @@ class State:
 
     def plain(self) -> Body:
         """All of it as plain JSON."""
-        own = {name: getattr(self, name) for name in _NUMBERS}
         jobs = [held.plain() for held in self.jobs.values()]
-        return {"form": FORM, **own, "floor": self.machines.plain(), "jobs": jobs}
+        return attributes(self, *_NUMBERS) | {"form": FORM, "floor": self.machines.plain(), "jobs": jobs}
 
     def digest(self) -> str:
         """The same for equal states to the last bit, and for no others."""

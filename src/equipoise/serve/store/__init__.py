@@ -10,37 +10,25 @@ from typing import TYPE_CHECKING
 
 from equipoise.errors import InputError
 from equipoise.serve.store.rows import (
-    Batch,
-    Fenced,
-    JobRow,
-    Snapshot,
-    StoreBusy,
-    StoredAnswer,
-    StoreLost,
-    TenantRow,
-    TokenRow,
+    Batch as Batch,
+    Fenced as Fenced,
+    JobRow as JobRow,
+    Snapshot as Snapshot,
+    StoreBusy as StoreBusy,
+    StoredAnswer as StoredAnswer,
+    StoreLost as StoreLost,
+    TenantRow as TenantRow,
+    TokenRow as TokenRow,
 )
 
 if TYPE_CHECKING:
-    from equipoise.serve.store.open import backup, copy_store, open_store, peek_store
-    from equipoise.serve.store.store import Store
-
-__all__ = [
-    "Batch",
-    "Fenced",
-    "JobRow",
-    "Snapshot",
-    "Store",
-    "StoreBusy",
-    "StoreLost",
-    "StoredAnswer",
-    "TenantRow",
-    "TokenRow",
-    "backup",
-    "copy_store",
-    "open_store",
-    "peek_store",
-]
+    from equipoise.serve.store.open import (
+        backup as backup,
+        copy_store as copy_store,
+        open_store as open_store,
+        peek_store as peek_store,
+    )
+    from equipoise.serve.store.store import Store as Store
 
 _LOADED_WHEN_USED = {"Store": "store"} | dict.fromkeys(("backup", "copy_store", "open_store", "peek_store"), "open")
 
