@@ -17,7 +17,9 @@ class InputError(ValueError):
     message
         The value, why it cannot work, the way out.
     code
-        A short word for programs and tests: code never looks at the message. "input" unless stated.
+        For programs and tests, which never look at the message: "subject.problem" in lower case, such as "budget.range"
+        or "file.read", and the same for every check of the same mistake. "unknown" is a name nobody knows, "input" what
+        has no code of its own.
     about
         Whom it is about, such as "Task": stands before the message. `what` is the message without it.
     """

@@ -40,7 +40,9 @@ def need_columns(frame: Frame, names: Iterable[str], what: str) -> None:
     known = [str(name) for name in frame.columns]
     for name in names:
         if name not in known:
-            raise InputError(f"{what}: no column {name!r}; the frame has {', '.join(known) or 'none'}")
+            raise InputError(
+                f"{what}: no column {name!r}; the frame has {', '.join(known) or 'none'}", code="frame.column"
+            )
 
 
 def _empty(value: Any) -> bool:

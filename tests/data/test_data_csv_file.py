@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from equipoise.data import csv
 from equipoise.errors import InputError
+from refusals import refused
 
 
 @pytest.fixture
@@ -199,5 +200,5 @@ def test_an_unknown_task_names_the_nearest(written):
 def test_a_missing_file_is_named(tmp_path):
     """A path with nothing there, or a folder."""
     assert refusal(tmp_path / "no.csv") == "no file no.csv; give the path of a comma-separated table"
-    with pytest.raises(InputError, match=r"^no file "):
+    with refused("file.missing", tmp_path):
         csv(tmp_path)

@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_iris, make_regression
 
 from equipoise.data import breast_cancer, shards, split
-from equipoise.errors import InputError
 from equipoise.train import Softmax
+from refusals import refused
 
 
 def pooled(parts):
@@ -66,23 +66,23 @@ FRAME = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "site": ["s", None]})
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "words"),
+    ("given", "options", "refusal"),
     [
-        (FRAME, {}, "label=..."),
-        (FRAME, {"label": "z"}, "no column 'z'; the frame has a, b, site"),
-        (FRAME, {"label": "b", "by": "b"}, "both 'b'"),
-        (FRAME, {"label": "b", "by": "site"}, "empty cell"),
-        (FRAME, {"label": "a"}, "features must be numbers"),
-        (FRAME.drop(columns="site"), {"label": "b", "by": "a", "centres": 3}, "names 2"),
-        (load_iris(), {"signs": True}, "exactly two classes"),
-        (load_iris(), {"label": "b"}, "columns of a frame"),
-        (load_iris(), {"how": "odd"}, "unknown split"),
-        (3, {}, "the data is int"),
-        (([[1.0], [2.0]], [1]), {"centres": 1}, "2 rows and y has 1"),
-        (([[1.0], [np.nan]], [1, 2]), {"centres": 1}, "not finite"),
+        (FRAME, {}, ("shards.label",)),
+        (FRAME, {"label": "z"}, ("frame.column", "'z'")),
+        (FRAME, {"label": "b", "by": "b"}, ("shards.by", "'b'")),
+        (FRAME, {"label": "b", "by": "site"}, ("shards.empty", "'site'")),
+        (FRAME, {"label": "a"}, ("shards.numbers", "'x'")),
+        (FRAME.drop(columns="site"), {"label": "b", "by": "a", "centres": 3}, ("shards.centres", 2)),
+        (load_iris(), {"signs": True}, ("shards.classes", "signs=True")),
+        (load_iris(), {"label": "b"}, ("shards.columns",)),
+        (load_iris(), {"how": "odd"}, ("unknown", "'odd'")),
+        (3, {}, ("shards.type", "int")),
+        (([[1.0], [2.0]], [1]), {"centres": 1}, ("split.rows", 2, 1)),
+        (([[1.0], [np.nan]], [1, 2]), {"centres": 1}, ("shards.finite",)),
     ],
 )
-def test_what_cannot_be_shards_is_refused(given, options, words):
+def test_what_cannot_be_shards_is_refused(given, options, refusal):
     """One line that names the value and the way out."""
-    with pytest.raises(InputError, match=words):
+    with refused(*refusal):
         shards(given, **options)

@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.train import Coupled, LeastSquares, Method, Network, Problem, Quadratic, Softmax, check_cost, solve
 from equipoise.train.coupling.instance import draw
 from equipoise.train.coupling.perceptron import Perceptron
 from equipoise.train.coupling.play import Pace, play
 from equipoise.train.coupling.rivals import RIVALS
 from equipoise.train.coupling.study import SETTINGS, softmax
+from refusals import refused
 
 SIZES = np.array([40, 10, 90, 25, 60])
 SPEED = np.array([1.0, 2.0, 0.5, 1.5, 3.0])
@@ -220,20 +220,20 @@ def test_what_cannot_work_is_refused():
     """Each with the reason: no share at all, no end of the box, a batch besides, other sizes, steps along edges."""
     model = LeastSquares(_shards())
     problem = Problem(cost=Coupled(SPEED, sizes=SIZES, lo=0.5, hi=20.0), budget=20.0, model=model)
-    with pytest.raises(InputError, match="lo > 0"):
+    with refused("cost.lo", 0):
         _cost(lo=0.0)
-    with pytest.raises(InputError, match="finite hi"):
+    with refused("cost.unbounded"):
         _cost(hi=np.inf)
-    with pytest.raises(InputError, match="sizes"):
+    with refused("cost.sizes", 1.5):
         _cost(sizes=[1.5] * 5)
-    with pytest.raises(InputError, match="sigma > 0"):
+    with refused("cost.sigma", 0):
         _cost(sigma=[1, 1, 0, 1, 1])
-    with pytest.raises(InputError, match="leave batch out"):
+    with refused("coupled.batch"):
         solve(problem, Network.ring(5), rounds=1, batch=3)
-    with pytest.raises(InputError, match="give sigma"):
+    with refused("coupled.steps"):
         solve(problem, Network.ring(5), Method(momentum=False), rounds=1)
     wrong = Problem(cost=Coupled(SPEED, sizes=SIZES + 1, lo=0.5, hi=20.0), budget=20.0, model=model)
-    with pytest.raises(InputError, match="give sizes="):
+    with refused("coupled.sizes", 230, 225):
         solve(wrong, Network.ring(5), rounds=1)
 
 

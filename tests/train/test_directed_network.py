@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from equipoise.errors import InputError
 from equipoise.train import graphs
 from equipoise.train.arcs import Arcs
 from equipoise.train.network import Network
+from refusals import refused
 
 
 def arc_set(arcs: Arcs) -> frozenset[tuple[int, int]]:
@@ -72,7 +72,7 @@ def test_strongly_connected_means_what_networkx_means(n: int, seed: int, density
     assert arcs.strongly_connected == (len(pieces) == 1)
     if len(pieces) > 1:
         smallest = min(map(len, pieces))
-        with pytest.raises(InputError, match=rf"test: not .*: {len(pieces)} components.* \({smallest} of {n}\): "):
+        with refused("network.disconnected", f" {len(pieces)} ", f"({smallest} of {n})"):
             arcs.require_strongly_connected("test")
 
 
@@ -289,64 +289,64 @@ def chain(n: int) -> list[tuple[int, int]]:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "directed path": (lambda: Network.path(5, directed=True), r"every link of a path is the only way back.*use ring"),
-    "directed star": (lambda: Network.star(5, directed=True), r"every link of a star is the only way back.*use ring"),
-    "grid of one row": (lambda: Network.grid(7, 1, directed=True), r"grid 1 x 7, which is a path, is the only way"),
-    "grid of one column": (lambda: Network.grid(7, 7, directed=True), r"grid 7 x 1, which is a path, is the only way"),
-    "by name": (lambda: Network.by_name("star", 5, directed=True), r"every link of a star is the only way back"),
-    "topology": (
-        lambda: Network.ring(5, directed=True).topology(0),
-        r"this network is directed: markets, rivals and theory need links that carry both ways.*'directed ring, 5 nod",
-    ),
+    "directed path": (lambda: Network.path(5, directed=True), ("network.one_way", "directed=True")),
+    "directed star": (lambda: Network.star(5, directed=True), ("network.one_way", "directed=True")),
+    "grid of one row": (lambda: Network.grid(7, 1, directed=True), ("network.one_way", "1 x 7")),
+    "grid of one column": (lambda: Network.grid(7, 7, directed=True), ("network.one_way", "7 x 1")),
+    "by name": (lambda: Network.by_name("star", 5, directed=True), ("network.one_way", "directed=True")),
+    "topology": (lambda: Network.ring(5, directed=True).topology(0), ("network.directed", 5)),
     "one way out": (
         lambda: Network.from_edges([*chain(4), (2, 0)], directed=True),
-        r"edges: not strongly connected: 2 components; .* smallest \(1 of 4\): 3; add the missing links",
+        ("network.disconnected", 2, 1, 4, 3),
     ),
     "many without a way back": (
         lambda: Network.from_edges(
             [*chain(7), (6, 0), (6, 7), *[(k + 7, (k + 1) % 8 + 7) for k in range(8)]], directed=True
         ),
-        r"not strongly connected: 2 components; .* smallest \(7 of 15\): 0, 1, 2, 3, 4, \.\.\.; add",
+        ("network.disconnected", 2, 7, 15, 0, 1, 3, 4),
     ),
     "counted from one": (
         lambda: Network.from_edges([(1, 2), (2, 1)], directed=True),
-        r"\(1 of 3\): 0 \(are the nodes counted from 1\?",
+        ("network.disconnected", 1, 3, 0),
     ),
     "two weights": (
         lambda: Network.from_edges([(0, 1, 1), (1, 0), (0, 1, 2)], directed=True),
-        r"edge 0 -> 1 is given twice, with weights 1 and 2; keep one",
+        ("edge.twice", "edge 0 -> 1", 1, 2),
     ),
-    "negative weight": (lambda: Network.from_edges([(0, 1, -1)], directed=True), r"edge 0 - 1 has weight -1"),
-    "self-loop": (lambda: Network.from_edges([(0, 1), (1, 1)], directed=True), r"self-loop at node 1"),
-    "node outside": (lambda: Network.from_edges([(0, 9)], n=3, directed=True), r"node 9 is outside 0..2"),
+    "negative weight": (
+        lambda: Network.from_edges([(0, 1, -1)], directed=True),
+        ("weights.range", "edge 0 - 1", "weight -1"),
+    ),
+    "self-loop": (lambda: Network.from_edges([(0, 1), (1, 1)], directed=True), ("edge.loop", "node 1")),
+    "node outside": (lambda: Network.from_edges([(0, 9)], n=3, directed=True), ("edge.node", "node 9", "0..2")),
     "p too small": (
         lambda: Network.erdos_renyi(100, 0.01, directed=True),
-        r"p=0.01 is too small for n=100: no strongly connected graph in 200 draws; ln\(n\)/n = 0.0461",
+        ("network.draws", "p=0.01", "n=100", 200, 0.0461),
     ),
     "radius too small": (
         lambda: Network.geometric(100, 0.02, directed=True),
-        r"radius=0.02 is too small for n=100: no strongly connected graph",
+        ("network.draws", "radius=0.02", "n=100"),
     ),
     "more graphs than exist": (
         lambda: Network.ring(3, switching=5, directed=True),
-        r"more than 2 different graphs.*switching=2",  # clockwise and the other way
+        ("switching.draws", 2, "switching=2"),  # clockwise and the other way
     ),
-    "negative seed": (lambda: Network.complete(5, seed=-1, directed=True), r"seed=-1: must be a whole number"),
+    "negative seed": (lambda: Network.complete(5, seed=-1, directed=True), ("seed.range", "seed=-1")),
     "switching complete": (
         lambda: Network.by_name("complete", 5, switching=3, directed=True),
-        r"'complete' cannot switch",
+        ("switching.graphs", "'complete'"),
     ),
     "mixed sequence": (
         lambda: Network.sequence([Network.ring(5), Network.ring(5, directed=True)]),
-        r"sequence: network 1 is directed but the first is undirected; make all directed or none",
+        ("sequence.directed", "network 1"),
     ),
     "mixed the other way": (
         lambda: Network.sequence([Network.ring(5, directed=True), Network.ring(5)]),
-        r"sequence: network 1 is undirected but the first is directed",
+        ("sequence.directed", "network 1"),
     ),
     "weak sequence": (
         lambda: Network.sequence([Arcs.unweighted(2, np.array([0]), np.array([1]))]),
-        r"sequence: network 0: not strongly connected",
+        ("network.disconnected", "network 0"),
     ),
 }
 
@@ -354,20 +354,19 @@ BAD: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_refused_in_one_line(case: str) -> None:
     """Each mistake gets its own message, which names the value and the way out."""
-    build, message = BAD[case]
-    with pytest.raises(InputError, match=message) as caught:
+    build, refusal = BAD[case]
+    with refused(*refusal):
         build()
-    assert "\n" not in str(caught.value)
 
 
 def test_a_bad_directed_file_is_refused_with_its_line(tmp_path: Path) -> None:
     """The line of the second weight; the whole file where no line is to blame."""
     file = tmp_path / "links.txt"
     file.write_text("0 1 1\n1 0 5\n\n0 1 2\n")
-    with pytest.raises(InputError, match=r"links.txt:4: edge 0 -> 1 is given twice, with weights 1 and 2"):
+    with refused("edge.twice", "links.txt:4", "edge 0 -> 1", 1, 2):
         Network.from_file(file, directed=True)
     file.write_text("0 1\n")
-    with pytest.raises(InputError, match=r"links.txt: not strongly connected: 2 components"):
+    with refused("network.disconnected", "links.txt", 2):
         Network.from_file(file, directed=True)
 
 

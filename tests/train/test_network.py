@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from equipoise.errors import InputError
 from equipoise.train import graphs
 from equipoise.train.network import Network
 from equipoise.train.topology import Topology
 from equipoise.train.weights import edge_weights
+from refusals import refused
 
 
 def edge_set(topology: Topology) -> frozenset[tuple[int, int]]:
@@ -216,35 +216,34 @@ def test_an_edge_list_is_read_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "refusal"),
     [
-        ("0 1\n1 two\n", r"links.txt:2: '1 two': expected `i j \[weight\]`"),
-        ("0 1\n# fine\n1 2 3 4\n", r"links.txt:3: .*expected"),
-        ("0 1\n1\n", r"links.txt:2: '1': expected"),
-        ("0 1\n1 2 heavy\n", r"links.txt:2: .*expected"),
-        ("0 1\n\n2 2\n", r"links.txt:3: self-loop at node 2"),
-        ("0 1\n1 2 -4\n", r"links.txt:2: edge 1 - 2 has weight -4"),
-        ("0 1\n-1 2\n", r"links.txt:2: edge -1 - 2: node -1 is outside 0..2"),
-        ("0 1 1\n1 0 2\n", r"links.txt:2: not symmetric: 0 -> 1 has weight 1 but 1 -> 0 has weight 2"),
-        ("1 2\n2 3\n", r"links.txt: not connected: .*: 0 \(are the nodes counted from 1"),
-        ("# nothing\n", r"links.txt: no edges in this file"),
+        ("0 1\n1 two\n", ("edge.form", "links.txt:2", "'1 two'")),
+        ("0 1\n# fine\n1 2 3 4\n", ("edge.form", "links.txt:3")),
+        ("0 1\n1\n", ("edge.form", "links.txt:2", "'1'")),
+        ("0 1\n1 2 heavy\n", ("edge.form", "links.txt:2")),
+        ("0 1\n\n2 2\n", ("edge.loop", "links.txt:3", "node 2")),
+        ("0 1\n1 2 -4\n", ("weights.range", "links.txt:2", "edge 1 - 2", "weight -4")),
+        ("0 1\n-1 2\n", ("edge.node", "links.txt:2", "edge -1 - 2", "node -1", "0..2")),
+        ("0 1 1\n1 0 2\n", ("edge.asymmetric", "links.txt:2", "0 -> 1", "weight 1", "1 -> 0", "weight 2")),
+        ("1 2\n2 3\n", ("network.disconnected", "links.txt", 0)),
+        ("# nothing\n", ("edge.none", "links.txt")),
     ],
 )
-def test_a_bad_file_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_bad_file_is_refused_with_its_line(tmp_path: Path, text: str, refusal: tuple[object, ...]) -> None:
     """The error names the file, the line and what was expected there."""
     file = tmp_path / "links.txt"
     file.write_text(text)
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(*refusal):
         Network.from_file(file)
-    assert "\n" not in str(caught.value)
 
 
 def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     """A missing file, a directory and bytes that are no text: one line each, with the reason."""
     noise = tmp_path / "noise"
     noise.write_bytes(b"\xff\xfe\x00")
-    for file, reason in [(tmp_path / "none", "No such file"), (tmp_path, "directory"), (noise, "not UTF-8")]:
-        with pytest.raises(InputError, match=reason):
+    for file in (tmp_path / "none", tmp_path, noise):
+        with refused("file.read", file):
             Network.from_file(file)
 
 
@@ -255,69 +254,69 @@ def from_two_way(*links: tuple[int, int, float]) -> Network:
 
 
 BAD = {
-    "no nodes": (lambda: Network.ring(0), r"n=0: a network needs"),
-    "half a node": (lambda: Network.ring(2.5), r"n=2.5: a network needs"),  # type: ignore[arg-type]
-    "node outside": (lambda: Network.from_edges([(0, 1), (1, 9)], n=3), r"edge 1 - 9: node 9 is outside 0..2 \(n=3\)"),
-    "self-loop": (lambda: Network.from_edges([(0, 1), (1, 1)]), r"self-loop at node 1"),
+    "no nodes": (lambda: Network.ring(0), ("network.nodes", "n=0")),
+    "half a node": (lambda: Network.ring(2.5), ("network.nodes", "n=2.5")),  # type: ignore[arg-type]
+    "node outside": (
+        lambda: Network.from_edges([(0, 1), (1, 9)], n=3),
+        ("edge.node", "edge 1 - 9", "node 9", "0..2", "n=3"),
+    ),
+    "self-loop": (lambda: Network.from_edges([(0, 1), (1, 1)]), ("edge.loop", "node 1")),
     "negative weight": (
         lambda: Network.from_edges([(3, 7, -0.5)], n=8),
-        r"edge 3 - 7 has weight -0.5; weights must be",
+        ("weights.range", "edge 3 - 7", "weight -0.5"),
     ),
-    "NaN weight": (lambda: Network.from_edges([(3, 7, float("nan"))], n=8), r"edge 3 - 7 has weight nan"),
-    "infinite weight": (lambda: Network.from_edges([(3, 7, float("inf"))], n=8), r"edge 3 - 7 has weight inf"),
-    "zero weight": (lambda: Network.from_edges([(3, 7, 0.0)], n=8), r"edge 3 - 7 has weight 0; drop the edge"),
+    "NaN weight": (lambda: Network.from_edges([(3, 7, float("nan"))], n=8), ("weights.range", "edge 3 - 7")),
+    "infinite weight": (lambda: Network.from_edges([(3, 7, float("inf"))], n=8), ("weights.range", "edge 3 - 7")),
+    "zero weight": (lambda: Network.from_edges([(3, 7, 0.0)], n=8), ("weights.range", "edge 3 - 7", "weight 0")),
     "asymmetric": (
         lambda: Network.from_edges([(3, 7, 1), (7, 3, 2)], n=8),
-        r"not symmetric: 3 -> 7 has weight 1 but 7 -> 3 has weight 2; .*or pass directed=True",
+        ("edge.asymmetric", "3 -> 7", "weight 1", "7 -> 3", "weight 2", "directed=True"),
     ),
-    "two weights": (lambda: Network.from_edges([(0, 1, 1), (0, 1, 2)]), r"0 - 1 is given twice, with weights 1 and 2"),
+    "two weights": (lambda: Network.from_edges([(0, 1, 1), (0, 1, 2)]), ("edge.twice", 0, 1, 2)),
     "in pieces": (
         lambda: Network.from_edges([(0, 1), (1, 2), (2, 3), (4, 5)], n=7),
-        r"not connected: 3 components; cut off in the smallest \(1 of 7\): 6;",
+        ("network.disconnected", 3, 1, 7, 6),
     ),
     "many cut off": (
         lambda: Network.from_edges([(0, 1), *[(k, k + 1) for k in range(2, 8)], *[(k, k + 1) for k in range(9, 20)]]),
-        r"not connected: 3 components; cut off in the smallest \(2 of 21\): 0, 1;",
+        ("network.disconnected", 3, 2, 21, 0, 1),
     ),
     "half cut off": (
         lambda: Network.from_edges([(k, k + 2) for k in range(14)]),
-        r"cut off in the smallest \(8 of 16\): 0, 2, 4, 6, 8, \.\.\.;",
+        ("network.disconnected", 8, 16, 0, 2, 4, 6),
     ),
-    "no edges": (lambda: Network.from_edges([]), r"no edges given, so n is unknown"),
-    "edge of one": (lambda: Network.from_edges([(0, 1), (1,)]), r"edge \(1,\): expected \(i, j\) or \(i, j, weight\)"),
-    "edge of words": (lambda: Network.from_edges([("a", "b")]), r"pair of whole numbers"),
-    "half an index": (lambda: Network.from_edges([(0, 1.5)], n=3), r"edge 0 - 1.5: nodes are whole numbers"),
-    "weights twice": (lambda: Network.from_edges([(0, 1, 2)], weights=[1]), r"weights are given twice"),
-    "too few weights": (lambda: Network.from_edges([(0, 1), (1, 2)], weights=[1]), r"1 weights for 2 edges"),
-    "word for weight": (lambda: Network.from_edges([(0, 1)], weights=["a"]), r"every weight must be a number"),
-    "one-way link": (
-        lambda: from_two_way((3, 7, 1), (7, 8, 1), (8, 7, 1)),
-        r"not strongly connected: 2 components; .* the smallest \(1 of 3\): 0; add the missing links",
-    ),
-    "p zero": (lambda: Network.erdos_renyi(20, 0.0), r"p=0.0: .* above 0 and at most 1"),
-    "p NaN": (lambda: Network.erdos_renyi(20, float("nan")), r"p=nan"),
-    "p above one": (lambda: Network.erdos_renyi(20, 1.5), r"p=1.5"),
-    "p too small": (lambda: Network.erdos_renyi(100, 0.01), r"p=0.01 is too small for n=100: .*ln\(n\)/n = 0.0461"),
-    "radius zero": (lambda: Network.geometric(20, 0.0), r"radius=0.0: must be positive"),
-    "radius too small": (lambda: Network.geometric(100, 0.02), r"radius=0.02 is too small for n=100: .*= 0.121"),
-    "prime grid": (lambda: Network.grid(13), r"n=13 is prime, .*n=10, 12, 14, 15, 16 work, or pass rows=1"),
-    "rows that do not divide": (lambda: Network.grid(10, rows=4), r"rows=4 does not divide n=10; n=8 or 12 would"),
-    "no rows": (lambda: Network.grid(10, rows=0), r"rows=0: a grid needs"),
-    "negative switching": (lambda: Network.ring(5, switching=-2), r"switching=-2: expected 0"),
-    "switching by word": (lambda: Network.ring(5, switching="often"), r"switching='often'"),  # type: ignore[arg-type]
-    "more graphs than exist": (lambda: Network.star(3, switching=5), r"more than 3 different graphs.*switching=3"),
-    "negative seed": (lambda: Network.erdos_renyi(5, seed=-1), r"seed=-1: must be a whole number"),
-    "unknown kind": (lambda: Network.by_name("rng", 5), r"unknown network 'rng'; did you mean 'ring'\?"),
-    "unknown option": (lambda: Network.by_name("ring", 5, p=0.3), r"network 'ring' has no option 'p' \(it takes: swit"),
-    "switching complete": (lambda: Network.by_name("complete", 5, switching=3), r"'complete' cannot switch"),
-    "empty sequence": (lambda: Network.sequence([]), r"sequence: no networks given"),
+    "no edges": (lambda: Network.from_edges([]), ("edge.none",)),
+    "edge of one": (lambda: Network.from_edges([(0, 1), (1,)]), ("edge.form", "(1,)")),
+    "edge of words": (lambda: Network.from_edges([("a", "b")]), ("edge.form",)),
+    "half an index": (lambda: Network.from_edges([(0, 1.5)], n=3), ("edge.form", "edge 0 - 1.5")),
+    "weights twice": (lambda: Network.from_edges([(0, 1, 2)], weights=[1]), ("weights.twice",)),
+    "too few weights": (lambda: Network.from_edges([(0, 1), (1, 2)], weights=[1]), ("weights.count", 1, 2)),
+    "word for weight": (lambda: Network.from_edges([(0, 1)], weights=["a"]), ("weights.number",)),
+    "one-way link": (lambda: from_two_way((3, 7, 1), (7, 8, 1), (8, 7, 1)), ("network.disconnected", 2, 1, 3, 0)),
+    "p zero": (lambda: Network.erdos_renyi(20, 0.0), ("network.p", "p=0.0")),
+    "p NaN": (lambda: Network.erdos_renyi(20, float("nan")), ("network.p", "p=nan")),
+    "p above one": (lambda: Network.erdos_renyi(20, 1.5), ("network.p", "p=1.5")),
+    "p too small": (lambda: Network.erdos_renyi(100, 0.01), ("network.draws", "p=0.01", "n=100", 0.0461)),
+    "radius zero": (lambda: Network.geometric(20, 0.0), ("network.radius", "radius=0.0")),
+    "radius too small": (lambda: Network.geometric(100, 0.02), ("network.draws", "radius=0.02", "n=100", 0.121)),
+    "prime grid": (lambda: Network.grid(13), ("grid.rows", "n=13", "n=10", 12, 14, 15, 16, "rows=1")),
+    "rows that do not divide": (lambda: Network.grid(10, rows=4), ("grid.rows", "rows=4", "n=10", "n=8", 12)),
+    "no rows": (lambda: Network.grid(10, rows=0), ("grid.rows", "rows=0")),
+    "negative switching": (lambda: Network.ring(5, switching=-2), ("switching.range", "switching=-2")),
+    "switching by word": (lambda: Network.ring(5, switching="often"), ("switching.range", "switching='often'")),  # type: ignore[arg-type]
+    "more graphs than exist": (lambda: Network.star(3, switching=5), ("switching.draws", 3, "switching=3")),
+    "negative seed": (lambda: Network.erdos_renyi(5, seed=-1), ("seed.range", "seed=-1")),
+    "unknown kind": (lambda: Network.by_name("rng", 5), ("unknown", "'rng'", "'ring'")),
+    "unknown option": (lambda: Network.by_name("ring", 5, p=0.3), ("network.option", "'ring'", "'p'")),
+    "switching complete": (lambda: Network.by_name("complete", 5, switching=3), ("switching.graphs", "'complete'")),
+    "empty sequence": (lambda: Network.sequence([]), ("sequence.empty",)),
     "unequal sequence": (
         lambda: Network.sequence([Network.ring(5), Network.ring(6)]),
-        r"network 1 has 6 nodes but .* 5",
+        ("sequence.nodes", "network 1", 6, 5),
     ),
     "switching in a sequence": (
         lambda: Network.sequence([Network.ring(5, switching=2)]),
-        r"network 0 .*switches itself",
+        ("sequence.switching", "network 0"),
     ),
 }
 
@@ -325,10 +324,9 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_refused_in_one_line(case: str) -> None:
     """Each mistake gets its own message, which names the value and the way out."""
-    build, message = BAD[case]
-    with pytest.raises(InputError, match=message) as caught:
+    build, refusal = BAD[case]
+    with refused(*refusal):
         build()
-    assert "\n" not in str(caught.value)
 
 
 def test_a_sequence_takes_turns() -> None:
@@ -369,15 +367,15 @@ def test_laplacian_weights_are_the_graphs_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "curvature", "message"),
+    ("kind", "curvature", "refusal"),
     [
-        ("metropols", None, r"unknown weights 'metropols'; did you mean 'metropolis'\?"),
-        ("curvature", None, r"need the curvature of every cost"),
-        ("curvature", [1.0, 0.0, 1.0], r"curvature of node 1 is 0"),
-        ("curvature", [1.0, 1.0], r"shape \(2,\); expected one number for each of 3 nodes"),
+        ("metropols", None, ("unknown", "'metropols'", "'metropolis'")),
+        ("curvature", None, ("curvature.missing",)),
+        ("curvature", [1.0, 0.0, 1.0], ("curvature.range", "node 1", 0)),
+        ("curvature", [1.0, 1.0], ("curvature.shape", "(2,)", 3)),
     ],
 )
-def test_bad_weights_are_refused(kind: str, curvature: list[float] | None, message: str) -> None:
+def test_bad_weights_are_refused(kind: str, curvature: list[float] | None, refusal: tuple[object, ...]) -> None:
     """An unknown kind, no curvature, and a flat or missing one are named."""
-    with pytest.raises(InputError, match=message):
+    with refused(*refusal):
         edge_weights(kind, Network.path(3).topology(0), None if curvature is None else np.array(curvature))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.train import LeastSquares, Method, Network, Problem, SmoothSVM, Softmax, solve
 from equipoise.train.models._base import Model
 from equipoise.train.sampler import Sampler
+from refusals import refused
 
 SIZES = (9, 3, 14)
 
@@ -138,7 +138,7 @@ def test_a_model_without_samples_is_refused():
         def gradient(self, node, y):
             return 2 * y
 
-    with pytest.raises(InputError, match="Bowl has no sampled"):
+    with refused("batch.model", "Bowl"):
         Sampler(Bowl(), 4)
-    with pytest.raises(InputError, match="whole number"):
+    with refused("batch.range", 0):
         Sampler(LeastSquares(_shards("regression")), 0)

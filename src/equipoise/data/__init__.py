@@ -119,9 +119,14 @@ def load(
     given = {option: value for option, value in options.items() if value is not None}
     for option in loader.needs:
         if option not in given:
-            raise InputError(f"data set {name!r} is read from disk; say where with {SPELLING[option]}")
+            raise InputError(
+                f"data set {name!r} is read from disk; say where with {SPELLING[option]}", code="dataset.place"
+            )
     usable = loader.needs + loader.takes
     for option in given:
         if option not in usable and option != "seed":
-            raise InputError(f"data set {name!r} has no use for {SPELLING[option]} ({given[option]}); leave it out")
+            raise InputError(
+                f"data set {name!r} has no use for {SPELLING[option]} ({given[option]}); leave it out",
+                code="dataset.unused",
+            )
     return loader.read(**{option: value for option, value in given.items() if option in usable})

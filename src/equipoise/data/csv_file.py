@@ -87,7 +87,7 @@ def _tabulate(path: Path, label: str | None) -> tuple[Records, int]:
 def _read(path: Path) -> list[Record]:
     """All rows that are not blank, cells stripped of spaces."""
     if not path.is_file():
-        raise InputError(f"no file {path}; give the path of a comma-separated table")
+        raise InputError(f"no file {path}; give the path of a comma-separated table", code="file.missing")
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = reader(file, skipinitialspace=True)
         try:

@@ -33,25 +33,32 @@ class Dataset:
         for part, X, y in (("training", self.X, self.y), ("held-out", self.X_test, self.y_test)):
             where = f"data set {self.name!r}, {part} part"
             if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
-                raise InputError(f"{where}: X is {X.shape} and y is {y.shape}; give X [N, features] and y [N]")
+                raise InputError(
+                    f"{where}: X is {X.shape} and y is {y.shape}; give X [N, features] and y [N]", code="dataset.shape"
+                )
             if X.shape[1] != self.X.shape[1]:
-                raise InputError(f"{where}: {X.shape[1]} features, but {self.X.shape[1]} in the training part")
+                raise InputError(
+                    f"{where}: {X.shape[1]} features, but {self.X.shape[1]} in the training part",
+                    code="dataset.features",
+                )
             kind = np.int64 if self.classes else np.float64
             if X.dtype != np.float64 or y.dtype != kind:
                 raise InputError(
                     f"{where}: X is {X.dtype} and y is {y.dtype}; with classes={self.classes}"
-                    f" give X as float64 and y as {kind.__name__}"
+                    f" give X as float64 and y as {kind.__name__}",
+                    code="dataset.type",
                 )
             if self.classes and len(y) and not (y.min() >= 0 and y.max() < self.classes):
                 raise InputError(
                     f"{where}: labels run from {y.min()} to {y.max()}; with classes={self.classes}"
-                    f" give labels 0 to {self.classes - 1}"
+                    f" give labels 0 to {self.classes - 1}",
+                    code="dataset.labels",
                 )
 
     def limited(self, samples: int, seed: int) -> Dataset:
         """At most this many training samples, classes in proportion, for quick runs; the held-out part stays whole."""
         if samples < 1:
-            raise InputError(f"cannot limit {self.name!r} to {samples} samples; give 1 or more")
+            raise InputError(f"cannot limit {self.name!r} to {samples} samples; give 1 or more", code="dataset.limit")
         if samples >= len(self.y):
             return self
         rows = stratified(self.y, samples, seed)

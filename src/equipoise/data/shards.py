@@ -39,7 +39,9 @@ def shards(
     X, y, place = _read(dataset, label, by)
     if signs:
         if y.dtype.kind == "f" or len(np.unique(y)) != 2:
-            raise InputError("shards: signs=True needs exactly two classes; leave it out, or keep two of them")
+            raise InputError(
+                "shards: signs=True needs exactly two classes; leave it out, or keep two of them", code="shards.classes"
+            )
         y = 2 * y - 1
     if standardise:
         X, _ = standardised(X, X[:0])
@@ -47,7 +49,10 @@ def shards(
         return split(X, y, 20 if centres is None else centres, how, concentration, seed)
     names = np.unique(place)
     if centres not in (None, len(names)):
-        raise InputError(f"shards: centres={centres} but column {by!r} names {len(names)} of them; leave centres out")
+        raise InputError(
+            f"shards: centres={centres} but column {by!r} names {len(names)} of them; leave centres out",
+            code="shards.centres",
+        )
     return [(X[place == name], y[place == name]) for name in names]
 
 
@@ -60,29 +65,35 @@ def _read(given: Any, label: str | None, by: str | None) -> tuple[Floats, Target
     elif hasattr(given, "columns"):
         return _framed(given, label, by)
     if label is not None or by is not None:
-        raise InputError("shards: label and by name columns of a frame, and this is none; leave them out")
+        raise InputError(
+            "shards: label and by name columns of a frame, and this is none; leave them out", code="shards.columns"
+        )
     try:
         X, y = given
     except (TypeError, ValueError):
         raise InputError(
-            f"shards: the data is {type(given).__name__}; expected a Bunch or (X, y) of scikit-learn, a Dataset, or a frame"
+            f"shards: the data is {type(given).__name__}; expected a Bunch or (X, y) of scikit-learn, a Dataset, or a frame",
+            code="shards.type",
         ) from None
     features, targets = _features(X), _targets(y)
     if len(features) != len(targets):
-        raise InputError(f"shards: X has {len(features)} rows and y has {len(targets)}; give one target for each row")
+        raise InputError(
+            f"shards: X has {len(features)} rows and y has {len(targets)}; give one target for each row",
+            code="split.rows",
+        )
     return features, targets, None
 
 
 def _framed(frame: Any, label: str | None, by: str | None) -> tuple[Floats, Targets, Any]:
     if label is None:
-        raise InputError("shards: which column of the frame is the label? Say label=...")
+        raise InputError("shards: which column of the frame is the label? Say label=...", code="shards.label")
     need_columns(frame, [name for name in (label, by) if name is not None], "shards")
     if label == by:
-        raise InputError(f"shards: label and by are both {label!r}; the label cannot name the centre")
+        raise InputError(f"shards: label and by are both {label!r}; the label cannot name the centre", code="shards.by")
     features = frame.drop(columns=[name for name in (label, by) if name is not None])
     place = None if by is None else frame[by].to_numpy()
     if by is not None and frame[by].isna().any():
-        raise InputError(f"shards: column {by!r} has an empty cell; every row needs a centre")
+        raise InputError(f"shards: column {by!r} has an empty cell; every row needs a centre", code="shards.empty")
     return _features(features), _targets(frame[label]), place
 
 
@@ -92,10 +103,12 @@ def _features(given: Any) -> Floats:
     try:
         X = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"shards: features must be numbers ({error}); encode or drop what is not") from None
+        raise InputError(
+            f"shards: features must be numbers ({error}); encode or drop what is not", code="shards.numbers"
+        ) from None
     if X.ndim != 2 or not np.isfinite(X).all():
         problem = f"X has shape {X.shape}" if X.ndim != 2 else "X holds a value that is not finite"
-        raise InputError(f"shards: {problem}; expected finite numbers [samples, features]")
+        raise InputError(f"shards: {problem}; expected finite numbers [samples, features]", code="shards.finite")
     return X
 
 

@@ -85,7 +85,8 @@ class Arcs:
         raise InputError(
             f"{source}: not strongly connected: {count} components; no way there and back for the smallest "
             f"({len(cut_off)} of {self.n}): {listed(cut_off)}{from_one}; add the missing links to or from it, "
-            "or make the network undirected"
+            "or make the network undirected",
+            code="network.disconnected",
         )
 
     def _components(self) -> tuple[int, Ints]:

@@ -200,7 +200,8 @@ def refuse_zeros(model: Model, state: Any) -> None:
     if state.learning is not None and hasattr(model, "start") and not state.learning.models.any():
         raise InputError(
             f"{type(model).__name__} cannot learn from zeros, where its hidden units are all alike: "
-            "solve(..., start=model.start(seed))"
+            "solve(..., start=model.start(seed))",
+            code="start.zeros",
         )
 
 

@@ -32,12 +32,16 @@ def load_checkpoint(path: str | Path, fingerprint: str) -> dict[str, AnyArray]:
         with np.load(path, allow_pickle=False) as file:
             memory = {name: file[name] for name in file.files}
     except FileNotFoundError:
-        raise InputError(f"no checkpoint at {path}") from None
+        raise InputError(f"no checkpoint at {path}", code="checkpoint.missing") from None
     except (OSError, ValueError, zipfile.BadZipFile, EOFError):
-        raise InputError(f"{path} is not a checkpoint, or is damaged: start the run anew") from None
+        raise InputError(
+            f"{path} is not a checkpoint, or is damaged: start the run anew", code="checkpoint.damaged"
+        ) from None
     if "__format" not in memory or int(memory.pop("__format")) != FORMAT:
         raise InputError(f"{path} is not a checkpoint of this version: start the run anew")
     theirs = str(memory.pop("__fingerprint"))
     if theirs != fingerprint:
-        raise InputError(f"{path} belongs to another run ({theirs}; this one is {fingerprint})")
+        raise InputError(
+            f"{path} belongs to another run ({theirs}; this one is {fingerprint})", code="checkpoint.other"
+        )
     return memory

@@ -69,10 +69,12 @@ def compare(
     """
     for name, value in (("rounds", rounds), ("seeds", seeds), ("every", every)):
         if not (isinstance(value, numbers.Integral) and value >= 1):
-            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}", code=f"{name}.range")
     drawn, numbers_of = _instances(problem, network, seeds, first_seed)
     if min(net.n for _, net in drawn) < 2:
-        raise InputError("a comparison needs at least 2 nodes: one alone has nobody to share with")
+        raise InputError(
+            "a comparison needs at least 2 nodes: one alone has nobody to share with", code="comparison.nodes"
+        )
     players = _players(entrants, drawn[0])
     tracks: dict[str, list[Track]] = {player.name: [] for player in players}
     for k, (one, net) in enumerate(drawn):
@@ -86,12 +88,15 @@ def compare(
 def _instances(problem: Source, network: Network | None, seeds: int, first: int) -> tuple[list[Instance], list[int]]:
     if isinstance(problem, Problem):
         if network is None:
-            raise InputError("compare(problem, network): a problem needs its network; or pass a function of a seed")
+            raise InputError(
+                "compare(problem, network): a problem needs its network; or pass a function of a seed",
+                code="network.missing",
+            )
         return [(problem, network)], [first]
     if not callable(problem):
         raise InputError(f"compare takes a Problem or a function from a seed to one, not {type(problem).__name__}")
     if network is not None:
-        raise InputError("a function of a seed brings its own networks: drop the network")
+        raise InputError("a function of a seed brings its own networks: drop the network", code="network.unused")
     chosen = list(range(first, first + seeds))
     return [problem(seed) for seed in chosen], chosen
 
@@ -101,7 +106,8 @@ def _played(player: Entrant, found: object) -> Track:
         return found
     given = "None" if found is None else type(found).__name__
     raise InputError(
-        f"play() of entrant {player.name!r} returned {given}, not a Track: end it with return book.track()"
+        f"play() of entrant {player.name!r} returned {given}, not a Track: end it with return book.track()",
+        code="entrant.track",
     )
 
 
@@ -111,13 +117,16 @@ def _entrant(one: Any) -> Entrant:
         return baselines.named(one)
     kind = one.__name__ if isinstance(one, type) else type(one).__name__
     if isinstance(one, type):
-        raise InputError(f"entrant {kind} is a class: give an instance, {kind}()")
+        raise InputError(f"entrant {kind} is a class: give an instance, {kind}()", code="entrant.class")
     name = getattr(one, "name", None)
     if not (isinstance(name, str) and name):
         given = f"not {name!r}" if hasattr(one, "name") else "and this one has none"
-        raise InputError(f"entrant {kind}: every entrant needs a name, a text, {given}")
+        raise InputError(f"entrant {kind}: every entrant needs a name, a text, {given}", code="entrant.name")
     if not callable(getattr(one, "play", None)):
-        raise InputError(f"entrant {name!r} has no play(problem, network, rounds, every) (docs/compare-methods.md)")
+        raise InputError(
+            f"entrant {name!r} has no play(problem, network, rounds, every) (docs/compare-methods.md)",
+            code="entrant.play",
+        )
     player: Entrant = one
     return player
 
@@ -127,12 +136,18 @@ def _players(entrants: Sequence[str | Entrant] | None, instance: Instance) -> li
         able = [one() for one in baselines.CLASSES]
         return [one for one in able if not refusal(one, *instance)]
     if isinstance(entrants, str) or not isinstance(entrants, Iterable):
-        raise InputError(f"entrants is a list of names and entrants, not {type(entrants).__name__}: put it in brackets")
+        raise InputError(
+            f"entrants is a list of names and entrants, not {type(entrants).__name__}: put it in brackets",
+            code="entrant.list",
+        )
     found = [_entrant(one) for one in entrants]
     names = [one.name for one in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None or not found:
-        raise InputError(f"two entrants are called {twice!r}: give one another name" if found else "no entrants given")
+        raise InputError(
+            f"two entrants are called {twice!r}: give one another name" if found else "no entrants given",
+            code="entrant.twice",
+        )
     return found
 
 

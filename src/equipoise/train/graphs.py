@@ -193,13 +193,15 @@ def grid_rows(n: int, rows: int | None) -> int:
     if rows is None:
         if n > 3 and _near_square(n) == 1:
             near = ", ".join(str(k) for k in range(max(4, n - 3), n + 4) if _near_square(k) > 1)
-            raise InputError(f"n={n} is prime, so a grid of it is a path; n={near} work, or pass rows=1")
+            raise InputError(
+                f"n={n} is prime, so a grid of it is a path; n={near} work, or pass rows=1", code="grid.rows"
+            )
         return _near_square(n)
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-        raise InputError(f"rows={rows!r}: a grid needs a whole number of rows, at least 1")
+        raise InputError(f"rows={rows!r}: a grid needs a whole number of rows, at least 1", code="grid.rows")
     if n % rows:
         near = " or ".join(str(k) for k in (n - n % rows, n - n % rows + rows) if k > 0)
-        raise InputError(f"rows={rows} does not divide n={n}; n={near} would, or leave rows out")
+        raise InputError(f"rows={rows} does not divide n={n}; n={near} would, or leave rows out", code="grid.rows")
     return int(rows)
 
 
@@ -215,7 +217,7 @@ def split_edges(edges: Iterable[Any]) -> tuple[list[Any] | Floats, list[Any] | F
     listed = list(edges)
     for edge in listed:
         if not hasattr(edge, "__len__") or isinstance(edge, str) or len(edge) not in (2, 3):
-            raise InputError(f"edge {edge!r}: expected (i, j) or (i, j, weight)")
+            raise InputError(f"edge {edge!r}: expected (i, j) or (i, j, weight)", code="edge.form")
     pairs = [(edge[0], edge[1]) for edge in listed]
     if all(len(edge) == 2 for edge in listed):
         return pairs, None
@@ -228,7 +230,9 @@ def read_edge_list(file: Path) -> tuple[list[tuple[int, int]], list[float], list
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as trouble:
         reason = trouble.strerror if isinstance(trouble, OSError) else "it is not UTF-8 text"
-        raise InputError(f"{file}: cannot read this edge list: {reason}; expected lines `i j [weight]`") from None
+        raise InputError(
+            f"{file}: cannot read this edge list: {reason}; expected lines `i j [weight]`", code="file.read"
+        ) from None
     pairs: list[tuple[int, int]] = []
     weights: list[float] = []
     lines: list[int] = []
@@ -242,10 +246,12 @@ def read_edge_list(file: Path) -> tuple[list[tuple[int, int]], list[float], list
                 raise ValueError
             pair, weight = (int(fields[0]), int(fields[1])), float(fields[2]) if len(fields) == 3 else 1.0
         except ValueError:
-            raise InputError(f"{file}:{number}: {content!r}: expected `i j [weight]`, nodes counted from 0") from None
+            raise InputError(
+                f"{file}:{number}: {content!r}: expected `i j [weight]`, nodes counted from 0", code="edge.form"
+            ) from None
         pairs.append(pair)
         weights.append(weight)
         lines.append(number)
     if not pairs:
-        raise InputError(f"{file}: no edges in this file; expected lines `i j [weight]`")
+        raise InputError(f"{file}: no edges in this file; expected lines `i j [weight]`", code="edge.none")
     return pairs, weights, lines

@@ -35,9 +35,11 @@ class Instances:
         if self.cost not in ("quadratic", "latency"):
             raise unknown_name("cost", self.cost, ("quadratic", "latency"))
         if self.budget is not None and self.price is not None:
-            raise InputError("budget and price both say how many CPUs there are: give one")
+            raise InputError("budget and price both say how many CPUs there are: give one", code="budget.twice")
         if self.price is not None and self.cost != "quadratic":
-            raise InputError(f"price sets the budget of quadratic costs; cost is {self.cost}: give a budget")
+            raise InputError(
+                f"price sets the budget of quadratic costs; cost is {self.cost}: give a budget", code="budget.price"
+            )
 
     def __call__(self, seed: int) -> tuple[Problem, Network]:
         options = {"p": self.p if self.network == "erdos_renyi" else None, "radius": self.radius}

@@ -44,7 +44,9 @@ def from_networkx(given: Any, weight: str, directed: bool | None) -> tuple[list[
     """
     graphs = [given] if hasattr(given, "edges") else list(given) if hasattr(given, "__iter__") else []
     if not graphs or not all(hasattr(g, "edges") and hasattr(g, "is_directed") for g in graphs):
-        raise InputError(f"from_networkx takes a networkx graph, or several of them, not {_kind(given)}")
+        raise InputError(
+            f"from_networkx takes a networkx graph, or several of them, not {_kind(given)}", code="networkx.type"
+        )
     names = list(graphs[0].nodes())
     number = {name: k for k, name in enumerate(names)}
     links: list[list[tuple[int, int, Any]]] = []
@@ -55,7 +57,8 @@ def from_networkx(given: Any, weight: str, directed: bool | None) -> tuple[list[
             odd, where = (strangers[0], "the first graph has not") if strangers else (missing[0], "the first graph has")
             raise InputError(
                 f"from_networkx: graph {k} {'has' if strangers else 'lacks'} the node {odd!r}, which {where}; "
-                "give every graph the same nodes"
+                "give every graph the same nodes",
+                code="networkx.nodes",
             )
         links.append([(number[i], number[j], w) for i, j, w in graph.edges(data=weight, default=1.0)])
     one_way = [g.is_directed() and _one_way(pairs) for g, pairs in zip(graphs, links, strict=True)]
@@ -83,11 +86,12 @@ def to_sklearn(run: Run, centre: int | None, classes: Any) -> Any:
     """See `Run.to_sklearn`."""
     model = run.problem.model
     if model is None or run.models is None:
-        raise InputError("to_sklearn: this run trained no model; give its Problem one")
+        raise InputError("to_sklearn: this run trained no model; give its Problem one", code="run.model")
     if not isinstance(model, Softmax | SmoothSVM | LeastSquares):
         raise InputError(
             f"to_sklearn: scikit-learn has no estimator that is exactly a {type(model).__name__}; there is one for "
-            "Softmax, SmoothSVM and LeastSquares. The parameters are in run.models"
+            "Softmax, SmoothSVM and LeastSquares. The parameters are in run.models",
+            code="estimator.none",
         )
     there = np.asarray(getattr(run, "present", np.empty(0)), dtype=bool)
     y = _parameters(run.models, there if there.size else np.ones(len(run.models), dtype=bool), centre)
@@ -95,7 +99,7 @@ def to_sklearn(run: Run, centre: int | None, classes: Any) -> Any:
         from sklearn.linear_model import LinearRegression
 
         if classes is not None:
-            raise InputError("to_sklearn: LeastSquares has no classes; leave them out")
+            raise InputError("to_sklearn: LeastSquares has no classes; leave them out", code="estimator.classes")
         return _fitted(LinearRegression(fit_intercept=False), coef_=y.copy(), intercept_=0.0, n_features_in_=len(y))
     if isinstance(model, SmoothSVM):
         from sklearn.svm import LinearSVC
@@ -128,7 +132,9 @@ def _parameters(models: Floats, there: Any, centre: int | None) -> Floats:
     if centre is None:
         return np.asarray(models[there].mean(axis=0))
     if isinstance(centre, bool) or not isinstance(centre, int | np.integer) or not 0 <= centre < len(models):
-        raise InputError(f"to_sklearn: centre is {centre!r}; expected one of 0 to {len(models) - 1}, or none")
+        raise InputError(
+            f"to_sklearn: centre is {centre!r}; expected one of 0 to {len(models) - 1}, or none", code="run.centre"
+        )
     if not there[centre]:
         raise InputError(f"to_sklearn: centre {centre} is gone at the end of this run; choose one that is there")
     return np.asarray(models[centre])

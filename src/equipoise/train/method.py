@@ -55,31 +55,40 @@ class Method:
 
     def __post_init__(self) -> None:
         if not isinstance(self.quantizer, Quantizer):
-            raise InputError(f"quantizer must be Exact(), UniformQuantizer() or LogQuantizer(), not {self.quantizer!r}")
+            raise InputError(
+                f"quantizer must be Exact(), UniformQuantizer() or LogQuantizer(), not {self.quantizer!r}",
+                code="quantizer.type",
+            )
         for name in ("step", "alpha", "cap"):
             value = getattr(self, name)
             if isinstance(value, str):
                 if value != "auto":
-                    raise InputError(f'{name} must be a number > 0 or "auto", not {value!r}')
+                    raise InputError(f'{name} must be a number > 0 or "auto", not {value!r}', code=f"{name}.range")
             elif not 0 < value < math.inf:
-                raise InputError(f'{name} must be a number > 0 or "auto", not {value!r}')
+                raise InputError(f'{name} must be a number > 0 or "auto", not {value!r}', code=f"{name}.range")
         if self.fade is not None and not 0 < self.fade < math.inf:
-            raise InputError(f"fade must be a number of rounds > 0, not {self.fade!r}")
+            raise InputError(f"fade must be a number of rounds > 0, not {self.fade!r}", code="fade.range")
         if not 0 < self.descent < math.inf or (self.descent != 1.0 and self.alpha != "auto"):
             raise InputError(
-                f"descent must be a number > 0 that the automatic alpha is taken times, not {self.descent!r}"
+                f"descent must be a number > 0 that the automatic alpha is taken times, not {self.descent!r}",
+                code="descent.range",
             )
         if self.ramp is not None and (self.fade is not None or not 0 < self.ramp[0] < self.ramp[1] < math.inf):
-            raise InputError(f"ramp must be two numbers of rounds, 0 < a < b, and no fade with it, not {self.ramp!r}")
+            raise InputError(
+                f"ramp must be two numbers of rounds, 0 < a < b, and no fade with it, not {self.ramp!r}",
+                code="ramp.range",
+            )
         if self.cap != "auto" and not self.cap < 1:
-            raise InputError(f"cap must be below 1, not {self.cap!r}")
+            raise InputError(f"cap must be below 1, not {self.cap!r}", code="cap.range")
         if self.box not in BOXES:
             raise unknown_name("box rule", self.box, BOXES)
         for kind in (self.cpu_weights, self.model_weights):
             if kind not in WEIGHTS:
                 raise unknown_name("weights", kind, WEIGHTS)
         if self.model_weights == "curvature":
-            raise InputError('model_weights="curvature" speaks of CPU costs: use "metropolis" or "laplacian"')
+            raise InputError(
+                'model_weights="curvature" speaks of CPU costs: use "metropolis" or "laplacian"', code="weights.model"
+            )
         if self.tracker_start not in ("gradient", "zero"):
             raise unknown_name("tracker start", self.tracker_start, ("gradient", "zero"))
 

@@ -50,9 +50,10 @@ class Draw:
         if connected:
             raise InputError(
                 f"switching asks for more than {len(taken)} different graphs, but {ATTEMPTS} draws for n={self.n} gave "
-                f'no other; use switching={len(taken)} or less, or switching="fresh"'
+                f'no other; use switching={len(taken)} or less, or switching="fresh"',
+                code="switching.draws",
             )
-        raise InputError(self.advice)
+        raise InputError(self.advice, code="network.draws")
 
 
 class Network:
@@ -78,7 +79,8 @@ class Network:
         if isinstance(graph, Arcs):
             raise InputError(
                 "this network is directed: markets, rivals and theory need links that carry both ways, which "
-                f"{self.description!r} does not promise; build it undirected, without directed=True"
+                f"{self.description!r} does not promise; build it undirected, without directed=True",
+                code="network.directed",
             )
         return graph
 
@@ -110,7 +112,7 @@ class Network:
         """Every pair is linked with probability p; if directed, either way by itself."""
         check_nodes(n)
         if not 0.0 < p <= 1.0:
-            raise InputError(f"p={p!r}: the probability of a link must be above 0 and at most 1")
+            raise InputError(f"p={p!r}: the probability of a link must be above 0 and at most 1", code="network.p")
         enough = min(1.0, math.log(n) / n) if n > 1 else 1.0
         advice = (
             f"p={p:g} is too small for n={n}: no {_connected(directed)} graph in {ATTEMPTS} draws; "
@@ -131,7 +133,10 @@ class Network:
         enough = 1.2 * math.sqrt(2.0 * math.log(max(n, 2)) / (math.pi * n))
         reach = enough if radius is None else radius
         if not 0.0 < reach < math.inf:
-            raise InputError(f"radius={radius!r}: must be positive and finite; leave it out for one that connects")
+            raise InputError(
+                f"radius={radius!r}: must be positive and finite; leave it out for one that connects",
+                code="network.radius",
+            )
         advice = (
             f"radius={reach:g} is too small for n={n}: no {_connected(directed)} graph in {ATTEMPTS} draws; "
             f"sqrt(ln(n)/(pi n)) = {enough / 1.2 / math.sqrt(2.0):.3g} is about the threshold, {enough:.2g} would do"
@@ -191,7 +196,9 @@ class Network:
         """Links (i, j) or (i, j, weight), from i to j if directed; n is the largest node plus one unless given."""
         pairs, own = graphs.split_edges(edges)
         if own is not None and weights is not None:
-            raise InputError("weights are given twice: in the edges (i, j, weight) and in weights=; drop one")
+            raise InputError(
+                "weights are given twice: in the edges (i, j, weight) and in weights=; drop one", code="weights.twice"
+            )
         return cls._given("edges", pairs, own if weights is None else weights, n, directed=directed)
 
     @classmethod
@@ -225,22 +232,29 @@ class Network:
         turns: list[Graph] = []
         for k, item in enumerate(networks):
             if isinstance(item, Network) and not item.static:
-                raise InputError(f"sequence: network {k} ({item.description}) switches itself; give static ones")
+                raise InputError(
+                    f"sequence: network {k} ({item.description}) switches itself; give static ones",
+                    code="sequence.switching",
+                )
             graph = item.graph(0) if isinstance(item, Network) else item
             turns.append(graph)
             if type(graph) is not type(turns[0]):
                 kinds = ("directed", "undirected") if isinstance(graph, Arcs) else ("undirected", "directed")
                 raise InputError(
-                    f"sequence: network {k} is {kinds[0]} but the first is {kinds[1]}; make all directed or none"
+                    f"sequence: network {k} is {kinds[0]} but the first is {kinds[1]}; make all directed or none",
+                    code="sequence.directed",
                 )
             if turns[-1].n != turns[0].n:
-                raise InputError(f"sequence: network {k} has {turns[-1].n} nodes but the first has {turns[0].n}")
+                raise InputError(
+                    f"sequence: network {k} has {turns[-1].n} nodes but the first has {turns[0].n}",
+                    code="sequence.nodes",
+                )
             if isinstance(graph, Arcs):
                 graph.require_strongly_connected(f"sequence: network {k}")
             else:
                 graph.require_connected(f"sequence: network {k}")
         if not turns:
-            raise InputError("sequence: no networks given; give at least one")
+            raise InputError("sequence: no networks given; give at least one", code="sequence.empty")
         name = "given directed graphs" if isinstance(turns[0], Arcs) else "given graphs"
         return cls(turns[0].n, f"{name}, {turns[0].n} nodes, {_manner(len(turns))}", turns)
 
@@ -253,11 +267,16 @@ class Network:
         build = getattr(cls, name)
         given = {option: value for option, value in options.items() if value is not None}
         if name == "complete" and given.pop("switching", 0) not in (0, 1):
-            raise InputError("network 'complete' cannot switch: it has one graph only; drop switching")
+            raise InputError(
+                "network 'complete' cannot switch: it has one graph only; drop switching", code="switching.graphs"
+            )
         known = [option for option in inspect.signature(build).parameters if option != "n"]
         for option in given:
             if option not in known:
-                raise InputError(f"network {kind!r} has no option {option!r} (it takes: {', '.join(known) or 'none'})")
+                raise InputError(
+                    f"network {kind!r} has no option {option!r} (it takes: {', '.join(known) or 'none'})",
+                    code="network.option",
+                )
         network: Network = build(n, **given)
         return network
 
@@ -329,13 +348,16 @@ def _checked_switching(switching: Switching) -> int | None:
     if isinstance(switching, str) and switching == "fresh":
         return None
     if isinstance(switching, bool) or not isinstance(switching, int | np.integer) or switching < 0:
-        raise InputError(f'switching={switching!r}: expected 0 (static), a number of graphs to cycle, or "fresh"')
+        raise InputError(
+            f'switching={switching!r}: expected 0 (static), a number of graphs to cycle, or "fresh"',
+            code="switching.range",
+        )
     return max(1, int(switching))
 
 
 def _checked_seed(seed: int) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed={seed!r}: must be a whole number, 0 or more")
+        raise InputError(f"seed={seed!r}: must be a whole number, 0 or more", code="seed.range")
     return int(seed)
 
 
@@ -343,7 +365,8 @@ def _refuse_directed(shape: str, directed: bool) -> None:
     if directed:
         raise InputError(
             f"directed=True: every link of a {shape} is the only way back, so none can carry one way; "
-            "use ring, grid, complete, erdos_renyi or geometric, or leave directed out"
+            "use ring, grid, complete, erdos_renyi or geometric, or leave directed out",
+            code="network.one_way",
         )
 
 
@@ -363,11 +386,13 @@ def _manner(count: int | None) -> str:
 
 def _count_nodes(pairs: ArrayLike, source: str) -> int:
     if np.size(pairs) == 0:
-        raise InputError(f"{source}: no edges given, so n is unknown; give edges, or n=1 for a single node")
+        raise InputError(
+            f"{source}: no edges given, so n is unknown; give edges, or n=1 for a single node", code="edge.none"
+        )
     try:
         return int(np.max(np.asarray(pairs, dtype=np.float64))) + 1
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{source}: every edge must be a pair of whole numbers (i, j)") from None
+        raise InputError(f"{source}: every edge must be a pair of whole numbers (i, j)", code="edge.form") from None
 
 
 def _fingerprint(graph: Graph) -> bytes:

@@ -27,18 +27,21 @@ class Problem:
 
     def __init__(self, cost: Cost | None = None, budget: float | None = None, model: Any = None) -> None:
         if cost is None and model is None:
-            raise InputError("a problem needs a cost, a model, or both")
+            raise InputError("a problem needs a cost, a model, or both", code="problem.empty")
         if (cost is None) != (budget is None):
-            raise InputError("a cost needs a budget, and a budget a cost: give both or neither")
+            raise InputError("a cost needs a budget, and a budget a cost: give both or neither", code="problem.cost")
         if budget is not None and not (isinstance(budget, numbers.Real) and math.isfinite(budget)):
-            raise InputError(f"budget must be a finite number of CPUs, not {budget!r}")
+            raise InputError(f"budget must be a finite number of CPUs, not {budget!r}", code="budget.number")
         self.cost, self.budget = cost, None if budget is None else float(budget)
         self.model: Model | None = None if model is None else adopt(model)
         if isinstance(self.model, UserModel):
             check_model(model, points=1, nodes=3)
-        sizes = {s for s in (getattr(cost, "nodes", None), getattr(self.model, "nodes", None)) if s is not None}
+        of_cost, of_model = getattr(cost, "nodes", None), getattr(self.model, "nodes", None)
+        sizes = {s for s in (of_cost, of_model) if s is not None}
         if len(sizes) > 1:
-            raise InputError(f"the cost speaks of {cost.nodes} nodes and the model of {self.model.nodes} shards")  # type: ignore[union-attr]
+            raise InputError(
+                f"the cost speaks of {of_cost} nodes and the model of {of_model} shards", code="problem.nodes"
+            )
         self.nodes: int | None = sizes.pop() if sizes else None
         if cost is not None and self.nodes is not None:
             self.market(self.nodes)  # refuse an infeasible budget now, not when the run starts
@@ -51,7 +54,7 @@ class Problem:
     def sized(self, nodes: int) -> int:
         """The number of nodes, agreed with a network's."""
         if self.nodes is not None and self.nodes != nodes:
-            raise InputError(f"the problem has {self.nodes} nodes but the network has {nodes}")
+            raise InputError(f"the problem has {self.nodes} nodes but the network has {nodes}", code="problem.nodes")
         return nodes
 
     def market(self, nodes: int, largest: float = 0.0) -> Market | None:
@@ -135,12 +138,16 @@ class Market:
 def refuse_infeasible(budget: float, lo: Floats, hi: Floats) -> None:
     """A budget must be finite and lie between the sums of lo and hi, to rounding."""
     if not math.isfinite(budget):
-        raise InputError(f"budget must be a finite number of CPUs, not {budget}")
+        raise InputError(f"budget must be a finite number of CPUs, not {budget}", code="budget.number")
     nodes, least, most = len(lo), float(lo.sum()), float(hi.sum())
     slack = 1e-12 * max(abs(budget), float(np.abs(lo[np.isfinite(lo)]).sum()), 1e-300)
     if budget < least - slack:
         raise InputError(
-            f"budget {budget:g} is below the sum of lo, {least:g} over {nodes} nodes: raise it or lower lo"
+            f"budget {budget:g} is below the sum of lo, {least:g} over {nodes} nodes: raise it or lower lo",
+            code="budget.low",
         )
     if budget > most + slack:
-        raise InputError(f"budget {budget:g} is above the sum of hi, {most:g} over {nodes} nodes: lower it or raise hi")
+        raise InputError(
+            f"budget {budget:g} is above the sum of hi, {most:g} over {nodes} nodes: lower it or raise hi",
+            code="budget.high",
+        )

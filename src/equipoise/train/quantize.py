@@ -167,9 +167,11 @@ class UniformQuantizer(Quantizer):
     def __post_init__(self) -> None:
         _check_mode(self.mode)
         if not 2 <= self.bits <= 32:
-            raise InputError(f"UniformQuantizer needs 2 to 32 bits, not {self.bits}")
+            raise InputError(f"UniformQuantizer needs 2 to 32 bits, not {self.bits}", code="quantizer.bits")
         if not 0 < self.largest < math.inf:
-            raise InputError(f"UniformQuantizer needs a finite largest > 0, not {self.largest}")
+            raise InputError(
+                f"UniformQuantizer needs a finite largest > 0, not {self.largest}", code="quantizer.largest"
+            )
 
     @property
     def step(self) -> float:
@@ -199,11 +201,16 @@ class LogQuantizer(Quantizer):
     def __post_init__(self) -> None:
         _check_mode(self.mode)
         if not 0 < self.rho < math.inf:
-            raise InputError(f"LogQuantizer needs rho > 0, not {self.rho}; use Exact() for an ideal channel")
+            raise InputError(
+                f"LogQuantizer needs rho > 0, not {self.rho}; use Exact() for an ideal channel", code="quantizer.rho"
+            )
         if self.rounding not in ("nearest", "floor"):
             raise unknown_name("rounding", str(self.rounding), ("nearest", "floor"))
         if not 0 < self.range[0] < self.range[1] < math.inf:
-            raise InputError(f"LogQuantizer needs 0 < smallest < largest, not {self.range[0]:g} and {self.range[1]:g}")
+            raise InputError(
+                f"LogQuantizer needs 0 < smallest < largest, not {self.range[0]:g} and {self.range[1]:g}",
+                code="quantizer.order",
+            )
         if self.bits > MOST_BITS:
             raise InputError(
                 f"LogQuantizer with rho={self.rho:g} needs {self.bits} bits: raise rho or narrow the range"

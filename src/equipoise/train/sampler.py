@@ -70,8 +70,14 @@ def drawn_rows(seed: int, number: int, node: int, size: int, batch: int) -> Ints
 
 def _checked(model: Model, batch: ArrayLike) -> Ints:
     if model.sizes is None:
-        raise InputError(f"batch needs a model that can be sampled; {type(model).__name__} has no sampled(Y, rows)")
+        raise InputError(
+            f"batch needs a model that can be sampled; {type(model).__name__} has no sampled(Y, rows)",
+            code="batch.model",
+        )
     given = np.asarray(batch)
     if given.dtype.kind not in "iu" or given.shape not in ((), (model.nodes,)) or (given < 1).any():
-        raise InputError(f"batch must be a whole number of samples, at least 1, for all or per node; not {batch!r}")
+        raise InputError(
+            f"batch must be a whole number of samples, at least 1, for all or per node; not {batch!r}",
+            code="batch.range",
+        )
     return np.asarray(np.minimum(np.broadcast_to(given, (model.nodes,)), model.sizes), dtype=np.int64)

@@ -111,12 +111,12 @@ def solve(
     method = Method() if method is None else method
     if not isinstance(problem, Problem) or not isinstance(network, Network) or not isinstance(method, Method):
         given = ", ".join(type(part).__name__ for part in (problem, network, method))
-        raise InputError(f"solve takes a Problem, a Network and a Method, not {given}")
+        raise InputError(f"solve takes a Problem, a Network and a Method, not {given}", code="solve.type")
     _check(rounds, target, patience, every, checkpoint_every)
     if engine is not None and not (hasattr(engine, "ordinary") or hasattr(engine, "hostile")):
         raise InputError(f"engine takes equipoise.engine.Workers(count, on=...), not {engine!r}")
     if faults is not None and not isinstance(faults, Faults):
-        raise InputError(f"faults takes Faults(loss=..., crash=...), not {faults!r}")
+        raise InputError(f"faults takes Faults(loss=..., crash=...), not {faults!r}", code="faults.type")
     state: Any  # both kinds have the same names
     book: Any
     if is_hostile(network, method, faults):
@@ -326,9 +326,11 @@ def _check(rounds: int, target: float | None, patience: int | None, every: int |
     whole = {"rounds": rounds, "checkpoint_every": checkpoint_every, "patience": patience, "every": every}
     for name, value in whole.items():
         if value is not None and not (isinstance(value, numbers.Integral) and value >= 1):
-            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}", code=f"{name}.range")
     if target is not None and not (isinstance(target, numbers.Real) and 0 < target < 1):
-        raise InputError(f"target must be between 0 and 1, a part of the gap at the start, not {target!r}")
+        raise InputError(
+            f"target must be between 0 and 1, a part of the gap at the start, not {target!r}", code="target.range"
+        )
 
 
 def _check_budgets(budgets: Mapping[int, float] | None, state: State, rounds: int) -> dict[int, float]:
@@ -339,7 +341,7 @@ def _check_budgets(budgets: Mapping[int, float] | None, state: State, rounds: in
         raise InputError("budgets change a CPU budget, but the problem has no cost")
     for number, budget in budgets.items():
         if not (isinstance(number, numbers.Integral) and 0 <= number < rounds):
-            raise InputError(f"budget change at round {number!r} is outside 0..{rounds - 1}")
+            raise InputError(f"budget change at round {number!r} is outside 0..{rounds - 1}", code="budget.round")
         state.market.snapped(budget)
     return dict(budgets)
 

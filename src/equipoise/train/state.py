@@ -315,11 +315,12 @@ def first_models(model: Model, start: str | ArrayLike, seed: int) -> Floats:
             return np.zeros((model.nodes, model.size))
         if start == "random":
             return np.random.default_rng(seed).standard_normal((model.nodes, model.size))
-        raise InputError(f'start must be "auto", "zeros", "random" or an array, not {start!r}')
+        raise InputError(f'start must be "auto", "zeros", "random" or an array, not {start!r}', code="start.kind")
     given = np.asarray(start, dtype=np.float64)
     if given.shape not in ((model.size,), (model.nodes, model.size)) or not np.isfinite(given).all():
         raise InputError(
-            f"start must be finite, of shape ({model.size},) or ({model.nodes}, {model.size}); it is {given.shape}"
+            f"start must be finite, of shape ({model.size},) or ({model.nodes}, {model.size}); it is {given.shape}",
+            code="start.shape",
         )
     return np.broadcast_to(given, (model.nodes, model.size)).copy()
 

@@ -100,7 +100,10 @@ def density_study(
 ) -> Study:
     """More links carry prices faster, and each of them is paid for: rounds, bits and messages to 1e-6."""
     if kind.network != "erdos_renyi":
-        raise InputError(f"study density changes the edge probability of erdos_renyi; network is {kind.network}")
+        raise InputError(
+            f"study density changes the edge probability of erdos_renyi; network is {kind.network}",
+            code="study.network",
+        )
     rows: list[dict[str, Any]] = []
     found: list[MethodComparison] = []
     for k, p in enumerate(DENSITIES):

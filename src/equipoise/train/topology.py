@@ -87,7 +87,8 @@ class Topology:
         from_one = " (are the nodes counted from 1? they count from 0 here)" if list(cut_off) == [0] else ""
         raise InputError(
             f"{source}: not connected: {len(names)} components; cut off in the smallest ({len(cut_off)} of {self.n}): "
-            f"{listed(cut_off)}{from_one}; add an edge from there to the rest"
+            f"{listed(cut_off)}{from_one}; add an edge from there to the rest",
+            code="network.disconnected",
         )
 
 
@@ -119,7 +120,7 @@ def canonical(n: int, tails: Ints, heads: Ints) -> tuple[Ints, Ints]:
 def check_nodes(n: int) -> None:
     """Refuse a number of nodes that is not a whole number of at least 1."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InputError(f"n={n!r}: a network needs a whole number of nodes, at least 1")
+        raise InputError(f"n={n!r}: a network needs a whole number of nodes, at least 1", code="network.nodes")
 
 
 def listed(nodes: Ints) -> str:
@@ -162,7 +163,9 @@ def _pairs(edges: ArrayLike, where: Where) -> Ints:
         odd = np.flatnonzero((pairs != np.floor(pairs)).any(axis=1) | ~np.isfinite(pairs).all(axis=1))
         if odd.size:
             i, j = pairs[odd[0]]
-            raise InputError(f"{where(odd[0])}: edge {i:g} - {j:g}: nodes are whole numbers, counted from 0")
+            raise InputError(
+                f"{where(odd[0])}: edge {i:g} - {j:g}: nodes are whole numbers, counted from 0", code="edge.form"
+            )
     return pairs.astype(np.int64)
 
 
@@ -172,14 +175,16 @@ def _weights(weights: ArrayLike | None, pairs: Ints, where: Where) -> Floats:
     try:
         given = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{where(0)}: every weight must be a number") from None
+        raise InputError(f"{where(0)}: every weight must be a number", code="weights.number") from None
     if given.shape != (len(pairs),):
-        raise InputError(f"{where(0)}: {given.size} weights for {len(pairs)} edges; give one per edge")
+        raise InputError(
+            f"{where(0)}: {given.size} weights for {len(pairs)} edges; give one per edge", code="weights.count"
+        )
     bad = np.flatnonzero(~(np.isfinite(given) & (given > 0)))
     if bad.size:
         (i, j), w = pairs[bad[0]], given[bad[0]]
         way_out = "drop the edge instead" if w == 0 else "weights must be positive and finite"
-        raise InputError(f"{where(bad[0])}: edge {i} - {j} has weight {w:g}; {way_out}")
+        raise InputError(f"{where(bad[0])}: edge {i} - {j} has weight {w:g}; {way_out}", code="weights.range")
     return given
 
 
@@ -188,11 +193,14 @@ def _check_nodes_of_edges(n: int, pairs: Ints, where: Where) -> None:
     if outside.size:
         i, j = pairs[outside[0]]
         node = j if 0 <= i < n else i
-        raise InputError(f"{where(outside[0])}: edge {i} - {j}: node {node} is outside 0..{n - 1} (n={n})")
+        raise InputError(
+            f"{where(outside[0])}: edge {i} - {j}: node {node} is outside 0..{n - 1} (n={n})", code="edge.node"
+        )
     loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if loops.size:
         raise InputError(
-            f"{where(loops[0])}: self-loop at node {pairs[loops[0], 0]}; drop it, a node hears itself anyway"
+            f"{where(loops[0])}: self-loop at node {pairs[loops[0], 0]}; drop it, a node hears itself anyway",
+            code="edge.loop",
         )
 
 
@@ -209,9 +217,12 @@ def _merge(n: int, pairs: Ints, given: Floats, where: Where, directed: bool) -> 
         (i, j), (k, m), u, w = pairs[one], pairs[other], given[one], given[other]
         if (i, j) == (k, m):
             link = f"{i} -> {j}" if directed else f"{i} - {j}"
-            raise InputError(f"{where(other)}: edge {link} is given twice, with weights {u:g} and {w:g}; keep one")
+            raise InputError(
+                f"{where(other)}: edge {link} is given twice, with weights {u:g} and {w:g}; keep one", code="edge.twice"
+            )
         raise InputError(
             f"{where(other)}: not symmetric: {i} -> {j} has weight {u:g} but {k} -> {m} has weight {w:g}; "
-            "give both directions the same weight, or pass directed=True for one-way links"
+            "give both directions the same weight, or pass directed=True for one-way links",
+            code="edge.asymmetric",
         )
     return key[first] // n, key[first] % n, weight[first]

@@ -26,7 +26,10 @@ def edge_weights(kind: str, topology: Topology, curvature: Floats | None = None)
     if kind == "metropolis":
         return 1.0 / (1.0 + np.maximum(degree[tails], degree[heads]))
     if curvature is None:
-        raise InputError('weights "curvature" need the curvature of every cost; use "metropolis" where there is none')
+        raise InputError(
+            'weights "curvature" need the curvature of every cost; use "metropolis" where there is none',
+            code="curvature.missing",
+        )
     steepness = degree * _checked(curvature, topology.n)
     return np.asarray(1.0 / np.maximum(steepness[tails], steepness[heads]))
 
@@ -34,8 +37,13 @@ def edge_weights(kind: str, topology: Topology, curvature: Floats | None = None)
 def _checked(curvature: Floats, n: int) -> Floats:
     curvature = np.asarray(curvature, dtype=np.float64)
     if curvature.shape != (n,):
-        raise InputError(f"curvature has shape {curvature.shape}; expected one number for each of {n} nodes")
+        raise InputError(
+            f"curvature has shape {curvature.shape}; expected one number for each of {n} nodes", code="curvature.shape"
+        )
     bad = np.flatnonzero(~(np.isfinite(curvature) & (curvature > 0)))
     if bad.size:
-        raise InputError(f"curvature of node {bad[0]} is {curvature[bad[0]]:g}; it must be positive and finite")
+        raise InputError(
+            f"curvature of node {bad[0]} is {curvature[bad[0]]:g}; it must be positive and finite",
+            code="curvature.range",
+        )
     return curvature

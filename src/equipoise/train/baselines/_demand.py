@@ -26,7 +26,8 @@ class Demand:
             node = int(np.flatnonzero(~curved)[0])
             raise InputError(
                 f"{book.name} needs strictly convex costs; f'' reaches {self.flattest[node]:g} at node {node}: "
-                "narrow its box or leave this rival out"
+                "narrow its box or leave this rival out",
+                code="cost.convex",
             )
         # One number per node for scaling steps: f'' itself for quadratic costs.
         self.typical: Floats = np.sqrt(self.flattest * self.steepest)

@@ -100,7 +100,7 @@ class Recorder:
     def __init__(self, name: str, problem: Problem, network: Network, every: int = 1) -> None:
         market = problem.market(problem.sized(network.n))
         if market is None:
-            raise InputError(f"{name} shares out CPU: give the problem a cost and a budget")
+            raise InputError(f"{name} shares out CPU: give the problem a cost and a budget", code="problem.cost")
         grid = market.grid
         self.name, self.every, self.nodes = name, every, network.n
         self.cost, self.budget = market.cost, market.budget * grid.unit

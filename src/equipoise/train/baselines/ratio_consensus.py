@@ -50,7 +50,7 @@ class RatioConsensus:
     def play(self, problem: Problem, network: Network, rounds: int, every: int = 1) -> Track:
         reason = self.refuses(problem, network)
         if reason:
-            raise InputError(f"{reason}: leave it out, or use Quadratic")
+            raise InputError(f"{reason}: leave it out, or use Quadratic", code="entrant.cost")
         book = Recorder(self.name, problem, network, every)
         cost = book.cost
         assert isinstance(cost, Quadratic)

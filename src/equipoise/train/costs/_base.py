@@ -50,12 +50,12 @@ def per_node(name: str, value: ArrayLike, nodes: int | None = None) -> Floats:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} must be a number or one number per node, not {value!r}") from None
+        raise InputError(f"{name} must be a number or one number per node, not {value!r}", code="cost.number") from None
     if array.ndim > 1:
         raise InputError(f"{name} must be a number or one number per node; this array has shape {array.shape}")
     if np.isnan(array).any():
         where = f" at node {int(np.flatnonzero(np.isnan(array))[0])}" if array.ndim else ""
-        raise InputError(f"{name} is not a number{where}: give a finite value")
+        raise InputError(f"{name} is not a number{where}: give a finite value", code="cost.number")
     if nodes is not None:
         if array.ndim and len(array) != nodes:
             raise InputError(f"{name} has {len(array)} values for {nodes} nodes: give one per node, or one number")
@@ -67,7 +67,10 @@ def length(*arrays: Floats) -> int | None:
     """How many nodes these scalars and arrays speak of; None when all are scalars."""
     sizes = {len(a) for a in arrays if a.ndim}
     if len(sizes) > 1:
-        raise InputError(f"a cost's parameters speak of {' and '.join(map(str, sorted(sizes)))} nodes: give one length")
+        raise InputError(
+            f"a cost's parameters speak of {' and '.join(map(str, sorted(sizes)))} nodes: give one length",
+            code="cost.nodes",
+        )
     return sizes.pop() if sizes else None
 
 
@@ -78,7 +81,7 @@ def box(cost: Cost, nodes: int) -> tuple[Floats, Floats]:
     bad = np.flatnonzero(lo > hi)
     if len(bad):
         i = int(bad[0])
-        raise InputError(f"lo > hi at node {i} ({lo[i]:g} > {hi[i]:g}): swap or correct them")
+        raise InputError(f"lo > hi at node {i} ({lo[i]:g} > {hi[i]:g}): swap or correct them", code="cost.box")
     return lo, hi
 
 
@@ -91,7 +94,8 @@ def curvature(cost: Cost, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
     if not (np.isfinite(lo).all() and np.isfinite(hi).all()):
         raise InputError(
             f"{type(cost).__name__} has an unbounded box and no curvature(): set finite lo and hi, or add "
-            "curvature() returning the smallest and largest second derivative"
+            "curvature() returning the smallest and largest second derivative",
+            code="cost.unbounded",
         )
     width = np.where(hi > lo, hi - lo, 1.0)
     spots = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, SAMPLES))[:, None]  # dense at both ends, where curvature peaks

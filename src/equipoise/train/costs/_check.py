@@ -15,12 +15,13 @@ UNBOUNDED_REACH = 100.0  # how far to sample where the box has no end
 def check_cost(cost: Cost, nodes: int | None = None, *, samples: int = 33) -> None:
     """Raise InputError when the derivative does not match the value or the cost is not convex on its box."""
     if isinstance(cost, type):
-        raise InputError(f"{cost.__name__} is a class: pass an instance, {cost.__name__}(...)")
+        raise InputError(f"{cost.__name__} is a class: pass an instance, {cost.__name__}(...)", code="cost.class")
     name = type(cost).__name__
     for method in ("value", "derivative"):
         if not callable(getattr(cost, method, None)):
             raise InputError(
-                f"{name} has no {method}(x): a cost needs value(x) and derivative(x), vectorised over nodes"
+                f"{name} has no {method}(x): a cost needs value(x) and derivative(x), vectorised over nodes",
+                code="cost.method",
             )
     if nodes is None:
         nodes = getattr(cost, "nodes", None) or max(np.size(getattr(cost, "lo", 0)), np.size(getattr(cost, "hi", 0)))
@@ -47,15 +48,23 @@ def _finite(name: str, method: str, function: object, x: Floats) -> Floats:
     except TypeError as error:
         raise InputError(f"{name}.{method}(x) failed on an array of {len(x)} shares: {error}") from None
     if not isinstance(y, np.ndarray):
-        raise InputError(f"{name}.{method}(x) returned a {type(y).__name__}: return a numpy array, one number per node")
+        raise InputError(
+            f"{name}.{method}(x) returned a {type(y).__name__}: return a numpy array, one number per node",
+            code="cost.shape",
+        )
     if y.shape != x.shape:
         hint = "return one per node" if len(x) > 1 else "return one per node, or pass check_cost(cost, nodes)"
-        raise InputError(f"{name}.{method}(x) returned shape {y.shape} for x of shape {x.shape}: {hint}")
+        raise InputError(
+            f"{name}.{method}(x) returned shape {y.shape} for x of shape {x.shape}: {hint}", code="cost.shape"
+        )
     if not np.array_equal(given, x):
-        raise InputError(f"{name}.{method}(x) changes x in place: work on a copy")
+        raise InputError(f"{name}.{method}(x) changes x in place: work on a copy", code="cost.in_place")
     if not np.isfinite(y).all():
         i = int(np.flatnonzero(~np.isfinite(y))[0])
-        raise InputError(f"{name}.{method} is not finite at node {i}, x = {x[i]:g}: {y[i]}; keep its box where it is")
+        raise InputError(
+            f"{name}.{method} is not finite at node {i}, x = {x[i]:g}: {y[i]}; keep its box where it is",
+            code="cost.finite",
+        )
     return y
 
 
@@ -74,7 +83,8 @@ def _check_derivative(name: str, cost: Cost, points: Floats, slopes: Floats, lo:
             i = int(np.flatnonzero(wrong)[0])
             raise InputError(
                 f"{name}.derivative does not match {name}.value at node {i}, x = {x[i]:g}: "
-                f"it says {slope[i]:g}, finite differences say {found[i]:g}"
+                f"it says {slope[i]:g}, finite differences say {found[i]:g}",
+                code="cost.derivative",
             )
 
 
@@ -84,5 +94,6 @@ def _check_convex(name: str, points: Floats, slopes: Floats) -> None:
         k, i = (int(v) for v in np.argwhere(falls)[0])
         raise InputError(
             f"{name} is not convex at node {i}: its derivative falls from {slopes[k, i]:g} at x = {points[k, i]:g} "
-            f"to {slopes[k + 1, i]:g} at x = {points[k + 1, i]:g}"
+            f"to {slopes[k + 1, i]:g} at x = {points[k + 1, i]:g}",
+            code="cost.convex",
         )

@@ -46,7 +46,8 @@ class Coupled:
         given = np.asarray(sizes)
         if given.dtype.kind not in "iu" or given.ndim != 1 or (given < 1).any():
             raise InputError(
-                f"Coupled needs sizes, the samples of each centre, whole numbers of at least 1; not {sizes!r}"
+                f"Coupled needs sizes, the samples of each centre, whole numbers of at least 1; not {sizes!r}",
+                code="cost.sizes",
             )
         self.sizes: Ints = given.astype(np.int64)
         self.nodes = len(given)
@@ -58,10 +59,13 @@ class Coupled:
             if not (np.isfinite(array).all() and (array > 0).all()):
                 raise InputError(f"Coupled needs {name} > 0; the smallest given is {array.min():g}")
         if not (self.lo > 0).all():
-            raise InputError(f"Coupled needs lo > 0 (no CPU, no gradient); the smallest given is {self.lo.min():g}")
+            raise InputError(
+                f"Coupled needs lo > 0 (no CPU, no gradient); the smallest given is {self.lo.min():g}", code="cost.lo"
+            )
         if not np.isfinite(self.hi).all():
             raise InputError(
-                "Coupled needs a finite hi: give at most sizes / (tau * speed), the whole shard each round"
+                "Coupled needs a finite hi: give at most sizes / (tau * speed), the whole shard each round",
+                code="cost.unbounded",
             )
         if cost is not None:
             length(self.speed, per_node("lo", cost.lo), per_node("hi", cost.hi))
@@ -71,7 +75,7 @@ class Coupled:
         self.first_wish: Floats | None = self.sizes / np.sqrt(self.speed) if cost is None else None
         self._known: Floats | None = None if sigma is None else per_node("sigma", sigma, self.nodes)
         if self._known is not None and not (np.isfinite(self._known).all() and (self._known > 0).all()):
-            raise InputError(f"Coupled needs sigma > 0; the smallest given is {self._known.min():g}")
+            raise InputError(f"Coupled needs sigma > 0; the smallest given is {self._known.min():g}", code="cost.sigma")
         self.forget()
 
     def forget(self) -> None:

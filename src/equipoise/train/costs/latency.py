@@ -37,13 +37,19 @@ class Latency:
         self.nodes = length(self.work, self.speed, self.energy, self.lo, self.hi)
         for name, array in (("work", self.work), ("speed", self.speed)):
             if not (np.isfinite(array).all() and (array > 0).all()):
-                raise InputError(f"Latency needs {name} > 0; the smallest given is {array.min():g}")
+                raise InputError(f"Latency needs {name} > 0; the smallest given is {array.min():g}", code="cost.work")
         if not (np.isfinite(self.energy).all() and (self.energy >= 0).all()):
-            raise InputError(f"Latency needs energy >= 0; the smallest given is {self.energy.min():g}")
+            raise InputError(
+                f"Latency needs energy >= 0; the smallest given is {self.energy.min():g}", code="cost.energy"
+            )
         if not (self.lo > 0).all():
-            raise InputError(f"Latency needs lo > 0 (no CPU, no finish); the smallest given is {self.lo.min():g}")
+            raise InputError(
+                f"Latency needs lo > 0 (no CPU, no finish); the smallest given is {self.lo.min():g}", code="cost.lo"
+            )
         if not np.isfinite(self.hi).all():
-            raise InputError("Latency needs a finite hi: its curvature has no bound on an unbounded box")
+            raise InputError(
+                "Latency needs a finite hi: its curvature has no bound on an unbounded box", code="cost.unbounded"
+            )
         box(self, self.nodes or 1)
 
     __repr__ = described

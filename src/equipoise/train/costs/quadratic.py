@@ -28,7 +28,10 @@ class Quadratic:
         self.lo, self.hi = per_node("lo", lo), per_node("hi", hi)
         self.nodes = length(self.a, self.c, self.lo, self.hi)
         if not (np.isfinite(self.a).all() and (self.a > 0).all()):
-            raise InputError(f"Quadratic needs curvature a > 0 (convex); the smallest given is {self.a.min():g}")
+            raise InputError(
+                f"Quadratic needs curvature a > 0 (convex); the smallest given is {self.a.min():g}",
+                code="cost.curvature",
+            )
         if not np.isfinite(self.c).all():
             raise InputError("Quadratic needs finite wishes c")
         box(self, self.nodes or 1)

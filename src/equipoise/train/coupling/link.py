@@ -28,7 +28,7 @@ class CouplingLink:
         if not isinstance(cost, Coupled) or model is None:
             return None
         if batch is not None:
-            raise InputError("a Coupled cost sets the batches by the shares: leave batch out")
+            raise InputError("a Coupled cost sets the batches by the shares: leave batch out", code="coupled.batch")
         if model.sizes is None:
             raise InputError(
                 f"Coupled needs a model that can be sampled; {type(model).__name__} has no sampled(Y, rows)"
@@ -36,12 +36,14 @@ class CouplingLink:
         if not np.array_equal(model.sizes, cost.sizes):
             raise InputError(
                 f"Coupled speaks of {int(cost.sizes.sum())} samples over {cost.nodes} centres, the model of "
-                f"{int(np.sum(model.sizes))} over {model.nodes}: give sizes=[len(y) for X, y in shards]"
+                f"{int(np.sum(model.sizes))} over {model.nodes}: give sizes=[len(y) for X, y in shards]",
+                code="coupled.sizes",
             )
         if cost.moves and not method.by_markets:
             raise InputError(
                 "a Coupled cost that learns sigma moves, and steps along edges are chosen for costs that do not: "
-                "leave step, cpu_weights and box alone, or give sigma"
+                "leave step, cpu_weights and box alone, or give sigma",
+                code="coupled.steps",
             )
         return cls(cost)
 

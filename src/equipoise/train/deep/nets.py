@@ -39,7 +39,10 @@ def net(name: str, features: int, classes: int, hidden: int = HIDDEN) -> Callabl
     if name == "mlp":
         return mlp(features, classes, hidden)
     if name != "cnn":
-        raise InputError(f"no net {name!r}: it is one of {', '.join(NETS)}")
+        raise InputError(f"no net {name!r}: it is one of {', '.join(NETS)}", code="unknown")
     if features != SIDE * SIDE:
-        raise InputError(f"cnn takes images of {SIDE} x {SIDE} pixels, flat; the data has {features} features: use mlp")
+        raise InputError(
+            f"cnn takes images of {SIDE} x {SIDE} pixels, flat; the data has {features} features: use mlp",
+            code="model.features",
+        )
     return cnn(classes)

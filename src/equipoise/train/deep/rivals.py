@@ -48,7 +48,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.rise is not None and not 0 < self.rise < 1:
-            raise InputError(f"rise must be a part of all rounds, between 0 and 1, not {self.rise!r}")
+            raise InputError(
+                f"rise must be a part of all rounds, between 0 and 1, not {self.rise!r}", code="rise.range"
+            )
 
     @property
     def ramp(self) -> tuple[float, float] | None:
@@ -161,5 +163,5 @@ WAYS: dict[str, Callable[[TorchModel, Network, Plan], Outcome]] = {
 
 def way(name: str) -> Callable[[TorchModel, Network, Plan], Outcome]:
     if name not in WAYS:
-        raise InputError(f"no way to train {name!r}: it is one of {', '.join(WAYS)}")
+        raise InputError(f"no way to train {name!r}: it is one of {', '.join(WAYS)}", code="unknown")
     return WAYS[name]

@@ -44,7 +44,7 @@ class Row:
 def rounds_of(model: TorchModel, passes: float, batch: int) -> int:
     """Rounds in which `passes` times as many samples are drawn as there are."""
     if not (passes > 0 and batch >= 1):
-        raise InputError(f"passes and batch must be positive; given {passes} and {batch}")
+        raise InputError(f"passes and batch must be positive; given {passes} and {batch}", code="batch.range")
     return max(1, round(passes * model.samples / (model.nodes * batch)))
 
 
@@ -65,7 +65,7 @@ def compare_deep(
     rounds, rows = rounds_of(model, passes, batch), []
     for name in ways:
         if name not in rates:
-            raise InputError(f"no rate for {name!r}: rates has {', '.join(rates)}")
+            raise InputError(f"no rate for {name!r}: rates has {', '.join(rates)}", code="study.rate")
         outcome = way(name)(model, network, Plan(rounds, batch, rates[name], seed=seed, rise=rise))
         rows.append(_row(name, rates[name], seed, model, outcome, X_test, y_test))
     return rows

@@ -31,9 +31,13 @@ class Bursts:
         for name in ("enter", "leave", "bad", "good"):
             _probability(f"Bursts {name}", getattr(self, name))
         if self.enter > 0 and self.leave == 0:
-            raise InputError("Bursts leave is 0: a link that turns bad stays so for ever; give a leave > 0")
+            raise InputError(
+                "Bursts leave is 0: a link that turns bad stays so for ever; give a leave > 0", code="bursts.leave"
+            )
         if self.mean == 1:
-            raise InputError("Bursts that lose every packet: nothing could be agreed on; give a lower bad or good")
+            raise InputError(
+                "Bursts that lose every packet: nothing could be agreed on; give a lower bad or good", code="loss.total"
+            )
         for name in ("enter", "leave", "bad", "good"):
             object.__setattr__(self, name, float(getattr(self, name)))
 
@@ -55,16 +59,21 @@ class Partition:
     def __post_init__(self) -> None:
         given = self.nodes
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InputError(f"a partition takes the centres of one side, such as {{0, 1, 2}}, not {given!r}")
+            raise InputError(
+                f"a partition takes the centres of one side, such as {{0, 1, 2}}, not {given!r}", code="partition.nodes"
+            )
         sides = list(given)
         if any(isinstance(node, bool) or not isinstance(node, numbers.Integral) for node in sides):
-            raise InputError(f"a partition takes whole numbers of centres, not {given!r}")
+            raise InputError(f"a partition takes whole numbers of centres, not {given!r}", code="partition.nodes")
         object.__setattr__(self, "nodes", frozenset(int(node) for node in sides))
         if not self.nodes:
-            raise InputError("a partition names no centre: give those of one side")
+            raise InputError("a partition names no centre: give those of one side", code="partition.nodes")
         _round("partition", self.begin)
         if self.end is not None and not (isinstance(self.end, numbers.Integral) and self.end > self.begin):
-            raise InputError(f"a partition from round {self.begin} must heal later, not at round {self.end!r}")
+            raise InputError(
+                f"a partition from round {self.begin} must heal later, not at round {self.end!r}",
+                code="partition.order",
+            )
 
 
 @dataclass(frozen=True)
@@ -95,42 +104,59 @@ class Faults:
         if not isinstance(self.loss, Bursts):
             _probability("loss", self.loss)
             if self.loss == 1:
-                raise InputError("loss 1 loses every packet: nothing could be agreed on; give less")
+                raise InputError("loss 1 loses every packet: nothing could be agreed on; give less", code="loss.total")
         if (
             isinstance(self.delay, bool)
             or not isinstance(self.delay, numbers.Integral)
             or not 0 <= self.delay <= LONGEST_DELAY
         ):
-            raise InputError(f"delay must be a whole number of rounds from 0 to {LONGEST_DELAY}, not {self.delay!r}")
+            raise InputError(
+                f"delay must be a whole number of rounds from 0 to {LONGEST_DELAY}, not {self.delay!r}",
+                code="delay.range",
+            )
         if not isinstance(self.jitter, bool):
-            raise InputError(f"jitter must be True or False, not {self.jitter!r}")
+            raise InputError(f"jitter must be True or False, not {self.jitter!r}", code="jitter.type")
         if isinstance(self.notice, bool) or not isinstance(self.notice, numbers.Integral) or self.notice < 0:
-            raise InputError(f"notice must be a whole number of rounds, 0 or more, not {self.notice!r}")
+            raise InputError(
+                f"notice must be a whole number of rounds, 0 or more, not {self.notice!r}", code="notice.range"
+            )
         if isinstance(self.seed, bool) or not isinstance(self.seed, numbers.Integral) or not 0 <= self.seed < 2**63:
-            raise InputError(f"seed={self.seed!r}: must be a whole number from 0 to 2^63 - 1")
+            raise InputError(f"seed={self.seed!r}: must be a whole number from 0 to 2^63 - 1", code="seed.range")
         for name in ("crash", "leave", "join"):
             object.__setattr__(self, name, _pairs(name, getattr(self, name)))
         if not isinstance(self.straggle, Mapping):
-            raise InputError(f"straggle takes {{node: k}}, such as {{4: 5}}, not {self.straggle!r}")
+            raise InputError(
+                f"straggle takes {{node: k}}, such as {{4: 5}}, not {self.straggle!r}", code="straggle.form"
+            )
         for node, every in self.straggle.items():
             if isinstance(node, bool) or not isinstance(node, numbers.Integral):
-                raise InputError(f"straggle: centres are whole numbers, counted from 0, not {node!r}")
+                raise InputError(
+                    f"straggle: centres are whole numbers, counted from 0, not {node!r}", code="straggle.node"
+                )
             if isinstance(every, bool) or not isinstance(every, numbers.Integral) or not 1 <= every < 2**31:
                 raise InputError(
-                    f"straggle: centre {node} answers every {every!r} rounds: give a whole number, 1 or more"
+                    f"straggle: centre {node} answers every {every!r} rounds: give a whole number, 1 or more",
+                    code="straggle.range",
                 )
         object.__setattr__(self, "straggle", {int(node): int(k) for node, k in sorted(self.straggle.items())})
         for name in ("delay", "notice", "seed"):
             object.__setattr__(self, name, int(getattr(self, name)))
         if not isinstance(self.partition, Iterable | Partition):
-            raise InputError(f"partition takes Partition(nodes, begin, end), not {self.partition!r}")
+            raise InputError(
+                f"partition takes Partition(nodes, begin, end), not {self.partition!r}", code="partition.type"
+            )
         parts = (self.partition,) if isinstance(self.partition, Partition) else tuple(self.partition)
         if any(not isinstance(part, Partition) for part in parts):
-            raise InputError(f"partition takes Partition(nodes, begin, end), not {self.partition!r}")
+            raise InputError(
+                f"partition takes Partition(nodes, begin, end), not {self.partition!r}", code="partition.type"
+            )
         parts = tuple(sorted(parts, key=lambda part: part.begin))
         for one, other in itertools.pairwise(parts):
             if one.end is None or one.end > other.begin:
-                raise InputError(f"the partitions from rounds {one.begin} and {other.begin} overlap: heal one first")
+                raise InputError(
+                    f"the partitions from rounds {one.begin} and {other.begin} overlap: heal one first",
+                    code="partition.overlap",
+                )
         object.__setattr__(self, "partition", parts)
 
     @property
@@ -174,12 +200,12 @@ class Faults:
 
 def _probability(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
-        raise InputError(f"{name} must be a probability from 0 to 1, not {value!r}")
+        raise InputError(f"{name} must be a probability from 0 to 1, not {value!r}", code="loss.range")
 
 
 def _round(what: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
-        raise InputError(f"{what}: the round must be a whole number, 0 or more, not {value!r}")
+        raise InputError(f"{what}: the round must be a whole number, 0 or more, not {value!r}", code="crash.round")
 
 
 def _pairs(name: str, given: When) -> tuple[tuple[int, int], ...]:
@@ -187,10 +213,12 @@ def _pairs(name: str, given: When) -> tuple[tuple[int, int], ...]:
     try:
         pairs = [(node, at) for node, at in (given.items() if isinstance(given, Mapping) else given)]
     except (TypeError, ValueError):
-        raise InputError(f"{name} takes {{node: round}} or pairs (node, round), not {given!r}") from None
+        raise InputError(
+            f"{name} takes {{node: round}} or pairs (node, round), not {given!r}", code="crash.form"
+        ) from None
     for node, at in pairs:
         if isinstance(node, bool) or not isinstance(node, numbers.Integral):
-            raise InputError(f"{name}: centres are whole numbers, counted from 0, not {node!r}")
+            raise InputError(f"{name}: centres are whole numbers, counted from 0, not {node!r}", code="crash.node")
         _round(f"{name} of centre {node}", at)
     return tuple(sorted(((int(node), int(at)) for node, at in pairs), key=lambda pair: (pair[1], pair[0])))
 

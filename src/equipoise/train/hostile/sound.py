@@ -28,26 +28,31 @@ def refuse_unsound(
     if method.quantizer.mode == "edge":
         raise InputError(
             f"edge codes have no sound form on {where}: both ends would have to know the exact difference of their "
-            'values; use LogQuantizer(mode="innovation")'
+            'values; use LogQuantizer(mode="innovation")',
+            code="unsound.quantizer",
         )
     if method.flows and network.directed and problem.cost is not None:
         raise InputError(
             "the paper's flows have no sound form on one-way links: each node pulls by its own row of weights, columns do "
-            "not sum to zero, and the budget is lost; use the default method, which pushes"
+            "not sum to zero, and the budget is lost; use the default method, which pushes",
+            code="unsound.flows",
         )
     if method.flows:
         raise InputError(
             f"the paper's flows have no sound form on {where}: a lost or late packet leaves its two ends with different "
-            "flows, and the budget is lost; use the default method (no step, momentum or box), which keeps ledgers"
+            "flows, and the budget is lost; use the default method (no step, momentum or box), which keeps ledgers",
+            code="unsound.flows",
         )
     if network.directed and problem.cost is not None and network.period is None:
         raise InputError(
             "a new one-way graph every round has no sound form for CPU: no weights can be learnt and no way back is "
-            'known; use a number of graphs instead of switching="fresh", or cost=None'
+            'known; use a number of graphs instead of switching="fresh", or cost=None',
+            code="unsound.fresh",
         )
     if budgets:
         raise InputError(
-            "a budget that changes is not built together with faults or one-way links: drop one of the two"
+            "a budget that changes is not built together with faults or one-way links: drop one of the two",
+            code="unsound.budget",
         )
 
 

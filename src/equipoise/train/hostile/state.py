@@ -365,7 +365,8 @@ class HostileState:
             if least > self.budget:
                 raise InputError(
                     f"round {number}: the centres' lo add up to {least * market.grid.unit:g}, more than the budget of "
-                    f"{self.budget * market.grid.unit:g} CPUs: lower lo, or let fewer join"
+                    f"{self.budget * market.grid.unit:g} CPUs: lower lo, or let fewer join",
+                    code="budget.low",
                 )
         if self.relay is not None and len(self.senders) and self._too_far():
             self.trouble.append("the way back of a one-way link has become too long: its CPU cannot be given")

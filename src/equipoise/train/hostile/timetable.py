@@ -60,14 +60,17 @@ class Timetable:
             _known("straggle", node, n)
         alive = self.first.copy()
         if not alive.any():
-            raise InputError("no centre is there in round 0: at least one must not wait to join")
+            raise InputError("no centre is there in round 0: at least one must not wait to join", code="schedule.empty")
         for at, _, kind, node in deeds:
             if (kind == "join") == alive[node]:
                 state = "already there" if alive[node] else "not there any more"
-                raise InputError(f"round {at}: centre {node} cannot {kind}, it is {state}")
+                raise InputError(f"round {at}: centre {node} cannot {kind}, it is {state}", code="schedule.absent")
             alive[node] = kind == "join"
             if not alive.any():
-                raise InputError(f"round {at}: no centre is left: the schedule ends every one; keep at least one")
+                raise InputError(
+                    f"round {at}: no centre is left: the schedule ends every one; keep at least one",
+                    code="schedule.empty",
+                )
             events.append(Event(at, kind, (node,)))
             if kind == "crash":
                 events.append(Event(at + int(faults.notice), "noticed", (node,)))
@@ -77,7 +80,8 @@ class Timetable:
                 _known("partition", node, n)
             if len(part.nodes) == n:
                 raise InputError(
-                    f"the partition from round {part.begin} has all {n} centres on one side: leave some out"
+                    f"the partition from round {part.begin} has all {n} centres on one side: leave some out",
+                    code="partition.nodes",
                 )
             _within("partition", min(part.nodes), part.begin, rounds)
             events.append(Event(part.begin, "split", tuple(sorted(part.nodes))))
@@ -151,12 +155,15 @@ class Timetable:
 
 def _known(kind: str, node: int, n: int) -> None:
     if not 0 <= node < n:
-        raise InputError(f"{kind} names centre {node}, which is unknown: there are 0..{n - 1}")
+        raise InputError(f"{kind} names centre {node}, which is unknown: there are 0..{n - 1}", code="schedule.node")
 
 
 def _within(kind: str, node: int, at: int, rounds: int) -> None:
     if at >= rounds:
-        raise InputError(f"{kind} of centre {node} at round {at} is outside 0..{rounds - 1}: the run ends before")
+        raise InputError(
+            f"{kind} of centre {node} at round {at} is outside 0..{rounds - 1}: the run ends before",
+            code="schedule.round",
+        )
 
 
 def _refuse_quick_returns(deeds: list[tuple[int, int, Kind, int]], notice: int) -> None:
@@ -168,7 +175,8 @@ def _refuse_quick_returns(deeds: list[tuple[int, int, Kind, int]], notice: int) 
         if kind == "join" and node in died and at <= died[node] + notice:
             raise InputError(
                 f"centre {node} joins in round {at}, before its crash in round {died[node]} is noticed "
-                f"({notice} rounds later): join after round {died[node] + notice}, or lower notice"
+                f"({notice} rounds later): join after round {died[node] + notice}, or lower notice",
+                code="schedule.notice",
             )
     same = Counter((at, node) for at, _, _, node in deeds)
     twice = [key for key, count in same.items() if count > 1]

@@ -23,7 +23,8 @@ def adopt(model: Any) -> Model:
     if needed:
         raise InputError(
             f"{type(model).__name__} lacks {', '.join(needed)}: a model needs nodes, size, loss(node, y) "
-            "and gradient(node, y)"
+            "and gradient(node, y)",
+            code="model.method",
         )
     return model if isinstance(model, Model) else UserModel(model)
 
@@ -43,7 +44,9 @@ def check_model(model: Any, *, points: int = 3, seed: int = 0, nodes: int | None
         rows = rng.standard_normal((model.nodes, model.size))
         each = np.stack([model.gradient(i, rows[i]) for i in range(model.nodes)])
         if not np.allclose(model.gradients(rows), each, rtol=1e-9, atol=1e-12):
-            raise InputError(f"{name}.gradients(Y) differs from gradient(node, Y[node]) row by row")
+            raise InputError(
+                f"{name}.gradients(Y) differs from gradient(node, Y[node]) row by row", code="model.gradients"
+            )
     for _ in range(points):
         _check_convex(name, model, rng)
 
@@ -66,7 +69,8 @@ def _check_gradient(name: str, model: Model, node: int, rng: np.random.Generator
     if abs(found - told) > GRADIENT_TOLERANCE * max(abs(found), abs(told)) + noise + 1e-7:
         raise InputError(
             f"{name}.gradient does not match {name}.loss at node {node}: along a random direction it says "
-            f"{told:g}, finite differences say {found:g}"
+            f"{told:g}, finite differences say {found:g}",
+            code="model.gradient",
         )
 
 
@@ -75,4 +79,7 @@ def _check_convex(name: str, model: Model, rng: np.random.Generator) -> None:
     here, there = rng.standard_normal((2, model.size)) * 2.0
     rise = (model.total(there)[1] - model.total(here)[1]) @ (there - here)
     if rise < -1e-9 * (1.0 + abs(rise)):
-        raise InputError(f"{name} is not convex: its total gradient falls along a segment, so no gap can be certified")
+        raise InputError(
+            f"{name} is not convex: its total gradient falls along a segment, so no gap can be certified",
+            code="model.convex",
+        )

@@ -54,7 +54,7 @@ class Shards:
 def read_shards(shards: Sequence[Shard]) -> Shards:
     """Check a list of (X, y) arrays: not empty, same features everywhere, as many answers as rows, all finite."""
     if len(shards) == 0:
-        raise InputError("no shards: give a list of (X, y) arrays, one per node")
+        raise InputError("no shards: give a list of (X, y) arrays, one per node", code="shards.none")
     all_x: list[Floats] = []
     all_y: list[AnyArray] = []
     for node, shard in enumerate(shards):
@@ -64,15 +64,23 @@ def read_shards(shards: Sequence[Shard]) -> Shards:
         except (TypeError, ValueError):
             raise InputError(f"shard {node} is not a pair (X, y) of numeric arrays") from None
         if X.ndim != 2:
-            raise InputError(f"shard {node}: X must be [samples, features]; its shape is {X.shape}")
+            raise InputError(
+                f"shard {node}: X must be [samples, features]; its shape is {X.shape}", code="shards.shape"
+            )
         if len(X) == 0:
-            raise InputError(f"shard {node} is empty: give every node at least one sample, or fewer nodes")
+            raise InputError(
+                f"shard {node} is empty: give every node at least one sample, or fewer nodes", code="shards.empty"
+            )
         if y.shape != (len(X),):
-            raise InputError(f"shard {node}: X has {len(X)} rows but y has shape {y.shape}: one answer per row")
+            raise InputError(
+                f"shard {node}: X has {len(X)} rows but y has shape {y.shape}: one answer per row", code="split.rows"
+            )
         if all_x and X.shape[1] != all_x[0].shape[1]:
-            raise InputError(f"shard {node} has {X.shape[1]} features but shard 0 has {all_x[0].shape[1]}")
+            raise InputError(
+                f"shard {node} has {X.shape[1]} features but shard 0 has {all_x[0].shape[1]}", code="shards.features"
+            )
         if not np.isfinite(X).all():
-            raise InputError(f"shard {node}: X holds a value that is not finite; drop or fill it")
+            raise InputError(f"shard {node}: X holds a value that is not finite; drop or fill it", code="shards.finite")
         if y.dtype.kind not in "fiub" or not np.isfinite(y.astype(np.float64)).all():
             raise InputError(f"shard {node}: y must hold finite numbers; its type is {y.dtype}")
         all_x.append(X)

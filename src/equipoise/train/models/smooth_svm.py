@@ -24,14 +24,15 @@ class SmoothSVM(Model):
 
     def __init__(self, shards: Sequence[Shard], *, mu: float = 3.0, reg: float = 0.01) -> None:
         if not (mu > 0 and reg > 0):
-            raise InputError(f"SmoothSVM needs mu > 0 and reg > 0; given mu={mu}, reg={reg}")
+            raise InputError(f"SmoothSVM needs mu > 0 and reg > 0; given mu={mu}, reg={reg}", code="model.reg")
         data = read_shards(shards)
         for node, labels in enumerate(data.y):
             wrong = labels[(labels != 1) & (labels != -1)]
             if len(wrong):
                 raise InputError(
                     f"SmoothSVM needs labels -1 and +1; shard {node} has {wrong[0]!s} "
-                    "(for labels 0 and 1 pass 2*y - 1; for more classes use Softmax)"
+                    "(for labels 0 and 1 pass 2*y - 1; for more classes use Softmax)",
+                    code="model.labels",
                 )
         self.nodes, self.size = data.nodes, data.features + 1
         self.mu, self.reg = float(mu), float(reg)

@@ -24,14 +24,21 @@ class Softmax(Model):
 
     def __init__(self, shards: Sequence[Shard], *, classes: int | None = None, reg: float = 1e-3) -> None:
         if not reg > 0:
-            raise InputError(f"Softmax needs reg > 0 (its optimum is not unique without); given {reg}")
+            raise InputError(
+                f"Softmax needs reg > 0 (its optimum is not unique without); given {reg}", code="model.reg"
+            )
         data = read_shards(shards)
         for node, labels in enumerate(data.y):
             if (labels != np.floor(labels)).any() or (labels < 0).any():
-                raise InputError(f"Softmax needs labels 0, 1, 2, ...; shard {node} has {labels.min()!s}")
+                raise InputError(
+                    f"Softmax needs labels 0, 1, 2, ...; shard {node} has {labels.min()!s}", code="model.labels"
+                )
         found = int(max(labels.max() for labels in data.y)) + 1
         if classes is not None and found > classes:
-            raise InputError(f"Softmax was told {classes} classes but a shard has label {found - 1}: raise classes")
+            raise InputError(
+                f"Softmax was told {classes} classes but a shard has label {found - 1}: raise classes",
+                code="model.classes",
+            )
         self.classes = max(classes or found, 2)
         self.nodes, self.features, self.reg = data.nodes, data.features, float(reg)
         self.convexity = self.reg

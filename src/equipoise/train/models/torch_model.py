@@ -65,7 +65,7 @@ class TorchModel(Model):
         seed: int = 0,
     ) -> None:
         if not reg >= 0:
-            raise InputError(f"TorchModel needs reg >= 0; given {reg}")
+            raise InputError(f"TorchModel needs reg >= 0; given {reg}", code="model.reg")
         if isinstance(loss, str) and loss not in LOSSES:
             raise unknown_name("loss", loss, LOSSES)
         data = read_shards(shards)
@@ -97,7 +97,9 @@ class TorchModel(Model):
                 each = self._each(out, self._answers[:2]) if not self.classifies else None
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             first = str(error).strip().split("\n")[0]
-            raise InputError(f"the module does not take rows of {self.features} features: {first}") from None
+            raise InputError(
+                f"the module does not take rows of {self.features} features: {first}", code="model.features"
+            ) from None
         if each is not None and each.shape != (len(self._X[:2]),):
             raise InputError(f"loss(outputs, answers) must give one loss per sample; its shape is {tuple(each.shape)}")
         if not self.classifies:
@@ -106,7 +108,8 @@ class TorchModel(Model):
         if out.ndim != 2 or low < 0 or high >= out.shape[1]:
             raise InputError(
                 f"cross_entropy needs outputs [samples, classes] and labels 0..classes-1; the module gives "
-                f"{tuple(out.shape)} for 2 samples and labels are {low}..{high}"
+                f"{tuple(out.shape)} for 2 samples and labels are {low}..{high}",
+                code="model.labels",
             )
 
     @property
@@ -120,7 +123,8 @@ class TorchModel(Model):
             return self._first.copy()
         if self._make is None:
             raise InputError(
-                "start(seed) draws a new net: give TorchModel a function that makes it, not the net itself"
+                "start(seed) draws a new net: give TorchModel a function that makes it, not the net itself",
+                code="model.start",
             )
         return _flat({name: p for name, p in _made(self._make, seed).named_parameters() if p.requires_grad})
 
@@ -286,7 +290,10 @@ def _made(make: Callable[[], nn.Module], seed: int) -> nn.Module:
         torch.manual_seed(seed)
         made = make()
     if not isinstance(made, nn.Module):
-        raise InputError(f"TorchModel needs a torch.nn.Module, or a function that makes one, not {type(made).__name__}")
+        raise InputError(
+            f"TorchModel needs a torch.nn.Module, or a function that makes one, not {type(made).__name__}",
+            code="module.type",
+        )
     return made
 
 
@@ -296,10 +303,11 @@ def _refuse(module: nn.Module) -> None:
         if (isinstance(part, REFUSED) and getattr(part, "p", 1.0) != 0.0) or tracking:
             raise InputError(
                 f"{type(part).__name__} at {name or 'the top'!r} depends on other samples or on chance: "
-                "use GroupNorm or LayerNorm, and weight decay (reg)"
+                "use GroupNorm or LayerNorm, and weight decay (reg)",
+                code="module.layer",
             )
     if not any(p.requires_grad for p in module.parameters()):
-        raise InputError(f"{type(module).__name__} has no trainable parameters")
+        raise InputError(f"{type(module).__name__} has no trainable parameters", code="module.parameters")
 
 
 def _spread(sums: list[Tensor], counts: Tensor) -> Floats:

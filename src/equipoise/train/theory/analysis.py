@@ -166,11 +166,12 @@ def sweep(problem: Problem, network: Network, method: Method, points: int = 12) 
     """
     model = problem.model
     if model is None:
-        raise InputError("a sweep of alpha needs a model: this problem has only CPU costs")
+        raise InputError("a sweep of alpha needs a model: this problem has only CPU costs", code="problem.model")
     if network.n * model.size > DENSE_STATE:
         raise InputError(
             f"a sweep of alpha needs nodes x parameters of at most {DENSE_STATE}, not {network.n} x {model.size}: "
-            "take fewer nodes or a smaller model"
+            "take fewer nodes or a smaller model",
+            code="sweep.size",
         )
     with one_thread():
         return _sweep(problem, model, network, method, points)
