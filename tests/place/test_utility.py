@@ -96,11 +96,11 @@ def test_a_line_needs_a_length():
     ("values", "words"),
     [
         ({"kind": "sigmoyd", "value": 1}, "did you mean 'sigmoid'"),
-        ({"value": 1}, "unknown utility"),
+        ({"value": 1}, "utility has no kind; expected one of sigmoid, deadline, linear"),
         ({"kind": ["linear"]}, "unknown utility"),
-        ({"kind": "linear", "value": 1}, "got value; expected value, slots$"),
-        ({"kind": "linear", "value": 1, "slots": 2, "middle": 3}, "expected value, slots$"),
-        ({"kind": "sigmoid"}, "got nothing; expected value, steepness, middle$"),
+        ({"kind": "linear", "value": 1}, "utility linear has no slots; expected value, slots$"),
+        ({"kind": "linear", "value": 1, "slots": 2, "middle": 3}, "unknown field of utility linear 'middle'"),
+        ({"kind": "sigmoid"}, "has no value, no steepness, no middle; expected value, steepness, middle$"),
     ],
 )
 def test_plain_values_that_are_no_utility(values, words):

@@ -60,10 +60,28 @@ def at(path: Path, where: str) -> Iterator[None]:
         raise InputError(one_line(f"{path}, {where}: {error}"), code=error.code) from None
 
 
+def refused(path: Path, message: str, where: str = "") -> InputError:
+    """The error of a file: one line with its name, and the place in it."""
+    return InputError(one_line(f"{path}{f', {where}' if where else ''}: {message}"))
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A file that cannot be read is one line."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise refused(path, f"no such file; check the path (from {Path.cwd()})") from None
+    except OSError as error:
+        raise refused(path, f"cannot be read ({error.strerror}); expected a file") from None
+    except UnicodeDecodeError:
+        raise refused(path, "not UTF-8; save it as UTF-8 text") from None
+
+
 def _ending(path: Path) -> str:
     ending = path.suffix.lower().replace(".yml", ".yaml")
     if ending not in (".yaml", ".json", ".csv"):
-        raise InputError(one_line(f"{path}: the name ends in {path.suffix!r}; expected .yaml, .json or .csv"))
+        raise refused(path, f"the name ends in {path.suffix!r}; expected .yaml, .json or .csv")
     return ending
 
 
@@ -81,24 +99,17 @@ def opened(
     `text` is YAML that was read already; with `single` the file may be the fields of one entry.
     """
     ending = ".yaml" if text is not None else _ending(path)
-    try:
+    with reading(path):
         text = path.read_bytes().decode("utf-8-sig") if text is None else text
-    except FileNotFoundError:
-        raise InputError(one_line(f"{path}: no such file; check the path (from {Path.cwd()})")) from None
-    except OSError as error:
-        raise InputError(one_line(f"{path}: cannot be read ({error.strerror}); expected a file")) from None
-    except UnicodeDecodeError as error:
-        raise InputError(one_line(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8 text")) from None
     try:
-        file = (
-            _from_csv(path, text, many, fields, groups)
-            if ending == ".csv"
-            else (_from_yaml(path, text, many, single) if ending == ".yaml" else _from_json(path, text, many, single))
-        )
+        if ending == ".csv":
+            file = _from_csv(path, text, many, fields, groups)
+        else:
+            file = (_from_yaml if ending == ".yaml" else _from_json)(path, text, many, single)
     except RecursionError:
-        raise InputError(one_line(f"{path}: nested too deeply; expected a list of {many}")) from None
+        raise refused(path, f"nested too deeply; expected a list of {many}") from None
     if not file.entries:
-        raise InputError(one_line(f"{path}: no {many}; expected at least one"))
+        raise refused(path, f"no {many}; expected at least one")
     return file
 
 
@@ -156,16 +167,16 @@ def _from_json(path: Path, text: str, many: str, single: bool) -> EntryFile:
     try:
         top = json.loads(text, object_pairs_hook=_pairs)
     except json.JSONDecodeError as error:
-        raise InputError(one_line(f"{path}, line {error.lineno}: not JSON ({error.msg}); correct it there")) from None
+        raise refused(path, f"not JSON ({error.msg}); correct it there", f"line {error.lineno}") from None
     except ValueError as error:  # a key twice, or a number of thousands of digits
-        raise InputError(one_line(f"{path}: {error}")) from None
+        raise refused(path, f"{error}") from None
     if not isinstance(top, dict):
-        raise InputError(one_line(f"{path}: {_named(top)}; expected a mapping with `{many}`"))
+        raise refused(path, f"{_named(top)}; expected a mapping with `{many}`")
     if single and many not in top:
         return EntryFile(path, "top", {}, {}, [("top", _fields(top))], listed=False)
     found = top.get(many, [])
     if not isinstance(found, list):
-        raise InputError(one_line(f"{path}: {many} is {_named(found)}; expected a list"))
+        raise refused(path, f"{many} is {_named(found)}; expected a list")
     entries = [(f"entry {k} of {many}", values) for k, values in enumerate(found, 1)]
     return _document(path, many, top, entries, "top")
 
@@ -190,25 +201,19 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
     try:
         root = yaml.compose(text, Loader=Shallow)
     except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        line = f"line {error.problem_mark.line + 1}" if error.problem_mark else ""
         since = f", {error.context} from line {error.context_mark.line + 1}" if error.context_mark else ""
-        raise InputError(one_line(f"{path}{line}: not YAML ({error.problem}{since}); correct it there")) from None
+        raise refused(path, f"not YAML ({error.problem}{since}); correct it there", line) from None
     except yaml.YAMLError as error:
-        raise InputError(one_line(f"{path}: not YAML ({error}); correct it")) from None
+        raise refused(path, f"not YAML ({error}); correct it") from None
     if root is None:
-        raise InputError(
-            one_line(
-                f"{path}: empty; expected a list under `{many}:`, or one of them"
-                if single
-                else f"{path}: empty; expected a list under `{many}:`"
-            )
-        )
+        raise refused(path, f"empty; expected a list under `{many}:`{', or one of them' if single else ''}")
 
     def spot(node: yaml.Node) -> str:
         return f"line {node.start_mark.line + 1}"
 
     def refuse(node: yaml.Node, message: str) -> NoReturn:
-        raise InputError(one_line(f"{path}, {spot(node)}: {message}"))
+        raise refused(path, message, spot(node))
 
     def lower(node: yaml.Node, depth: int) -> object:
         """Scalars stay text; a list, or what lies too deep, is only named."""
@@ -234,7 +239,7 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
 
     top = lower(root, 3)
     if not isinstance(top, dict):
-        raise InputError(one_line(f"{path}, line 1: {_named(top)}; expected a list under `{many}:`"))
+        raise refused(path, f"{_named(top)}; expected a list under `{many}:`", "line 1")
     if single and many not in top:
         with at(path, "line 1"):
             return EntryFile(path, "line 1", {}, {}, [("line 1", _fields(top))], listed=False)
@@ -275,10 +280,8 @@ def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...], groups:
                 with at(path, where):
                     places = _columns(columns, many, fields, groups)
             elif len(row) != len(columns):
-                message = (
-                    f"{len(row)} cells under {len(columns)} columns; expected as many, empty where nothing is said"
-                )
-                raise InputError(one_line(f"{path}, {where}: {message}"))
+                what = f"{len(row)} cells under {len(columns)} columns"
+                raise refused(path, f"{what}; expected as many, empty where nothing is said", where)
             else:
                 values: Values = {}
                 for (group, name), cell in zip(places, row, strict=True):
@@ -286,7 +289,7 @@ def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...], groups:
                         (values.setdefault(group, {}) if group else values)[name] = cell
                 entries.append((where, values))
     except csv.Error as error:
-        raise InputError(one_line(f"{path}, line {first}: not CSV ({error}); correct it there")) from None
+        raise refused(path, f"not CSV ({error}); correct it there", f"line {first}") from None
     return EntryFile(path, "line 1", settings, {}, entries)
 
 
@@ -309,9 +312,9 @@ def save(path: Path, many: str, settings: Values, entries: list[Values]) -> None
     try:
         path.write_bytes(text_of(path, many, settings, entries).encode("utf-8"))
     except OSError as error:
-        raise InputError(one_line(f"{path}: cannot be written ({error.strerror}); check the folder")) from None
+        raise refused(path, f"cannot be written ({error.strerror}); check the folder") from None
     except UnicodeEncodeError as error:
-        raise InputError(one_line(f"{path}: {error.object!r} cannot be written as UTF-8; rename it")) from None
+        raise refused(path, f"{error.object!r} cannot be written as UTF-8; rename it") from None
 
 
 def text_of(path: Path, many: str, settings: Values, entries: list[Values]) -> str:
@@ -344,7 +347,7 @@ def _to_csv(path: Path, settings: Values, entries: list[Values]) -> str:
             prefix = "" if name == "capacity" else f"{name}."
             inner = {prefix + k: v for k, v in value.items()} if isinstance(value, dict) else {name: value}
             if not inner or not all(_tellable(k, str(v)) for k, v in inner.items()):
-                raise InputError(one_line(f"{path}: {name} {value!r} cannot be told in CSV; write .yaml or .json"))
+                raise refused(path, f"{name} {value!r} cannot be told in CSV; write .yaml or .json")
             row |= inner
         flat.append(row)
     out = io.StringIO(newline="")

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from equipoise import units
 from equipoise._short import short
-from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.errors import InputError, refuse_unknown, refuse_words, unknown_name
 from equipoise.kernels import Floats, Int32s, kernel
 from equipoise.units import Demand as Demand
 
@@ -47,10 +47,21 @@ class Utility:
 
     kind: ClassVar[int]
     name: ClassVar[str]
+    positive: ClassVar[tuple[str, ...]] = ()  # fields that may not be zero
+
+    def __post_init__(self) -> None:
+        kind = type(self).__name__
+        refuse_words(kind, **vars(self))
+        for name, number in vars(self).items():
+            if not 0.0 <= number <= MOST_WORTH or (name in self.positive and number == 0.0):
+                wanted = "a positive number" if name in self.positive else "zero or more"
+                raise InputError(f"{kind}: {name} is {number!r}; expected {wanted}, at most {MOST_WORTH:g}")
 
     @property
     def parameters(self) -> tuple[float, float, float]:
-        raise NotImplementedError
+        """Value, rate and time, as `worth` takes them."""
+        value, *rate, when = map(float, vars(self).values())
+        return value, rate[0] if rate else 0.0, when
 
     def __call__(self, slots: float) -> float:
         """The worth of finishing `slots` after arrival."""
@@ -59,14 +70,6 @@ class Utility:
     def as_dict(self) -> dict[str, object]:
         """Plain values that `utility()` reads back."""
         return {"kind": self.name, **self.__dict__}
-
-
-def _check(kind: str, *, positive: tuple[str, ...] = (), **values: float) -> None:
-    refuse_words(kind, **values)
-    for name, number in values.items():
-        if not 0.0 <= number <= MOST_WORTH or (name in positive and number == 0.0):
-            wanted = "a positive number" if name in positive else "zero or more"
-            raise InputError(f"{kind}: {name} is {number!r}; expected {wanted}, at most {MOST_WORTH:g}")
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,6 @@ class Sigmoid(Utility):
     kind: ClassVar[int] = SIGMOID
     name: ClassVar[str] = "sigmoid"
 
-    def __post_init__(self) -> None:
-        _check("Sigmoid", value=self.value, steepness=self.steepness, middle=self.middle)
-
-    @property
-    def parameters(self) -> tuple[float, float, float]:
-        return float(self.value), float(self.steepness), float(self.middle)
-
 
 @dataclass(frozen=True)
 class Deadline(Utility):
@@ -96,13 +92,6 @@ class Deadline(Utility):
     kind: ClassVar[int] = DEADLINE
     name: ClassVar[str] = "deadline"
 
-    def __post_init__(self) -> None:
-        _check("Deadline", value=self.value, slots=self.slots)
-
-    @property
-    def parameters(self) -> tuple[float, float, float]:
-        return float(self.value), 0.0, float(self.slots)
-
 
 @dataclass(frozen=True)
 class Linear(Utility):
@@ -112,33 +101,36 @@ class Linear(Utility):
     slots: float
     kind: ClassVar[int] = LINEAR
     name: ClassVar[str] = "linear"
-
-    def __post_init__(self) -> None:
-        _check("Linear", positive=("slots",), value=self.value, slots=self.slots)
-
-    @property
-    def parameters(self) -> tuple[float, float, float]:
-        return float(self.value), 0.0, float(self.slots)
+    positive: ClassVar[tuple[str, ...]] = ("slots",)
 
 
 KINDS: dict[str, type[Utility]] = {"sigmoid": Sigmoid, "deadline": Deadline, "linear": Linear}
 
 
-def utility(values: dict[str, object]) -> Utility:
+def utility(values: Mapping[str, Any]) -> Utility:
     """A utility from plain values, as {"kind": "sigmoid", "value": 80, "steepness": 0.5, "middle": 6}."""
-    rest = dict(values)
-    name = rest.pop("kind", None)
-    if not isinstance(name, str) or name not in KINDS:
-        raise unknown_name("utility", str(name), KINDS)
-    try:
-        return KINDS[name](**rest)
-    except TypeError:
-        wanted = ", ".join(field.name for field in fields(KINDS[name]))  # type: ignore[arg-type]
-        got = ", ".join(map(str, rest)) or "nothing"
-        raise InputError(f"utility {name}: got {got}; expected {wanted}") from None
+    kind = values.get("kind")
+    if kind is None:
+        raise InputError(f"utility has no kind; expected one of {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise unknown_name("utility", str(kind), KINDS)
+    given = {name: value for name, value in values.items() if name != "kind"}
+    wanted = [field.name for field in fields(KINDS[kind])]  # type: ignore[arg-type]
+    refuse_unknown(f"field of utility {kind}", given, wanted)
+    if missing := [name for name in wanted if name not in given]:
+        raise InputError(f"utility {kind} has no {', no '.join(missing)}; expected {', '.join(wanted)}")
+    return KINDS[kind](**given)
 
 
 MOST = 1e15
+COUNTS = {
+    "arrival": 0,
+    "batch": 1,
+    "workers_per_server": 1,
+    "requested": 1,
+    "most": 1,
+}  # of a job, and the least of each
+AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "restart", "actual")
 
 
 @dataclass(frozen=True)
@@ -169,9 +161,8 @@ class Job:
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return (
-            f"<Job {self.id}: slot {self.arrival}, {self.work:g} samples, {self.requested or 'any number of'} workers>"
-        )
+        workers = self.requested or "any number of"
+        return f"<Job {self.id}: slot {self.arrival}, {self.work:g} samples, {workers} workers>"
 
     def __post_init__(self) -> None:
         try:
@@ -180,36 +171,20 @@ class Job:
             raise InputError(f"job {self.id!r}: {error}", code=error.code) from error
 
     def _check(self) -> None:
-        numbers = {
-            "arrival": self.arrival,
-            "work": self.work,
-            "batch": self.batch,
-            "time_per_sample": self.time_per_sample,
-            "workers_per_server": self.workers_per_server,
-            "gradient": self.gradient,
-            "inside": self.inside,
-            "between": self.between,
-            "restart": self.restart,
-            "actual": self.actual,
-        }
-        numbers |= {name: getattr(self, name) for name in ("requested", "most") if getattr(self, name) is not None}
-        for name, number in numbers.items():
-            if not isinstance(number, Real) or isinstance(number, bool):
-                raise InputError(f"{name} is {number!r}; expected a number")
-        for name in ("arrival", "batch", "workers_per_server", "requested", "most"):
+        for name in (*COUNTS, *AMOUNTS):
             value = getattr(self, name)
             if value is None and name in ("requested", "most"):
                 continue
-            least = 0 if name == "arrival" else 1
-            if isinstance(value, bool) or not least <= value <= MOST or value != int(value):
-                raise InputError(f"{name} is {value!r}; expected a whole number of {least} or more")
-            object.__setattr__(self, name, int(value))
-        for name in ("work", "time_per_sample", "inside", "between", "actual"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} is {getattr(self, name)!r}; expected a positive number")
-        for name in ("work", "time_per_sample", "gradient", "restart", "actual"):
-            if not 0 <= getattr(self, name) <= MOST:
-                raise InputError(f"{name} is {getattr(self, name)!r}; expected a number from 0 to {MOST:g}")
+            if not _is_number(value):
+                raise InputError(f"{name} is {value!r}; expected a number")
+            if name in COUNTS:
+                if not COUNTS[name] <= value <= MOST or value != int(value):
+                    raise InputError(f"{name} is {value!r}; expected a whole number of {COUNTS[name]} or more")
+                object.__setattr__(self, name, int(value))
+            elif name not in ("gradient", "restart") and not value > 0:
+                raise InputError(f"{name} is {value!r}; expected a positive number")
+            elif name not in ("inside", "between") and not 0 <= value <= MOST:
+                raise InputError(f"{name} is {value!r}; expected a number from 0 to {MOST:g}")
         if not isinstance(self.utility, Utility):
             raise InputError(f"utility is {self.utility!r}; expected Sigmoid, Deadline or Linear")
         object.__setattr__(self, "id", str(self.id))
@@ -249,6 +224,10 @@ class Job:
     def rates(self, widest: int, *, together: bool) -> Floats:
         """`rate` for 0, 1, ..., widest workers."""
         return np.array([self.rate(w, together=together) for w in range(widest + 1)])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _demand(values: Mapping[str, object], who: str) -> Demand:

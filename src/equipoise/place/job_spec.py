@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of, unknown_name
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import KINDS, Demand, Job, Utility
+from equipoise.place.job import Demand, Job, Utility, utility
 
 Scalar = str | int | float
 Values = dict[str, Any]  # a Scalar, a dict of them, or None: left out
@@ -345,19 +345,8 @@ def _work(read: dict[str, Any]) -> float:
 
 
 def _utility(given: Mapping[str, Scalar], slot: float) -> Utility:
-    values = dict(given)
-    kind = values.pop("kind", None)
-    if kind is None:
-        raise InputError(f"utility has no kind; expected one of {', '.join(KINDS)}")
-    if kind not in KINDS:
-        raise unknown_name("utility", str(kind), KINDS)
-    wanted = [field.name for field in fields(KINDS[str(kind)])]  # type: ignore[arg-type]
-    refuse_unknown(f"field of utility {kind}", values, wanted)
-    if missing := [name for name in wanted if name not in values]:
-        raise InputError(f"utility {kind} has no {', no '.join(missing)}; expected {', '.join(wanted)}")
-    return KINDS[str(kind)](
-        **{name: UTILITY_CELLS[name](value, f"utility.{name}", slot) for name, value in values.items()}
-    )
+    cells = {name: cell for name, cell in UTILITY_CELLS.items() if name in given}
+    return utility({**given, **{name: cell(given[name], f"utility.{name}", slot) for name, cell in cells.items()}})
 
 
 def _demand(given: Mapping[str, Scalar], side: str, cluster: Cluster | None = None) -> Demand:

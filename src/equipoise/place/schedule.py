@@ -21,6 +21,7 @@ from equipoise.certificate import Certificate
 from equipoise.errors import InputError
 from equipoise.kernels import Int32s, Ints
 from equipoise.place.cluster import Cluster
+from equipoise.place.files import reading
 from equipoise.place.job import Job, Workload
 from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, measure, named
 from equipoise.units import MILLI
@@ -103,30 +104,24 @@ def write_schedule(result: Result, path: str | Path) -> None:
 def read_schedule(path: str | Path) -> ScheduleRows:
     """A schedule from CSV with the columns job, slot, machine, workers and servers; what else it has is left alone."""
     path = Path(path)
-    reading = _Reading(str(path))
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            header = next(reader, [])
+    found = _Reading(str(path))
+    with reading(path), path.open(encoding="utf-8-sig", newline="") as stream:
+        lines = csv.reader(stream, strict=True)
+        try:
+            header = next(lines, [])
             heads = [cell.strip() for cell in header]
             if any(heads.count(name) != 1 for name in COLUMNS):
                 given = ",".join(header)[:80]
-                raise reading.error(1, f"the header is {given!r}; expected {','.join(COLUMNS)}")
+                raise found.error(1, f"the header is {given!r}; expected {','.join(COLUMNS)}")
             places = [heads.index(name) for name in COLUMNS]
-            for row in reader:
+            for row in lines:
                 if row and len(row) != len(heads):
-                    raise reading.error(reader.line_num, f"{len(row)} cells; expected {len(heads)}: {','.join(heads)}")
+                    raise found.error(lines.line_num, f"{len(row)} cells; expected {len(heads)}: {','.join(heads)}")
                 if row:
-                    reading.add(reader.line_num, [row[k] for k in places])
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; check the path (from {Path.cwd()})") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); expected a CSV file") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text; save it as UTF-8") from None
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: not CSV ({error}); correct it there") from None
-    return reading.rows()
+                    found.add(lines.line_num, [row[k] for k in places])
+        except csv.Error as error:
+            raise found.error(lines.line_num, f"not CSV ({error}); correct it there") from None
+    return found.rows()
 
 
 @dataclass(frozen=True)
