@@ -18,15 +18,12 @@ from equipoise.present.figures import (
     CONTRAST,
     SHAPES,
     Axis,
-    Choice,
-    Controls,
     Drawing,
     Figure,
     Mark,
     Panel,
     Series,
     Sheet,
-    Widget,
     bars,
     contrast,
     looks,
@@ -38,8 +35,10 @@ from equipoise.present.text import fixed, power, tight, with_error
 from equipoise.present.values import (
     Cell,
     Chapter,
+    Choice,
     Code,
     Column,
+    Controls,
     Facts,
     Fold,
     KeyNumber,
@@ -49,6 +48,7 @@ from equipoise.present.values import (
     Section,
     Table,
     Text,
+    Widget,
 )
 
 FACTS = {"A": {"colour": "#d95f02", "marker": "rect"}, "B": {"marker": "emptyCircle", "line": "dashed"}}
@@ -62,8 +62,8 @@ TABLE = Table("At 60 tasks", COLUMNS, ROWS, note="Means over seeds.")
 PASSED = Certificate((Check.at_most("gap", 1e-7, 1e-6, "how far it is"),))
 
 
-def text_of(*blocks, **more):
-    return html_of(Page("A page", blocks, "share", "0.2.0", **more))
+def text_of(*blocks, beside=(), **more):
+    return html_of(Page(Document("share", {}, version="0.2.0", **more), "A page", blocks, dict(beside)))
 
 
 def shown(width, *values):

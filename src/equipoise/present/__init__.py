@@ -3,23 +3,8 @@
 How to write the page of a verb. `present/<verb>.py` has `page(document) -> Page`; if the verb is to be drawn for papers
 too (`result.plot()`), also `sheet(document, **choices) -> Sheet`. Both read plain values of the document only (its
 `result`, `config`, `rows("table")`, `arrays`, `looks`); no file here imports a verb. Then add the verb to `PAGES` (and
-`SHEETS`) below. For example:
-
-    from equipoise.present.figures import Axis, Figure, Series, looks
-    from equipoise.present.text import number
-    from equipoise.present.values import Column, KeyNumber, KeyNumbers, Page, Table, verdict
-
-    def page(document: Document) -> Page:
-        rows, looked = document.rows("rows"), looks([row["policy"] for row in document.rows("rows")], document.looks)
-        lines = [Series(look.name, loads, success[name], error=errors[name], look=look) for name, look in looked.items()]
-        figure = Figure("Tasks finished in time", Axis("tasks", point="{value} tasks"), Axis("% of tasks", low=0, high=100),
-                        lines, caption="Higher is better.", legend=False)
-        columns = [Column("policy", "left"), Column("success, %"), Column("idle, %", drop=2)]   # drop: leaves first at 80
-        body = [[Cell(name, look=looked[name]), number(...), number(...)] for name in looked]
-        tiles = KeyNumbers([KeyNumber("most tasks finished", "78 %", "Hybrid at 60 tasks")])
-        blocks = [tiles, Table("At 60 tasks", columns, body, note="Means over 200 seeds."), figure]
-        title = f"...: certificate {verdict(document.certificate)}"
-        return Page.of(document, title, blocks, beside={"result.json": "holds the result"})
+`SHEETS`) below. claims.py is the shortest page, share.py has all: looks of policies, key numbers, tables for the page and
+the terminal, figures for the page and the paper.
 
 Figures that follow each other share rows, two in each. `Section`, `Fold`, `Text`, `Bullets`, `Facts`, `Legend` and
 `Chapter` arrange the rest (values.py); `Drawing` takes a raw ECharts option (`echarts.frame`, `x_axis`, ... help), and

@@ -37,7 +37,7 @@ def page(document: Document) -> Page:
     blocks: list[Block] = [Section("The ledger", [Text(LEAD, soft=True), *summaries], "ledger")]
     for verb, chapter in chapters(entries):
         blocks += [Chapter(TITLES[verb], PAPERS[verb]), *map(claim, chapter)]
-    return Page.of(document, title(document), blocks, {"history.csv": "every finding"})
+    return Page(document, title(document), blocks, {"history.csv": "every finding"})
 
 
 def title(document: Document) -> str:

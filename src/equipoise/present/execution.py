@@ -46,7 +46,7 @@ def page(document: Document) -> Page:
         blocks.append(Section("Tasks that failed by themselves", faults, key="faults"))
     blocks += [*_figures(document), _ends(document)]
     files = {"result.json": "holds the result", "history.csv": "what every task was given and did, step by step"}
-    return Page.of(document, title(document), blocks, files)
+    return Page(document, title(document), blocks, files)
 
 
 def title(document: Document) -> str:

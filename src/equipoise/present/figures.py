@@ -272,43 +272,6 @@ class Drawing(Named):
     tall: bool = False
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A list to choose from; the widget's script finds it by its key."""
-
-    key: str
-    label: str
-    options: Sequence[str]
-    chosen: int = 0
-
-
-@dataclass(frozen=True)
-class Controls:
-    """A panel with lists to choose from and a sentence (class "story") that the widget's script may change."""
-
-    title: str
-    choices: Sequence[Choice]
-    story: str = ""
-    caption: str = ""
-    wide: bool = True
-
-
-Picture = Figure | Drawing | Controls
-
-
-@dataclass(frozen=True)
-class Widget:
-    """Pictures that react to the reader: the script templates/<name>.js, its data, and what it draws in.
-
-    The script reads its data from the element with the id "<name>-data" and gets the charts by their keys from the
-    event "charts" (see templates/charts.js). It is in the page once, however many widgets of this name there are.
-    """
-
-    name: str
-    data: object  # plain values, compact
-    blocks: Sequence[Picture] = ()
-
-
 Span = tuple[float, float, float, float, float, str]  # from, to, lane, bottom and top (0 to 1) in the lane, colour
 
 

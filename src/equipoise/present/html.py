@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from equipoise.certificate import Certificate
 from equipoise.document import plain
 from equipoise.present import values
 from equipoise.present.echarts import Option, option
-from equipoise.present.figures import Controls, Drawing, Figure, Picture, Widget
+from equipoise.present.figures import Drawing, Figure
 from equipoise.present.text import number
-from equipoise.present.values import Block, CertificateHere, Fold, Page, Section
+from equipoise.present.values import Block, Controls, Fold, Page, Picture, Section, Widget
 
 HERE = Path(__file__).parent
 TEMPLATES, VENDOR = HERE / "templates", HERE / "vendor"
@@ -26,33 +27,27 @@ TEMPLATES, VENDOR = HERE / "templates", HERE / "vendor"
 
 def html_of(page: Page) -> str:
     """The whole page as text."""
-    blocks = list(page.blocks)
-    if page.certificate is not None and not any(isinstance(block, CertificateHere) for block in _all(blocks)):
-        blocks = [*_leading(blocks), CertificateHere(), *blocks[len(_leading(blocks)) :]]
+    document, blocks = page.document, list(page.blocks)
+    banners = sum(1 for _ in takewhile(lambda block: isinstance(block, values.Text) and block.banner, blocks))
+    place = len(blocks) if page.certificate_last else banners
     options = _options(blocks)
     widgets = {block.name: block for block in _all(blocks) if isinstance(block, Widget)}
-    certificate, template = page.certificate, _environment().get_template("document.html.j2")
+    certificate, template = document.certificate, _environment().get_template("document.html.j2")
+    files = {"result.json": "holds the result and the certificate"} | dict(page.beside)
     return template.render(
         page=page,
-        parts=list(_parts(blocks)),
+        document=document,
+        parts=[*_parts(blocks[:place]), ("certificate", certificate), *_parts(blocks[place:])],
         checks=[] if certificate is None else _checks(certificate),
         verdict="" if certificate is None else values.verdict(certificate),
         options=embedded(options),
-        config=yaml_text(page.config) if page.config else "",
-        beside=_beside(page.beside),
+        config=yaml_text(document.config) if document.config else "",
+        beside=_beside(files | {"config.yaml": "repeats the run"}),
         widgets=[(name, embedded(it.data), _text(TEMPLATES / f"{name}.js")) for name, it in widgets.items()],
         style=_text(TEMPLATES / "style.css"),
         script=_text(TEMPLATES / "charts.js"),
         echarts=_echarts() if options else "",
     )
-
-
-def _leading(blocks: Sequence[Block]) -> Sequence[Block]:
-    """Banners, which stand before the certificate."""
-    for k, block in enumerate(blocks):
-        if not (isinstance(block, values.Text) and block.banner):
-            return blocks[:k]
-    return blocks
 
 
 def _all(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -89,8 +84,8 @@ def _parts(blocks: Iterable[Block]) -> Iterator[tuple[str, Any]]:
             if charts:
                 yield "charts", in_rows(charts)
                 charts = []
-            inner = list(_parts(block.blocks)) if isinstance(block, Fold | Section) else []
-            yield type(block).__name__.lower(), (block, inner) if isinstance(block, Fold | Section) else block
+            kind = type(block).__name__.lower()
+            yield kind, (block, list(_parts(block.blocks))) if isinstance(block, Fold | Section) else block
     if charts:
         yield "charts", in_rows(charts)
 

@@ -26,30 +26,12 @@ INK, RULE, FAINT = "#222222", "#666666", "#d8d8d8"
 # Okabe and Ito's colours, which the colour-blind tell apart; yellow left out, too faint for lines.
 BLUE, ORANGE, GREEN, RED, SKY, PINK = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7"
 SPARE = (BLUE, ORANGE, GREEN, RED, SKY, PINK, "#222222")
-MARKERS = {  # the pages' marker names in matplotlib's; "empty" before one draws the outline only
-    "circle": "o",
-    "rect": "s",
-    "triangle": "^",
-    "diamond": "D",
-    "roundRect": "p",
-    "pin": "v",
-    "arrow": "P",
-    "bar": "|",  # these two on paper only
-    "cross": "x",
-}
-NAMED = {  # colours of style.css on white paper
-    "@blue": BLUE,
-    "@teal": GREEN,
-    "@amber": ORANGE,
-    "@violet": PINK,
-    "@grey": "#7b8694",
-    "@ink": INK,
-    "@soft": RULE,
-    "@good": GREEN,
-    "@bad": RED,
-    "@warn": ORANGE,
-    "@edge": FAINT,
-}
+# The pages' marker names in matplotlib's; "empty" before one draws the outline only.
+MARKERS = {"circle": "o", "rect": "s", "triangle": "^", "diamond": "D", "roundRect": "p", "pin": "v", "arrow": "P"}
+MARKERS |= {"bar": "|", "cross": "x"}  # on paper only
+# Colours of style.css on white paper.
+NAMED = {"@blue": BLUE, "@teal": GREEN, "@amber": ORANGE, "@violet": PINK, "@grey": "#7b8694", "@edge": FAINT}
+NAMED |= {"@ink": INK, "@soft": RULE, "@good": GREEN, "@bad": RED, "@warn": ORANGE}
 DASHES = {"solid": "-", "dashed": "--", "dotted": ":"}
 MARKED = 10  # markers on a line
 FEW_DECADES = 100.0  # largest over smallest value below which an axis has labels between its decades

@@ -25,7 +25,6 @@ from equipoise.present.values import (
     Block,
     Bullets,
     Cell,
-    CertificateHere,
     Column,
     Facts,
     Fold,
@@ -66,11 +65,10 @@ def page(document: Document) -> Page:
         *_gains(told, look, rows[best]["policy"]),
         *calibration_figures(told["calibration"]),
         Section("The cluster and the jobs", [Facts(_facts(told)), *_skipped(told)], key="facts"),
-        CertificateHere(),
     ]
     files = {"history.csv": "a row per policy and slot", "outcomes.csv": "a row per policy and job"}
     files |= {"allocations-*.csv": "every schedule"}
-    return Page.of(document, f"{what_met_what(told)}: {headline(document)}", blocks, files)
+    return Page(document, f"{what_met_what(told)}: {headline(document)}", blocks, files, certificate_last=True)
 
 
 def _looks(document: Document) -> dict[str, Look]:

@@ -17,14 +17,8 @@ from equipoise.present.timeline import DASHES, schedule
 MOST_POINTS = 250  # of a policy's curve of completion times
 LOG_SPREAD = 10.0  # largest over smallest from which an axis is logarithmic
 BOUNDS = {"lp": "LP", "milp": "exact", "trivial": "trivial"}
-REASONS = {
-    "infeasible_alone": "fits no machine",
-    "beyond_horizon": "beyond horizon",
-    "no_capacity": "no capacity",
-    "priced_out": "priced out",
-    "waiting": "waiting",
-    "unfinished": "unfinished",
-}
+REASONS = {"infeasible_alone": "fits no machine", "beyond_horizon": "beyond horizon", "no_capacity": "no capacity"}
+REASONS |= {"priced_out": "priced out", "waiting": "waiting", "unfinished": "unfinished"}
 MEANINGS = {
     "beyond_horizon": "Beyond horizon: it could not finish in it even alone on an empty cluster.",
     "waiting": "Waiting: its turn had not come, or had not lasted, by the end.",

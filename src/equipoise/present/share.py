@@ -79,7 +79,7 @@ def page(document: Document) -> Page:
     if "lives" in document.names:
         blocks.append(life_widget(document, look))
     files = {"history.csv": "every policy, load and seed", "lives.csv": "the lives of the tasks of one seed"}
-    return Page.of(document, _title(document, look), blocks, files)
+    return Page(document, _title(document, look), blocks, files)
 
 
 def _names(rows: Sequence[Row]) -> list[str]:

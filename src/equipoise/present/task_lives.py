@@ -9,32 +9,38 @@ from dataclasses import replace
 from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.present.echarts import Option, frame, grid, legend, line, symbol, tooltip, x_axis, y_axis
-from equipoise.present.figures import (
-    Axis,
-    Choice,
-    Controls,
-    Drawing,
-    Figure,
-    Look,
-    Mark,
-    Panel,
-    Series,
-    Sheet,
-    Span,
-    Widget,
-)
+from equipoise.present.figures import Axis, Drawing, Figure, Look, Mark, Panel, Series, Sheet, Span
 from equipoise.present.text import count, number
+from equipoise.present.values import Choice, Controls, Widget, rows_of
 
 STARVER = "UARA+LARA"  # the published policy whose starvation is to be seen
 LEFT = "idle compute it was not given"
-KINDS = {  # of a span in a lane: colour
+# Of a span in a lane: its colour.
+KINDS = {
     "sending": "@blue",
     "delayed": "@edge",
     "computing": "@teal",
     LEFT: "@left",
     "waiting, given nothing": "@amber",
 }
+COLUMNS = ("used", "sending", "delayed", "computing")  # of a step of the site
 Lives = Mapping[int, Sequence[Row]]  # by task: its life under each policy
+
+
+LANES = (
+    "Timeline: a lane per policy with the steps in which the task was sending, delayed, computing or waiting",
+    "While it can compute, the height is what it got out of the {most} samples per step that one task can use; red is "
+    "compute that stood idle in that step and that it could have had.",
+)
+ERRORS = (
+    "Lines: observed error of the task by step on a logarithmic axis, one per policy, with the target",
+    "As observed, with noise: it is done when the true error is at the target. A flat line is a task that computes little.",
+)
+SITE = (
+    "Bars: compute used and idle by step, and below how many tasks were sending, delayed and computing",
+    "Under the policy chosen above. Red is compute that stood idle although a task was ready. The bar on top spans the "
+    "steps in which the chosen task was ready.",
+)
 
 
 def life_widget(document: Document, look: Mapping[str, Look]) -> Widget:
@@ -46,42 +52,22 @@ def life_widget(document: Document, look: Mapping[str, Look]) -> Widget:
     chosen = int(timeline["task"]) if int(timeline["task"]) in lives else next(iter(lives))
     names = [str(life["policy"]) for life in lives[chosen]]
     capacity, most = site[0]["capacity"], lives[chosen][0]["most"]
-    columns = ("used", "sending", "delayed", "computing")
     policies = [
-        {"name": name} | {column: [row[column] for row in site if row["policy"] == name] for column in columns}
+        {"name": name} | {column: [row[column] for row in site if row["policy"] == name] for column in COLUMNS}
         for name in names
     ]
     tasks = [_compact(task, found) for task, found in lives.items()]
     data = {"cap": most, "capacity": capacity, "chosen": chosen, "policies": policies, "tasks": tasks}
     steps = 1 + max(int(row["step"]) for row in site)
-    lanes = Drawing(
-        "life",
-        "What it was given, step by step",
-        "Timeline: a lane per policy with the steps in which the task was sending, delayed, computing or waiting",
-        f"While it can compute, the height is what it got out of the {number(most)} samples per step that one task can "
-        "use; red is compute that stood idle in that step and that it could have had.",
-        _lanes(names),
-        wide=True,
+    label, words = LANES
+    pictures = (
+        Drawing(
+            "life", "What it was given, step by step", label, words.format(most=number(most)), _lanes(names), wide=True
+        ),
+        Drawing("errors", "Its error against its target", *ERRORS, _errors([look[name] for name in names]), tall=True),
+        Drawing("site", "What the site did meanwhile", *SITE, _site_picture(steps, capacity), tall=True),
     )
-    errors = Drawing(
-        "errors",
-        "Its error against its target",
-        "Lines: observed error of the task by step on a logarithmic axis, one per policy, with the target",
-        "As observed, with noise: it is done when the true error is at the target. A flat line is a task that computes "
-        "little.",
-        _errors([look[name] for name in names]),
-        tall=True,
-    )
-    meanwhile = Drawing(
-        "site",
-        "What the site did meanwhile",
-        "Bars: compute used and idle by step, and below how many tasks were sending, delayed and computing",
-        "Under the policy chosen above. Red is compute that stood idle although a task was ready. The bar on top spans "
-        "the steps in which the chosen task was ready.",
-        _site_picture(steps, capacity),
-        tall=True,
-    )
-    return Widget("task_lives", data, [_controls(lives, chosen, names, timeline), lanes, errors, meanwhile])
+    return Widget("task_lives", data, [_controls(lives, chosen, names, timeline), *pictures])
 
 
 def _compact(task: int, lives: Sequence[Row]) -> dict[str, object]:
@@ -176,10 +162,9 @@ def _lanes(names: Sequence[str]) -> Option:
         dot = {"type": "scatter", "name": name, "symbol": "circle", "symbolSize": 16, "z": 5, "data": []}
         series.append(dot | {"itemStyle": {"color": colour, "opacity": 1}, "label": label})
     lanes = y_axis("", "category", data=list(names), inverse=True)
-    lanes["axisLabel"] |= {"interval": 0, "lineHeight": 15, "overflow": "truncate", "color": "@ink"}
     lanes["splitLine"]["show"] = False
-    room = grid(legend=True) | {"top": 26}
-    tip = tooltip("item", formatter="{b}")
+    lanes["axisLabel"] |= {"interval": 0, "lineHeight": 15, "overflow": "truncate", "color": "@ink"}
+    room, tip = grid(legend=True) | {"top": 26}, tooltip("item", formatter="{b}")
     return frame(grid=room, legend=legend(), tooltip=tip, xAxis=_steps(), yAxis=lanes, series=series)
 
 
@@ -240,37 +225,29 @@ def sheet(document: Document, *, seed: int | None = None) -> Sheet:
     seed
         One of its seeds; the first if None.
     """
-    tasks = _of_seed(document.rows("tasks"), seed)
-    seed = tasks[0]["seed"]
-    spans = [row for row in document.rows("spans") if row["seed"] == seed] if "spans" in document.names else []
-    steps = [row for row in document.rows("steps") if row["seed"] == seed] if "steps" in document.names else []
+    every = document.rows("tasks")
+    seed = every[0]["seed"] if seed is None else seed
+    tasks = rows_of(document, "tasks", seed=seed)
+    if not tasks:
+        known = list(dict.fromkeys(str(task["seed"]) for task in every))
+        raise InputError(f"no seed {seed!r} in this run; it has {', '.join(known[:10])}{', ...' * (len(known) > 10)}")
+    spans, steps = (rows_of(document, table, seed=seed) for table in ("spans", "steps"))
     done = [task for task in tasks if task["done_at"] is not None]
     title = f"{document.result['policy']}: {len(done)} of {len(tasks)} tasks in time (seed {seed})"
     last = max(task["deadline"] for task in tasks) + 1
     x, y = Axis("step", low=0.0, high=last, whole=True), Axis("task", low=len(tasks) - 0.4, high=-0.6)
     figure = Figure(title, x, y, _ends(tasks, STAGES if spans else {"present": "@blue"}))
-    known = [row for row in spans if row["state"] in STAGES]
+    drawn = [span for span in spans if span["state"] in STAGES]
     bars: list[Span] = [
-        (row["first"], row["last"] + 1, row["task"], 0.14, 0.86, STAGES[row["state"]]) for row in known
-    ] or [(task["arrival"], _end(task), task["task"], 0.14, 0.86, "@blue") for task in tasks]
+        (span["first"], span["last"] + 1, span["task"], 0.14, 0.86, STAGES[span["state"]]) for span in drawn
+    ]
+    for task in () if bars else tasks:
+        end = task["deadline" if task["done_at"] is None else "done_at"]
+        bars.append((task["arrival"], end, task["task"], 0.14, 0.86, "@blue"))
     panels = [Panel(figure, min(7.0, max(1.4, 0.7 + 0.052 * len(tasks))), bars)]
     if steps:
         panels.append(Panel(_use(steps), 1.1, below=True))
     return Sheet(panels)
-
-
-def _of_seed(tasks: Sequence[Row], seed: int | None) -> list[Row]:
-    wanted = tasks[0]["seed"] if seed is None else seed
-    found = [task for task in tasks if task["seed"] == wanted]
-    if not found:
-        known = list(dict.fromkeys(str(task["seed"]) for task in tasks))
-        raise InputError(f"no seed {seed!r} in this run; it has {', '.join(known[:10])}{', ...' * (len(known) > 10)}")
-    return found
-
-
-def _end(task: Row) -> float:
-    end: float = task["deadline"] if task["done_at"] is None else task["done_at"]
-    return end
 
 
 def _ends(tasks: Sequence[Row], stages: Mapping[str, str]) -> list[Series]:

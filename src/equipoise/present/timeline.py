@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from equipoise.document import CELLS, Document, Row
 from equipoise.errors import InputError
 from equipoise.present.echarts import Floats, Ints, Option, frame, grid, tooltip, x_axis, y_axis
-from equipoise.present.figures import HUES, Axis, Choice, Controls, Dash, Drawing, Figure, Panel, Series, Sheet, Widget
+from equipoise.present.figures import HUES, Axis, Dash, Drawing, Figure, Panel, Series, Sheet
 from equipoise.present.text import count, duration
-from equipoise.present.values import rows_of
+from equipoise.present.values import Choice, Controls, Widget, rows_of
 from equipoise.units import resource
 
 MOST_MACHINES, MOST_SLOTS = 60, 200  # that can be told apart on a screen

@@ -74,7 +74,7 @@ def page(document: Document) -> Page:
     ]
     end = f": the run diverged{outcome(document).replace(':', ',')}" if diverged else outcome(document)
     took = "" if seconds is None else f"the run took {number(float(seconds), 2)} s"
-    return Page.of(document, headline(document) + end, [block for block in blocks if block is not None], BESIDE, took)
+    return Page(document, headline(document) + end, [block for block in blocks if block is not None], BESIDE, took)
 
 
 def headline(document: Document) -> str:

@@ -84,7 +84,7 @@ def page(document: Document) -> Page:
     if styles:
         words = "One colour per method in all charts; press one to hide it, again to show it."
         blocks.append(Legend(list(styles.values()), words, "methods in the charts", lines=False))
-    return Page.of(document, _title(document) + outcome(document), [*blocks, *charts, *tables], BESIDE)
+    return Page(document, _title(document) + outcome(document), [*blocks, *charts, *tables], BESIDE)
 
 
 def _styles(document: Document) -> Looks:

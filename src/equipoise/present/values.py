@@ -12,7 +12,7 @@ from typing import Literal
 
 from equipoise.certificate import Certificate
 from equipoise.document import Document, Row
-from equipoise.present.figures import Look, Named, Picture, Widget
+from equipoise.present.figures import Drawing, Figure, Look, Named
 
 Justify = Literal["left", "right"]
 Tone = Literal["", "good", "bad", "warn", "blue", "soft"]
@@ -164,35 +164,56 @@ class Chapter:
 
 
 @dataclass(frozen=True)
-class CertificateHere:
-    """Where the certificate stands; without it, it stands first."""
+class Choice:
+    """A list to choose from; the widget's script finds it by its key."""
+
+    key: str
+    label: str
+    options: Sequence[str]
+    chosen: int = 0
+
+
+@dataclass(frozen=True)
+class Controls:
+    """A panel with lists to choose from and a sentence (class "story") that the widget's script may change."""
+
+    title: str
+    choices: Sequence[Choice]
+    story: str = ""
+    caption: str = ""
+    wide: bool = True
+
+
+Picture = Figure | Drawing | Controls
+
+
+@dataclass(frozen=True)
+class Widget:
+    """Pictures that react to the reader: the script templates/<name>.js, its data, and what it draws in.
+
+    The script reads its data from the element with the id "<name>-data" and gets the charts by their keys from the
+    event "charts" (see templates/charts.js). It is in the page once, however many widgets of this name there are.
+    """
+
+    name: str
+    data: object  # plain values, compact
+    blocks: Sequence[Picture] = ()
 
 
 Words = Text | Bullets | Facts | Code | Legend | Chapter
-Block = Picture | Widget | Table | KeyNumbers | Words | Fold | Section | CertificateHere
+Block = Picture | Widget | Table | KeyNumbers | Words | Fold | Section
 
 
 @dataclass(frozen=True)
 class Page:
-    """One result as a reader meets it. `beside` names the files next to it, each with what it holds."""
+    """A document as a reader meets it."""
 
+    document: Document
     title: str
     blocks: Sequence[Block]
-    verb: str = ""
-    version: str = ""
-    certificate: Certificate | None = None
-    config: Mapping[str, object] = field(default_factory=dict)
-    beside: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, str]  # files next to it that only this verb has, each with what it holds
     note: str = ""  # in the footer: "the run took 3 s"
-
-    @classmethod
-    def of(
-        cls, document: Document, title: str, blocks: Sequence[Block], beside: Mapping[str, str], note: str = ""
-    ) -> Page:
-        """The page of a document, with its certificate and its settings; `beside` are the files of this verb only."""
-        kept = (document.verb, document.version, document.certificate, document.config)
-        files = {"result.json": "holds the result and the certificate"} | dict(beside)
-        return cls(title, blocks, *kept, files | {"config.yaml": "repeats the run"}, note)
+    certificate_last: bool = False  # else it stands first, after the banners
 
 
 def rows_of(document: Document, table: str, **wanted: object) -> list[Row]:
