@@ -330,5 +330,7 @@ def test_nothing_is_asked_of_the_network(usual: Comparison) -> None:
 def test_charts_carry_words_and_choices_have_labels(usual: Comparison) -> None:
     for key in usual.options:
         assert re.search(rf'data-chart="{key}" role="img" aria-label="[^"]{{20,}}"', usual.html)
+    (label,) = re.findall(r'data-chart="errors" role="img" aria-label="([^"]*)"', usual.html)
+    assert ("logarithmic" in label) == (usual.options["errors"]["yAxis"]["type"] == "log")
     assert len(re.findall(r"<label>[^<]+<select", usual.html)) == 2
     assert usual.html.count('aria-pressed="true"') == len(usual.sweep.names) + 1

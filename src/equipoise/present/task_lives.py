@@ -33,7 +33,7 @@ LANES = (
     "compute that stood idle in that step and that it could have had.",
 )
 ERRORS = (
-    "Lines: observed error of the task by step on a logarithmic axis, one per policy, with the target",
+    "Lines: observed error of the task by step, one per policy, with the target",
     "As observed, with noise: it is done when the true error is at the target. A flat line is a task that computes little.",
 )
 SITE = (
