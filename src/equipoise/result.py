@@ -8,16 +8,17 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equipoise import present
-from equipoise.document import ARRAYS, CONFIG, REPORT, RESULT, Document, Row, csv_files, read, write_table
+from equipoise.document import ARRAYS, CONFIG, REPORT, RESULT, Document, csv_files, read, write_table
 from equipoise.errors import InputError
 from equipoise.frames import Frame, frame_of
 from equipoise.spec import Spec, config_text
@@ -76,7 +77,7 @@ class Result(ABC):
 
     def to_json(self, path: str | Path) -> None:
         """Result, certificate and every table in one file; `equipoise.load` reads it back."""
-        _write(Path(path), self.document().text(tables=True))
+        _guarded(Path(path), partial(_write_text, text=self.document().text(tables=True)))
 
     def save(self, folder: str | Path, *, report: bool = True) -> Path:
         """Write a run folder, the same from Python and from the command line.
@@ -102,16 +103,19 @@ class Result(ABC):
         with suppress(FileNotFoundError):
             (home / RESULT).unlink()  # an older result is none as soon as its other files change
         parts: dict[str, Callable[[Path], object]] = {
-            **{name: _table_writer(rows, heads) for name, (rows, heads) in csv_files(document).items()},
-            **{name: _text_writer(text) for name, text in document.files.items()},
+            **{
+                name: partial(write_table, rows=rows, heads=heads)
+                for name, (rows, heads) in csv_files(document).items()
+            },
+            **{name: partial(_write_text, text=text) for name, text in document.files.items()},
         }
         if document.arrays:
             parts[ARRAYS] = lambda path: np.savez_compressed(path, **document.arrays)  # type: ignore[arg-type]
         if document.config:
-            parts[CONFIG] = _text_writer(config_text(document.config))
+            parts[CONFIG] = partial(_write_text, text=config_text(document.config))
         if report and document.verb in present.PAGES:
-            parts[REPORT] = _text_writer(present.report(document))
-        parts[RESULT] = lambda path: _write_last(path, document.text())
+            parts[REPORT] = partial(_write_text, text=present.report(document))
+        parts[RESULT] = partial(_write_last, text=document.text())
         try:
             for name, write in parts.items():
                 _guarded(home / name, write)
@@ -242,16 +246,8 @@ def _make(home: Path) -> None:
         raise InputError(f"{home}: cannot be made a folder ({error.strerror}); name another", code="disk") from None
 
 
-def _table_writer(rows: list[Row], heads: Sequence[str]) -> Callable[[Path], object]:
-    return lambda path: write_table(path, rows, heads)
-
-
-def _text_writer(text: str) -> Callable[[Path], object]:
-    return lambda path: path.write_text(text, encoding="utf-8")
-
-
-def _write(path: Path, text: str) -> None:
-    _guarded(path, _text_writer(text))
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 def _write_last(path: Path, text: str) -> None:

@@ -14,7 +14,7 @@ from sklearn.naive_bayes import MultinomialNB
 from equipoise.cli.share import record as run_record
 from equipoise.data import Dataset
 from equipoise.errors import InputError
-from equipoise.share.record import DATA, GRID, MINI_BATCH, MODELS, REPEATS, held_out_error, prepare, record
+from equipoise.share.record import DATA, GRID, MINI_BATCH, MODELS, REPEATS, prepare, record
 from equipoise.share.recording import Name, Recording, recording_numbers, shipped
 
 
@@ -97,8 +97,8 @@ def test_a_perfect_score_has_a_logarithm():
             return data.y_test ^ self.flip
 
     held = len(data.y_test)
-    assert held_out_error(Knowing(0), data) == 0.5 / (held + 1)
-    assert held_out_error(Knowing(1), data) == (held + 0.5) / (held + 1)
+    assert data.error_of(Knowing(0).predict(data.X_test)) == 0.5 / (held + 1)
+    assert data.error_of(Knowing(1).predict(data.X_test)) == (held + 0.5) / (held + 1)
 
 
 def test_a_curve_depends_on_its_name_only():

@@ -14,32 +14,18 @@ from functools import cache
 from pathlib import Path
 
 from equipoise._moved import old_names
-from equipoise.data.bundled import breast_cancer, digits
-from equipoise.data.csv_file import csv
-from equipoise.data.dataset import Dataset
-from equipoise.data.mnist import mnist
-from equipoise.data.shards import shards
-from equipoise.data.split import SPLITS, split
+from equipoise.data.csv_file import csv as csv
+from equipoise.data.dataset import Dataset as Dataset, breast_cancer as breast_cancer, digits as digits
+from equipoise.data.mnist import mnist as mnist
+from equipoise.data.shards import shards as shards
+from equipoise.data.split import SPLITS as SPLITS, split as split
 from equipoise.errors import InputError, unknown_name
-
-__all__ = [
-    "LOADERS",
-    "SPLITS",
-    "Dataset",
-    "Loader",
-    "breast_cancer",
-    "csv",
-    "digits",
-    "load",
-    "mnist",
-    "shards",
-    "split",
-]
 
 # How each option is written on the command line.
 SPELLING = {"folder": "--data-dir DIR", "path": "--data-file FILE", "label": "the label column"}
 
 LOADERS: dict[str, Loader]  # by name; made when asked for
+OWN = ("LOADERS", "SPLITS", "Dataset", "Loader", "load", "shards", "split")
 
 
 @dataclass(frozen=True)
@@ -83,8 +69,8 @@ def _imported(path: Path) -> object:
 
 
 def __getattr__(name: str) -> object:
-    if name == "LOADERS":
-        return loaders()
+    if name in ("LOADERS", "__all__"):
+        return loaders() if name == "LOADERS" else [*OWN, *loaders()]
     return old_names(__name__)(name)
 
 

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 from equipoise.document import Row
-from equipoise.engine.cpu_limit import available, cgroup1, groups, limiter
+from equipoise.engine.cpu_limit import Availability, available, cgroup1, groups, limiter
 from equipoise.engine.cpu_limit.limiters import CORES, CpuLimiter
 from equipoise.engine.cpu_limit.process_tree import cpu_seconds
 from equipoise.errors import Failure, InputError
@@ -75,23 +75,16 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class LimiterKind:
+class LimiterKind(Availability):
     """One kind of limit: what it is, what it lacks here, and what it did."""
 
-    name: str
-    means: str
-    missing: str
     measured: tuple[Measured, ...]
-
-    @property
-    def works(self) -> bool:
-        return not self.missing
 
     @property
     def note(self) -> str:
         """What a user should know beside the figures."""
         if self.missing:
-            return self.missing + (f" ({UNTRIED})" if self.name in UNTESTED else "")
+            return self.missing + (f" ({UNTRIED})" if self.kind in UNTESTED else "")
         if not self.measured:
             return "nothing is held"
         above = max(row.got - row.asked for row in self.measured)
@@ -99,7 +92,7 @@ class LimiterKind:
         said = [f"at most {max(above, 0.0):.3f} above"]
         if short.shortfall > 0.03:
             said.append(f"{short.shortfall:.2f} short of {short.asked:g} with {short.idle:.2f} cores idle")
-        if self.name in UNTESTED:
+        if self.kind in UNTESTED:
             said.append(f"{UNTRIED}: these figures are its test")
         return "; ".join(said)
 
@@ -108,7 +101,7 @@ class LimiterKind:
         got = [f"{row.got:.3f}" for row in self.measured]
         cost = f"{max(row.guardian for row in self.measured):.3f}" if self.measured else "-"
         works = Cell("yes", tone="good") if self.works else Cell("no", tone="warn")
-        return [self.name, works, *(got + ["-"] * len(SHARES))[: len(SHARES)], cost, self.note]
+        return [self.kind, works, *(got + ["-"] * len(SHARES))[: len(SHARES)], cost, self.note]
 
 
 @dataclass(frozen=True)
@@ -122,7 +115,7 @@ class Examination:
     @property
     def best(self) -> str:
         """The kind that `limiter("auto")` picks."""
-        return next(kind.name for kind in self.kinds if kind.works)
+        return next(kind.kind for kind in self.kinds if kind.works)
 
     @property
     def holds(self) -> bool:
@@ -162,7 +155,7 @@ class Examination:
     def as_dict(self) -> Row:
         """For --json."""
         kinds = [
-            {"kind": kind.name, "means": kind.means, "works": kind.works, "missing": kind.missing, "note": kind.note}
+            {"kind": kind.kind, "means": kind.means, "works": kind.works, "missing": kind.missing, "note": kind.note}
             | {"measured": [row.as_dict() for row in kind.measured]}
             for kind in self.kinds
         ]

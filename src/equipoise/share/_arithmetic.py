@@ -71,6 +71,35 @@ def below(z: float) -> float:
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 
+# Of Acklam's approximation, the highest power first.
+MIDDLE_TOP: tuple[float, ...] = (
+    -39.69683028665376,
+    220.9460984245205,
+    -275.9285104469687,
+    138.3577518672690,
+    -30.66479806614716,
+)
+MIDDLE_TOP += (2.506628277459239,)
+MIDDLE_BOTTOM = (-54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572, 1.0)
+TAIL_TOP: tuple[float, ...] = (
+    -0.007784894002430293,
+    -0.3223964580411365,
+    -2.400758277161838,
+    -2.549732539343734,
+    4.374664141464968,
+)
+TAIL_TOP += (2.938163982698783,)
+TAIL_BOTTOM = (0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416, 1.0)
+
+
+@kernel
+def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
+    value = 0.0
+    for coefficient in coefficients:
+        value = value * x + coefficient
+    return value
+
+
 @kernel
 def quantile(p: float) -> float:
     """z with P(Z <= z) = p, by Acklam's rational approximation and one Halley step; to 1e-12 from 1e-300 on."""
@@ -81,39 +110,10 @@ def quantile(p: float) -> float:
     tail = min(p, 1.0 - p)  # the lower one, where differences are not lost to rounding
     if tail >= 0.02425:
         q = tail - 0.5
-        r = q * q
-        z = (
-            (
-                (
-                    (((-39.69683028665376 * r + 220.9460984245205) * r - 275.9285104469687) * r + 138.3577518672690) * r
-                    - 30.66479806614716
-                )
-                * r
-                + 2.506628277459239
-            )
-            * q
-            / (
-                (
-                    (((-54.47609879822406 * r + 161.5858368580409) * r - 155.6989798598866) * r + 66.80131188771972) * r
-                    - 13.28068155288572
-                )
-                * r
-                + 1.0
-            )
-        )
+        z = _polynomial(MIDDLE_TOP, q * q) * q / _polynomial(MIDDLE_BOTTOM, q * q)
     else:
         q = math.sqrt(-2.0 * math.log(tail))
-        z = (
-            (
-                (((-0.007784894002430293 * q - 0.3223964580411365) * q - 2.400758277161838) * q - 2.549732539343734) * q
-                + 4.374664141464968
-            )
-            * q
-            + 2.938163982698783
-        ) / (
-            (((0.007784695709041462 * q + 0.3224671290700398) * q + 2.445134137142996) * q + 3.754408661907416) * q
-            + 1.0
-        )
+        z = _polynomial(TAIL_TOP, q) / _polynomial(TAIL_BOTTOM, q)
     miss = (below(z) - tail) * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
     z -= miss / (1.0 + 0.5 * z * miss)
     return -z if p > 0.5 else z

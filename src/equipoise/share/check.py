@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from equipoise.share.audit import LIMIT, audit
 from equipoise.share.simulate import PolicyError, Run, play
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING
-from equipoise.share.view import Policy
 from equipoise.share.workload import Batch, Workload
 
 SEEDS, TASKS = 6, 25
@@ -37,67 +34,68 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
         The servers and the uplink; the paper's if None.
     """
     workload, site = workload or Workload.paper(), site or Site()
-    batch = workload.draw(TASKS, SEEDS, site)
-    run, refusal = _attempt(lambda: play(policy, batch, site, workload.prior, trace=True))
-    meaning = "decisions that are not numbers, of the right shape, and allowed in every step"
+    trial = _Trial(policy, site, workload, workload.draw(TASKS, SEEDS, site))
+    run, refusal = trial.play()
     if run is None:
-        return Certificate((Check("decisions", 1.0, 0.0, False, refusal), *_not_made()))
+        names = ("capacity", "bandwidth", "states", "determinism", "batch", "hindsight", "blind", "loads", "speed")
+        unmade = (Check.not_made(name, "the policy was refused before") for name in names)
+        return Certificate((Check("decisions", 1.0, 0.0, False, refusal), *unmade))
     found = audit(run)
     began = time.perf_counter()
-    untraced, _ = _attempt(lambda: play(policy, batch, site, workload.prior))  # compiled by the run before
+    untraced, _ = trial.play(trace=False)  # compiled by the run before
     spent = time.perf_counter() - began
-    cells = SEEDS * batch.shape[1] * batch.horizon
+    cells = SEEDS * trial.batch.shape[1] * trial.batch.horizon
+    meaning = "refused decisions that are not numbers, of the right shape, and allowed in every step"
+    above = "samples per step above the site's compute or one task's cap"
     return Certificate(
         (
-            Check.at_most("decisions", 0, 0, f"refused {meaning}"),
-            Check.at_most(
-                "capacity", found.capacity, LIMIT, "samples per step above the site's compute or one task's cap"
-            ),
+            Check.at_most("decisions", 0, 0, meaning),
+            Check.at_most("capacity", found.capacity, LIMIT, above),
             Check.at_most("bandwidth", found.bandwidth, LIMIT, "samples per step above the uplink"),
             Check.at_most("states", found.misplaced, 0, "task-steps served in a state that cannot be served"),
-            _same("determinism", run, policy, batch, site, workload, "seeds that differ when the same run is repeated"),
-            _alone(run, policy, batch, site, workload),
-            _hindsight(run, policy, batch, site, workload),
+            _repeated(run, trial),
+            _alone(run, trial),
+            _hindsight(run, trial),
             _blindness(run, untraced),
-            _other_loads(policy, workload, site),
+            _other_loads(trial),
             Check.at_most("speed", 1e9 * spent / cells, SLOW, f"nanoseconds per task and step, {cells:,} of them"),
         )
     )
 
 
-def _not_made() -> tuple[Check, ...]:
-    names = ("capacity", "bandwidth", "states", "determinism", "batch", "hindsight", "blind", "loads", "speed")
-    return tuple(Check.not_made(name, "the policy was refused before") for name in names)
+@dataclass(frozen=True)
+class _Trial:
+    """A policy, and the tasks it is tried on."""
+
+    policy: Any
+    site: Site
+    workload: Workload
+    batch: Batch
+
+    def play(self, batch: Batch | None = None, *, trace: bool = True) -> tuple[Run | None, str]:
+        """The run of these tasks, or why there is none, in one line."""
+        try:
+            return play(self.policy, batch or self.batch, self.site, self.workload.prior, trace=trace), ""
+        except PolicyError as error:
+            return None, str(error)
+        except (Exception, SystemExit) as error:
+            return None, f"decide raised {type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _attempt(action: Callable[[], Run]) -> tuple[Run | None, str]:
-    """The run, or why there is none, in one line."""
-    try:
-        return action(), ""
-    except PolicyError as error:
-        return None, str(error)
-    except (Exception, SystemExit) as error:
-        return None, f"decide raised {type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def _same(name: str, run: Run, policy: Policy, batch: Batch, site: Site, workload: Workload, meaning: str) -> Check:
-    again, refusal = _attempt(lambda: play(policy, batch, site, workload.prior, trace=True))
+def _repeated(run: Run, trial: _Trial) -> Check:
+    again, refusal = trial.play()
     if again is None:
-        return Check(name, 1.0, 0.0, False, f"the second run was refused: {refusal}")
-    return Check.at_most(name, _differing(run, again), 0, meaning)
+        return Check("determinism", 1.0, 0.0, False, f"the second run was refused: {refusal}")
+    assert run.trace is not None and again.trace is not None
+    same = (run.trace.compute == again.trace.compute) & (run.trace.bandwidth == again.trace.bandwidth)
+    differing = int((~same.all(axis=(0, 2))).sum())
+    return Check.at_most("determinism", differing, 0, "seeds that differ when the same run is repeated")
 
 
-def _differing(one: Run, other: Run) -> int:
-    """Seeds in which two runs of the same tasks gave anything different."""
-    assert one.trace is not None and other.trace is not None
-    same = (one.trace.compute == other.trace.compute) & (one.trace.bandwidth == other.trace.bandwidth)
-    return int((~same.all(axis=(0, 2))).sum())
-
-
-def _alone(run: Run, policy: Policy, batch: Batch, site: Site, workload: Workload) -> Check:
+def _alone(run: Run, trial: _Trial) -> Check:
     """A seed must not notice which others share its batch."""
-    last = batch.shape[0] - 1
-    alone, refusal = _attempt(lambda: play(policy, batch.rows(last, last + 1), site, workload.prior, trace=True))
+    last = trial.batch.shape[0] - 1
+    alone, refusal = trial.play(trial.batch.rows(last, last + 1))
     if alone is None:
         return Check("batch", 1.0, 0.0, False, f"a batch of one seed was refused: {refusal}")
     assert run.trace is not None and alone.trace is not None
@@ -107,13 +105,14 @@ def _alone(run: Run, policy: Policy, batch: Batch, site: Site, workload: Workloa
     )
 
 
-def _hindsight(run: Run, policy: Policy, batch: Batch, site: Site, workload: Workload) -> Check:
+def _hindsight(run: Run, trial: _Trial) -> Check:
     """Change what a policy cannot know yet, and see that it decides the same until it can.
 
     First everything about tasks that arrive later; then the work and the delays of all, which nobody has met before the
     first task computes.
     """
-    if getattr(policy, "clairvoyant", False):
+    batch = trial.batch
+    if getattr(trial.policy, "clairvoyant", False):
         return Check.at_most("hindsight", 0, 0, "clairvoyant by its own word: not asked")
     assert run.trace is not None
     cut = int(np.median(batch.arrival))
@@ -133,7 +132,7 @@ def _hindsight(run: Run, policy: Policy, batch: Batch, site: Site, workload: Wor
         return Check.not_made("hindsight", "all tasks are there from the first step: nothing is left to foresee")
     differing = 0
     for changed, until in ((future, cut), (unmet, first)):
-        other, refusal = _attempt(partial(play, policy, changed, site, workload.prior, trace=True))
+        other, refusal = trial.play(changed)
         if other is None or other.trace is None:
             return Check("hindsight", 1.0, 0.0, False, f"refused on changed tasks: {refusal}")
         one, two = run.trace, other.trace
@@ -151,12 +150,12 @@ def _blindness(run: Run, untraced: Run | None) -> Check:
     return Check.at_most("blind", differing, 0, "seeds that end differently without a trace: is it `blind`, yet looks?")
 
 
-def _other_loads(policy: Policy, workload: Workload, site: Site) -> Check:
+def _other_loads(trial: _Trial) -> Check:
     """One task, a crowd, a crowded uplink: refusals hide in corners."""
-    corners = [(workload, 1), (workload, 120), (Workload.network_heavy(), 40)]
     refused = []
-    for tasks, load in corners:
-        run, refusal = _attempt(partial(play, policy, tasks.draw(load, 2, site), site, tasks.prior))
+    for tasks, load in ((trial.workload, 1), (trial.workload, 120), (Workload.network_heavy(), 40)):
+        other = replace(trial, workload=tasks, batch=tasks.draw(load, 2, trial.site))
+        run, refusal = other.play(trace=False)
         if run is None:
             refused.append(refusal)
     meaning = refused[0] if refused else "refusals with one task, with 120, and on a crowded uplink"

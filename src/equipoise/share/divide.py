@@ -64,27 +64,6 @@ def equal(who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
     return share_out(1.0, who, most, total)
 
 
-def to_each(who: Bools, part: Floats) -> Floats:
-    """The same to every one of `who`: `part` is a column, a value for each seed."""
-    return _to_each(who, part)
-
-
-def in_proportion(weight: Floats, most: float, total: float) -> Floats:
-    """Divide `total` in proportion to `weight`, each at most `most`; what that leaves, nobody gets."""
-    return _in_proportion(weight, most, total)
-
-
-def count(who: Bools) -> Floats:
-    """How many tasks, for each seed, as a column; at least one, so that one can divide by it.
-
-    Parameters
-    ----------
-    who
-        Booleans of shape (seeds, tasks).
-    """
-    return _count(who)
-
-
 def first(n: int, key: ArrayLike, who: Bools) -> Bools:
     """The `n` tasks of `who` with the smallest key, for each seed; ties go to the first task.
 
@@ -127,7 +106,8 @@ def _column(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
 
 
 @kernel
-def _to_each(who: Bools, part: Floats) -> Floats:
+def to_each(who: Bools, part: Floats) -> Floats:
+    """The same to every one of `who`: `part` is a column, a value for each seed."""
     given = np.empty(who.shape)
     for s in range(len(who)):
         here, row, amount = who[s], given[s], part[s, 0]
@@ -137,7 +117,8 @@ def _to_each(who: Bools, part: Floats) -> Floats:
 
 
 @kernel
-def _in_proportion(weight: Floats, most: float, total: float) -> Floats:
+def in_proportion(weight: Floats, most: float, total: float) -> Floats:
+    """Divide `total` in proportion to `weight`, each at most `most`; what that leaves, nobody gets."""
     given = np.empty(weight.shape)
     for s in range(len(weight)):
         row, part, weights = weight[s], given[s], 0.0
@@ -150,7 +131,14 @@ def _in_proportion(weight: Floats, most: float, total: float) -> Floats:
 
 
 @kernel
-def _count(who: Bools) -> Floats:
+def count(who: Bools) -> Floats:
+    """How many tasks, for each seed, as a column; at least one, so that one can divide by it.
+
+    Parameters
+    ----------
+    who
+        Booleans of shape (seeds, tasks).
+    """
     found = np.empty((who.shape[0], 1))
     for s in range(who.shape[0]):
         row, n = who[s], 0

@@ -201,7 +201,7 @@ def train(name: Name, settings: dict[str, Any]) -> Floats:
         for place, until in enumerate(GRID * MINI_BATCH):
             rows = stream[seen:until]
             _teach(model, data.X[rows], data.y[rows], data.classes)
-            errors[place], seen = held_out_error(model, data), until
+            errors[place], seen = data.error_of(model.predict(data.X_test)), until
     return errors
 
 
@@ -246,12 +246,6 @@ def _teach(model: Any, X: Floats, y: Targets, classes: int) -> None:
     model.set_params(batch_size=min(batch, len(y)))
     model.partial_fit(X, y, classes=np.arange(classes))
     model.set_params(batch_size=batch)
-
-
-def held_out_error(model: Any, data: Dataset) -> float:
-    """(wrong + 1/2) / (held out + 1): a perfect score, too, has a logarithm."""
-    wrong = int((model.predict(data.X_test) != data.y_test).sum())
-    return (wrong + 0.5) / (len(data.y_test) + 1)
 
 
 Key = tuple[str, str]  # learner, OpenML data set
