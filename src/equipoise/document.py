@@ -146,6 +146,12 @@ class Document:
         return json.dumps(self.as_dict(tables=tables), indent=2, allow_nan=False) + "\n"
 
 
+def rows_of(document: Document, table: str, **wanted: object) -> list[Row]:
+    """Rows of a table that have these values in these columns; none where the document has no such table."""
+    rows = document.rows(table) if table in document.names else []
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
 def look_of(thing: object) -> Look:
     """The colour, marker and line of a policy, placer or rival that states any; clairvoyant twins are dashed."""
     stated = {name: str(getattr(thing, name)) for name in ("colour", "marker") if getattr(thing, name, None)}

@@ -7,8 +7,8 @@ from operator import itemgetter
 
 from equipoise.document import Document, Row
 from equipoise.present.figures import Axis, Dash, Figure, Kind, Mark, Series, bars
-from equipoise.present.text import NOTHING, count, number
-from equipoise.present.values import Block, Cell, Chapter, Column, Page, Section, Table, Text, Tone, verdict
+from equipoise.present.text import NOTHING, count, number, verdict
+from equipoise.present.values import Block, Cell, Chapter, Column, Page, Section, Table, Text, Tone
 
 PAPERS = {
     "train": "Machine Learning and CPU Scheduling Co-Optimization over a Network of Computing Centers (arXiv 2510.25176)",

@@ -6,23 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from equipoise.document import Document, Row
+from equipoise.document import Document, Row, rows_of
 from equipoise.present.figures import Axis, Figure, Look, Series, looks
-from equipoise.present.text import NOTHING, count, fixed, with_error
-from equipoise.present.values import (
-    Block,
-    Cell,
-    Code,
-    Column,
-    KeyNumber,
-    KeyNumbers,
-    Page,
-    Section,
-    Table,
-    Text,
-    outcome,
-    rows_of,
-)
+from equipoise.present.text import NOTHING, count, fixed, outcome, with_error
+from equipoise.present.values import Block, Cell, Code, Column, KeyNumber, KeyNumbers, Page, Section, Table, Text
 
 HELD = (
     "Speed is the CPU that the units done took when they were recorded, over what they took now; “at its speed” is the"
@@ -73,13 +60,14 @@ def tiles(document: Document) -> KeyNumbers:
     signed = f"{worst['policy']}: executed minus simulated is {fixed(worst['success_apart'], 1, '+')}"
     both = "mean over tasks that both finished" + ("" if step is None else f"; a step is {step:g} s")
     speed = f"{missed['policy']}: not got; speed {fixed(slow['speed'], 2)} of that recorded, at least"
-    numbers = [
-        KeyNumber("most tasks finished, executed", f"{best['success_executed']:.1f} %", simulated),
-        KeyNumber("success apart, at most", f"{abs(worst['success_apart']):.1f} points", signed),
-        KeyNumber("completion times apart", NOTHING if apart is None else f"{apart:.2f} steps", both),
-        KeyNumber("CPU missed, at most", f"{missed['shortfall']:.1f} %", speed),
-    ]
-    return KeyNumbers(numbers)
+    return KeyNumbers(
+        [
+            KeyNumber("most tasks finished, executed", f"{best['success_executed']:.1f} %", simulated),
+            KeyNumber("success apart, at most", f"{abs(worst['success_apart']):.1f} points", signed),
+            KeyNumber("completion times apart", NOTHING if apart is None else f"{apart:.2f} steps", both),
+            KeyNumber("CPU missed, at most", f"{missed['shortfall']:.1f} %", speed),
+        ]
+    )
 
 
 def _mean_apart(rows: Sequence[Row]) -> float | None:
@@ -151,38 +139,25 @@ DONE = (
 CPU = "One dot for each task. Below the line: the machine was busy with something else. A share is a ceiling."
 
 
-def _figures(document: Document) -> list[Block]:
+def _figures(document: Document) -> list[Figure]:
     styles, tasks = _looks(document), document.rows("tasks")
     last = max(_site(document).get("horizon") or 0.0, *(row["deadline"] for row in tasks))
     most = max(max(row["cpu_asked"], row["cpu_got"]) for row in tasks)
     done = [row | {"done_executed": row["finished"]} for row in tasks if row["done_executed"] is not None]
     ends = _dots(done, styles, "done_simulated", "done_executed", "as simulated", last)
+    x, y = Axis("simulated, step", low=0, high=last, point="step {value}"), Axis("executed, steps on the clock", low=0)
+    label = "Dots: executed against simulated completion of every task that both finished"
+    completions = Figure("When tasks were done", x, replace(y, high=last), ends, (), DONE, "completions", label)
     cpu = _dots(tasks, styles, "cpu_asked", "cpu_got", "all of it", most)
-    found = [
+    x, y = Axis("asked, seconds of CPU", low=0, point="{value} s"), Axis("got, seconds of CPU", low=0)
+    label = "Dots: seconds of CPU that every task got against what its shares asked for"
+    return [
         _bars(document, "success", "Tasks finished in time", Axis("% of tasks", low=0, high=100), SUCCESS),
         _bars(document, "energy", "Energy", Axis("energy by the site's law", low=0), ENERGY),
-        Figure(
-            "When tasks were done",
-            Axis("simulated, step", low=0, high=last, point="step {value}"),
-            Axis("executed, steps on the clock", low=0, high=last),
-            ends,
-            caption=DONE,
-            key="completions",
-            label="Dots: executed against simulated completion of every task that both finished",
-            tip="item",
-        ),
-        Figure(
-            "CPU asked and got",
-            Axis("asked, seconds of CPU", low=0, point="{value} s"),
-            Axis("got, seconds of CPU", low=0),
-            cpu,
-            caption=CPU,
-            key="cpu",
-            label="Dots: seconds of CPU that every task got against what its shares asked for",
-            tip="item",
-        ),
+        replace(completions, tip="item"),
+        Figure("CPU asked and got", x, y, cpu, (), CPU, "cpu", label, tip="item"),
+        *(_site_of(document, look) for look in styles.values() if "steps" in document.names),
     ]
-    return [*found, *(_site_of(document, look) for look in styles.values() if "steps" in document.names)]
 
 
 def _bars(document: Document, measure: str, heading: str, axis: Axis, caption: str) -> Figure:
@@ -216,16 +191,12 @@ def _site_of(document: Document, look: Look) -> Figure:
     simulated = Series("simulated", [row["step"] for row in rows], [], "step", colour="@soft", dash="dashed")
     given = replace(simulated, name="given", colour=look.colour, dash="solid", width=1.5, opacity=0.5)
     lines = [simulated, given, replace(given, name="taken", width=2.0, opacity=1.0)]
-    return Figure(
-        f"The site under {look.name}",
-        Axis("step", low=0, high=len(rows), point="step {value}"),
-        Axis("samples per step", low=0, high=capacity),
-        [replace(line, y=[round(row[line.name], 2) for row in rows]) for line in lines],
-        caption=f"Seed {rows[0]['seed']}. Dashed: the simulation. Pale: what the policy gave on the clock. Full: CPU that"
-        f" processes took, in samples; {capacity:g} are a step of all the site's CPU.",
-        key=f"site-{look.name}",
-        label=f"Lines: compute of the site in every step under {look.name}, simulated, given and taken",
-    )
+    words = f"Seed {rows[0]['seed']}. Dashed: the simulation. Pale: what the policy gave on the clock. Full: CPU that"
+    words += f" processes took, in samples; {capacity:g} are a step of all the site's CPU."
+    label = f"Lines: compute of the site in every step under {look.name}, simulated, given and taken"
+    x, y = Axis("step", low=0, high=len(rows), point="step {value}"), Axis("samples per step", low=0, high=capacity)
+    series = [replace(line, y=[round(row[line.name], 2) for row in rows]) for line in lines]
+    return Figure(f"The site under {look.name}", x, y, series, (), words, f"site-{look.name}", label)
 
 
 def _ends(document: Document) -> Table:

@@ -15,11 +15,10 @@ from markupsafe import Markup, escape
 
 from equipoise.certificate import Certificate
 from equipoise.document import plain
-from equipoise.present import values
 from equipoise.present.echarts import Option, option
 from equipoise.present.figures import Drawing, Figure
-from equipoise.present.text import number
-from equipoise.present.values import Block, Controls, Fold, Page, Picture, Section, Widget
+from equipoise.present.text import number, verdict
+from equipoise.present.values import Block, Controls, Fold, Page, Picture, Section, Text, Widget
 
 HERE = Path(__file__).parent
 TEMPLATES, VENDOR = HERE / "templates", HERE / "vendor"
@@ -28,7 +27,7 @@ TEMPLATES, VENDOR = HERE / "templates", HERE / "vendor"
 def html_of(page: Page) -> str:
     """The whole page as text."""
     document, blocks = page.document, list(page.blocks)
-    banners = sum(1 for _ in takewhile(lambda block: isinstance(block, values.Text) and block.banner, blocks))
+    banners = sum(1 for _ in takewhile(lambda block: isinstance(block, Text) and block.banner, blocks))
     place = len(blocks) if page.certificate_last else banners
     options = _options(blocks)
     widgets = {block.name: block for block in _all(blocks) if isinstance(block, Widget)}
@@ -39,7 +38,7 @@ def html_of(page: Page) -> str:
         document=document,
         parts=[*_parts(blocks[:place]), ("certificate", certificate), *_parts(blocks[place:])],
         checks=[] if certificate is None else _checks(certificate),
-        verdict="" if certificate is None else values.verdict(certificate),
+        verdict="" if certificate is None else verdict(certificate),
         options=embedded(options),
         config=yaml_text(document.config) if document.config else "",
         beside=_beside(files | {"config.yaml": "repeats the run"}),

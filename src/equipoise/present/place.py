@@ -19,7 +19,7 @@ from equipoise.present.place_figures import (
     reasons_figure,
     utility_figure,
 )
-from equipoise.present.text import NOTHING, count, duration, number, percent, relative, signed, with_error
+from equipoise.present.text import NOTHING, count, duration, number, outcome, percent, relative, signed, with_error
 from equipoise.present.timeline import Timeline
 from equipoise.present.values import (
     Block,
@@ -34,7 +34,6 @@ from equipoise.present.values import (
     Section,
     Table,
     Text,
-    outcome,
 )
 
 MOST_JOBS, FEW_JOBS = 15, 5  # that gained, and that lost, per policy: in the page, in the terminal

@@ -11,24 +11,11 @@ from itertools import groupby
 
 import numpy as np
 
-from equipoise.document import Document, Row
+from equipoise.document import Document, Row, rows_of
 from equipoise.present.figures import Axis, Figure, Look, Mark, Panel, Series, Sheet, chosen, looks
 from equipoise.present.task_lives import STARVER, life_widget
-from equipoise.present.text import NOTHING, count, fixed, joined, number, percent, tight, with_error
-from equipoise.present.values import (
-    Block,
-    Cell,
-    Cells,
-    Column,
-    KeyNumber,
-    KeyNumbers,
-    Legend,
-    Page,
-    Table,
-    Tone,
-    outcome,
-    rows_of,
-)
+from equipoise.present.text import NOTHING, count, fixed, joined, number, outcome, percent, tight, with_error
+from equipoise.present.values import Block, Cell, Cells, Column, KeyNumber, KeyNumbers, Legend, Page, Table, Tone
 
 ORACLE = "oracle's bound"
 LOG_SPREAD = 10.0  # largest over smallest value from which an axis becomes logarithmic
@@ -127,14 +114,12 @@ def _key_numbers(rows: Sequence[Row], look: Looks) -> list[KeyNumber]:
     load = max(_loads(rows))
     here = _untold(rows, look, load)
     best, lean, idle = (max(here, key=lambda row: row[name]) for name in ("success", "efficiency", "idle_while_work"))
-    where = f"at {load} tasks"
+    where, of_all = f"at {load} tasks", ": of all compute"
     found = [
         KeyNumber("most tasks finished", f"{best['success']:.1f} %", f"{best['policy']} {where}"),
         KeyNumber("most efficient", number(lean["efficiency"], 3), f"{lean['policy']} {where}: % of tasks per energy"),
         KeyNumber(
-            "most idle while work waits",
-            f"{idle['idle_while_work']:.1f} %",
-            f"{idle['policy']} {where}: of all compute",
+            "most idle while work waits", f"{idle['idle_while_work']:.1f} %", f"{idle['policy']} {where}{of_all}"
         ),
     ]
     if best["oracle"] is not None:
@@ -183,12 +168,8 @@ def _measures_table(document: Document, load: int, look: Looks) -> Table:
     return Table(f"At {count(load, 'task')}", columns, body, note, str(load))
 
 
-def _difference(gap: Row | None) -> str:
-    return (
-        NOTHING
-        if gap is None
-        else with_error(gap["difference"], gap["standard_error"], 1 if gap["measure"] == "success" else 4, "+")
-    )
+def _difference(gap: Row) -> str:
+    return with_error(gap["difference"], gap["standard_error"], 1 if gap["measure"] == "success" else 4, "+")
 
 
 def comparison_tables(document: Document, width: int) -> Iterator[Table]:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from equipoise.document import Document, Row
+from equipoise.document import Document, Row, rows_of
 from equipoise.errors import InputError
 from equipoise.present.echarts import Option, frame, grid, legend, line, symbol, tooltip, x_axis, y_axis
 from equipoise.present.figures import Axis, Drawing, Figure, Look, Mark, Panel, Series, Sheet, Span
 from equipoise.present.text import count, number
-from equipoise.present.values import Choice, Controls, Widget, rows_of
+from equipoise.present.values import Choice, Controls, Widget
 
 STARVER = "UARA+LARA"  # the published policy whose starvation is to be seen
 LEFT = "idle compute it was not given"

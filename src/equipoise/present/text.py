@@ -1,8 +1,11 @@
-"""Numbers as people read them."""
+"""Numbers, sentences and verdicts as people read them."""
 
 from __future__ import annotations
 
 import math
+
+from equipoise.certificate import Certificate
+from equipoise.document import Document
 
 NOTHING = "–"  # stands where there is no number
 FOLD, MOST_FOLD = 9, 1000  # relative gains from which they are told as a factor, and only as a large one
@@ -100,3 +103,15 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{number(seconds / size, 3)} {unit}"
     return f"{number(seconds, 3)} s"
+
+
+def verdict(certificate: Certificate) -> str:
+    """The whole certificate in a word: passed, FAILED or incomplete (nothing failed, but a check was not made)."""
+    if certificate.passed:
+        return "passed"
+    return "FAILED" if any(check.passed is False for check in certificate) else "incomplete"
+
+
+def outcome(document: Document) -> str:
+    """For the end of a page's title: ": certificate passed"."""
+    return "" if document.certificate is None else f": certificate {verdict(document.certificate)}"

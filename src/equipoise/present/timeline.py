@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.document import CELLS, Document, Row
+from equipoise.document import CELLS, Document, Row, rows_of
 from equipoise.errors import InputError
 from equipoise.present.echarts import Floats, Ints, Option, frame, grid, tooltip, x_axis, y_axis
 from equipoise.present.figures import HUES, Axis, Dash, Drawing, Figure, Panel, Series, Sheet
 from equipoise.present.text import count, duration
-from equipoise.present.values import Choice, Controls, Widget, rows_of
+from equipoise.present.values import Choice, Controls, Widget
 from equipoise.units import resource
 
 MOST_MACHINES, MOST_SLOTS = 60, 200  # that can be told apart on a screen

@@ -22,9 +22,9 @@ from equipoise.present.network import (
     words_on_gaps,
     words_on_marks,
 )
-from equipoise.present.text import NOTHING, count, number, percent, prefix, scaled
+from equipoise.present.text import NOTHING, count, number, outcome, percent, prefix, scaled
 from equipoise.present.train_nodes import allocations, final_shares, node_accuracy, node_losses, rivals
-from equipoise.present.values import Block, Bullets, KeyNumber, KeyNumbers, Page, Section, Text, outcome
+from equipoise.present.values import Block, Bullets, KeyNumber, KeyNumbers, Page, Section, Text
 
 History = dict[str, Floats]  # by columns
 ROWS_DRAWN = 1000  # of the history; a page stays small whatever the run's length

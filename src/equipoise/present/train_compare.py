@@ -12,21 +12,9 @@ from equipoise.document import Document, Row
 from equipoise.errors import InputError
 from equipoise.present.echarts import Floats
 from equipoise.present.figures import Axis, Figure, Look, Mark, Panel, Series, Sheet, chosen, looks, thinned
-from equipoise.present.text import NOTHING, count, number, power, scaled
+from equipoise.present.text import NOTHING, count, number, outcome, power, scaled
 from equipoise.present.train import BESIDE, BITS, ROUND, above
-from equipoise.present.values import (
-    Block,
-    Cell,
-    Cells,
-    Column,
-    KeyNumber,
-    KeyNumbers,
-    Legend,
-    Page,
-    Table,
-    Text,
-    outcome,
-)
+from equipoise.present.values import Block, Cell, Cells, Column, KeyNumber, KeyNumbers, Legend, Page, Table, Text
 
 Track = dict[str, Floats]  # the history of one entrant on one instance, by columns
 Tracks = dict[str, list[Track]]  # by entrant, one per instance

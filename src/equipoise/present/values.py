@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from equipoise.certificate import Certificate
 from equipoise.document import Document, Row
 from equipoise.present.figures import Drawing, Figure, Look, Named
 
@@ -214,21 +213,3 @@ class Page:
     beside: Mapping[str, str]  # files next to it that only this verb has, each with what it holds
     note: str = ""  # in the footer: "the run took 3 s"
     certificate_last: bool = False  # else it stands first, after the banners
-
-
-def rows_of(document: Document, table: str, **wanted: object) -> list[Row]:
-    """Rows of a table that have these values in these columns; none where the document has no such table."""
-    rows = document.rows(table) if table in document.names else []
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
-
-
-def verdict(certificate: Certificate) -> str:
-    """The whole certificate in a word: passed, FAILED or incomplete (nothing failed, but a check was not made)."""
-    if certificate.passed:
-        return "passed"
-    return "FAILED" if any(check.passed is False for check in certificate) else "incomplete"
-
-
-def outcome(document: Document) -> str:
-    """For the end of a page's title: ": certificate passed"."""
-    return "" if document.certificate is None else f": certificate {verdict(document.certificate)}"
