@@ -7,12 +7,13 @@ wrote it; a file without one is of 0.1.0.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Annotated, Any, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from equipoise import __version__
 from equipoise._short import short
@@ -43,6 +44,47 @@ def setting(default: object, description: str, panel: str, metavar: str | None =
     return Field(
         default, description=description, json_schema_extra=cast(Any, {"panel": panel, "metavar": metavar, **extra})
     )
+
+
+def panel(name: str) -> Callable[..., Any]:
+    """`setting` for the fields of one panel of `--help`: called with default, description, metavar and extra."""
+
+    def made(default: object, description: str, metavar: str | None = None, **extra: object) -> Any:
+        return setting(default, description, name, metavar, **extra)
+
+    return made
+
+
+def whole(least: int, most: float = math.inf) -> AfterValidator:
+    """For a field that takes whole numbers from `least` to `most`, or None."""
+
+    def check(value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and value < least:
+            raise InputError(f"{info.field_name} must be {least} or more, not {value}")
+        if value is not None and value > most:
+            raise InputError(f"{info.field_name} must be at most {most:,}, not {value}")
+        return value
+
+    return AfterValidator(check)
+
+
+def known_names(known: Mapping[str, Sequence[str]]) -> Any:
+    """A validator for a spec's body: each of these fields takes one of these names, or None."""
+
+    def check(value: str | None, info: ValidationInfo) -> str | None:
+        field = str(info.field_name)
+        if value is not None and value not in known[field]:
+            raise unknown_name(field, value, known[field])
+        return value
+
+    return field_validator(*known)(check)
+
+
+def _absolute(value: str | None) -> str | None:
+    return None if value is None else str(Path(value).absolute())
+
+
+WholePath = Annotated[str | None, AfterValidator(_absolute)]  # so that a config.yaml repeats its run from any folder
 
 
 class Brief(str):

@@ -154,7 +154,7 @@ def test_divergence_is_named_with_exit_1(tmp_path):
         (("--method", "papr"), "did you mean 'paper'"),
         (("--rond", "5"), "--rounds"),
         (("--rounds", "many"), "--rounds"),
-        (("--rounds", "0"), "rounds must be at least 1"),
+        (("--rounds", "0"), "rounds must be 1 or more"),
         (("--rho", "0"), "rho > 0"),
         (("--budget", "10"), "budget 10 is below the sum of lo, 200"),
         (("--budget", "100000"), "above the sum of hi"),

@@ -191,7 +191,7 @@ def test_defaults_that_fit_a_hostile_network():
         (("--loss", "often"), "not 'often'"),
         (("--loss", "bursts:0.1"), "has 1 of 2 to 4 numbers"),
         (("--loss", "bursts:0.1,0"), "stays so for ever"),
-        (("--delay", "-1"), "delay must be 0 rounds or more"),
+        (("--delay", "-1"), "delay must be 0 or more"),
         (("--delay", "99"), "from 0 to 60"),
         (("--fixed-delay",), "--fixed-delay has no effect: no packet is late (add --delay)"),
         (("--notice", "9"), "--notice has no effect"),
@@ -205,7 +205,7 @@ def test_defaults_that_fit_a_hostile_network():
         (("--seeds", "3"), "--seeds has no effect"),
         (("--passes", "2"), "--passes has no effect: every round sees all data (add --batch)"),
         (("--rivals",), "--rivals has no effect"),
-        (("--batch", "0"), "batch must be at least 1"),
+        (("--batch", "0"), "batch must be 1 or more"),
         (("--fade", "0"), "fade must be a number above 0"),
     ],
 )

@@ -8,8 +8,7 @@ import pytest
 from equipoise.claims.train.fifty_percent_better import EARLY, LATE, claim_table, improvement
 from equipoise.train import Network, Problem, Quadratic, baselines, compare
 from equipoise.train.baselines import Recorder
-from equipoise.train.comparison import better_share, geometric_mean, median_interval
-from equipoise.train.comparison_checks import certify, worst_of
+from equipoise.train.comparison import better_share, certificate_of, geometric_mean, median_interval, worst_of
 from equipoise.train.instances import Instances
 from equipoise.train.studies import alpha_certificate, alpha_study, density_study, rho_study
 from refusals import refused
@@ -99,7 +98,7 @@ def test_every_entrant_plays_every_seed_and_the_certificate_passes():
     assert found.names == list(baselines.ALL)
     assert all(len(tracks) == 2 for tracks in found.tracks.values())
     assert all(name in found.table() for name in found.names)
-    assert certify(found, 1e-6).passed
+    assert certificate_of(found, 1e-6).passed
     numbers = [value for row in found.as_dict()["rows"] for value in row.values() if isinstance(value, float)]
     assert np.isfinite(numbers).all()
 
@@ -122,14 +121,14 @@ def test_ours_is_nearer_than_every_real_rival_at_equal_bits():
 )
 def test_a_broken_promise_of_ours_fails_the_certificate(spoilt, check):
     """An entrant that calls itself Ours but breaks the budget, or does not arrive."""
-    found = certify(compare(*pair(), [spoilt], rounds=4), 1e-6)
+    found = certificate_of(compare(*pair(), [spoilt], rounds=4), 1e-6)
     assert found[check].passed is False and not found.passed
 
 
 def test_a_share_outside_its_box_fails_the_certificate():
     """Half way to an optimum at the bound is inside; a start pushed beyond it is not."""
     problem = Problem(Quadratic(1.0, [0.0, 10.0], lo=0.0, hi=6.0), budget=10.0)
-    found = certify(compare(problem, Network.path(2), [Told("Ours", [-0.5, 0.0], 10)], rounds=2), 1e-6)
+    found = certificate_of(compare(problem, Network.path(2), [Told("Ours", [-0.5, 0.0], 10)], rounds=2), 1e-6)
     assert found["box"].value == pytest.approx(0.5) and found["box"].passed is False
 
 
@@ -141,7 +140,7 @@ def test_an_unfair_start_fails_the_certificate():
             other = Problem(Quadratic(1.0, [0.0, 11.0]), budget=10.0)
             return super().play(other, network, rounds, every)
 
-    found = certify(compare(*pair(), [Told("fair", [0.5], 9), Ahead("ahead", [0.5], 9)], rounds=1), 1e-6)
+    found = certificate_of(compare(*pair(), [Told("fair", [0.5], 9), Ahead("ahead", [0.5], 9)], rounds=1), 1e-6)
     assert found["same instances"].value == pytest.approx(0.5) and not found.passed
 
 

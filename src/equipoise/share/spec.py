@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import make_reference, whole_reference
-from equipoise.spec import Spec, setting
+from equipoise.spec import Spec, WholePath, setting, whole
 
 if TYPE_CHECKING:
     from equipoise.share.ladder import Ladder
@@ -130,19 +130,6 @@ def _read_tasks(value: object) -> object:
     return value
 
 
-def whole(least: int, most: int = NUMBER_MOST) -> AfterValidator:
-    """A whole number from `least` to `most`."""
-
-    def check(value: int, info: ValidationInfo) -> int:
-        if value < least:
-            raise InputError(f"{info.field_name} must be {least} or more, not {value}")
-        if value > most:
-            raise InputError(f"{info.field_name} must be at most {most:,}, not {value}")
-        return value
-
-    return AfterValidator(check)
-
-
 class ServerSpec(BaseModel):
     """A server as it stands in a file."""
 
@@ -158,9 +145,8 @@ Loads = Annotated[list[int], BeforeValidator(_read_loads)]
 Span = Annotated[Range, BeforeValidator(read_range)]
 Servers = Annotated[list[ServerSpec], BeforeValidator(read_servers)]
 Tasks = Annotated[list[dict[str, float]], BeforeValidator(_read_tasks)]
-WholePath = Annotated[str, AfterValidator(lambda value: str(Path(value).absolute()))]  # repeats from any folder
-Count = Annotated[int, whole(1)]
-Index = Annotated[int, whole(0)]
+Count = Annotated[int, whole(1, NUMBER_MOST)]
+Index = Annotated[int, whole(0, NUMBER_MOST)]
 
 
 class PoliciesSpec(Spec):
@@ -248,7 +234,7 @@ class ShareSpec(StudySpec):
         None, "Steps that are played (until the last deadline; network-heavy 100).", "Workload", "STEPS"
     )
     prior_shift: float = setting(0.0, "Added to the mean of b that policies are told.", "Workload", "NUMBER")
-    curves: WholePath | None = setting(
+    curves: WholePath = setting(
         None, "Recording to replay (recorded); the shipped one unless given.", "Workload", "FILE"
     )
     tasks: Tasks | None = setting(None, "Tasks one by one instead of drawn ones.", "Workload", only_in_file=True)

@@ -28,14 +28,13 @@ from equipoise.train.spec import COST_SETTINGS, COSTS, MODELS, PLACES, CompareSp
 from equipoise.train.theory.analysis import Analysis
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from equipoise.train.models.torch_model import TorchModel
 
 Held = tuple[Floats, AnyArray]  # held-out samples and answers, in the model's own labels
 Shards = Sequence[tuple[Floats, AnyArray]]
+Idle = dict[str, str | bool]  # settings, each with the reason why it has no effect, or False
 STUDIED = {"auto": "softmax", "softmax": "softmax", "mlp": "mlp"}  # by --couple
+OF_MODEL = ("reg", "alpha", "cap", "samples", "batch", "fade", "passes", "rivals")
 OF_COUPLE = ("couple", "seeds", "seed", "rounds", "model", "every", "patience", "target")
 
 
@@ -60,9 +59,8 @@ def build(spec: TrainSpec) -> TrainJob:
     network = _network(spec)
     shards, test, model = _model(spec, network.n)
     cost, budget = _cost(spec, network.n, shards)
-    job = TrainJob(
-        spec, Problem(cost, budget, model), network, _method(spec), test, _rounds(spec, model), faults, spec.batch
-    )
+    parts = Problem(cost, budget, model), network, _method(spec), test
+    job = TrainJob(spec, *parts, _rounds(spec, model), faults, spec.batch)
     return _deep_job(job) if spec.deep else job
 
 
@@ -123,7 +121,7 @@ def refuse_idle_settings(spec: TrainSpec) -> None:
     """A setting that was changed but can have no effect is a misunderstanding: say so."""
     no_model = spec.data == "none" or spec.model == "none"
     taken = "" if spec.cost == "none" else str(COSTS.find(spec.cost).facts["parameters"])
-    idle: dict[str, str | bool] = {
+    idle: Idle = {
         "p": spec.network != "erdos_renyi" and f"network is {spec.network}",
         "radius": spec.network != "geometric" and f"network is {spec.network}",
         "network_file": spec.network != "file" and f"network is {spec.network} (add --network file)",
@@ -134,11 +132,7 @@ def refuse_idle_settings(spec: TrainSpec) -> None:
         "label": spec.data != "csv" and f"data is {spec.data}",
         "concentration": spec.split != "dirichlet" and f"split is {spec.split}",
         "mu": spec.model != "smooth_svm" and "model is not smooth_svm",
-        "reg": no_model and "there is no model",
-        "alpha": no_model and "there is no model",
-        "cap": no_model and "there is no model",
-        "samples": no_model and "there is no model",
-        **dict.fromkeys(("batch", "fade", "passes", "rivals"), no_model and "there is no model"),
+        **dict.fromkeys(OF_MODEL, no_model and "there is no model"),
         "fixed_delay": not spec.delay and "no packet is late (add --delay)",
         "notice": not (spec.crash or spec.partition) and "nobody is lost (add --crash or --partition)",
         "workers": spec.engine == "embedded" and "engine is embedded (add --engine processes, or ray)",
@@ -154,8 +148,14 @@ def refuse_idle_settings(spec: TrainSpec) -> None:
     if not no_model:
         idle["passes"] = spec.batch is None and "every round sees all data (add --batch)"
         idle["rivals"] = not spec.deep and f"model is {spec.model}, which is no net (mlp, cnn)"
+    _refuse(spec, idle)
+
+
+def _refuse(spec: TrainSpec | CompareSpec, idle: Idle) -> None:
+    """The first of these that is not as by default."""
+    plain = type(spec)()
     for name, reason in idle.items():
-        if reason and getattr(spec, name) != TrainSpec.model_fields[name].default:
+        if reason and getattr(spec, name) != getattr(plain, name):
             raise InputError(f"{flag(name)} has no effect: {reason}")
 
 
@@ -215,9 +215,8 @@ def _model(spec: TrainSpec, nodes: int) -> tuple[Shards | None, Held | None, Mod
     if task == "classes" and not dataset.classes:
         raise InputError(f"{name} needs classes; {spec.data} has a number to predict: use least_squares")
     X, X_test = dataset.X, dataset.X_test
-    if task == "numbers":
-        ones = np.ones((len(X), 1)), np.ones((len(X_test), 1))
-        X, X_test = np.hstack([X, ones[0]]), np.hstack([X_test, ones[1]])
+    if task == "numbers":  # a last column of ones: the intercept
+        X, X_test = (np.hstack([samples, np.ones((len(samples), 1))]) for samples in (X, X_test))
         answers = answers.astype(np.float64)
     shards = data.split(X, answers, nodes, spec.split, concentration=spec.concentration, seed=spec.seed)
     test = (X_test, test_answers) if len(X_test) else None
@@ -310,7 +309,7 @@ def _deep_job(job: TrainJob) -> TrainJob:
 def refuse_idle_compare_settings(spec: CompareSpec) -> None:
     """A setting that was changed but can have no effect is a misunderstanding: say so."""
     study = spec.study
-    idle: dict[str, str | bool] = {
+    idle: Idle = {
         "p": spec.network != "erdos_renyi" and f"network is {spec.network}",
         "radius": spec.network != "geometric" and f"network is {spec.network}",
         "boxes": spec.cost == "latency" and "latency costs always have boxes",
@@ -322,7 +321,4 @@ def refuse_idle_compare_settings(spec: CompareSpec) -> None:
         "alpha": ("entrants", "rounds", "target", "cost", "budget", "price", "boxes"),
     }
     idle |= dict.fromkeys(of_study.get(study or "", ()), f"study {study} sets it itself")
-    plain = CompareSpec()
-    for name, reason in idle.items():
-        if reason and getattr(spec, name) != getattr(plain, name):
-            raise InputError(f"{flag(name)} has no effect: {reason}")
+    _refuse(spec, idle)

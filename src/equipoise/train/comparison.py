@@ -8,19 +8,22 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from equipoise.document import Document, Look, Plain, look_of
+from equipoise.certificate import Certificate, Check
+from equipoise.document import Document, Look, Plain, look_of, plain
 from equipoise.errors import InputError
 from equipoise.present.figures import thinned
 from equipoise.result import Result
 from equipoise.train import baselines
 from equipoise.train.arrays import Floats
+from equipoise.train.audit import kkt_violation
 from equipoise.train.baselines._track import Entrant, Track
+from equipoise.train.costs._base import curvature
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.spec import CompareSpec
@@ -34,7 +37,7 @@ ARRIVED = 1e-9  # distances below it all count as this: what is left there is ro
 RESAMPLES = 2000  # of the bootstrap
 CHECKPOINTS = (0.05, 0.1, 0.25, 0.5, 1.0)  # of the rounds
 TARGETS = (1e-3, 1e-6)
-QUARTILES = (0.25, 0.5, 0.75)
+OPTIMUM_LIMIT = 1e-9  # of the spread of prices at the start
 ROWS_KEPT = 1000  # of each track in a document
 COLUMNS: dict[str, Callable[[float], Plain]] = {  # of the history, and what their numbers are
     "round": int,
@@ -238,11 +241,11 @@ class MethodComparison(Result):
             "protocol": protocol,
             "checkpoint": number,
             "entrant": name,
-            "distance": finite(float(np.median(distance))),
-            "distance_low": finite(low),
-            "distance_high": finite(high),
-            "distance_mean": finite(geometric_mean(distance)),
-            "gap": finite(float(np.median(look(name, number, "relative_gap")))),
+            "distance": plain(np.median(distance)),
+            "distance_low": plain(low),
+            "distance_high": plain(high),
+            "distance_mean": plain(geometric_mean(distance)),
+            "gap": plain(np.median(look(name, number, "relative_gap"))),
             "bits": float(np.median(look(name, number, "bits"))),
             "messages": float(np.median(look(name, number, "messages"))),
             "violation": float(np.max(look(name, number, "violation"))),
@@ -269,17 +272,13 @@ class MethodComparison(Result):
             reached = self.needed(name, target)
             row[f"reached_{target:g}"] = float(np.isfinite(reached).mean())
             for column in ("round", "bits", "messages"):
-                row[f"{column}_to_{target:g}"] = finite(float(np.median(self.needed(name, target, column))))
+                row[f"{column}_to_{target:g}"] = plain(np.median(self.needed(name, target, column)))
         return row
-
-    def band(self, name: str, axis: str, places: Floats, measure: str = "distance") -> Floats:
-        """Quartiles over seeds of the measure at these rounds or bits: three rows, the median in the middle."""
-        look = Track.at_round if axis == "rounds" else Track.at_bits
-        values = np.array([[look(track, place, measure) for place in places] for track in self.tracks[name]])
-        return np.asarray(np.quantile(values, QUARTILES, axis=0, method="nearest"))
 
     def table(self) -> str:
         """Plain text: the telling checkpoint, the targets and the violations; how that checkpoint was chosen below."""
+        from equipoise.present.train_compare import nearer, needed
+
         last = {(row["protocol"], row["entrant"]): row for row in self.rows if row["checkpoint"] == self.telling}
         heads = ["entrant", f"after {self.telling} rounds", f"at bits of {self.reference} by then"]
         heads += [f"rounds to {target:g}" for target in self.targets] + [f"bits to {self.targets[-1]:g}"]
@@ -288,8 +287,8 @@ class MethodComparison(Result):
         for row in self.summary:
             rounds, bits = (last[protocol, row["entrant"]] for protocol in ("rounds", "bits"))
             cells = [row["entrant"], _short(rounds["distance"]), _short(bits["distance"])]
-            cells += [_whole(row[f"round_to_{target:g}"]) for target in self.targets]
-            cells += [_whole(row[f"bits_to_{self.targets[-1]:g}"])]
+            cells += [needed(row[f"round_to_{target:g}"]) for target in self.targets]
+            cells += [needed(row[f"bits_to_{self.targets[-1]:g}"])]
             cells += [_short(row["largest_violation"]), _short(row["largest_box_violation"])]
             cells += [nearer(rounds), nearer(bits)]
             lines.append(cells)
@@ -299,15 +298,13 @@ class MethodComparison(Result):
 
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: the tables, and recorded rounds of every track."""
-        from equipoise.train.comparison_checks import certify as certified
-
         first = self.instances[0][1]
         words = {"nodes": first.n, "network": first.description, "seeds": list(self.seeds), "rounds": self.rounds}
         target = min(self.targets) if self.target is None else self.target
         return Document(
             "train compare",
             self.as_dict() | {"left_out": list(self.left_out)},
-            certified(self, target) if certify else None,
+            certificate_of(self, target) if certify else None,
             self.settings() or words,
             {"history": self._history()},
             looks={one.name: look_of_entrant(one) for one in self.entrants},
@@ -366,22 +363,77 @@ def better_share(one: Floats, other: Floats) -> float:
     return float((np.maximum(one, ARRIVED) < np.maximum(other, ARRIVED)).mean())
 
 
-def finite(value: float) -> float | None:
-    """A number fit for JSON."""
-    return float(value) if math.isfinite(value) else None
-
-
 def _short(value: float | None) -> str:
     return "-" if value is None else "0" if value == 0 else f"{value:.1e}"
 
 
-def _whole(value: float | None) -> str:
-    return "never" if value is None else f"{value:,.0f}"
+# The certificate: was it fair, and did our own method keep what it promises?
 
 
-def nearer(row: dict[str, Any]) -> str:
-    """In how many seeds the reference is nearer than this row's entrant: 80%, tie 20%."""
-    better, tied = row["reference_better"], row["reference_tied"]
-    if better is None:
-        return ""
-    return f"{100 * better:.0f}%" + (f", tie {100 * tied:.0f}%" if tied > 1e-9 else "")
+def certificate_of(result: MethodComparison, target: float) -> Certificate:
+    """Recomputed from instances and tracks. What is said of ours is checked only where ours takes part."""
+    checks = [_same(result), _optimum(result), _ledger(result)]
+    if OURS in result.tracks:
+        checks += _promises(result, target)
+    return Certificate(tuple(checks))
+
+
+def worst_of(comparisons: Sequence[MethodComparison], target: float) -> Certificate:
+    """Every check once, with the worst value of several comparisons."""
+    found = [certificate_of(one, target) for one in comparisons]
+    worst = [max((each[check.name] for each in found), key=_badness) for check in found[0]]
+    return Certificate(tuple(replace(check, meaning=f"{check.meaning} (the worst of all settings)") for check in worst))
+
+
+def _badness(check: Check) -> tuple[bool, float]:
+    return check.passed is not True, math.inf if check.value is None else check.value
+
+
+def _same(result: MethodComparison) -> Check:
+    apart = 0.0
+    for tracks in zip(*result.tracks.values(), strict=True):
+        for track in tracks[1:]:
+            for one, other in ((track.start, tracks[0].start), (track.optimum.shares, tracks[0].optimum.shares)):
+                apart = max(apart, float(np.abs(one - other).max()))
+    meaning = "largest difference between entrants in where they start and in the optimum they are held against, CPUs"
+    return Check.at_most("same instances", apart, 0.0, meaning)
+
+
+def _optimum(result: MethodComparison) -> Check:
+    worst = 0.0
+    for (problem, network), track in zip(result.instances, result.tracks[result.reference], strict=True):
+        market = problem.market(network.n)
+        assert market is not None
+        _, steepest = curvature(market.cost, market.lo, market.hi)
+        best, slope = track.optimum.shares, market.cost.derivative
+        off = kkt_violation(best, slope(best), steepest, market.lo, market.hi)
+        worst = max(worst, off / max(float(np.ptp(slope(track.start))), 1e-300))
+    meaning = "KKT violation of the centralised optimum, as a part of the spread of prices at the start"
+    return Check.at_most("optimum", worst, OPTIMUM_LIMIT, meaning)
+
+
+def _ledger(result: MethodComparison) -> Check:
+    wrong = 0
+    for tracks in result.tracks.values():
+        for t in tracks:
+            wrong += int((np.diff(t.bits) < 0).sum() + (np.diff(t.messages) < 0).sum() + (t.bits < t.messages).sum())
+    meaning = "recorded rounds in which sums of bits or messages fell, or a message had less than one bit"
+    return Check.at_most("ledger", wrong, 0.0, meaning)
+
+
+def _promises(result: MethodComparison, target: float) -> list[Check]:
+    budget = box = gap = 0.0
+    for (problem, network), track in zip(result.instances, result.tracks[OURS], strict=True):
+        market = problem.market(network.n)
+        assert market is not None
+        x = track.shares
+        off = abs(float(np.sum(x)) - market.budget * market.grid.unit)
+        outside = float(np.maximum(market.lo - x, x - market.hi).max())
+        budget = max(budget, off, track.largest_violation, float(track.violation.max()))
+        box = max(box, outside, track.largest_box_violation, float(track.box_violation.max()))
+        gap = max(gap, np.inf if track.diverged else float(track.relative_gap[-1]))
+    return [
+        Check.at_most("budget", budget, 0.0, "ours: largest |sum of shares - budget| in any round of any seed, CPUs"),
+        Check.at_most("box", max(box, 0.0), 0.0, "ours: farthest any share ever was outside its box, CPUs"),
+        Check.at_most("gap", gap, target, "ours: |F - F*| in the last round as a part of the first, the worst seed"),
+    ]

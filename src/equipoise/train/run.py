@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
-from equipoise.document import Array, Document, Plain, write_table
+from equipoise.document import Array, Document, Plain, plain, write_table
 from equipoise.result import Result
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, Extremes, disagreement, kkt_violation
@@ -359,8 +359,8 @@ class Run(Result):
             "status": self.status,
             "reason": self.reason,
             "rounds": self.rounds,
-            "gap": finite(self.gap) if len(self.history["gap"]) else None,
-            "relative_gap": finite(self.relative_gap) if len(self.history["gap"]) else None,
+            "gap": plain(self.gap) if len(self.history["gap"]) else None,
+            "relative_gap": plain(self.relative_gap) if len(self.history["gap"]) else None,
             "bits": self.bits,
             "bits_for": self.bit_parts,
             "links": len(self.link_bits.bits),
@@ -378,11 +378,6 @@ class Run(Result):
             if self.model_optimum is not None:
                 found["optimal_loss"] = self.model_optimum.loss
             elif len(self.history.get("loss", [])):
-                found["loss"] = finite(self.history["loss"][-1])
+                found["loss"] = plain(self.history["loss"][-1])
             found["consensus"] = self._disagreement()
         return found
-
-
-def finite(value: float) -> float | None:
-    """A number fit for JSON."""
-    return float(value) if np.isfinite(value) else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
 
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError
 from equipoise.registry import Registry
-from equipoise.spec import Spec, setting
+from equipoise.spec import Spec, WholePath, known_names, panel, whole
 from equipoise.train.hostile import fault_texts
 from equipoise.train.hostile.faults import NOTICE
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from equipoise.train.theory.analysis import Analysis
 
 Number = float | list[float]
+Count = Annotated[int, whole(1)]
+SomeCount = Annotated[int | None, whole(1)]
+Index = Annotated[int, whole(0)]
 GRAPHS = ("erdos_renyi", "geometric", "ring", "path", "star", "grid", "complete")
 
 
@@ -55,13 +58,25 @@ KNOWN = {
     "weights": ("auto", "laplacian", "metropolis"),
     "split": ("even", "label", "dirichlet"),
 }
-FAULTY, ENGINE = "Hostile networks", "Engine"  # panels of --help
+# Panels of --help.
+of_data, of_problem, of_network, of_method, of_run = map(panel, ("Data", "Problem", "Network", "Method", "Run"))
+of_faults, of_coupling, of_engine = map(panel, ("Hostile networks", "Coupling and deep models", "Engine"))
+of_comparison, of_instances = map(panel, ("Comparison", "Instances"))
 PLACES = ("engine", "workers", "address", "cpus", "limiter")  # where a run is played: no part of what it is
 DEEP_ROUNDS, DEEP_BATCH = 200, 16
 COUPLED: dict[str, Plain] = {"rounds": 300, "target": 0.2, "every": 5}  # noise keeps models from coming much nearer
 STUDIES = ("rho", "density", "alpha", "claim")
-COMPARED = {"network": GRAPHS, "cost": ("quadratic", "latency")}
+COMPARED = {"network": GRAPHS, "cost": ("quadratic", "latency"), "study": STUDIES}
 LARGEST_NUMBER = 2**53
+
+
+def _above_zero(value: float | None, info: ValidationInfo) -> float | None:
+    if value is not None and not 0 < value < float("inf"):
+        raise InputError(f"{info.field_name} must be a number above 0, not {value:g}")
+    return value
+
+
+Positive = Annotated[float | None, AfterValidator(_above_zero)]
 
 
 def flag(name: str) -> str:
@@ -72,177 +87,124 @@ def flag(name: str) -> str:
 class TrainSpec(Spec):
     """Everything that determines a run; the same file repeats it bit for bit. `build()` makes it real."""
 
-    data: str = setting("digits", f"Data set: {', '.join(DATA)}.", "Data")
-    data_dir: str | None = setting(None, "Folder with the four MNIST idx files (gzip or not).", "Data", "DIR")
-    data_file: str | None = setting(
-        None,
-        "CSV file with one sample a row; text labels, or up to 20 different whole numbers, are classes.",
-        "Data",
-        "FILE",
+    data: str = of_data("digits", f"Data set: {', '.join(DATA)}.")
+    data_dir: WholePath = of_data(None, "Folder with the four MNIST idx files (gzip or not).", "DIR")
+    data_file: WholePath = of_data(
+        None, "CSV file with one sample a row; text labels, or up to 20 different whole numbers, are classes.", "FILE"
     )
-    label: str | None = setting(None, "Label column of the CSV file; the last one unless given.", "Data", "COLUMN")
-    samples: int | None = setting(None, "Use only so many training samples, drawn by class.", "Data")
-    split: str = setting("label", "How samples reach the centres: even, label (sorted), dirichlet.", "Data")
-    concentration: float = setting(1.0, "Of the Dirichlet split; smaller is more unequal.", "Data")
+    label: str | None = of_data(None, "Label column of the CSV file; the last one unless given.", "COLUMN")
+    samples: SomeCount = of_data(None, "Use only so many training samples, drawn by class.")
+    split: str = of_data("label", "How samples reach the centres: even, label (sorted), dirichlet.")
+    concentration: float = of_data(1.0, "Of the Dirichlet split; smaller is more unequal.")
 
-    model: str = setting("auto", f"Model: {', '.join(KNOWN['model'])}.", "Problem")
-    reg: float | None = setting(None, "Ridge of the model; each model has its own default.", "Problem")
-    mu: float = setting(3.0, "Sharpness of the smooth hinge (smooth_svm).", "Problem")
-    cost: str = setting(
-        "latency", f"Cost of a CPU share: {', '.join(KNOWN['cost'])}; parameters drawn by seed.", "Problem"
-    )
-    budget: float | None = setting(None, "CPUs to share; 25 a centre unless given.", "Problem", "CPUS")
-    lo: Number | None = setting(None, "Least CPUs a centre can use; 10 unless given.", "Problem", "CPUS")
-    hi: Number | None = setting(None, "Most CPUs a centre can use; 40 unless given.", "Problem", "CPUS")
-    a: Number | None = setting(None, "Curvature of quadratic costs.", "Problem", only_in_file=True)
-    c: Number | None = setting(None, "Wishes of quadratic costs.", "Problem", only_in_file=True)
-    work: Number | None = setting(None, "Work of latency costs.", "Problem", only_in_file=True)
-    speed: Number | None = setting(None, "Speed of latency costs.", "Problem", only_in_file=True)
-    energy: Number | None = setting(None, "Energy factor of latency costs.", "Problem", only_in_file=True)
-    budgets: dict[int, float] = setting({}, "Changes of budget: round to CPUs.", "Problem", only_in_file=True)
+    model: str = of_problem("auto", f"Model: {', '.join(KNOWN['model'])}.")
+    reg: float | None = of_problem(None, "Ridge of the model; each model has its own default.")
+    mu: float = of_problem(3.0, "Sharpness of the smooth hinge (smooth_svm).")
+    cost: str = of_problem("latency", f"Cost of a CPU share: {', '.join(KNOWN['cost'])}; parameters drawn by seed.")
+    budget: float | None = of_problem(None, "CPUs to share; 25 a centre unless given.", "CPUS")
+    lo: Number | None = of_problem(None, "Least CPUs a centre can use; 10 unless given.", "CPUS")
+    hi: Number | None = of_problem(None, "Most CPUs a centre can use; 40 unless given.", "CPUS")
+    a: Number | None = of_problem(None, "Curvature of quadratic costs.", only_in_file=True)
+    c: Number | None = of_problem(None, "Wishes of quadratic costs.", only_in_file=True)
+    work: Number | None = of_problem(None, "Work of latency costs.", only_in_file=True)
+    speed: Number | None = of_problem(None, "Speed of latency costs.", only_in_file=True)
+    energy: Number | None = of_problem(None, "Energy factor of latency costs.", only_in_file=True)
+    budgets: dict[int, float] = of_problem({}, "Changes of budget: round to CPUs.", only_in_file=True)
 
-    nodes: int = setting(20, "Number of computing centres.", "Network")
-    network: str = setting(
-        "erdos_renyi", "erdos_renyi, geometric, ring, path, star, grid, complete, or file.", "Network"
+    nodes: Count = of_network(20, "Number of computing centres.")
+    network: str = of_network("erdos_renyi", "erdos_renyi, geometric, ring, path, star, grid, complete, or file.")
+    network_file: WholePath = of_network(None, "Edge list, `i j` or `i j weight` a line (network=file).", "FILE")
+    p: float = of_network(0.3, "Edge probability (erdos_renyi).")
+    radius: float | None = of_network(None, "Reach of a link in the unit square (geometric).")
+    weights: str = of_network(
+        "auto", "Edge weights: auto, laplacian (the network's own, such as a file's) or metropolis."
     )
-    network_file: str | None = setting(
-        None, "Edge list, `i j` or `i j weight` a line (network=file).", "Network", "FILE"
-    )
-    p: float = setting(0.3, "Edge probability (erdos_renyi).", "Network")
-    radius: float | None = setting(None, "Reach of a link in the unit square (geometric).", "Network")
-    weights: str = setting(
-        "auto", "Edge weights: auto, laplacian (the network's own, such as a file's) or metropolis.", "Network"
-    )
-    switching: int | Literal["fresh"] = setting(
-        5, "Graphs taken in turn (0: one static graph), or `fresh`: a new one each round.", "Network", "COUNT|fresh"
+    switching: int | Literal["fresh"] = of_network(
+        5, "Graphs taken in turn (0: one static graph), or `fresh`: a new one each round.", "COUNT|fresh"
     )
 
-    quantizer: str = setting("log", f"Messages: {', '.join(QUANTIZERS)}; uniform ones leave a residual gap.", "Method")
-    rho: float = setting(0.125, "Coarseness of the log quantiser; 9 bits at 0.125.", "Method")
-    mode: str | None = setting(
+    quantizer: str = of_method("log", f"Messages: {', '.join(QUANTIZERS)}; uniform ones leave a residual gap.")
+    rho: float = of_method(0.125, "Coarseness of the log quantiser; 9 bits at 0.125.")
+    mode: str | None = of_method(
         None,
         "innovation, node, or edge (a tool of analysis: no real channel can do it); each method has its own default.",
-        "Method",
     )
-    bits: int = setting(9, "Bits of the uniform quantiser.", "Method")
-    method: str = setting("equipoise", f"{' or '.join(METHODS)} (the dynamics as published).", "Method")
-    step: float | Literal["auto"] = setting(
-        "auto", "Step of consensus and flows along edges; a number selects them.", "Method", "NUMBER|auto"
+    bits: int = of_method(9, "Bits of the uniform quantiser.")
+    method: str = of_method("equipoise", f"{' or '.join(METHODS)} (the dynamics as published).")
+    step: float | Literal["auto"] = of_method(
+        "auto", "Step of consensus and flows along edges; a number selects them.", "NUMBER|auto"
     )
-    alpha: float | Literal["auto"] = setting(
-        "auto", "Step along the tracked gradient; a number selects mixing along edges.", "Method", "NUMBER|auto"
+    alpha: float | Literal["auto"] = of_method(
+        "auto", "Step along the tracked gradient; a number selects mixing along edges.", "NUMBER|auto"
     )
-    momentum: bool | None = setting(
-        None, "Off: the paper's dynamics along edges, one exchange a round; each method has its own default.", "Method"
+    momentum: bool | None = of_method(
+        None, "Off: the paper's dynamics along edges, one exchange a round; each method has its own default."
     )
-    box: str | None = setting(None, "price, limit or penalty; each method has its own default.", "Method")
-    cap: float | Literal["auto"] = setting(
-        "auto", "Momentum of the averaged models, below 1; auto follows their conditioning.", "Method", "NUMBER|auto"
+    box: str | None = of_method(None, "price, limit or penalty; each method has its own default.")
+    cap: float | Literal["auto"] = of_method(
+        "auto", "Momentum of the averaged models, below 1; auto follows their conditioning.", "NUMBER|auto"
     )
-    batch: int | None = setting(
-        None, f"Samples a centre draws each round; all it has unless given, {DEEP_BATCH} for mlp and cnn.", "Method"
+    batch: SomeCount = of_method(
+        None, f"Samples a centre draws each round; all it has unless given, {DEEP_BATCH} for mlp and cnn."
     )
-    fade: float | None = setting(None, "Rounds after which alpha has halved, for mini-batches.", "Method", "ROUNDS")
+    fade: Positive = of_method(None, "Rounds after which alpha has halved, for mini-batches.", "ROUNDS")
 
-    directed: bool = setting(False, "Links carry one way only.", FAULTY)
-    loss: float | str = setting(
+    directed: bool = of_faults(False, "Links carry one way only.")
+    loss: float | str = of_faults(
         0.0,
         "Packets lost: 0.3, or in bursts: bursts:ENTER,LEAVE[,BAD[,GOOD]], such as bursts:0.05,0.3.",
-        FAULTY,
         "PART|bursts:...",
     )
-    delay: int = setting(0, "Rounds a packet takes: 0 to so many, drawn for each.", FAULTY, "ROUNDS")
-    fixed_delay: bool = setting(False, "Every packet takes exactly --delay rounds.", FAULTY)
-    crash: list[str] = setting(
-        [], "Centres that die: 7@137, or 3,7@137; repeatable.", FAULTY, "NODES@ROUND", repeats=True
+    delay: Index = of_faults(0, "Rounds a packet takes: 0 to so many, drawn for each.", "ROUNDS")
+    fixed_delay: bool = of_faults(False, "Every packet takes exactly --delay rounds.")
+    crash: list[str] = of_faults([], "Centres that die: 7@137, or 3,7@137; repeatable.", "NODES@ROUND", repeats=True)
+    leave: list[str] = of_faults(
+        [], "Centres that go and hand over their CPU: 3@50; repeatable.", "NODES@ROUND", repeats=True
     )
-    leave: list[str] = setting(
-        [], "Centres that go and hand over their CPU: 3@50; repeatable.", FAULTY, "NODES@ROUND", repeats=True
+    join: list[str] = of_faults([], "Centres that come later, or back: 9@200; repeatable.", "NODES@ROUND", repeats=True)
+    straggle: list[str] = of_faults(
+        [], "Centres that act in every k-th round: 4:5; repeatable.", "NODES:ROUNDS", repeats=True
     )
-    join: list[str] = setting(
-        [], "Centres that come later, or back: 9@200; repeatable.", FAULTY, "NODES@ROUND", repeats=True
-    )
-    straggle: list[str] = setting(
-        [], "Centres that act in every k-th round: 4:5; repeatable.", FAULTY, "NODES:ROUNDS", repeats=True
-    )
-    partition: list[str] = setting(
+    partition: list[str] = of_faults(
         [],
         "The network splits and heals: 0-9@100..400; 0-9@100.. never does; repeatable.",
-        FAULTY,
         "NODES@BEGIN..END",
         repeats=True,
     )
-    notice: int = setting(NOTICE, "Rounds after a crash or a split until everybody knows of it.", FAULTY, "ROUNDS")
+    notice: Index = of_faults(NOTICE, "Rounds after a crash or a split until everybody knows of it.", "ROUNDS")
 
-    couple: bool = setting(
-        False,
-        "CPU buys samples: batches follow shares; ends with CPU-seconds to a target accuracy per way to share.",
-        "Coupling and deep models",
+    couple: bool = of_coupling(
+        False, "CPU buys samples: batches follow shares; ends with CPU-seconds to a target accuracy per way to share."
     )
-    seeds: int = setting(
-        2, "Seeds that --couple compares allocations on, from --seed on.", "Coupling and deep models", "COUNT"
-    )
-    passes: float | None = setting(
-        None, "With --batch: passes through all data, instead of --rounds.", "Coupling and deep models"
-    )
-    rivals: bool = setting(
-        False,
-        "With mlp or cnn: also train it centrally, without trackers, and with a server.",
-        "Coupling and deep models",
-    )
+    seeds: Count = of_coupling(2, "Seeds that --couple compares allocations on, from --seed on.", "COUNT")
+    passes: Positive = of_coupling(None, "With --batch: passes through all data, instead of --rounds.")
+    rivals: bool = of_coupling(False, "With mlp or cnn: also train it centrally, without trackers, and with a server.")
 
-    engine: str = setting(
-        "embedded",
-        "Where rounds are played: embedded (in this process), processes, ray. The result is the same.",
-        ENGINE,
+    engine: str = of_engine(
+        "embedded", "Where rounds are played: embedded (in this process), processes, ray. The result is the same."
     )
-    workers: int | None = setting(
-        None, "Workers that the centres are divided over; one for each core unless given.", ENGINE, "COUNT"
+    workers: SomeCount = of_engine(
+        None, "Workers that the centres are divided over; one for each core unless given.", "COUNT"
     )
-    address: str | None = setting(
-        None,
-        "Of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto; Ray on this machine unless given.",
-        ENGINE,
-        "ADDRESS",
+    address: str | None = of_engine(
+        None, "Of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto; Ray on this machine unless given.", "ADDRESS"
     )
-    cpus: float | None = setting(
-        None,
-        "With --couple: cores that stand for the whole budget; all of this machine's unless given.",
-        ENGINE,
-        "CORES",
+    cpus: float | None = of_engine(
+        None, "With --couple: cores that stand for the whole budget; all of this machine's unless given.", "CORES"
     )
-    limiter: str = setting(
-        "auto", "With --couple: how workers are held to their shares (see equipoise doctor).", ENGINE, "KIND"
+    limiter: str = of_engine(
+        "auto", "With --couple: how workers are held to their shares (see equipoise doctor).", "KIND"
     )
 
-    rounds: int = setting(3000, "Rounds at most.", "Run")
-    target: float | None = setting(
-        1e-4, "Stop, and certify, at this part of the gap at the start; what noise allows with mini-batches.", "Run"
+    rounds: Count = of_run(3000, "Rounds at most.")
+    target: float | None = of_run(
+        1e-4, "Stop, and certify, at this part of the gap at the start; what noise allows with mini-batches."
     )
-    patience: int | None = setting(None, "Stop when the gap has not improved by 1% in so many rounds.", "Run")
-    every: int | None = setting(None, "Record history each so many rounds.", "Run")
-    seed: int = setting(0, "Of data split, costs and network.", "Run")
+    patience: SomeCount = of_run(None, "Stop when the gap has not improved by 1% in so many rounds.")
+    every: SomeCount = of_run(None, "Record history each so many rounds.")
+    seed: Index = of_run(0, "Of data split, costs and network.")
 
-    @field_validator(*KNOWN)
-    @classmethod
-    def _known(cls, value: str, info: ValidationInfo) -> str:
-        known = KNOWN[str(info.field_name)]
-        if value not in known:
-            raise unknown_name(str(info.field_name), value, known)
-        return value
-
-    @field_validator("data_dir", "data_file", "network_file")
-    @classmethod
-    def _whole_path(cls, value: str | None) -> str | None:
-        """Absolute, so that a config.yaml repeats its run from any folder."""
-        return None if value is None else str(Path(value).absolute())
-
-    @field_validator("seed")
-    @classmethod
-    def _not_negative(cls, value: int) -> int:
-        if value < 0:
-            raise InputError(f"seed must be 0 or more, not {value}")
-        return value
+    _names = known_names(KNOWN)
 
     @field_validator(*fault_texts.EXAMPLES, mode="before")
     @classmethod
@@ -253,20 +215,6 @@ class TrainSpec(Spec):
     @classmethod
     def _loss(cls, value: object) -> float | str:
         return fault_texts.checked_loss(value)
-
-    @field_validator("delay", "notice")
-    @classmethod
-    def _rounds_of_delay(cls, value: int, info: ValidationInfo) -> int:
-        if value < 0:
-            raise InputError(f"{info.field_name} must be 0 rounds or more, not {value}")
-        return value
-
-    @field_validator("fade", "passes")
-    @classmethod
-    def _above_zero(cls, value: float | None, info: ValidationInfo) -> float | None:
-        if value is not None and not 0 < value < float("inf"):
-            raise InputError(f"{info.field_name} must be a number above 0, not {value:g}")
-        return value
 
     @model_validator(mode="after")
     def _fitting_defaults(self) -> Self:
@@ -289,13 +237,6 @@ class TrainSpec(Spec):
     def deep(self) -> bool:
         """Whether the model is a net."""
         return self.model in MODEL_NAMES and bool(MODELS.find(self.model).facts.get("deep"))
-
-    @field_validator("nodes", "rounds", "samples", "every", "patience", "batch", "seeds", "workers")
-    @classmethod
-    def _positive(cls, value: int | None, info: ValidationInfo) -> int | None:
-        if value is not None and value < 1:
-            raise InputError(f"{info.field_name} must be at least 1, not {value}")
-        return value
 
     def plain(self) -> dict[str, Any]:
         """JSON values, without where the run is played."""
@@ -323,30 +264,35 @@ class TrainSpec(Spec):
 class CompareSpec(Spec):
     """Everything that determines a comparison; the same file repeats it bit for bit. `build()` makes it real."""
 
-    entrants: list[str] = setting("all", "Names with commas between, or all that can play.", "Comparison", "NAMES")
-    study: str | None = setting(
+    entrants: list[str] = of_comparison("all", "Names with commas between, or all that can play.", "NAMES")
+    study: str | None = of_comparison(
         None,
         f"One knob at a time instead: {', '.join(STUDIES)}; claim is `equipoise reproduce fifty-percent-better`.",
-        "Comparison",
         "STUDY",
     )
-    rounds: int = setting(200, "Rounds that everybody plays.", "Comparison")
-    seeds: int = setting(20, "Instances; every entrant plays the same.", "Comparison", "COUNT")
-    first_seed: int = setting(0, "The first of them; rivals were tuned on 900 to 903.", "Comparison", "SEED")
-    rho: float = setting(0.125, "Coarseness of log codes; uniform ones get the same bits.", "Comparison")
-    target: float = setting(1e-6, "Relative gap at which ours must end.", "Comparison")
-
-    nodes: int = setting(20, "Number of computing centres.", "Instances")
-    network: str = setting("erdos_renyi", f"{', '.join(GRAPHS)}.", "Instances")
-    p: float = setting(0.3, "Edge probability (erdos_renyi).", "Instances")
-    radius: float | None = setting(None, "Reach of a link in the unit square (geometric).", "Instances")
-    switching: int | Literal["fresh"] = setting(
-        0, "Graphs taken in turn (0: one static graph), or `fresh`: a new one each round.", "Instances", "COUNT|fresh"
+    rounds: Annotated[int, whole(1, LARGEST_NUMBER)] = of_comparison(200, "Rounds that everybody plays.")
+    seeds: Annotated[int, whole(1, LARGEST_NUMBER)] = of_comparison(
+        20, "Instances; every entrant plays the same.", "COUNT"
     )
-    cost: str = setting("quadratic", "Cost of a CPU share: quadratic or latency; drawn by seed.", "Instances")
-    budget: float | None = setting(None, "CPUs to share; 25 a centre unless given.", "Instances", "CPUS")
-    price: float | None = setting(None, "Instead: the optimal price, which sets the budget.", "Instances")
-    boxes: bool = setting(False, "Bounds on quadratic shares, so that about a quarter end full.", "Instances")
+    first_seed: Annotated[int, whole(0, LARGEST_NUMBER)] = of_comparison(
+        0, "The first of them; rivals were tuned on 900 to 903.", "SEED"
+    )
+    rho: float = of_comparison(0.125, "Coarseness of log codes; uniform ones get the same bits.")
+    target: float = of_comparison(1e-6, "Relative gap at which ours must end.")
+
+    nodes: Annotated[int, whole(2, LARGEST_NUMBER)] = of_instances(20, "Number of computing centres.")
+    network: str = of_instances("erdos_renyi", f"{', '.join(GRAPHS)}.")
+    p: float = of_instances(0.3, "Edge probability (erdos_renyi).")
+    radius: float | None = of_instances(None, "Reach of a link in the unit square (geometric).")
+    switching: int | Literal["fresh"] = of_instances(
+        0, "Graphs taken in turn (0: one static graph), or `fresh`: a new one each round.", "COUNT|fresh"
+    )
+    cost: str = of_instances("quadratic", "Cost of a CPU share: quadratic or latency; drawn by seed.")
+    budget: float | None = of_instances(None, "CPUs to share; 25 a centre unless given.", "CPUS")
+    price: float | None = of_instances(None, "Instead: the optimal price, which sets the budget.")
+    boxes: bool = of_instances(False, "Bounds on quadratic shares, so that about a quarter end full.")
+
+    _names = known_names(COMPARED)
 
     @field_validator("entrants", mode="before")
     @classmethod
@@ -362,29 +308,6 @@ class CompareSpec(Spec):
         if len(set(names)) < len(names):
             raise InputError(f"an entrant is named twice: {', '.join(words)}")
         return names
-
-    @field_validator("study")
-    @classmethod
-    def _study(cls, value: str | None) -> str | None:
-        if value is not None and value not in STUDIES:
-            raise unknown_name("study", value, STUDIES)
-        return value
-
-    @field_validator(*COMPARED)
-    @classmethod
-    def _known(cls, value: str, info: ValidationInfo) -> str:
-        known = COMPARED[str(info.field_name)]
-        if value not in known:
-            raise unknown_name(str(info.field_name), value, known)
-        return value
-
-    @field_validator("nodes", "rounds", "seeds", "first_seed")
-    @classmethod
-    def _whole(cls, value: int, info: ValidationInfo) -> int:
-        least = {"first_seed": 0, "nodes": 2}.get(str(info.field_name), 1)
-        if not least <= value <= LARGEST_NUMBER:
-            raise InputError(f"{info.field_name} must be {least} or more, not {value}")
-        return value
 
     @field_validator("target")
     @classmethod

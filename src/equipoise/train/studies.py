@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
-from equipoise.document import Document
+from equipoise.document import Document, plain
 from equipoise.errors import InputError
 from equipoise.result import Result
 from equipoise.train import baselines
 from equipoise.train.baselines._track import Entrant
-from equipoise.train.comparison import MethodComparison, Progress, compare, finite, look_of_entrant
-from equipoise.train.comparison_checks import worst_of
+from equipoise.train.comparison import MethodComparison, Progress, compare, look_of_entrant, worst_of
 from equipoise.train.instances import Instances
 from equipoise.train.method import Method
 from equipoise.train.models import LeastSquares
@@ -122,8 +121,8 @@ def needs(result: MethodComparison) -> list[dict[str, Any]]:
     for name in result.names:
         row: dict[str, Any] = {"entrant": name, "reached": float(np.isfinite(result.needed(name, TARGET)).mean())}
         for column in ("round", "bits", "messages"):
-            row[column] = finite(float(np.median(result.needed(name, TARGET, column))))
-        row["distance"] = finite(float(np.median(result.after_rounds(name, result.rounds))))
+            row[column] = plain(np.median(result.needed(name, TARGET, column)))
+        row["distance"] = plain(np.median(result.after_rounds(name, result.rounds)))
         rows.append(row)
     return rows
 
@@ -177,12 +176,12 @@ def _alpha_rows(runs: list[dict[str, Any]], limit: float) -> list[dict[str, Any]
             {
                 "part": part,
                 "alpha": float(np.median([run["alpha"] for run in here])),
-                "round": finite(float(np.median(needed))),
+                "round": plain(np.median(needed)),
                 "converged": sum(run["outcome"] == "converged" for run in here),
                 "slow": sum(run["outcome"] == "slow" for run in here),
                 "diverged": sum(run["outcome"] == "diverged" for run in here),
                 "survivors": sum(run["outcome"] != "diverged" and run["of_limit"] > PAST for run in here),
-                "limit_part": finite(limit),
+                "limit_part": plain(limit),
             }
         )
     return rows

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.claims import Finding, Measured, Scale, at_least, claim
+from equipoise.document import plain
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.train import baselines
 from equipoise.train.arrays import Floats
-from equipoise.train.comparison import ARRIVED, MethodComparison, Progress, better_share, compare, finite
+from equipoise.train.comparison import ARRIVED, MethodComparison, Progress, better_share, compare
 from equipoise.train.instances import Instances
 
 PAPER, UNIFORM, OURS = "LaplacianLog", "LaplacianUniform", "Ours"
@@ -189,12 +190,12 @@ def _cell(
     one, other = (_measured(found, protocol, candidate, name) for name in (candidate, rival))
     gains = improvement(one, other)
     row = {"protocol": protocol, "price": level, "boxes": boxes, "candidate": candidate, "rival": rival}
-    cell: dict[str, Any] = row | {"improvement": finite(float(np.median(gains))), "better": float((gains > 0).mean())}
+    cell: dict[str, Any] = row | {"improvement": plain(np.median(gains)), "better": float((gains > 0).mean())}
     cell["tied"] = float((np.isfinite(other) & (gains == 0)).mean())  # both have arrived
     cell["neither"] = float((np.isinf(one) & np.isinf(other)).mean())  # gets to the target
     if not protocol.endswith(f"to {TARGET:g}"):
         gap, other_gap = (_measured(found, protocol, candidate, name, "relative_gap") for name in (candidate, rival))
-        cell["gap_improvement"] = finite(float(np.median(improvement(gap, other_gap, ARRIVED**2))))
+        cell["gap_improvement"] = plain(np.median(improvement(gap, other_gap, ARRIVED**2)))
     return cell
 
 

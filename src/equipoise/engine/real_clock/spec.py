@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator
 
 from equipoise.errors import InputError
 from equipoise.registry import whole_reference
-from equipoise.share.spec import Count, Names, PoliciesSpec, Servers, Span, read_words, whole
-from equipoise.spec import setting
+from equipoise.share.spec import Count, Names, PoliciesSpec, Servers, Span, read_words
+from equipoise.spec import setting, whole
 
 if TYPE_CHECKING:
     from equipoise.engine.real_clock.comparison import RealComparison
