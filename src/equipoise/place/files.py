@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -308,9 +308,10 @@ def _columns(columns: list[str], many: str, fields: tuple[str, ...], groups: tup
     return places
 
 
-def save(path: Path, many: str, settings: Values, entries: list[Values]) -> None:
+def save(path: Path, text: Callable[[], str]) -> None:
+    """Write a text file; one that cannot be written is one line."""
     try:
-        path.write_bytes(text_of(path, many, settings, entries).encode("utf-8"))
+        path.write_bytes(text().encode("utf-8"))
     except OSError as error:
         raise refused(path, f"cannot be written ({error.strerror}); check the folder") from None
     except UnicodeEncodeError as error:
@@ -418,30 +419,22 @@ def with_defaults(own: Values, defaults: Values) -> Values:
 
 def write_jobs(workload: Iterable[Job], path: str | Path) -> None:
     """YAML, JSON or CSV by the name's ending; `read_jobs` reads equal jobs from it."""
-    save(Path(path), "jobs", *_jobs_entries(workload))
+    save(Path(path), lambda: jobs_text(workload, path))
 
 
-def jobs_text(workload: Iterable[Job], name: str = "jobs.json") -> str:
+def jobs_text(workload: Iterable[Job], name: str | Path = "jobs.json") -> str:
     """What `write_jobs` writes to a file of this name."""
-    return text_of(Path(name), "jobs", *_jobs_entries(workload))
-
-
-def _jobs_entries(workload: Iterable[Job]) -> tuple[Values, list[Values]]:
     given = Workload.of(workload)
     settings = {"slot": float(given.slot), "note": given.note, "start": given.start}
-    return {k: v for k, v in settings.items() if v}, [plain_job(job) for job in given]
+    return text_of(Path(name), "jobs", {k: v for k, v in settings.items() if v}, [plain_job(job) for job in given])
 
 
 def write_cluster(cluster: Cluster, path: str | Path) -> None:
     """YAML, JSON or CSV by the name's ending; `read_cluster` reads an equal one from it."""
-    save(Path(path), "machines", *_cluster_entries(cluster))
+    save(Path(path), lambda: cluster_text(cluster, path))
 
 
-def cluster_text(cluster: Cluster, name: str = "cluster.yaml") -> str:
+def cluster_text(cluster: Cluster, name: str | Path = "cluster.yaml") -> str:
     """What `write_cluster` writes to a file of this name."""
-    return text_of(Path(name), "machines", *_cluster_entries(cluster))
-
-
-def _cluster_entries(cluster: Cluster) -> tuple[Values, list[Values]]:
     rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
-    return {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines]
+    return text_of(Path(name), "machines", {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines])

@@ -314,9 +314,10 @@ class Workload(Sequence[Job]):
         return np.asarray(each[:, 0] * schedule[:, [3]] + each[:, 1] * schedule[:, [4]])
 
     def between(self, first: int, last: int) -> Workload:
-        """Jobs that arrive in slots first..last-1, with slot 0 moved to `first`."""
+        """Jobs that arrive in slots first..last-1, with slot 0 moved to `first`, and its calendar time where known."""
         chosen = (job.but(arrival=job.arrival - first) for job in self.jobs if first <= job.arrival < last)
-        start = self.start
-        if start:
-            start = (datetime.fromisoformat(start) + timedelta(seconds=first * self.slot)).isoformat()
+        try:
+            start = (datetime.fromisoformat(self.start) + timedelta(seconds=first * self.slot)).isoformat()
+        except (ValueError, OverflowError):  # no date
+            start = ""
         return replace(self, jobs=tuple(chosen), start=start)

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -238,12 +237,12 @@ def _split(
         cut, first = _cut(spec, jobs), jobs[0].arrival
     else:
         return jobs, past, 0
-    chosen = _stretch(jobs, cut, last)
+    chosen = jobs.between(cut, last)
     if not len(chosen):
         known = f"{jobs[0].arrival} to {jobs[-1].arrival}"
         raise InputError(f"--window {spec.window}: no job arrives in it; arrivals are in slots {known}")
     if history and not past:
-        before = _stretch(jobs, first, cut)
+        before = jobs.between(first, cut)
         if not len(before):
             raise InputError(f"--window {spec.window}: no job arrives before it to calibrate on; give --history FILE")
         past = (before,)
@@ -254,16 +253,6 @@ def _split(
     moved = f"; slot 0 is slot {cut} of the file" if cut else ""
     notes.add(f"scored: the {len(chosen):,} jobs that arrive in slots {cut} to {last - 1}{moved}")
     return chosen, past, cut
-
-
-def _stretch(jobs: Workload, first: int, last: int) -> Workload:
-    """Jobs of some slots with the first of them as slot 0, its calendar time told where the file's start is a date."""
-    found = replace(jobs, start="").between(first, last)
-    try:
-        start = datetime.fromisoformat(jobs.start) + timedelta(seconds=first * jobs.slot)
-    except (ValueError, OverflowError):
-        return found
-    return replace(found, start=start.isoformat())
 
 
 def _cut(spec: PricedSpec, jobs: Workload) -> int:

@@ -32,7 +32,17 @@ EVERY = "all"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
 SEEDS_MOST = 10_000
-WIDEST = 1000.0  # times the width asked for
+COUNTED = f"{{}} is no count; expected a whole number from {{}} to {COUNT_MOST:,}"
+BELOW_1 = math.nextafter(1.0, 0.0)
+LIMITS: dict[str, tuple[float, float, str]] = {  # of a field: the least, the most, and how another value is refused
+    **dict.fromkeys(("machines", "gpus_per_machine", "draw", "horizon", "slots"), (1, COUNT_MOST, COUNTED)),
+    "seed": (0, COUNT_MOST, COUNTED),
+    "seeds": (1, SEEDS_MOST, f"{{}} seeds; expected a whole number from {{}} to {SEEDS_MOST:,}"),
+    "replan": (0, COUNT_MOST, "{} steps; expected 0 (no re-planning) or more"),
+    "elasticity": (1, 1000, "{} times; expected a number from 1 to 1000"),
+    "wrong": (0, BELOW_1, "{} is no part; expected a number from 0 to below 1, such as 0.5"),
+    "history_share": (5e-324, BELOW_1, "{} is no part; expected a number between 0 and 1, such as 0.25"),
+}
 
 
 def placer_names() -> list[str]:
@@ -86,26 +96,12 @@ class SceneSpec(Spec):
             raise unknown_name("format", value, formats())
         return value
 
-    @field_validator("machines", "gpus_per_machine", "draw", "horizon", "slots", "seed")
+    @field_validator(*LIMITS, check_fields=False)
     @classmethod
-    def _count(cls, value: int | None, info: ValidationInfo) -> int | None:
-        least = 0 if info.field_name == "seed" else 1
-        if value is not None and not least <= value <= COUNT_MOST:
-            raise InputError(f"{value} is no count; expected a whole number from {least} to {COUNT_MOST:,}")
-        return value
-
-    @field_validator("elasticity")
-    @classmethod
-    def _wider(cls, value: float | None) -> float | None:
-        if value is not None and not 1.0 <= value <= WIDEST:
-            raise InputError(f"{value} times; expected a number from 1 to {WIDEST:g}")
-        return value
-
-    @field_validator("wrong")
-    @classmethod
-    def _part(cls, value: float) -> float:
-        if not 0.0 <= value < 1.0:
-            raise InputError(f"{value} is no part; expected a number from 0 to below 1, such as 0.5")
+    def _within(cls, value: float | None, info: ValidationInfo) -> float | None:
+        least, most, wrong = LIMITS[str(info.field_name)]
+        if value is not None and not least <= value <= most:
+            raise InputError(wrong.format(value, least))
         return value
 
     @field_validator("slot", "restart")
@@ -174,13 +170,6 @@ class PricedSpec(SceneSpec):
     def _files(cls, value: object) -> object:
         return None if value is None else [str(Path(name).absolute()) for name in words(value, "past.yaml")]
 
-    @field_validator("history_share")
-    @classmethod
-    def _some(cls, value: float) -> float:
-        if not 0.0 < value < 1.0:
-            raise InputError(f"{value} is no part; expected a number between 0 and 1, such as 0.25")
-        return value
-
     @field_validator("prices")
     @classmethod
     def _known_prices(cls, value: str) -> str:
@@ -205,13 +194,6 @@ class PricedSpec(SceneSpec):
             if not equals or not name.strip() or not math.isfinite(found[name.strip()]):
                 raise InputError(f"{pair!r} is no price; expected RESOURCE=NUMBER, such as gpu=2,cpu=.1")
         return found
-
-    @field_validator("replan")
-    @classmethod
-    def _steps(cls, value: int) -> int:
-        if not 0 <= value <= COUNT_MOST:
-            raise InputError(f"{value} steps; expected 0 (no re-planning) or more")
-        return value
 
     @field_validator("packing")
     @classmethod
@@ -256,13 +238,6 @@ class SweepSpec(PlaceSpec):
     """The same comparison with so many seeds."""
 
     seeds: int = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
-
-    @field_validator("seeds")
-    @classmethod
-    def _some_seeds(cls, value: int) -> int:
-        if not 1 <= value <= SEEDS_MOST:
-            raise InputError(f"{value} seeds; expected a whole number from 1 to {SEEDS_MOST:,}")
-        return value
 
     def scenes(self) -> list[PlaceScene]:
         """A scene for each seed."""

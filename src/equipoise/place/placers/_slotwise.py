@@ -13,7 +13,7 @@ import numpy as np
 from equipoise._moved import old_attribute
 from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
-from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
+from equipoise.place.planner.job_arrays import JobArrays, fits_together, most_together, servers_for
 from equipoise.place.planner.packing import ROUNDING
 
 WAITING = "waiting"  # why a job that is not refused does not run: others are before it
@@ -318,7 +318,7 @@ def _pick_apart(free: Ints, jobs: JobTable, j: int, sits: Int32s) -> tuple[int, 
 
 def useful(arrays: JobArrays, capacity: Ints) -> int:
     """The width at which a job is fastest on an empty cluster: beyond, more workers only wait for each other."""
-    one = max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, arrays.widest) for row in capacity)
+    one = most_together(arrays, capacity)
     rates = np.where(np.arange(arrays.widest + 1) <= one, arrays.together, arrays.apart)
     return int(np.argmax(rates))
 
@@ -359,10 +359,7 @@ class Slotwise:
     def _size(self, j: int) -> None:
         """The width asked for, or what one machine holds, or the widest; no more than fits an empty cluster."""
         arrays, job, cluster = self.run.arrays[j], self.run.jobs[j], self.run.cluster
-        one = max(
-            fits_together(row, arrays.worker, arrays.server, arrays.per_server, arrays.widest)
-            for row in cluster.capacity
-        )
+        one = most_together(arrays, cluster.capacity)
         asked = min(job.requested or one or arrays.widest, arrays.widest)
         if asked > one:  # it does not fit one machine: what fits all of them?
             self.width[j] = asked

@@ -18,7 +18,7 @@ from equipoise.kernels import Floats, Int32s
 from equipoise.place.execution import ADMITTED, NO_CAPACITY, NO_CELLS, PENDING, PRICED_OUT, REFUSED, Execution
 from equipoise.place.placers._replanning import lend, search
 from equipoise.place.planner import Plan, Planner
-from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
+from equipoise.place.planner.job_arrays import most_together, servers_for
 from equipoise.place.planner.packing import SLOT
 from equipoise.place.prices import Fixed, Prices
 from equipoise.place.prices._posted import EVERY
@@ -102,12 +102,8 @@ class PDORSSession:
         self.random = np.random.default_rng([seed, 7])
         self.promised: dict[int, Plan] = {}  # unfinished, with their schedules
         self.waiting: dict[int, None] = {}  # in order of arrival
-        self.width = np.array(
-            [
-                min(job.requested or arrays.widest, arrays.widest)
-                for job, arrays in zip(run.jobs, run.arrays, strict=True)
-            ]
-        )
+        both = zip(run.jobs, run.arrays, strict=True)
+        self.width = np.array([min(job.requested or arrays.widest, arrays.widest) for job, arrays in both])
         workers = [arrays.worker for arrays in run.arrays]
         self.demand = np.array(workers, dtype=np.int64).reshape(len(workers), len(run.cluster.resources))
         self.speed = np.array([_speed(run, j, int(w)) for j, w in enumerate(self.width)])
@@ -223,18 +219,14 @@ def _planner(policy: PDORS, run: Execution, seed: int, growth: Floats, base: Flo
     return Planner(run.cluster, run.horizon, growth, base, method=policy.method)
 
 
-def _one(run: Execution, arrays: JobArrays) -> int:
-    """The most workers that one empty machine holds, with their servers."""
-    rows = run.cluster.capacity
-    return max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, arrays.widest) for row in rows)
-
-
 def _speed(run: Execution, j: int, width: int) -> float:
     """Samples per slot at a width, on one machine if it can be."""
     arrays = run.arrays[j]
     if width == 0:
         return 1e-300
-    return float(arrays.together[width] if width <= _one(run, arrays) else arrays.apart[width])
+    return float(
+        arrays.together[width] if width <= most_together(arrays, run.cluster.capacity) else arrays.apart[width]
+    )
 
 
 def _share(run: Execution, j: int, width: int) -> float:

@@ -98,9 +98,7 @@ class Planner:
             cells, missing = self._pack(arrays, work, start, last, before)
             if missing == 0.0:
                 worth = float(value[cells[-1, SLOT] - start])
-                cost = cost_of(
-                    self.occupancy, arrays, cells
-                )  # packing looks longer than planning, and may keep machines
+                cost = cost_of(self.occupancy, arrays, cells)  # packing may keep machines, which planning does not see
                 return True, Plan(cells, worth - cost, cost, worth)
         return covered, None
 
@@ -108,26 +106,12 @@ class Planner:
         self, arrays: JobArrays, keep: float, work: float, start: int, end: int, value: Floats, floor: float
     ) -> tuple[bool, float, int]:
         """The best choice of options by the method: whether there is any, its cost and last slot (-1: none pays)."""
+        asked = (self.occupancy, arrays, keep, work, start, end, value, floor)
         if self.method == "dynamic":
-            covered, _, cost, last = fill_by_units(
-                self.occupancy, arrays, keep, work, start, end, value, floor, self.units, self._options, self._choice
-            )
+            covered, _, cost, last = fill_by_units(*asked, self.units, self._options, self._choice)
         else:
-            covered, _, cost, last = hull_fill(
-                self.occupancy,
-                arrays,
-                keep,
-                work,
-                start,
-                end,
-                value,
-                floor,
-                self.patience,
-                self._options,
-                self._hull,
-                self._pool,
-                self._choice,
-            )
+            scratch = (self._options, self._hull, self._pool, self._choice)
+            covered, _, cost, last = hull_fill(*asked, self.patience, *scratch)
         return covered, cost, last
 
     def _pack(self, arrays: JobArrays, work: float, start: int, last: int, before: Int32s) -> tuple[Int32s, float]:

@@ -57,6 +57,12 @@ def rates(job: Job, widest: int, together: bool) -> Floats:
     return out
 
 
+def most_together(arrays: JobArrays, capacity: Ints) -> int:
+    """The most workers that one empty machine of any type holds, with their servers."""
+    widest = max(arrays.widest, 0)
+    return max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, widest) for row in capacity)
+
+
 @kernel
 def servers_for(workers: int, per_server: int) -> int:
     """ceil(w / gamma); none in an all-reduce job."""

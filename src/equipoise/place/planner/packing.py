@@ -54,25 +54,25 @@ def _holds(occupancy: Occupancy, row: int, h: int, arrays: JobArrays, w: int, s:
 
 
 @kernel
+def _among(h: int, cells: Int32s, first: int, last: int) -> bool:
+    """Whether machine h is in cells first..last-1."""
+    found = False
+    for k in range(first, last):
+        found |= cells[k, MACHINE] == h
+    return found
+
+
+@kernel
 def _pick(occupancy: Occupancy, row: int, g: int, cells: Int32s, before: int, first: int, last: int) -> int:
     """A machine of group g not yet in this slot's cells first..last-1: one of the slot before (before..first-1) first."""
     for k in range(before, first):
         h = cells[k, MACHINE]
-        if occupancy.group[row, h] == g:
-            taken = False
-            for m in range(first, last):
-                taken |= cells[m, MACHINE] == h
-            if not taken:
-                return int(h)
-    h = occupancy.first[row, g]
-    while h != NONE:
-        taken = False
-        for m in range(first, last):
-            taken |= cells[m, MACHINE] == h
-        if not taken:
+        if occupancy.group[row, h] == g and not _among(h, cells, first, last):
             return int(h)
+    h = occupancy.first[row, g]
+    while h != NONE and _among(h, cells, first, last):
         h = occupancy.after[row, h]
-    return NONE
+    return int(h)
 
 
 @kernel
