@@ -67,17 +67,10 @@ def y_axis(name: str, kind: str = "value", **more: Any) -> Option:
 
 
 def _axis(name: str, kind: str, **more: Any) -> Option:
-    return {
-        "type": kind,
-        "name": name,
-        "nameTextStyle": {"color": "@soft", "fontSize": 12},
-        "axisLine": {"show": True, "lineStyle": {"color": "@line"}},
-        "axisTick": {"lineStyle": {"color": "@line"}},
-        "axisLabel": {"color": "@soft", "hideOverlap": True},
-        "splitLine": {"lineStyle": {"color": "@rule"}},
-        "minorTick": {"show": False},
-        **more,
-    }
+    words = {"nameTextStyle": {"color": "@soft", "fontSize": 12}, "axisLabel": {"color": "@soft", "hideOverlap": True}}
+    sides = {"axisLine": {"show": True, "lineStyle": {"color": "@line"}}, "axisTick": {"lineStyle": {"color": "@line"}}}
+    inside = {"splitLine": {"lineStyle": {"color": "@rule"}}, "minorTick": {"show": False}}
+    return {"type": kind, "name": name, **words, **sides, **inside, **more}
 
 
 def log_range(values: Iterable[float | None], labels: int = 7) -> Option:

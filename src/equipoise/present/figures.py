@@ -96,15 +96,9 @@ def looks(names: Iterable[str], facts: Mapping[str, Mapping[str, str]], *, once:
     found = {}
     for k, (name, own) in enumerate(told.items()):
         colour = colours.get(name) or spare[k % len(spare)]
-        found[name] = Look(
-            own.get("label") or name,
-            readable(colour, LIGHT_PAPER),
-            readable(colour, DARK_PAPER),
-            markers.get(name) or shapes[k % len(shapes)],
-            own.get("line") == "dashed",
-            colours.get(name, ""),
-            name,
-        )
+        light, dark = (readable(colour, paper) for paper in (LIGHT_PAPER, DARK_PAPER))
+        marker, dashed = markers.get(name) or shapes[k % len(shapes)], own.get("line") == "dashed"
+        found[name] = Look(own.get("label") or name, light, dark, marker, dashed, colours.get(name, ""), name)
     return found
 
 

@@ -262,17 +262,10 @@ def _beside(axes: Any, figure: FigureValue, place: int, words: str) -> None:
 
 
 def _spans(axes: Any, spans: Sequence[Span], edge: float) -> None:
-    axes.bar(
-        [first for first, *_ in spans],
-        [top - bottom for *_, bottom, top, _ in spans],
-        bottom=[lane + 0.5 - top for _, _, lane, _, top, _ in spans],
-        width=[last - first for first, last, *_ in spans],
-        align="edge",
-        color=[_shade(colour) for *_, colour in spans],
-        edgecolor="white",
-        linewidth=edge,
-        rasterized=len(spans) > 5000,  # as vectors, the file would grow large
-    )
+    first, last, lane, bottom, top = np.array([span[:5] for span in spans], dtype=float).T
+    look = {"color": [_shade(colour) for *_, colour in spans], "edgecolor": "white", "linewidth": edge, "align": "edge"}
+    many = len(spans) > 5000  # as vectors, the file would grow large
+    axes.bar(first, top - bottom, last - first, lane + 0.5 - top, rasterized=many, **look)
     axes.grid(False, axis="y")
 
 

@@ -8,36 +8,14 @@ from operator import itemgetter
 from pathlib import Path
 
 from equipoise.document import Document, Row
+from equipoise.present import place_figures, values
 from equipoise.present.figures import Look, looks
-from equipoise.present.place_figures import (
-    calibration_figures,
-    completed_figure,
-    completion_figure,
-    facts_of,
-    reason,
-    reason_kinds,
-    reasons_figure,
-    utility_figure,
-)
+from equipoise.present.place_figures import facts_of, reason, reason_kinds
 from equipoise.present.text import NOTHING, count, duration, number, outcome, percent, relative, signed, with_error
 from equipoise.present.timeline import Timeline
-from equipoise.present.values import (
-    Block,
-    Bullets,
-    Cell,
-    Column,
-    Facts,
-    Fold,
-    KeyNumber,
-    KeyNumbers,
-    Page,
-    Section,
-    Table,
-    Text,
-)
+from equipoise.present.values import Bullets, Cell, Column, Fold, KeyNumber, KeyNumbers, Page, Section, Table, Text
 
 MOST_JOBS, FEW_JOBS = 15, 5  # that gained, and that lost, per policy: in the page, in the terminal
-PROGRAMS = {"lp": "linear program", "milp": "integer program", "trivial": "looking: no job can finish"}
 HOPELESS = {
     "infeasible_alone": ("is larger than the cluster's machines", "are larger than the cluster's machines"),
     "beyond_horizon": ("cannot finish in time even alone", "cannot finish in time even alone"),
@@ -53,21 +31,22 @@ def page(document: Document) -> Page:
     stories = [
         f"{row['policy']} completed {row['completed']:,} of {total} and earned {number(row['utility'])}" for row in rows
     ]
-    blocks: list[Block] = [
-        KeyNumbers(_key_numbers(told, rows[best])),
-        Section("Policies side by side", [replace(policy_table(document), title="")], key="policies"),
-        utility_figure(told, look),
-        completed_figure(told, look),
-        Timeline(document).widget(best, stories),
-        completion_figure(document, look),
-        reasons_figure(told),
-        *_gains(told, look, rows[best]["policy"]),
-        *calibration_figures(told["calibration"]),
-        Section("The cluster and the jobs", [Facts(_facts(told)), *_skipped(told)], key="facts"),
-    ]
     files = {"history.csv": "a row per policy and slot", "outcomes.csv": "a row per policy and job"}
     files |= {"allocations-*.csv": "every schedule"}
-    return Page(document, f"{what_met_what(told)}: {headline(document)}", blocks, files, certificate_last=True)
+    title = f"{what_met_what(told)}: {headline(document)}"
+    blocks: list[values.Block] = [
+        KeyNumbers(_key_numbers(told, rows[best])),
+        Section("Policies side by side", [replace(policy_table(document), title="")], key="policies"),
+        place_figures.utility_figure(told, look),
+        place_figures.completed_figure(told, look),
+        Timeline(document).widget(best, stories),
+        place_figures.completion_figure(document, look),
+        place_figures.reasons_figure(told),
+        *_gains(told, look, rows[best]["policy"]),
+        *place_figures.calibration_figures(told["calibration"]),
+        place_figures.facts_section(told),
+    ]
+    return Page(document, title, blocks, files, certificate_last=True)
 
 
 def _looks(document: Document) -> dict[str, Look]:
@@ -289,35 +268,28 @@ def _key_numbers(told: Row, best: Row) -> list[KeyNumber]:
     return found
 
 
-def _gains(told: Row, look: Mapping[str, Look], best: str) -> list[Block]:
+def _gains(told: Row, look: Mapping[str, Look], best: str) -> list[Section]:
     """What would have been gained, and for each policy the jobs that lost and that gained most."""
     gains, base = told["gains"], told["baseline"]
     if not gains:
         return []
     opened = best if best in [gain["policy"] for gain in gains] else gains[0]["policy"]
-    blocks: list[Block] = [replace(gain_table(gains, look), title="")]
+    kinds = {"lost": "Jobs that lost most", "gained": "Jobs that gained most"}
+    folds = []
     for gain in gains:
-        words = (
-            f"utility {signed(gain['utility'])}; {count(gain['jobs_gained'], 'job')} gained, {gain['jobs_lost']:,} lost"
-        )
         inner = [
-            moved_table(title, jobs, total, MOST_JOBS) if jobs else Text("None.", strong=f"{title}.")
-            for title, jobs, total in (
-                ("Jobs that lost most", gain["lost"], gain["jobs_lost"]),
-                ("Jobs that gained most", gain["gained"], gain["jobs_gained"]),
-            )
+            moved_table(title, gain[kind], gain[f"jobs_{kind}"], MOST_JOBS)
+            if gain[kind]
+            else Text("None.", f"{title}.")
+            for kind, title in kinds.items()
         ]
-        blocks.append(Fold(f"{gain['policy']} instead of {base}: {words}", inner, open=gain["policy"] == opened))
-    words = (
-        f"A job gains or loses by what finishing it is worth under the one policy and under {base}; finishes are slots."
-    )
-    return [
-        Section(
-            f"What you would have gained over {base}, and which jobs lost",
-            [*blocks, Text(words, soft=True)],
-            key="gains",
-        )
-    ]
+        change = f"utility {signed(gain['utility'])}; {count(gain['jobs_gained'], 'job')} gained"
+        words = f"{gain['policy']} instead of {base}: {change}, {gain['jobs_lost']:,} lost"
+        folds.append(Fold(words, inner, open=gain["policy"] == opened))
+    words = "A job gains or loses by what finishing it is worth under the one policy and under "
+    note = Text(f"{words}{base}; finishes are slots.", soft=True)
+    title = f"What you would have gained over {base}, and which jobs lost"
+    return [Section(title, [replace(gain_table(gains, look), title=""), *folds, note], "gains")]
 
 
 def _hopeless_lines(told: Row) -> list[str]:
@@ -346,57 +318,3 @@ def _calibration_lines(told: Row) -> list[str]:
         there += f"; the best {other} {number(max(others))}" if others else ""
         found.append(f"prices of {label}: {setting}, the best of {len(rows)} replayed on history ({there})")
     return found
-
-
-def _facts(told: Row) -> list[tuple[str, str]]:
-    types = "; ".join(
-        f"{m['count']:,} × {m['name']} ({', '.join(f'{amount} {name}' for name, amount in m['capacity'].items())})"
-        for m in told["types"]
-    )
-    first, last = told["arrivals"]
-    when = f", slot 0 begins {told['start']}" if told["start"] else ""
-    ends = [f"fixed end after {count(told['slots'], 'slot')}"] if told["slots"] is not None else []
-    if told["horizon"] is not None:
-        ends.append(f"each job is planned within {count(told['horizon'], 'slot')} of its arrival")
-    facts = [
-        ("machines", types if len(told["types"]) == 1 else f"{told['machines']:,}: {types}"),
-        ("jobs", f"{told['jobs']:,} from {told['source']}, arriving in slots {first:,} to {last:,}{when}"),
-        ("slot", duration(told["slot"])),
-        ("planning", "; ".join(ends)),
-        ("seed", str(told["seed"])),
-    ]
-    facts += [("note", "; ".join(told["notes"]))] if told["notes"] else []
-    for kind, row in told["hopeless"].items():
-        if row["jobs"]:
-            held = ", ".join(f"{percent(share)} of {name}" for name, share in row["resource_time"].items())
-            words = f"{count(row['jobs'], 'job')} ({percent(row['share'])}), with so much of the time asked for: {held}"
-            facts.append((reason(kind), words))
-    limit = told["bound"]
-    if limit is not None:
-        loose = (
-            ""
-            if limit["status"] == "optimal"
-            else f", {limit['status'].replace('_', ' ')}: not the tightest of its kind"
-        )
-        facts.append(("bound", f"{number(limit['utility'])} by {PROGRAMS.get(limit['kind'], limit['kind'])}{loose}"))
-    else:
-        facts.append(("bound", "not computed"))
-    for name, note in told["prices"].items():
-        facts.append((f"prices of {name}", ", ".join(f"{key} {_words(value)}" for key, value in note.items())))
-    return facts
-
-
-def _words(value: object) -> str:
-    if isinstance(value, dict):
-        return "(" + ", ".join(f"{key} {_words(inner)}" for key, inner in value.items()) + ")"
-    return number(value) if isinstance(value, int | float) else str(value)
-
-
-def _skipped(told: Row) -> list[Block]:
-    total, rows = told["skipped"]["rows"], told["skipped"]["first"]
-    if not total:
-        return []
-    was = "was" if total == 1 else "were"
-    more = [f"and {total - len(rows):,} more"] if total > len(rows) else []
-    lines = Bullets([*(f"line {row['line']}: {row['reason']}" for row in rows), *more])
-    return [Fold(f"{count(total, 'row')} of the trace could not be mapped to a job and {was} left out", [lines])]

@@ -1,4 +1,4 @@
-"""Figures of a comparison of placers: utility, completed jobs, completion times, reasons, calibrated prices."""
+"""Figures of a comparison of placers: utility, completed jobs, completion times, reasons, calibrated prices; its facts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from equipoise.document import Document, Row
 from equipoise.present.figures import HUES, Axis, Figure, Look, Mark, Panel, Series, Sheet, chosen, looks, thinned
-from equipoise.present.text import count, joined, number
+from equipoise.present.text import count, duration, joined, number, percent
 from equipoise.present.timeline import DASHES, schedule
+from equipoise.present.values import Bullets, Facts, Fold, Section
 
 MOST_POINTS = 250  # of a policy's curve of completion times
 LOG_SPREAD = 10.0  # largest over smallest from which an axis is logarithmic
+PROGRAMS = {"lp": "linear program", "milp": "integer program", "trivial": "looking: no job can finish"}
 BOUNDS = {"lp": "LP", "milp": "exact", "trivial": "trivial"}
 REASONS = {"infeasible_alone": "fits no machine", "beyond_horizon": "beyond horizon", "no_capacity": "no capacity"}
 REASONS |= {"priced_out": "priced out", "waiting": "waiting", "unfinished": "unfinished"}
@@ -40,17 +42,15 @@ def facts_of(document: Document) -> Row:
     ]
     arrivals = [row["arrival"] for row in document.rows("outcomes")] or [0]
     gains = result.get("gains") or [{"baseline": result["rows"][0]["policy"]}]
-    return {
+    found = {
         "seed": config.get("seed", 0),
         "bound_note": "",
         "baseline": gains[0]["baseline"],
         "promises": [],
-        "source": config.get("jobs", "the built-in example"),
         "start": "",
-        "arrivals": [min(arrivals), max(arrivals)],
-        "types": types,
-        "skipped": {"rows": 0, "first": []},
-    } | result
+    }
+    found |= {"source": config.get("jobs", "the built-in example"), "arrivals": [min(arrivals), max(arrivals)]}
+    return found | {"types": types, "skipped": {"rows": 0, "first": []}} | result
 
 
 def reason(kind: str) -> str:
@@ -234,6 +234,62 @@ def _calibration(k: int, policy: str, kind: str, trials: Sequence[Row]) -> Figur
 def _family(trial: Row) -> str:
     """What the candidates of one line have in common."""
     return f"ratio {number(trial['ratio'], 3)}" + (f", lead {number(trial['lead'])}" if trial["lead"] else "")
+
+
+def facts_section(told: Row) -> Section:
+    """The machines, the jobs, the bound and the prices, and the rows of the trace that were left out."""
+    return Section("The cluster and the jobs", [Facts(_facts(told)), *_skipped(told)], key="facts")
+
+
+def _facts(told: Row) -> list[tuple[str, str]]:
+    types = "; ".join(
+        f"{m['count']:,} × {m['name']} ({', '.join(f'{amount} {name}' for name, amount in m['capacity'].items())})"
+        for m in told["types"]
+    )
+    first, last = told["arrivals"]
+    when = f", slot 0 begins {told['start']}" if told["start"] else ""
+    ends = [f"fixed end after {count(told['slots'], 'slot')}"] if told["slots"] is not None else []
+    if told["horizon"] is not None:
+        ends.append(f"each job is planned within {count(told['horizon'], 'slot')} of its arrival")
+    facts = [
+        ("machines", types if len(told["types"]) == 1 else f"{told['machines']:,}: {types}"),
+        ("jobs", f"{told['jobs']:,} from {told['source']}, arriving in slots {first:,} to {last:,}{when}"),
+        ("slot", duration(told["slot"])),
+        ("planning", "; ".join(ends)),
+        ("seed", str(told["seed"])),
+    ]
+    facts += [("note", "; ".join(told["notes"]))] if told["notes"] else []
+    for kind, row in told["hopeless"].items():
+        if row["jobs"]:
+            held = ", ".join(f"{percent(share)} of {name}" for name, share in row["resource_time"].items())
+            words = f"{count(row['jobs'], 'job')} ({percent(row['share'])}), with so much of the time asked for: {held}"
+            facts.append((reason(kind), words))
+    limit = told["bound"]
+    if limit is not None:
+        status = limit["status"].replace("_", " ")
+        loose = "" if status == "optimal" else f", {status}: not the tightest of its kind"
+        facts.append(("bound", f"{number(limit['utility'])} by {PROGRAMS.get(limit['kind'], limit['kind'])}{loose}"))
+    else:
+        facts.append(("bound", "not computed"))
+    for name, note in told["prices"].items():
+        facts.append((f"prices of {name}", ", ".join(f"{key} {_words(value)}" for key, value in note.items())))
+    return facts
+
+
+def _words(value: object) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{key} {_words(inner)}" for key, inner in value.items()) + ")"
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _skipped(told: Row) -> list[Fold]:
+    total, rows = told["skipped"]["rows"], told["skipped"]["first"]
+    if not total:
+        return []
+    was = "was" if total == 1 else "were"
+    more = [f"and {total - len(rows):,} more"] if total > len(rows) else []
+    lines = Bullets([*(f"line {row['line']}: {row['reason']}" for row in rows), *more])
+    return [Fold(f"{count(total, 'row')} of the trace could not be mapped to a job and {was} left out", [lines])]
 
 
 # For a paper.

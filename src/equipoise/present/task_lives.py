@@ -16,13 +16,8 @@ from equipoise.present.values import Choice, Controls, Widget
 STARVER = "UARA+LARA"  # the published policy whose starvation is to be seen
 LEFT = "idle compute it was not given"
 # Of a span in a lane: its colour.
-KINDS = {
-    "sending": "@blue",
-    "delayed": "@edge",
-    "computing": "@teal",
-    LEFT: "@left",
-    "waiting, given nothing": "@amber",
-}
+KINDS = {"sending": "@blue", "delayed": "@edge", "computing": "@teal"}
+KINDS |= {LEFT: "@left", "waiting, given nothing": "@amber"}
 COLUMNS = ("used", "sending", "delayed", "computing")  # of a step of the site
 Lives = Mapping[int, Sequence[Row]]  # by task: its life under each policy
 

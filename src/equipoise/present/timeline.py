@@ -149,7 +149,7 @@ class Timeline:
             each = base[slots][None] * np.exp(growth * used) * self.capacity[window.machines][:, None, :]
         return "price", np.asarray(each.sum(axis=2))
 
-    def data(self, stories: Sequence[str]) -> dict[str, object]:
+    def data(self, stories: Sequence[str]) -> Row:
         """What the page embeds: the bars, the heat, the lines and a sentence (`stories`) of every policy."""
         window = self.window
         bars = [self.bars(k, window) for k in range(len(self.policies))]
@@ -163,28 +163,14 @@ class Timeline:
             percents = [[round(100.0 * float(v), 1) for v in column] for column in use.T]
             means = [sum(column) / max(1, len(column)) for column in percents]
             mean = ", ".join(f"{m:.0f} % of {r}" for r, m in zip(self.resources, means, strict=True))
-            policies.append(
-                {
-                    "policy": name,
-                    "bars": [[code[bar.job], row[bar.machine], *bar[2:]] for bar in bars[k]],
-                    "unfinished": [code[job] for job in jobs if not self.finished[k, job]],
-                    "heat": kind,
-                    "cells": [[float(f"{value:.3g}") for value in cells] for cells in heat.tolist()],
-                    "times": times.tolist(),
-                    "use": percents,
-                    "end": self.end,
-                    "story": f"{stories[k]}; on average it used {mean}.",
-                }
-            )
-        return {
-            "first": window.first,
-            "last": window.last,
-            "slot": self.slot,
-            "machines": [self.machines[m] for m in window.machines],
-            "resources": self.resources,
-            "jobs": [self.jobs[job] for job in jobs],
-            "policies": policies,
-        }
+            told: Row = {"policy": name, "story": f"{stories[k]}; on average it used {mean}."}
+            told |= {"times": times.tolist(), "use": percents, "end": self.end}
+            told |= {"heat": kind, "cells": [[float(f"{value:.3g}") for value in cells] for cells in heat.tolist()]}
+            told["bars"] = [[code[bar.job], row[bar.machine], *bar[2:]] for bar in bars[k]]
+            policies.append(told | {"unfinished": [code[job] for job in jobs if not self.finished[k, job]]})
+        shown: Row = {"first": window.first, "last": window.last, "slot": self.slot, "resources": self.resources}
+        shown |= {"machines": [self.machines[m] for m in window.machines], "jobs": [self.jobs[job] for job in jobs]}
+        return shown | {"policies": policies}
 
     def widget(self, chosen: int, stories: Sequence[str]) -> Widget:
         """Three panels of one policy's schedule, which the reader chooses: machines, their prices or use, resources."""
