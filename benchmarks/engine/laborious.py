@@ -28,7 +28,8 @@ class Laborious(Softmax):
     def __init__(self, model: Softmax, passes: Ints) -> None:
         if len(passes) != model.nodes or (passes < 0).any():
             raise InputError(
-                f"passes must be {model.nodes} whole numbers of at least 0, one per centre; not {passes!r}"
+                f"passes must be {model.nodes} whole numbers of at least 0, one per centre; not {passes!r}",
+                code="passes.range",
             )
         self.__dict__.update(vars(model))
         self.passes, self.works = passes, False

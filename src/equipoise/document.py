@@ -180,7 +180,7 @@ def read_table(path: Path) -> list[Row]:
             heads = next(lines, [])
             rows = [dict(zip(heads, cells, strict=True)) for cells in lines]
     except (UnicodeDecodeError, csv.Error, ValueError) as error:
-        raise InputError(f"{path}: not a table in CSV ({error}); expected one of to_csv") from None
+        raise InputError(f"{path}: not a table in CSV ({error}); expected one of to_csv", code="table.form") from None
     texts = {head for head in heads if head in NAMES or any(not _numeric(row[head]) for row in rows)}
     return [{head: cell or None if head in texts else _number(cell) for head, cell in row.items()} for row in rows]
 
@@ -247,7 +247,9 @@ def read(path: str | Path) -> Document:
     where = given / RESULT if given.is_dir() else given
     if not where.is_file():
         missing = f"the folder has no {RESULT}, so its run did not end" if given.is_dir() else "no such file or folder"
-        raise InputError(f"{path}: {missing}; expected a run folder, a result.json, or a CSV of to_csv")
+        raise InputError(
+            f"{path}: {missing}; expected a run folder, a result.json, or a CSV of to_csv", code="file.missing"
+        )
     if where.suffix == ".csv":
         return Document("", {}, tables={where.stem: read_table(where)}, version="")
     found = _read(where)
@@ -277,9 +279,13 @@ def _read(path: Path) -> dict[str, Plain]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not JSON ({error}); expected a result.json or a file of to_json") from None
+        raise InputError(
+            f"{path}: not JSON ({error}); expected a result.json or a file of to_json", code="result.json"
+        ) from None
     if not (isinstance(found, dict) and "verb" in found and isinstance(found.get("result"), dict)):
-        raise InputError(f"{path}: no verb and result in it; expected a result.json or a file of to_json")
+        raise InputError(
+            f"{path}: no verb and result in it; expected a result.json or a file of to_json", code="result.form"
+        )
     version = str(found.get("version", ""))
     if newer(version):
         raise InputError(

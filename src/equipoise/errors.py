@@ -45,7 +45,7 @@ def refuse_words(kind: str, **values: object) -> None:
     """One line for a setting that is not a number at all."""
     for name, value in values.items():
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
-            raise InputError(f"{name} is {value!r}; expected a number", about=kind)
+            raise InputError(f"{name} is {value!r}; expected a number", code="number.form", about=kind)
 
 
 def refuse_negative(kind: str, *, zero: bool = True, finite: bool = True, **values: float) -> None:
@@ -54,13 +54,13 @@ def refuse_negative(kind: str, *, zero: bool = True, finite: bool = True, **valu
     for name, value in values.items():
         if math.isnan(value) or (finite and math.isinf(value)) or value < 0 or (value == 0 and not zero):
             wanted = "a number of zero or more" if zero else "a positive number"
-            raise InputError(f"{name} is {value!r}; expected {wanted}", about=kind)
+            raise InputError(f"{name} is {value!r}; expected {wanted}", code="number.range", about=kind)
 
 
 def whole_number(value: object, what: str, least: int = 1) -> int:
     """The value as an int, or one line if it is no whole number of at least so many."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise InputError(f"{what} is {value!r}; expected a whole number of {least} or more")
+        raise InputError(f"{what} is {value!r}; expected a whole number of {least} or more", code="number.whole")
     return int(value)
 
 

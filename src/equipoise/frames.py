@@ -16,7 +16,9 @@ def frame_of(rows: Iterable[Mapping[str, Any]], **attrs: Any) -> Frame:
     try:
         import pandas
     except ImportError:
-        raise InputError("a frame needs pandas, which is not installed: pip install 'equipoise[pandas]'") from None
+        raise InputError(
+            "a frame needs pandas, which is not installed: pip install 'equipoise[pandas]'", code="library.missing"
+        ) from None
     frame = pandas.DataFrame(list(rows))
     frame.attrs |= attrs
     return frame
@@ -25,7 +27,7 @@ def frame_of(rows: Iterable[Mapping[str, Any]], **attrs: Any) -> Frame:
 def rows_of(frame: Frame, what: str) -> list[Row]:
     """Plain values row by row; an empty cell (None, nan, NaT, NA) is left out."""
     if not (hasattr(frame, "to_dict") and hasattr(frame, "columns")):
-        raise InputError(f"{what} is {type(frame).__name__}; expected a pandas DataFrame")
+        raise InputError(f"{what} is {type(frame).__name__}; expected a pandas DataFrame", code="frame.type")
     twice = [str(name) for name in frame.columns[frame.columns.duplicated()]]
     if twice:
         raise InputError(f"{what}: two columns are called {twice[0]!r}; rename one")

@@ -126,7 +126,8 @@ def _pack(function: Callable[..., Any], shared: Call) -> bytes:
     except Exception as error:
         raise InputError(
             f"this cannot be sent to another process: {' '.join(str(error).split())}; "
-            "keep files, locks and connections out of a policy, or spread over threads"
+            "keep files, locks and connections out of a policy, or spread over threads",
+            code="process.unpicklable",
         ) from None
     finally:
         for module in strays:

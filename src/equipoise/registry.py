@@ -130,7 +130,7 @@ class Registry(Generic[T]):
                 raw = [file.readline(LONGEST_LINE) for _ in range(FIRST_LINES)]
         except (OSError, EOFError) as error:
             why = getattr(error, "strerror", None) or error
-            raise InputError(f"cannot read {path}: {why}; name an existing file") from None
+            raise InputError(f"cannot read {path}: {why}; name an existing file", code="file.read") from None
         lines = [line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in raw if line]
         for choice in self._choices:
             if "matches" not in choice.facts:
@@ -220,7 +220,7 @@ def whole_reference(text: str, kind: str = "policy", example: str = "my.py:Short
     path, colon, name = text.strip().rpartition(":")
     if not colon or not path or not name.isidentifier():
         form = "FUNCTION" if kind == "function" else "CLASS"
-        raise InputError(f"{text!r} names no {kind}; expected FILE.py:{form}, such as {example}")
+        raise InputError(f"{text!r} names no {kind}; expected FILE.py:{form}, such as {example}", code="reference.form")
     return f"{Path(path).absolute()}:{name}"
 
 
@@ -236,7 +236,7 @@ def load_reference(reference: str, kind: str = "policy") -> object:
             if (callable(value) if kind == "function" else isinstance(value, type))
             and getattr(value, "__module__", "") == module.__name__
         ]
-        raise InputError(f"{Path(path).name}: {unknown_name(kind, name, own)}")
+        raise InputError(f"{Path(path).name}: {unknown_name(kind, name, own)}", code="unknown")
     return found
 
 
@@ -247,22 +247,26 @@ def make_reference(reference: str, kind: str = "policy") -> object:
     try:
         return found() if isinstance(found, type) else found
     except (Exception, SystemExit) as error:
-        raise InputError(f"{Path(path).name}: {name}() cannot be made without arguments: {error}") from None
+        raise InputError(
+            f"{Path(path).name}: {name}() cannot be made without arguments: {error}", code="reference.make"
+        ) from None
 
 
 def _run(path: Path) -> ModuleType:
     name = f"equipoise_policy_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise InputError(f"cannot read {path}: expected a Python file, such as my.py")
+        raise InputError(f"cannot read {path}: expected a Python file, such as my.py", code="file.read")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        raise InputError(f"{path.name}:{error.lineno}: {error.msg}") from None
+        raise InputError(f"{path.name}:{error.lineno}: {error.msg}", code="registry.load") from None
     except (Exception, SystemExit) as error:
-        raise InputError(fault_in(error, [str(path)]) or f"{path.name}: {type(error).__name__}: {error}") from None
+        raise InputError(
+            fault_in(error, [str(path)]) or f"{path.name}: {type(error).__name__}: {error}", code="registry.load"
+        ) from None
     return module
 
 

@@ -185,7 +185,7 @@ def _one_line(error: ValidationError, source: Mapping[str, str]) -> InputError:
     what = str(cause) if cause is not None else f"{first['msg'].lower()}, not {first['input']!r}"
     given = source.get(name, "")
     place = given if given.startswith("--") or not name else f"{given}: {name}".removeprefix(": ")
-    code = cause.code if isinstance(cause, InputError) else "input"
+    code = cause.code if isinstance(cause, InputError) else "setting.value"
     return InputError(f"{place}: {what}".removeprefix(": "), code=code)
 
 
@@ -225,14 +225,20 @@ def read_yaml(file: Path) -> Values:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {file}: {why}; name a YAML file, such as the config.yaml of a run") from None
+        raise InputError(
+            f"cannot read {file}: {why}; name a YAML file, such as the config.yaml of a run", code="file.read"
+        ) from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise InputError(f"{file}:{line}: not valid YAML: {error.problem or error.context}") from None
+        raise InputError(
+            f"{file}:{line}: not valid YAML: {error.problem or error.context}", code="config.yaml"
+        ) from None
     except yaml.YAMLError:
-        raise InputError(f"{file}: not valid YAML") from None
+        raise InputError(f"{file}: not valid YAML", code="config.yaml") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise InputError(f"{file}: expected settings as `name: value` lines, found a {type(values).__name__}")
+        raise InputError(
+            f"{file}: expected settings as `name: value` lines, found a {type(values).__name__}", code="config.form"
+        )
     return values

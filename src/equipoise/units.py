@@ -38,16 +38,16 @@ class Demand(dict[str, int]):
 def _split(value: object, what: str, example: str) -> tuple[Fraction, str]:
     """The number and its suffix."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise InputError(f"{what} is {value!r}; expected a quantity such as {example}")
+        raise InputError(f"{what} is {value!r}; expected a quantity such as {example}", code="quantity.form")
     if isinstance(value, int):
         return Fraction(value), ""
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise InputError(f"{what} is {value!r}; expected a finite quantity such as {example}")
+            raise InputError(f"{what} is {value!r}; expected a finite quantity such as {example}", code="quantity.form")
         return Fraction(repr(value)), ""
     found = NUMBER.match(value) if len(value) <= LONGEST else None
     if found is None:
-        raise InputError(f"{what} is {value!r}; expected a quantity such as {example}")
+        raise InputError(f"{what} is {value!r}; expected a quantity such as {example}", code="quantity.form")
     return Fraction(found.group(1)), found.group(2) or ""
 
 
@@ -57,14 +57,22 @@ def resource(value: object, what: str = "resource") -> int:
     suffix = suffix[:-1] if suffix.endswith("B") else suffix
     scale = Fraction(1, MILLI) if suffix == "m" else SIZES.get(suffix)
     if scale is None:
-        raise InputError(f'{what} is {value!r}; the unit {suffix!r} is not known (use 4, "500m", "16Gi" or "440MB")')
+        raise InputError(
+            f'{what} is {value!r}; the unit {suffix!r} is not known (use 4, "500m", "16Gi" or "440MB")',
+            code="quantity.unit",
+        )
     milli = number * scale * MILLI
     if milli < 0:
-        raise InputError(f"{what} is {value!r}; expected zero or more")
+        raise InputError(f"{what} is {value!r}; expected zero or more", code="quantity.range")
     if milli > MOST:
-        raise InputError(f"{what} is {value!r}; that is more than can be counted exactly ({MOST // MILLI:.3g} units)")
+        raise InputError(
+            f"{what} is {value!r}; that is more than can be counted exactly ({MOST // MILLI:.3g} units)",
+            code="quantity.range",
+        )
     if milli and not round(milli):
-        raise InputError(f'{what} is {value!r}; the least that is counted is a thousandth ("1m")')
+        raise InputError(
+            f'{what} is {value!r}; the least that is counted is a thousandth ("1m")', code="quantity.small"
+        )
     return round(milli)
 
 
@@ -73,7 +81,9 @@ def size(value: object, what: str = "size") -> float:
     number, suffix = _split(value, what, '"440MB"')
     suffix = suffix[:-1] if suffix.endswith("B") else suffix
     if suffix not in SIZES:
-        raise InputError(f'{what} is {value!r}; the unit {suffix!r} is not known (use "440MB" or "1Gi")')
+        raise InputError(
+            f'{what} is {value!r}; the unit {suffix!r} is not known (use "440MB" or "1Gi")', code="quantity.unit"
+        )
     return _positive(number * SIZES[suffix], value, what)
 
 
@@ -82,7 +92,9 @@ def seconds(value: object, what: str = "time") -> float:
     number, suffix = _split(value, what, '"10m"')
     suffix = suffix.removesuffix("/sample").strip() or "s"
     if suffix not in TIMES:
-        raise InputError(f'{what} is {value!r}; the unit {suffix!r} is not known (use "4ms", "10m", "1h")')
+        raise InputError(
+            f'{what} is {value!r}; the unit {suffix!r} is not known (use "4ms", "10m", "1h")', code="quantity.unit"
+        )
     return _positive(number * TIMES[suffix], value, what)
 
 
@@ -92,14 +104,16 @@ def bandwidth(value: object, what: str = "bandwidth") -> float:
     for ending, per_byte in (("bps", 8), ("bit/s", 8), ("b/s", 8), ("B/s", 1), ("", 1)):
         if suffix.endswith(ending) and suffix.removesuffix(ending) in SIZES:
             return _positive(number * SIZES[suffix.removesuffix(ending)] / per_byte, value, what)
-    raise InputError(f'{what} is {value!r}; the unit {suffix!r} is not known (use "10Gbps" or "1.25GB/s")')
+    raise InputError(
+        f'{what} is {value!r}; the unit {suffix!r} is not known (use "10Gbps" or "1.25GB/s")', code="quantity.unit"
+    )
 
 
 def _positive(number: Fraction, value: object, what: str) -> float:
     if number < 0:
-        raise InputError(f"{what} is {value!r}; expected zero or more")
+        raise InputError(f"{what} is {value!r}; expected zero or more", code="quantity.range")
     if number > LARGEST:
-        raise InputError(f"{what} is {value!r}; expected at most {LARGEST:g}")
+        raise InputError(f"{what} is {value!r}; expected at most {LARGEST:g}", code="quantity.range")
     return float(number)
 
 

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from equipoise.claims.train._continuous import flow_in_time
-from equipoise.errors import InputError
 from equipoise.train import Exact, LeastSquares, Method, Network, Problem, Quadratic, SmoothSVM, solve
+from refusals import refused
 
 
 def small_problem(seed=0):
@@ -64,5 +64,5 @@ def test_the_svm_of_20_centres_agrees_in_continuous_time():
 
 def test_a_switching_network_needs_a_dwell_time():
     """How long each graph lasts is not known in continuous time."""
-    with pytest.raises(InputError, match="needs dwell"):
+    with refused("switching.dwell"):
         flow_in_time(small_problem(), Network.ring(5, switching=2), times=[0, 1.0])

@@ -21,12 +21,12 @@ from equipoise.claims.train._lyapunov import (
     traces,
     weighted,
 )
-from equipoise.errors import InputError
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Softmax
 from equipoise.train.steps import choose_steps
 from equipoise.train.theory import step_limit
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
 from equipoise.train.truth import optimal_model
+from refusals import refused
 
 IDEAL = Method(quantizer=Exact(), momentum=False)
 
@@ -151,7 +151,7 @@ def test_no_weighted_norm_past_the_crossing() -> None:
     """An unstable loop has no such P: refused by name."""
     model, network = regression(5, 2, seed=1), Network.path(5)
     loop = loop_of(model, network)
-    with pytest.raises(InputError, match="not stable"):
+    with refused("loop.unstable"):
         weighted(loop, 1.01 * loop.crossing(0.6), 0.6)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from equipoise.engine import doctor
 from equipoise.engine.cpu_limit import cgroup1, cgroup2, groups, scope
-from equipoise.errors import InputError
+from refusals import refused
 
 FILES = ("cgroup.procs", "cgroup.subtree_control", "cgroup.freeze", "cgroup.type")
 CPU = ("cpu.max", "cpu.weight", "cpu.stat")
@@ -157,7 +157,7 @@ def test_what_is_missing_is_said(kernel, tmp_path, monkeypatch):
     fake = kernel("/mine", controllers="memory")
     (fake.own / "cgroup.controllers").write_text("")
     assert cgroup2.missing(str(tmp_path)) == f"the cpu controller is not delegated to {fake.own}"
-    with pytest.raises(InputError, match="not delegated"):
+    with refused("limiter.missing", "'cgroup2'"):
         cgroup2.Cgroup2Limiter(str(tmp_path))
     (fake.own / "cgroup.controllers").write_text("cpu")
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -217,7 +217,7 @@ def test_a_refusal_of_systemd_is_one_line(monkeypatch):
     """Its own words, and the way out."""
     told = subprocess.CompletedProcess([], 1, "", "Call failed: Access denied\n")
     monkeypatch.setattr(scope.subprocess, "run", lambda *_, **__: told)
-    with pytest.raises(InputError, match=r"Access denied; use the kind stop"):
+    with refused("limiter.refused", "Access denied"):
         scope.start("equipoise-1-1-1.scope", [1])
 
 

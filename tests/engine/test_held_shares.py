@@ -16,9 +16,9 @@ from laborious import Laborious, seconds_a_pass
 from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.shards.keeper import LEAST, Hold
 from equipoise.engine.shards.workers import Workers
-from equipoise.errors import InputError
 from equipoise.train import Coupled, Method, Network, Problem, Softmax, solve
 from equipoise.train.run import Run
+from refusals import refused
 
 CENTRES, ROUNDS = 3, 10
 CPUS = 0.3  # cores for all
@@ -140,7 +140,7 @@ def test_work_is_done_by_parts_alone_and_changes_no_gradient(plain: Softmax) -> 
 
 def test_passes_are_one_number_a_centre(plain: Softmax) -> None:
     """Too few, or fewer than none, are refused."""
-    with pytest.raises(InputError, match="3 whole numbers"):
+    with refused("passes.range", 3):
         Laborious(plain, np.array([1, 2]))
-    with pytest.raises(InputError, match="at least 0"):
+    with refused("passes.range", -1):
         Laborious(plain, np.array([1, 2, -1]))

@@ -13,7 +13,7 @@ from equipoise.engine.shards.hostile_layout import HOSTILE_LAYOUT
 from equipoise.engine.shards.hostile_round import hostile_round
 from equipoise.engine.shards.hostile_state import HostileShard, merge, push, sums, whole_memory
 from equipoise.engine.shards.region import Region, regions
-from equipoise.errors import Failure, InputError
+from equipoise.errors import Failure
 from equipoise.train import (
     Bursts,
     Coupled,
@@ -32,6 +32,7 @@ from equipoise.train import (
 from equipoise.train.hostile.ledger import scale_code, scale_of
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.hostile.timetable import Timetable
+from refusals import refused
 
 NODES = 12
 ROUNDS = 60
@@ -351,11 +352,15 @@ def test_an_unforeseen_crash_in_a_timetable():
 
 
 @pytest.mark.parametrize(
-    ("nodes", "at", "words"),
-    [([9], 3, "centre 9, which is unknown"), ([1], 200, "outside 0..99"), ([0, 1, 2, 3], 5, "no centre is left")],
+    ("nodes", "at", "refusal"),
+    [
+        ([9], 3, ("schedule.node", "centre 9")),
+        ([1], 200, ("schedule.round", "0..99")),
+        ([0, 1, 2, 3], 5, ("schedule.empty",)),
+    ],
 )
-def test_a_crash_that_cannot_be(nodes, at, words):
-    with pytest.raises(InputError, match=words):
+def test_a_crash_that_cannot_be(nodes, at, refusal):
+    with refused(*refusal):
         Timetable(Faults(), 4, 100).add_crash(nodes, at)
 
 
@@ -363,7 +368,7 @@ def test_packets_that_are_too_long_on_their_way():
     """Fifteen bits name what a packet builds on: longer windows are refused before anything starts."""
     mirror = embedded(both_halves(), Network.ring(NODES), Method(), Faults(delay=2))
     mirror.mail.window = 2**16
-    with pytest.raises(InputError, match="15 bits"):
+    with refused("delay.bits", 15):
         HostileShard(mirror, regions(mirror.network, shards_of("dealt", 2, NODES))[0])
 
 

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from equipoise.certificate import Certificate, Check
 from equipoise.document import Document
-from equipoise.errors import InputError
 from equipoise.present import draw, echarts, page, terminal
 from equipoise.present.figures import (
     CONTRAST,
@@ -50,6 +49,7 @@ from equipoise.present.values import (
     Text,
     Widget,
 )
+from refusals import refused
 
 FACTS = {"A": {"colour": "#d95f02", "marker": "rect"}, "B": {"marker": "emptyCircle", "line": "dashed"}}
 LOOKS = looks(["A", "B", "Mine"], FACTS)
@@ -208,7 +208,7 @@ def test_two_charts_of_one_name_are_refused():
 def test_a_verb_without_a_page_is_refused_in_one_line():
     """With the verbs that have one."""
     for function in (page, draw):
-        with pytest.raises(InputError, match="unheard"):
+        with refused("document.verb", "'unheard'"):
             function(Document("unheard", {}))
 
 

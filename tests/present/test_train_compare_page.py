@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, visit
 
-from equipoise.errors import InputError
 from equipoise.present import draw, report
 from equipoise.train import baselines, compare
 from equipoise.train.comparison import MethodComparison
 from equipoise.train.instances import Instances
 from equipoise.train.studies import alpha_study, rho_study
+from refusals import refused
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -116,7 +116,7 @@ def test_a_label_may_be_anything(html: str) -> None:
 def test_a_study_has_no_figure_for_a_paper() -> None:
     """Its rows are over the knob and not over rounds: said in a sentence, and not by whatever breaks first."""
     study = rho_study(Instances(nodes=6), rounds=10, seeds=1)
-    with pytest.raises(InputError, match="studies have rows only"):
+    with refused("figure.rounds"):
         draw(study.document())
 
 

@@ -70,7 +70,7 @@ def chosen(names: Sequence[str]) -> list[Claim]:
         if name not in known and name not in VERBS:
             near = get_close_matches(name, [*known, *VERBS], n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise InputError(f"no claim {name!r}; {hint}`equipoise reproduce --list` names them all")
+            raise InputError(f"no claim {name!r}; {hint}`equipoise reproduce --list` names them all", code="unknown")
     return [claim for claim in known.values() if not names or claim.name in names or claim.verb in names]
 
 

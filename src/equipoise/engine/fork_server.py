@@ -154,7 +154,7 @@ class ForkServer:
         until = time.monotonic() + patience
         while (answer := self._hear(until - time.monotonic())) is not None:
             if "input" in answer:
-                raise InputError(str(answer["input"]))
+                raise InputError(str(answer["input"]), code=str(answer["code"]))
             if "failure" in answer:
                 raise Failure(f"{self.what} cannot be started: {answer['failure']}")
             if "gone" not in answer:
@@ -200,7 +200,7 @@ def main() -> None:
         target = _function(sys.argv[4])
         _function(sys.argv[5])(*json.loads(sys.argv[6]))
     except InputError as error:
-        orders.send(json.dumps({"input": str(error)}).encode())
+        orders.send(json.dumps({"input": str(error), "code": error.code}).encode())
         return
     except Exception as error:
         orders.send(json.dumps({"failure": f"{type(error).__name__}: {error}"}).encode())

@@ -119,11 +119,11 @@ def reachable(address: str) -> str:
     except OSError as error:
         said = error.strerror or str(error) or type(error).__name__
         tried = f"tried to connect to {host} port {port} for {time.monotonic() - began:.1f} s: {said}"
-        raise InputError(f"no Ray cluster at {asked}: {tried}; {WAY_OUT}") from None
+        raise InputError(f"no Ray cluster at {asked}: {tried}; {WAY_OUT}", code="ray.unreachable") from None
     if fault := _fault(question, host, port):
         tried = f"{host} port {port} is open, but {fault}"
         ports = "; Ray's head answers on 6379 and its client on ray://HOST:10001 by default"
-        raise InputError(f"no Ray cluster at {asked}: {tried}{ports}; {WAY_OUT}")
+        raise InputError(f"no Ray cluster at {asked}: {tried}{ports}; {WAY_OUT}", code="ray.unreachable")
     return given
 
 
@@ -134,10 +134,10 @@ def _parts(address: str) -> tuple[str, str, int]:
         r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:/@\[\]]+):(?P<port>[0-9]+)", address.removeprefix("ray://")
     )
     if found is None:
-        raise InputError(f"--address {address!r} names no Ray cluster: {FORMS}")
+        raise InputError(f"--address {address!r} names no Ray cluster: {FORMS}", code="ray.address")
     port = int(found["port"])
     if not 1 <= port <= 65_535:
-        raise InputError(f"--address {address!r}: port {port} is not one of 1 to 65535; {FORMS}")
+        raise InputError(f"--address {address!r}: port {port} is not one of 1 to 65535; {FORMS}", code="ray.address")
     return question, found["host"].strip("[]"), port
 
 
@@ -160,7 +160,7 @@ def _fault(question: str, host: str, port: int) -> str:
     try:
         import grpc
     except ImportError:  # ray[default] brings it, ray alone does not
-        raise InputError(MISSING) from None
+        raise InputError(MISSING, code="library.missing") from None
     name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     options = [("grpc.enable_http_proxy", 0)]
     with grpc.insecure_channel(name, options=options) as channel:
@@ -181,7 +181,7 @@ def _ray() -> ModuleType:
     try:
         import ray
     except ImportError:
-        raise InputError(MISSING) from None
+        raise InputError(MISSING, code="library.missing") from None
     return ray
 
 
@@ -191,7 +191,10 @@ def _refuse_another(ray: ModuleType, address: str | None) -> None:
         return
     joined = str(ray.get_runtime_context().gcs_address)
     if int(joined.rpartition(":")[2]) != _parts(str(address))[2]:
-        raise InputError(f"this process is in the Ray cluster at {joined} already, not {address}; ray.shutdown() first")
+        raise InputError(
+            f"this process is in the Ray cluster at {joined} already, not {address}; ray.shutdown() first",
+            code="ray.joined",
+        )
 
 
 def _describe(ray: ModuleType, address: str | None) -> RayCluster:

@@ -49,13 +49,16 @@ def _refuse(kind: str | None, workers: int | None, address: str | None) -> None:
     if kind is not None and kind not in KINDS:
         raise unknown_name("spread", kind, KINDS)
     if address is not None and kind != RAY:
-        raise InputError(f"--address {address} has no effect: --spread is {kind}; say --spread ray, or leave one off")
+        raise InputError(
+            f"--address {address} has no effect: --spread is {kind}; say --spread ray, or leave one off",
+            code="address.unused",
+        )
     cores = os.cpu_count() or 1
     if workers is not None and not 1 <= workers <= MOST_PER_CORE * cores and address is None:
         most = f"{MOST_PER_CORE} for each of the {cores} cores of this machine"
-        raise InputError(f"--workers {workers}: expected 1 to {MOST_PER_CORE * cores} ({most})")
+        raise InputError(f"--workers {workers}: expected 1 to {MOST_PER_CORE * cores} ({most})", code="workers.range")
     if workers is not None and workers < 1:
-        raise InputError(f"--workers {workers}: expected 1 or more")
+        raise InputError(f"--workers {workers}: expected 1 or more", code="workers.range")
 
 
 @contextmanager
@@ -90,7 +93,9 @@ def _over_ray(workers: int | None, address: str | None) -> Iterator[str]:
 
         register_parallel_backend(BACKENDS[RAY], Unordered)
         if workers is not None and workers > cluster.cpus:
-            raise InputError(f"--workers {workers}: {cluster.says}; ask for at most {cluster.cpus}")
+            raise InputError(
+                f"--workers {workers}: {cluster.says}; ask for at most {cluster.cpus}", code="workers.range"
+            )
         free = int(ray.available_resources().get("CPU", 0))
         if free < 1:
             raise Failure(f"{cluster.says}, all in use: a worker needs one; wait, or leave --address off")

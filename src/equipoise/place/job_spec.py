@@ -201,7 +201,9 @@ class JobSpec(Written):
         if not {"work", "samples"} & values.keys():
             missing.append("work (or samples and epochs)")
         if missing:
-            raise InputError(f"no {', no '.join(missing)}; state it in the job, or for all jobs under defaults")
+            raise InputError(
+                f"no {', no '.join(missing)}; state it in the job, or for all jobs under defaults", code="job.missing"
+            )
         read: dict[str, Any] = {k: _cell(k, v, slot) for k, v in values.items() if k in CELLS}
         read["work"] = _work(read)
         read.setdefault("inside", cluster.inside * slot)
@@ -380,7 +382,9 @@ def job_from(values: Mapping[str, object], cluster: Cluster, slot: float) -> Job
     with said_of(f"job {str(name)!r}"):
         refuse_unknown("field", values, FIELDS)
         if missing := [field for field in ("arrival", "worker") if field not in values]:
-            raise InputError(f"no {', no '.join(missing)}; state it in the job, or for all jobs under defaults")
+            raise InputError(
+                f"no {', no '.join(missing)}; state it in the job, or for all jobs under defaults", code="job.missing"
+            )
         told = dict(values)
         for field in NUMBERS:
             if isinstance(text := told.get(field), str):

@@ -39,7 +39,7 @@ def jobs_from(frame: Frame, cluster: Cluster, slot: str | float | None) -> Workl
     told = frame.attrs
     length = units.seconds(told.get("slot", HOUR) if slot is None else slot, "slot")
     if not length > 0:
-        raise InputError('slot is 0; expected a length such as "10m"')
+        raise InputError('slot is 0; expected a length such as "10m"', code="slot.range")
     found = []
     for k, row in enumerate(rows):
         with said_of(f"row {k}"):

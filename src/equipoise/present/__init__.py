@@ -72,12 +72,17 @@ def draw(document: Document, *, width: str | float = "column", **choices: Any) -
     for name in choices:
         if name not in known:
             able = ", ".join(["width", *known])
-            raise InputError(f"plot of {document.verb!r} has no choice {name!r}; it has {able} (see docs/interop.md)")
+            raise InputError(
+                f"plot of {document.verb!r} has no choice {name!r}; it has {able} (see docs/interop.md)",
+                code="figure.choice",
+            )
     return draw_sheet(sheet(document, **choices), width)
 
 
 def _module(verb: str, known: dict[str, str], what: str) -> ModuleType:
     if verb not in known:
         given = f"a result of {verb!r}" if verb else "a bare CSV table"
-        raise InputError(f"no {what} is known for {given}; there are {what}s for {', '.join(known)}")
+        raise InputError(
+            f"no {what} is known for {given}; there are {what}s for {', '.join(known)}", code="document.verb"
+        )
     return import_module(f"equipoise.present.{known[verb]}")

@@ -293,7 +293,7 @@ def chosen(panels: Sequence[str] | str | None, known: Sequence[str], default: Se
     asked = list(default) if panels is None else [panels] if isinstance(panels, str) else list(panels)
     for name in asked:
         if name not in known:
-            raise InputError(f"no panel {name!r} here; there are {', '.join(known)}")
+            raise InputError(f"no panel {name!r} here; there are {', '.join(known)}", code="unknown")
     if not asked:
         raise InputError(f"no panels asked for; there are {', '.join(known)}")
     return asked

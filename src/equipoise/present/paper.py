@@ -57,7 +57,10 @@ def _inches(width: str | float) -> float:
         return WIDTHS[width]
     if isinstance(width, int | float) and not isinstance(width, bool) and 1.5 <= width <= 40:
         return float(width)
-    raise InputError(f'width is {width!r}; expected "column" (3.5 inches), "page" (7.16) or inches from 1.5 to 40')
+    raise InputError(
+        f'width is {width!r}; expected "column" (3.5 inches), "page" (7.16) or inches from 1.5 to 40',
+        code="figure.width",
+    )
 
 
 def _calm(axes: Any) -> None:

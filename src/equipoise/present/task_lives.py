@@ -225,7 +225,10 @@ def sheet(document: Document, *, seed: int | None = None) -> Sheet:
     tasks = rows_of(document, "tasks", seed=seed)
     if not tasks:
         known = list(dict.fromkeys(str(task["seed"]) for task in every))
-        raise InputError(f"no seed {seed!r} in this run; it has {', '.join(known[:10])}{', ...' * (len(known) > 10)}")
+        raise InputError(
+            f"no seed {seed!r} in this run; it has {', '.join(known[:10])}{', ...' * (len(known) > 10)}",
+            code="figure.seed",
+        )
     spans, steps = (rows_of(document, table, seed=seed) for table in ("spans", "steps"))
     done = [task for task in tasks if task["done_at"] is not None]
     title = f"{document.result['policy']}: {len(done)} of {len(tasks)} tasks in time (seed {seed})"

@@ -352,7 +352,7 @@ def schedule(document: Document, policy: str) -> Sheet:
     """Who ran on which machine in which slot, and below it the part of every resource in use."""
     names = [str(row["policy"]) for row in document.rows("rows")]
     if policy not in names:
-        raise InputError(f"no policy {policy!r} here; there are {', '.join(names)}")
+        raise InputError(f"no policy {policy!r} here; there are {', '.join(names)}", code="unknown")
     machines = [str(row["machine"]) for row in document.rows("machines")]
     jobs = list(dict.fromkeys(str(row["job"]) for row in document.rows("outcomes")))
     cells = cells_of(document, jobs, machines)[policy]

@@ -304,7 +304,7 @@ def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
     """The panels of a run: "gap", "bits", and "shares" and "budget" where CPUs were shared."""
     history = columns(document)
     if not history:
-        raise InputError("this run recorded no rounds: there is nothing to draw")
+        raise InputError("this run recorded no rounds: there is nothing to draw", code="figure.rounds")
     made = {"gap": _gap, "bits": _bits}
     made |= {"shares": _shares, "budget": _budget} if "shares" in document.result else {}
     x = replace(ROUND, high=max(1.0, float(history["round"][-1])))

@@ -217,7 +217,9 @@ def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
     """The median distance to the optimal shares over instances, with its quartiles: panels "rounds" and "bits"."""
     tracks = {} if "study" in document.result else tracks_of(document)
     if not tracks:
-        raise InputError("this comparison has no history to draw; studies have rows only (to_frame)")
+        raise InputError(
+            "this comparison has no history to draw; studies have rows only (to_frame)", code="figure.rounds"
+        )
     kinds = {
         "rounds": ("After as many rounds", Axis("rounds", low=0, whole=True)),
         "bits": ("For as many bits sent", Axis("bits (median)", log=True)),

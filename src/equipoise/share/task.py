@@ -133,7 +133,9 @@ class Task:
             if not math.isfinite(value) or value < 0 or value != int(value):
                 raise InputError(f"{name} is {value!r}; expected a whole number of steps, zero or more", about="Task")
         if self.deadline <= self.arrival:
-            raise InputError(f"deadline {self.deadline} is not after arrival {self.arrival}", about="Task")
+            raise InputError(
+                f"deadline {self.deadline} is not after arrival {self.arrival}", code="task.deadline", about="Task"
+            )
 
     @property
     def work(self) -> float:
@@ -155,7 +157,7 @@ def tasks_from(frame: Frame) -> list[Task]:
     need_columns(frame, NEEDED, "Workload.from_frame")
     refuse_unknown("column of tasks", set(map(str, frame.columns)) - {"seed", "task"}, KNOWN)
     if "seed" in frame.columns and len(set(frame["seed"])) > 1:
-        raise InputError("Workload.from_frame: the frame has several seeds; keep the rows of one")
+        raise InputError("Workload.from_frame: the frame has several seeds; keep the rows of one", code="frame.seeds")
     return [_task(f"row {k}", row) for k, row in enumerate(rows)]
 
 
@@ -175,7 +177,7 @@ def _task(who: str, row: Row) -> Task:
     """A task by the names of its values."""
     for name in NEEDED:
         if name not in row:
-            raise InputError(f"{name} is missing; every task needs {', '.join(NEEDED)}", about=who)
+            raise InputError(f"{name} is missing; every task needs {', '.join(NEEDED)}", code="task.missing", about=who)
     given = {name: row[name] for name in (*NEEDED, "delay", "sigma") if name in row}
     given |= {name: int(value) for name, value in given.items() if name in STEPS and _is_whole(value)}
     try:
@@ -185,7 +187,7 @@ def _task(who: str, row: Row) -> Task:
             curve = Curve(**{name: row[name] for name in LAW if name in row})
         return Task(curve=curve, **given)
     except InputError as error:
-        raise InputError(error.what, about=who) from None
+        raise InputError(error.what, code=error.code, about=who) from None
     except (TypeError, ValueError):
         raise InputError("samples and errors are no lists of numbers; give one of each, as long", about=who) from None
 

@@ -154,7 +154,9 @@ class Workload:
         from equipoise.share.task import drawn_rows, rows_from
 
         if self.curves is not None:
-            raise InputError("Workload.to_frame: recorded curves are not columns; Recording.save keeps them")
+            raise InputError(
+                "Workload.to_frame: recorded curves are not columns; Recording.save keeps them", code="frame.curves"
+            )
         return frame_of(rows_from(self.tasks) if self.tasks else drawn_rows(self.draw(load, seeds, site)))
 
     def as_dict(self) -> dict[str, object]:

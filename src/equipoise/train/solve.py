@@ -114,7 +114,7 @@ def solve(
         raise InputError(f"solve takes a Problem, a Network and a Method, not {given}", code="solve.type")
     _check(rounds, target, patience, every, checkpoint_every)
     if engine is not None and not (hasattr(engine, "ordinary") or hasattr(engine, "hostile")):
-        raise InputError(f"engine takes equipoise.engine.Workers(count, on=...), not {engine!r}")
+        raise InputError(f"engine takes equipoise.engine.Workers(count, on=...), not {engine!r}", code="engine.type")
     if faults is not None and not isinstance(faults, Faults):
         raise InputError(f"faults takes Faults(loss=..., crash=...), not {faults!r}", code="faults.type")
     state: Any  # both kinds have the same names

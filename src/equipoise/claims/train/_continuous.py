@@ -46,7 +46,7 @@ def flow_in_time(
 
     at = np.asarray(times, dtype=np.float64)
     if not network.static and dwell is None:
-        raise InputError("a switching network needs dwell: how long each graph lasts")
+        raise InputError("a switching network needs dwell: how long each graph lasts", code="switching.dwell")
     nodes = problem.sized(network.n)
     market, model = problem.market(nodes), problem.model
     size = 0 if model is None else model.size

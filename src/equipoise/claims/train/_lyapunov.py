@@ -126,7 +126,10 @@ def norm(y: Floats, z: Floats) -> float:
 def weighted(loop: ClosedLoop, alpha: float, step: float) -> Value:
     """delta' P delta with P the solution of M' P M - P = -I on the consistent subspace; needs a stable loop."""
     if not loop.radius(alpha, step) < 1.0:
-        raise InputError(f"no weighted norm falls at alpha {alpha:g}, step {step:g}: the rounds are not stable there")
+        raise InputError(
+            f"no weighted norm falls at alpha {alpha:g}, step {step:g}: the rounds are not stable there",
+            code="loop.unstable",
+        )
     Q = loop.consistent
     with one_thread():
         P = solve_discrete_lyapunov((Q.T @ loop.round_map(alpha, step) @ Q).T, np.eye(Q.shape[1]))

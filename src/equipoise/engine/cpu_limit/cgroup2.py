@@ -107,7 +107,9 @@ class Cgroup2Limiter(CpuLimiter):
         base, why = find(root)
         places = own(root=root)
         if not base or places is None:
-            raise InputError(f"limiter('cgroup2') cannot be used here: {why}; use the kind auto")
+            raise InputError(
+                f"limiter('cgroup2') cannot be used here: {why}; use the kind auto", code="limiter.missing"
+            )
         self.base, self.home = base, places[1]
         groups.sweep(base, self.home)
         self.guard = Guard(self._state)

@@ -144,7 +144,10 @@ class CpuLimiter(ABC):
             Cores that it may use: 0.3 is 30 % of one core.
         """
         if self._closed:
-            raise InputError(f"hold({pid!r}): this limiter is closed; open another with limiter({self.name!r})")
+            raise InputError(
+                f"hold({pid!r}): this limiter is closed; open another with limiter({self.name!r})",
+                code="limiter.closed",
+            )
         share = checked_share(share)
         with self._lock:
             start = self._checked_process(pid)
@@ -158,32 +161,41 @@ class CpuLimiter(ABC):
     def _checked_process(self, pid: int) -> int:
         """The start time of a process that may be held; otherwise one line that says why not."""
         if not isinstance(pid, numbers.Integral) or isinstance(pid, bool) or pid <= 0:
-            raise InputError(f"hold(pid={pid!r}): expected the id of a process, a whole number above 0")
+            raise InputError(
+                f"hold(pid={pid!r}): expected the id of a process, a whole number above 0", code="process.id"
+            )
         pid = int(pid)
         now = facts(pid)
         if now is None or now.state in "ZX":
-            raise InputError(f"hold(pid={pid}): no such process is running; it may have ended already")
+            raise InputError(
+                f"hold(pid={pid}): no such process is running; it may have ended already", code="process.gone"
+            )
         mine = os.getpid()
         if pid == 1:
             raise InputError(
-                "hold(pid=1): process 1 runs the whole machine and is never held; hold a process you started"
+                "hold(pid=1): process 1 runs the whole machine and is never held; hold a process you started",
+                code="process.never",
             )
         if pid == mine or pid in ancestors(mine):
             who = "this very process" if pid == mine else "a process above this one"
             raise InputError(
-                f"hold(pid={pid}): that is {who}, and would hold its own limiter; start a child and hold that"
+                f"hold(pid={pid}): that is {who}, and would hold its own limiter; start a child and hold that",
+                code="process.never",
             )
         try:
             os.kill(pid, 0)
         except PermissionError:
             raise InputError(f"hold(pid={pid}): it belongs to another user; hold your own, or run as root") from None
         except ProcessLookupError:
-            raise InputError(f"hold(pid={pid}): no such process is running; it may have ended already") from None
+            raise InputError(
+                f"hold(pid={pid}): no such process is running; it may have ended already", code="process.gone"
+            ) from None
         before = self._held.get(pid)
         if before is not None:
             if before.start == now.start:
                 raise InputError(
-                    f"hold(pid={pid}): it is held already, to {before.share:g}; use set() on what hold() gave"
+                    f"hold(pid={pid}): it is held already, to {before.share:g}; use set() on what hold() gave",
+                    code="process.held",
                 )
             before.release()
         return now.start
@@ -218,11 +230,11 @@ def checked_share(share: float, least: float | None = None) -> float:
     """A share in cores, within the machine."""
     fix = f"give cores between 0 and {CORES}, such as 0.3 for 30 % of one core"
     if not isinstance(share, numbers.Real) or isinstance(share, bool):
-        raise InputError(f"a share of {share!r} is not a number; {fix}")
+        raise InputError(f"a share of {share!r} is not a number; {fix}", code="share.range")
     value = float(share)
     if math.isnan(value) or value > CORES or value < 0 or (value == 0 and least is None):
         why = f"this machine has {CORES} cores" if value > CORES else "a share is above 0"
-        raise InputError(f"a share of {value:g} cores cannot be held: {why}; {fix}")
+        raise InputError(f"a share of {value:g} cores cannot be held: {why}; {fix}", code="share.range")
     return value
 
 
@@ -336,4 +348,6 @@ def limiter(kind: str = "auto") -> CpuLimiter:
                 passed.append(f"{one.kind} ({error})")
                 continue
         passed.append(f"{one.kind} ({one.missing})")
-    raise InputError(f"limiter {kind} cannot be used here: {'; '.join(passed)}; use the kind auto")
+    raise InputError(
+        f"limiter {kind} cannot be used here: {'; '.join(passed)}; use the kind auto", code="limiter.missing"
+    )

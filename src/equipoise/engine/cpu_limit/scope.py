@@ -69,7 +69,8 @@ def start(name: str, pids: list[int], root: str = "/") -> str:
     done = subprocess.run(command(name, pids), capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
     if done.returncode != 0:
         raise InputError(
-            f"systemd refused the scope {name}: {done.stderr.strip() or done.returncode}; use the kind stop"
+            f"systemd refused the scope {name}: {done.stderr.strip() or done.returncode}; use the kind stop",
+            code="limiter.refused",
         )
     until = time.monotonic() + ANSWER_SECONDS
     places = own(root=root)

@@ -386,12 +386,17 @@ def _refuse(
 ) -> None:
     """What cannot be run, in one line each."""
     if not policies:
-        raise InputError("no policies; expected at least one")
+        raise InputError("no policies; expected at least one", code="policies.none")
     if not kinds:
         raise InputError("no kinds of task; expected some of sgd, mlp, nb, torch, or FILE.py:function")
     if tasks < 1 or tasks > TASKS_MOST:
-        raise InputError(f"{tasks} tasks; expected 1 to {TASKS_MOST}, each of which is a process")
+        raise InputError(f"{tasks} tasks; expected 1 to {TASKS_MOST}, each of which is a process", code="tasks.range")
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) > SEED_MOST:
-        raise InputError(f"seeds are {list(seeds)}; expected some, 0 to {SEED_MOST:,}, every one once")
+        raise InputError(
+            f"seeds are {list(seeds)}; expected some, 0 to {SEED_MOST:,}, every one once", code="seeds.range"
+        )
     if scene.cpus > CORES:
-        raise InputError(f"the site has {scene.cpus:g} CPUs; this machine has {CORES}: give at most that, better less")
+        raise InputError(
+            f"the site has {scene.cpus:g} CPUs; this machine has {CORES}: give at most that, better less",
+            code="cpus.range",
+        )

@@ -87,13 +87,16 @@ class RealScene:
         for name in ("cpus", "step", "patience", "trial"):
             value = getattr(self, name)
             if not 0.0 < value < float("inf"):
-                raise InputError(f"{name} is {value!r}; expected a positive number")
+                raise InputError(f"{name} is {value!r}; expected a positive number", code=f"{name}.range")
         if self.step < STEP_LEAST:
             raise InputError(
-                f"step is {self.step:g} s; expected {STEP_LEAST:g} or more: a share is held by pauses of 10 ms"
+                f"step is {self.step:g} s; expected {STEP_LEAST:g} or more: a share is held by pauses of 10 ms",
+                code="step.range",
             )
         if self.work[0] < 1.0 or self.work[1] < self.work[0]:
-            raise InputError(f"work is {self.work[0]:g} to {self.work[1]:g} samples; expected 1 <= low <= high")
+            raise InputError(
+                f"work is {self.work[0]:g} to {self.work[1]:g} samples; expected 1 <= low <= high", code="work.range"
+            )
 
     @property
     def sample(self) -> float:

@@ -165,7 +165,8 @@ def preload(kinds: list[str]) -> None:
             except ImportError:
                 needs = KINDS[kind].needs
                 raise InputError(
-                    f"tasks of kind {kind!r} need {needs}, which is not installed: pip install 'equipoise[{needs}]'"
+                    f"tasks of kind {kind!r} need {needs}, which is not installed: pip install 'equipoise[{needs}]'",
+                    code="library.missing",
                 ) from None
             for which in range(len(KINDS[kind].trained)):
                 next(_ours(KINDS[kind], which, np.random.default_rng(which)))

@@ -163,7 +163,8 @@ def _refuse_long_ways(mirror: HostileState) -> None:
     if longest.window > LONGEST_WINDOW:
         raise InputError(
             f"packets that may be {longest.longest} rounds on their way cannot name each other in 15 bits between workers: "
-            "lower the delay, or run in one process"
+            "lower the delay, or run in one process",
+            code="delay.bits",
         )
 
 

@@ -17,7 +17,9 @@ def partition(network: Network, shards: int) -> Ints:
     as they are numbered, or by Cuthill and McKee, whichever lets fewer links cross."""
     n = network.n
     if not 1 <= shards <= n:
-        raise InputError(f"{shards} workers for {n} centres: give at least 1 and at most one for each centre")
+        raise InputError(
+            f"{shards} workers for {n} centres: give at least 1 and at most one for each centre", code="workers.range"
+        )
     cuts = np.arange(n, dtype=np.int64) * shards // n
     if shards == 1 or network.period is None:
         return cuts

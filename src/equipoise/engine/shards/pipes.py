@@ -108,8 +108,13 @@ def serve(order: dict[str, Any], descriptors: list[int]) -> None:
                     _drain_halts(control, answer)
                 said = ("answer", answer)
             except Exception as error:
-                said = ("error", (type(error).__name__, str(error), traceback.format_exc(limit=-3)))
+                said = ("error", told(error))
             control.send_bytes(pickle.dumps(said, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def told(error: Exception) -> tuple[str, str, str, str]:
+    """What `raise_here` of the owner makes an error of again."""
+    return type(error).__name__, str(error), traceback.format_exc(limit=-3), getattr(error, "code", "")
 
 
 def _drain_halts(control: Connection, answer: object) -> None:

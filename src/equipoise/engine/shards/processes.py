@@ -157,14 +157,15 @@ def packed(method: str, given: tuple[Any, ...]) -> bytes:
     except (TypeError, pickle.PicklingError, AttributeError, NotImplementedError) as error:
         raise InputError(
             f"the problem cannot be sent to workers: {error}; what a cost or model holds must be made of data and "
-            "functions, without locks, files or connections"
+            "functions, without locks, files or connections",
+            code="process.unpicklable",
         ) from None
 
 
-def raise_here(shard: int, kind: str, message: str, where: str) -> None:
+def raise_here(shard: int, kind: str, message: str, where: str, code: str) -> None:
     """What stopped a worker, as an error of this process."""
     if kind == "InputError":
-        raise InputError(message)
+        raise InputError(message, code=code)
     last = [line.strip() for line in where.strip().splitlines()]
     at = next((line for line in reversed(last) if line.startswith("File")), "")
     raise Failure(f"worker {shard} stopped: {kind}: {message}{' (' + at + ')' if at else ''}")

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pickle
 import threading
-import traceback
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
@@ -16,6 +15,7 @@ from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.ray_cluster import connect
 from equipoise.engine.shards.crossing import Packets
 from equipoise.engine.shards.keeper import LocalKeeper
+from equipoise.engine.shards.pipes import told
 from equipoise.engine.shards.processes import packed, raise_here
 from equipoise.engine.shards.worker import Halted, Worker
 from equipoise.errors import Failure
@@ -107,7 +107,7 @@ def _actor() -> Any:
                     return "answer", None
                 return "answer", getattr(self.worker, method)(*given)
             except Exception as error:
-                return "error", (type(error).__name__, str(error), traceback.format_exc(limit=-3))
+                return "error", told(error)
 
     remote: Any = ray.remote
     return remote(concurrency_groups={"mail": 1})(Shard)

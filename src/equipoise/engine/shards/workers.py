@@ -45,11 +45,14 @@ class Workers:
         self, count: int | None = None, *, on: str = "processes", address: str | None = None, hold: Hold | None = None
     ) -> None:
         if count is not None and (not isinstance(count, int) or count < 1):
-            raise InputError(f"workers must be a whole number of at least 1, not {count!r}")
+            raise InputError(f"workers must be a whole number of at least 1, not {count!r}", code="workers.range")
         if on not in PLACES:
             raise unknown_name("place for workers", on, PLACES)
         if address is not None and on != "ray":
-            raise InputError(f"address {address!r} is that of a Ray cluster: it goes with on='ray', not {on!r}")
+            raise InputError(
+                f"address {address!r} is that of a Ray cluster: it goes with on='ray', not {on!r}",
+                code="workers.address",
+            )
         self.count, self.on, self.address, self.hold = count, on, address, hold
         self.keeper: Keeper | None = None
         self.crew: Crew | None = None

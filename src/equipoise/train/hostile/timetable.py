@@ -110,7 +110,7 @@ class Timetable:
             _within("crash", node, at, self.rounds)
         alive = self._alive(at)
         if not (alive & ~np.isin(np.arange(self.n), list(gone))).any():
-            raise InputError(f"round {at}: no centre is left: the last {len(gone)} crash")
+            raise InputError(f"round {at}: no centre is left: the last {len(gone)} crash", code="schedule.empty")
         deeds = ("crash", "leave", "join")
         notice = int(self.faults.notice)
         kept = [
