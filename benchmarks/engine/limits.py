@@ -18,14 +18,26 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 from equipoise.engine.cpu_limit import available, cgroup1, groups, limiter
 from equipoise.engine.cpu_limit.process_tree import cpu_seconds, facts, tree
-from equipoise.engine.doctor import busy_tree, measure, neighbours
+from equipoise.engine.doctor import SPIN, busy_tree, end, measure, start_python
 
 SHARES = (0.1, 0.3, 0.5, 0.8)
 ABOVE = BELOW = 0.03  # cores; what the limiter must keep to
 PATIENCE = 5.0  # seconds until all must be clean after a kill
+
+
+@contextlib.contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """So many busy processes beside."""
+    started = [start_python(SPIN + "spin()", subprocess.DEVNULL) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in started:
+            end(process)
 
 
 def table(kinds: list[str], seconds: float, repeats: int) -> bool:

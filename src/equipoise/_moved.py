@@ -3,8 +3,6 @@
 A new row in `MOVED` is all it takes. Nothing here runs unless a name is asked for that is nowhere else.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable, Sequence

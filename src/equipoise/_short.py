@@ -1,7 +1,5 @@
 """Short representations: of a dataclass only what differs from its defaults, of an array its shape and range."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, fields
 
 LONGEST = 40  # characters of one value

@@ -3,8 +3,6 @@
 A verb's result makes a `Document`; `equipoise.result` writes it; `read` reads it back; `equipoise.present` draws it.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """What a user can get wrong: one line that names the value, what was expected, and the way out."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import numbers

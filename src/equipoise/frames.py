@@ -1,7 +1,5 @@
 """To and from pandas frames. pandas is loaded when a frame is asked for, and only then."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

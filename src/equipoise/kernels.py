@@ -1,7 +1,5 @@
 """The one way kernels are compiled: cached on disk, without the interpreter lock, IEEE arithmetic (no fast-math)."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

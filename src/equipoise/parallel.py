@@ -4,8 +4,6 @@ Where a part runs never changes what comes out: a part draws from its own seeds,
 `one_thread`: matrix products in one order of additions. `side_by_side`: kernels on threads where that pays.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

@@ -5,8 +5,6 @@ its literal class attributes (`label`, `colour`, ...) and module constants are i
 the source without running it, so `--help` imports nothing. Files whose name starts with `_` are no choices.
 """
 
-from __future__ import annotations
-
 import ast
 import gzip
 import importlib

@@ -4,8 +4,6 @@ A field made with `setting` has its help text and the panel of `--help` it stand
 wrote it; a file without one is of 0.1.0.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Means, ratios and paired differences over seeds, with standard errors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Human quantities: "16Gi", "440MB", "4ms/sample", "10m", "25Gbps". Resources are held as whole milli-units."""
 
-from __future__ import annotations
-
 import math
 import re
 from fractions import Fraction

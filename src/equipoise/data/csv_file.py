@@ -1,7 +1,5 @@
 """A table of the user's own: comma-separated, numeric features, one label column."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from csv import Error as MalformedRow, reader

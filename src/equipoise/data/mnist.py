@@ -1,7 +1,5 @@
 """MNIST, and anything in its file format: grey images and labels 0..9 in four idx files, plain or gzipped."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import zlib

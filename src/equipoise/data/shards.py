@@ -1,7 +1,5 @@
 """Anybody's data as one shard a centre: what scikit-learn's loaders give, arrays, our own data sets, pandas frames."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

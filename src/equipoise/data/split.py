@@ -1,7 +1,5 @@
 """Who gets which samples: the training part against the held-out part, and one shard for each node."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

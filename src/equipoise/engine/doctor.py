@@ -263,7 +263,7 @@ def extras() -> dict[str, str | None]:
 @contextlib.contextmanager
 def busy_tree() -> Iterator[tuple[int, int]]:
     """A process with two busy threads and a busy child: (its pid, the child's)."""
-    process = _python(THREE, subprocess.PIPE)
+    process = start_python(THREE, subprocess.PIPE)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -271,27 +271,18 @@ def busy_tree() -> Iterator[tuple[int, int]]:
             raise Failure("the process to be measured did not start")
         yield process.pid, int(line)
     finally:
-        _end(process)
+        end(process)
 
 
-@contextlib.contextmanager
-def neighbours(count: int) -> Iterator[None]:
-    """So many busy processes beside."""
-    started = [_python(SPIN + "spin()", subprocess.DEVNULL) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in started:
-            _end(process)
-
-
-def _python(code: str, out: int) -> subprocess.Popen[bytes]:
+def start_python(code: str, out: int) -> subprocess.Popen[bytes]:
+    """Python that runs this code, in a group of its own."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", code], stdout=out, start_new_session=True, close_fds=True
     )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill it and what it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)  # the group that this process leads, and no other
     process.wait()

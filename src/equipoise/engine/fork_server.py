@@ -8,8 +8,6 @@ The server runs one thread and no parallel kernel, so that forking is safe. It e
 and ends what it forked: every process leads a group that is killed with it, and dies when the server is killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

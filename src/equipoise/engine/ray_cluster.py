@@ -1,7 +1,5 @@
 """Ray, started on this machine or joined at an address, which is tried first: `ray.init` waits minutes at a closed one."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

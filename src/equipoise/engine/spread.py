@@ -3,8 +3,6 @@
 The same numbers come out wherever: only the time differs.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ ln, exp and sine are plain arithmetic without branches, so that loops run severa
 the truth (tests/share/test_elementary.py) and use only IEEE operations: nothing depends on the C library.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -72,23 +70,11 @@ def below(z: float) -> float:
 
 
 # Of Acklam's approximation, the highest power first.
-MIDDLE_TOP: tuple[float, ...] = (
-    -39.69683028665376,
-    220.9460984245205,
-    -275.9285104469687,
-    138.3577518672690,
-    -30.66479806614716,
-)
-MIDDLE_TOP += (2.506628277459239,)
+MIDDLE_TOP: tuple[float, ...] = (-39.69683028665376, 220.9460984245205, -275.9285104469687)
+MIDDLE_TOP += (138.3577518672690, -30.66479806614716, 2.506628277459239)
 MIDDLE_BOTTOM = (-54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572, 1.0)
-TAIL_TOP: tuple[float, ...] = (
-    -0.007784894002430293,
-    -0.3223964580411365,
-    -2.400758277161838,
-    -2.549732539343734,
-    4.374664141464968,
-)
-TAIL_TOP += (2.938163982698783,)
+TAIL_TOP: tuple[float, ...] = (-0.007784894002430293, -0.3223964580411365, -2.400758277161838)
+TAIL_TOP += (-2.549732539343734, 4.374664141464968, 2.938163982698783)
 TAIL_BOTTOM = (0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416, 1.0)
 
 

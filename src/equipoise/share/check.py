@@ -1,7 +1,5 @@
 """Check a policy that a user wrote, as a site would meet it; every finding names what is wrong and where."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 from typing import Any

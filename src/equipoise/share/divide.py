@@ -1,7 +1,5 @@
 """Two ways to divide a resource among tasks, for whole batches: one after the other, or in proportion."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -3,8 +3,6 @@
 Every rung plays the same tasks: only the site between them and their compute changes, or what success is judged by.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -8,8 +8,6 @@ An integer program:
     sum over arrivals from r on of D_i U_i(e) <= bandwidth (e - r + 1)  for all r <= e: the uplink, by Hall's theorem
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from equipoise.errors import InputError

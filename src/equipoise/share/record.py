@@ -3,8 +3,6 @@
 Every combination of model, setting, data and seed is kept, whatever its curve looks like.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import importlib

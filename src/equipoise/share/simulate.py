@@ -1,7 +1,5 @@
 """Run one policy on one workload: the main loop, and what came out of it seed by seed."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

@@ -5,8 +5,6 @@ checked, applied and observed; a completion is stamped with the next step. Only 
 time; loops that look for them, and those that compute curves, have no branches, so that processors run them fast.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Policies x loads x seeds: everyone meets the same tasks, so that differences are paired and have standard errors."""
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field

@@ -4,8 +4,6 @@ The share is a ceiling; what a process asked for and did not get is reported. Na
 guardian starts from this package and must start fast.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -3,8 +3,6 @@
 Written to the kernel's documentation and tested on a copy of its files: untested on a real kernel here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 Standard library only, and the same for cgroup v1 and v2. Names: equipoise-<pid>-<start time>-<number>.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

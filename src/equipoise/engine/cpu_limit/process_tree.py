@@ -1,7 +1,5 @@
 """Processes as /proc shows them: who is whose child, since when, and how much CPU each has used. Standard library only."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -4,8 +4,6 @@ systemd moves the processes into a scope and delegates it; the quota is set in a
 Written to systemd's documentation and tested on a copy of its files: untested with a real systemd here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 Names are loaded when they are used: the server of task processes starts from this package and loads only its own.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from equipoise._lazy import lazy

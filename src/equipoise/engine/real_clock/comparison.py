@@ -1,7 +1,5 @@
 """Simulated and executed side by side: what each measured, and how far the simulation was off."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ curve is the one that the executed task will follow. Tasks are recorded as on a 
 two for every server: a process that pauses often needs more CPU for the same work.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

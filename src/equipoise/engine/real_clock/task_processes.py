@@ -4,8 +4,6 @@ They are forked from a server that has loaded what they need. What they write an
 both: for each task how many units it has done, its last error, the CPU it took, how it ended; and every error in order.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import mmap

@@ -1,7 +1,5 @@
 """Analogues where curves were seen before, Bayesian log-linear where none were: the default of Hybrid."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

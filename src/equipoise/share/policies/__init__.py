@@ -4,8 +4,6 @@ A file states its class's `label`, `colour`, `marker` and `rank` among the other
 `published` marks those of the paper. The first line of its docstring is its help line.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, cast
 
 from equipoise._lazy import lazy

@@ -1,7 +1,5 @@
 """What policies that watch learning curves share: an estimator, and a clairvoyant twin that is told the truth instead."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 

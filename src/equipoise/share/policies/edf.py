@@ -3,8 +3,6 @@
 Optimal for one server when it is known what fits; here what fits is an estimate, and nothing is held back for it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

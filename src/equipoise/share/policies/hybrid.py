@@ -13,8 +13,6 @@ Every step (docs/share.md, 3):
 6. Serve: probes and a floor for all, then who cannot wait, then by deadline, then what is left by price.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple

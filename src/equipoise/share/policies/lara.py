@@ -3,8 +3,6 @@
 A task seen fewer than three times gets the mean weight. Spreads the site over everyone, so under load few finish.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 New and small tasks pass quickly; under load nothing that is large is ever finished.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

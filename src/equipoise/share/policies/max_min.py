@@ -3,8 +3,6 @@
 What a nearly finished task does not need goes to the rest. Fair in compute, blind to deadlines and to futility.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 Knows nothing of learning, so under load it spends the site on urgent tasks that cannot finish.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

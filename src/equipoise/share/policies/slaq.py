@@ -3,8 +3,6 @@
 Good for the mean error of all; it serves steep beginnings, not the flat end where a target is reached.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 Finishes many small tasks; a long one waits however little of it is left. Unseen tasks go first, to be seen.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 The best simple learner here; it ignores deadlines, and trusts an estimate however uncertain. Unseen tasks go first.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 Each computing task is associated with a server (the one with the fewest). The cap counts tasks that cannot compute.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ The most frugal of the five and the one that starves: the cap counts tasks that 
 just in time fail whenever an estimate is optimistic.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

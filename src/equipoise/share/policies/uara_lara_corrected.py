@@ -3,8 +3,6 @@
 It no longer starves by counting, and still loses tasks by asking just in time on optimistic estimates.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 The minimum share corrects what optimistic estimates break; what is left over by all is still not used.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 Simple and hard to fool, but its denominator counts tasks that are still sending or delayed, so part of the site idles.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 It never idles for want of counting, but gives as much to a task that cannot make it as to one that is nearly there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
