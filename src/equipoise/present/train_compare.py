@@ -325,10 +325,10 @@ def study_table(result: Row, styles: Looks) -> Table:
 def _study_cell(value: float | None, key: str) -> str:
     if key == "reached":
         return NOTHING if value is None else f"{100 * value:.0f}%"
-    return needed(value) if key in ("round", "bits", "messages") else number(value, 3)
+    return _needed(value) if key in ("round", "bits", "messages") else number(value, 3)
 
 
-def needed(value: float | None) -> str:
+def _needed(value: float | None) -> str:
     """Rounds, bits or messages; never, where more than half the seeds do not get there."""
     return "never" if value is None else f"{value:,.0f}"
 
@@ -339,7 +339,7 @@ def _summary_table(result: Row, styles: Looks) -> Table:
     heads += ["budget broken by, CPUs", "box broken by, CPUs", "diverged"]
     body: list[Cells] = []
     for row in result["summary"]:
-        cells = [needed(row[f"{column}_to_{target:g}"]) for target, column in wanted]
+        cells = [_needed(row[f"{column}_to_{target:g}"]) for target, column in wanted]
         cells += [number(row["largest_violation"], 3), number(row["largest_box_violation"], 3), f"{row['diverged']}"]
         look = styles[row["entrant"]]
         body.append([Cell(look.name, look=look), *cells])
@@ -356,7 +356,7 @@ def _protocol_table(result: Row, styles: Looks, protocol: str) -> Table:
     body: list[Cells] = []
     for name, look in styles.items():
         own = {row["checkpoint"]: row for row in rows if row["entrant"] == name}
-        cells = [*map(_interval, own.values()), nearer(own[telling]) or NOTHING]
+        cells = [*map(_interval, own.values()), _nearer(own[telling]) or NOTHING]
         body.append([Cell(look.name, look=look), *cells])
     note = (
         "Median relative distance over seeds with a 95% bootstrap interval. Last column: in how many seeds "
@@ -377,12 +377,12 @@ def terminal_parts(document: Document) -> list[Text | Table | Certificate]:
     instances = count(len(seeds) if isinstance(seeds, list) else seeds, "instance")
     head = f"{config.get('nodes')} centres, {config.get('network')}, {instances}"
     notes = [*result.get("notes", []), *result.get("left_out", [])]
-    tables = [study_table(result, _styles(document))] if "study" in result else _comparison_tables(result)
+    tables = [study_table(result, _styles(document))] if "study" in result else comparison_tables(result)
     made = [] if document.certificate is None else [document.certificate]
     return [Text("", head), *tables, *(Text(note) for note in notes), *made]
 
 
-def _comparison_tables(result: Row) -> list[Table]:
+def comparison_tables(result: Row) -> list[Table]:
     """What it takes; what it breaks and how it compares."""
     ours, targets, telling = result["reference"], _targets(result), result["telling"]
     last = {(row["protocol"], row["entrant"]): row for row in result["rows"] if row["checkpoint"] == telling}
@@ -392,9 +392,9 @@ def _comparison_tables(result: Row) -> list[Table]:
     for row in result["summary"]:
         both = [last[protocol, row["entrant"]] for protocol in ("rounds", "bits")]
         own = Cell(row["entrant"], tone="blue" if row["entrant"] == ours else "")
-        first.append([own, *(power(one["distance"]) for one in both), *(needed(row[key]) for key in needs)])
+        first.append([own, *(power(one["distance"]) for one in both), *(_needed(row[key]) for key in needs)])
         worst = [power(row["largest_violation"]), power(row["largest_box_violation"])]
-        second.append([own, *worst, *map(nearer, both)])
+        second.append([own, *worst, *map(_nearer, both)])
     heads = [f"after {telling} rounds", f"bits of {ours} by then"]
     heads += [f"rounds to {target:g}" for target in targets] + [f"bits to {targets[-1]:g}"]
     near = _columns(heads, "relative distance")
@@ -408,7 +408,7 @@ def _columns(heads: Iterable[str], first: str = "") -> list[Column]:
     return [Column(first, "left"), *(Column(head, drop=k) for k, head in enumerate(heads))]
 
 
-def nearer(row: Row) -> str:
+def _nearer(row: Row) -> str:
     """In how many seeds the reference is nearer than this row's entrant: 80%, tie 20%."""
     better, tied = row["reference_better"], row["reference_tied"]
     if better is None:

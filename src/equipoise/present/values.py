@@ -69,6 +69,17 @@ class Table(Named):
         shown = [column for column in columns if isinstance(column, Column)]
         return cls(title, shown, [[column.of(row) for column in shown if column.of] for row in rows], note, key)
 
+    def text(self) -> str:
+        """Plain text: the title, columns that line up, and the note."""
+        lines = [
+            [column.name for column in self.columns],
+            *([cell_text(cell, " ") for cell in row] for row in self.rows),
+        ]
+        sides = ["<" if column.justify == "left" else ">" for column in self.columns]
+        form = [f"{side}{max(len(line[k]) for line in lines)}" for k, side in enumerate(sides)]
+        body = ["  ".join(map(format, line, form)).rstrip() for line in lines]
+        return "\n".join(filter(None, (self.title, *body, self.note)))
+
     @property
     def marked(self) -> bool:
         """Whether rows begin with a swatch."""

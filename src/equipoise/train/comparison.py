@@ -276,25 +276,10 @@ class MethodComparison(Result):
         return row
 
     def table(self) -> str:
-        """Plain text: the telling checkpoint, the targets and the violations; how that checkpoint was chosen below."""
-        from equipoise.present.train_compare import nearer, needed
+        """Plain text: the tables of the command line, with how the telling checkpoint was chosen."""
+        from equipoise.present.train_compare import comparison_tables
 
-        last = {(row["protocol"], row["entrant"]): row for row in self.rows if row["checkpoint"] == self.telling}
-        heads = ["entrant", f"after {self.telling} rounds", f"at bits of {self.reference} by then"]
-        heads += [f"rounds to {target:g}" for target in self.targets] + [f"bits to {self.targets[-1]:g}"]
-        heads += ["budget off by", "box off by", f"{self.reference} nearer: rounds", "bits"]
-        lines = [heads]
-        for row in self.summary:
-            rounds, bits = (last[protocol, row["entrant"]] for protocol in ("rounds", "bits"))
-            cells = [row["entrant"], _short(rounds["distance"]), _short(bits["distance"])]
-            cells += [needed(row[f"round_to_{target:g}"]) for target in self.targets]
-            cells += [needed(row[f"bits_to_{self.targets[-1]:g}"])]
-            cells += [_short(row["largest_violation"]), _short(row["largest_box_violation"])]
-            cells += [nearer(rounds), nearer(bits)]
-            lines.append(cells)
-        widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
-        padded = ([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines)
-        return "\n".join([*("  ".join(line) for line in padded), self.why_telling])
+        return "\n\n".join(table.text() for table in comparison_tables(self.as_dict()))
 
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: the tables, and recorded rounds of every track."""
@@ -361,10 +346,6 @@ def geometric_mean(values: Floats) -> float:
 def better_share(one: Floats, other: Floats) -> float:
     """In which part of the seeds `one` is nearer; two that have arrived are equal."""
     return float((np.maximum(one, ARRIVED) < np.maximum(other, ARRIVED)).mean())
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else "0" if value == 0 else f"{value:.1e}"
 
 
 # The certificate: was it fair, and did our own method keep what it promises?
