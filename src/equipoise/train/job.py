@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -160,21 +161,15 @@ class TrainJob:
             return {} if run.status == "diverged" else self._net_scores(run.models)
         if self.test is None or run.model_optimum is None:
             return {}
-        X, answers = self.test
         there = run.present.tolist() if isinstance(run, HostileRun) else [True] * len(run.models)
-        best = run.model_optimum.parameters
+        name, score, worst = "accuracy", model.accuracy, min
         if isinstance(model, LeastSquares):
-            errors = [model.error(y, X, answers) for y in run.models]
-            own = [error if here else None for error, here in zip(errors, there, strict=True)]
-            worst = max(error for error in own if error is not None)
-            return {"test_error": {"nodes": [*own], "worst": worst, "centralised": model.error(best, X, answers)}}
-        found = [model.accuracy(y, X, answers) for y in (*run.models, best)]
-        scored = [score for score in found if score is not None]
-        if len(scored) < len(found):
+            name, score, worst = "test_error", model.error, max
+        found = [score(y, *self.test) for y in (*run.models, run.model_optimum.parameters)]
+        if None in found:
             return {}
-        right = [score if here else None for score, here in zip(scored[:-1], there, strict=True)]
-        worst = min(score for score in right if score is not None)
-        return {"accuracy": {"nodes": [*right], "worst": worst, "centralised": scored[-1]}}
+        own = [value if here else None for value, here in zip(found[:-1], there, strict=True)]
+        return {name: {"nodes": own, "worst": worst(v for v in own if v is not None), "centralised": found[-1]}}
 
     def _net_scores(self, models: Floats) -> dict[str, Plain]:
         """Each centre's own net: its loss on everybody's data and its accuracy on held-out data."""
@@ -270,18 +265,14 @@ class CompareJob:
     def run(self, *, progress: Callable[..., None] | None = None) -> MethodComparison | Study:
         """Play everything. `progress` is called with (done, total) after each play."""
         spec, kind = self.spec, self.kind
-        seeds, first = spec.seeds, spec.first_seed
-        found: MethodComparison | Study
+        play: Callable[..., MethodComparison | Study] = partial(
+            compare, kind, entrants=self.entrants, rounds=spec.rounds
+        )
         if spec.study == "alpha":
-            found = alpha_study(kind, rho=spec.rho, seeds=seeds, first_seed=first, progress=progress)
+            play = partial(alpha_study, kind, rho=spec.rho)
         elif spec.study == "rho":
-            found = rho_study(kind, rounds=spec.rounds, seeds=seeds, first_seed=first, progress=progress)
+            play = partial(rho_study, kind, rounds=spec.rounds)
         elif spec.study == "density":
-            found = density_study(
-                kind, self.entrants, rounds=spec.rounds, seeds=seeds, first_seed=first, progress=progress
-            )
-        else:
-            found = compare(
-                kind, entrants=self.entrants, rounds=spec.rounds, seeds=seeds, first_seed=first, progress=progress
-            )
+            play = partial(density_study, kind, self.entrants, rounds=spec.rounds)
+        found = play(seeds=spec.seeds, first_seed=spec.first_seed, progress=progress)
         return replace(found, target=spec.target, left_out=self.left_out, spec=spec)
