@@ -11,12 +11,10 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.costs._base import Cost, box, curvature
-from equipoise.train.costs._check import check_cost
+from equipoise.train.costs._base import Cost, box, check_cost, curvature
 from equipoise.train.grid import Grid, exact_sum, proportion, spread
 from equipoise.train.method import Method
-from equipoise.train.models._base import Model, UserModel
-from equipoise.train.models._check import adopt, check_model
+from equipoise.train.models._base import Model, UserModel, adopt, check_model
 from equipoise.train.truth import optimal_shares
 
 STIFFNESS = 1.0  # kappa: the price of a full node, in curvatures (docs/train.md, 3.5)

@@ -159,7 +159,7 @@ def part_of_model(model: Model, nodes: Ints) -> Model:
         part: Model = model.part(nodes)  # type: ignore[attr-defined]
         return part
     if wrapped is not None and hasattr(wrapped, "part"):
-        from equipoise.train.models._check import adopt
+        from equipoise.train.models._base import adopt
 
         return adopt(wrapped.part(nodes))
     if kind.gradients is Model.gradients and "gradients" not in vars(model):

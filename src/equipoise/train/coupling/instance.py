@@ -16,8 +16,7 @@ import numpy as np
 from equipoise.data import Dataset, digits
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.costs.coupled import Coupled
-from equipoise.train.models._base import Model
-from equipoise.train.models._shards import Shard
+from equipoise.train.models._base import Model, Shard
 from equipoise.train.truth import optimal_model
 
 CENTRES = 20

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models._base import Model
-from equipoise.train.models._shards import Shard, read_shards, variance
+from equipoise.train.models._base import Model, Shard, read_shards, variance
 
 PROBES = 8
 REACH = 1e-2  # of the first parameters' size: how far curvature is looked for

@@ -25,8 +25,7 @@ from equipoise.train.coupling.instance import CPUS, Blur, Factory, Instance, dra
 from equipoise.train.coupling.perceptron import Perceptron
 from equipoise.train.coupling.play import Pace, Played, play
 from equipoise.train.coupling.rivals import LABELS
-from equipoise.train.models._base import Model
-from equipoise.train.models._shards import Shard
+from equipoise.train.models._base import Model, Shard
 from equipoise.train.models.softmax import Softmax
 
 ALLOCATIONS = ("coupled", "equal", "data", "finish", "neyman")

@@ -5,8 +5,7 @@
 
 from typing import Any
 
-from equipoise.train.models._base import Model
-from equipoise.train.models._check import check_model
+from equipoise.train.models._base import Model, check_model
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.models.smooth_svm import SmoothSVM
 from equipoise.train.models.softmax import Softmax

@@ -10,8 +10,7 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.models._base import Model
-from equipoise.train.models._shards import Shard, read_shards, variance
+from equipoise.train.models._base import Model, Shard, read_shards, variance
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equipoise.train.models._shards import Shard
+from equipoise.train.models._base import Shard
 
 if TYPE_CHECKING:
     from equipoise.train.models.torch_model import TorchModel

@@ -9,8 +9,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models._base import Model
-from equipoise.train.models._shards import Shard, largest_eigenvalue, read_shards, variance
+from equipoise.train.models._base import Model, Shard, largest_eigenvalue, read_shards, variance
 
 
 class Softmax(Model):

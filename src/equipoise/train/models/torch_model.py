@@ -9,8 +9,7 @@ import numpy as np
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models._base import Model
-from equipoise.train.models._shards import Shard, read_shards
+from equipoise.train.models._base import Model, Shard, read_shards
 
 try:
     import torch
