@@ -166,6 +166,11 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
         refuse(fault, policy, step, batch, now.state, rule)
         if kept is not None:
             kept.after(step, bandwidth, compute, now, view)
+    return run_of(policy, site, batch, now, kept)
+
+
+def run_of(policy: Policy, site: Site, batch: Batch, now: site_step.Now, kept: Trace | None) -> Run:
+    """What came out of all steps."""
     sums = {name: now.sums[name].copy() for name in ("energy", "sent", "idle", "unplaced", "moves")}
     done_at, observations = now.task["done_at"].astype(np.int64), now.curve["observations"].astype(np.int64)
     return Run(

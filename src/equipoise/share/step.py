@@ -97,9 +97,7 @@ CURVE = np.dtype(  # what every step of computing needs of a task, in one line o
 )
 TASK = np.dtype(
     [
-        *(
-            (name, np.float64) for name in ("data_all", "data_left", "target")
-        ),  # NumPy records have a `data` of their own
+        *((name, np.float64) for name in ("data_all", "data_left", "target")),  # records have a `data` of their own
         *((name, np.int32) for name in ("arrival", "deadline", "delay", "done_at")),
     ]
 )
@@ -181,18 +179,9 @@ def start(batch: Batch) -> Now:
 
 def rules(site: Site) -> Rules:
     within = site.migration == "within"
-    return Rules(
-        site.capacity,
-        site.most_per_task,
-        float(site.bandwidth),
-        site.speeds,
-        site.capacities,
-        LAWS.index(site.power),
-        site.idle_power,
-        site.busy_power,
-        within,
-        within and site.alike,
-    )
+    rates = (site.capacity, site.most_per_task, float(site.bandwidth), site.speeds, site.capacities)
+    power = (LAWS.index(site.power), site.idle_power, site.busy_power)
+    return Rules(*rates, *power, within, within and site.alike)
 
 
 def empty_view(shape: tuple[int, int], rule: Rules) -> View:

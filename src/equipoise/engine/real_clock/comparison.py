@@ -20,12 +20,11 @@ from equipoise.share.task import DONE, STATES
 from equipoise.share.view import Policy, name_of
 from equipoise.share.workload import Batch
 from equipoise.spec import Spec
+from equipoise.statistics import mean_and_error
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
-SHARE_LEAST = (
-    0.5  # of the site's CPUs, for those that show the speed: small shares cost no more (found on seeds 0 to 4)
-)
+SHARE_LEAST = 0.5  # of the site's CPUs, for those that show the speed: small ones cost no more (found on seeds 0 to 4)
 PACERS, PACED_CPU = 6, 0.2  # tasks that show the speed just before a run, and seconds of CPU that each may take
 TASKS_MOST = 500
 DISTURBED = 5.0  # percent of CPU not got, or by which speed changed since tasks were recorded
@@ -180,28 +179,25 @@ class RealComparison(Result):
             mine = [pair for pair in self.pairs if pair.policy == name]
             rows = [pair.row() for pair in mine]
             apart = np.concatenate([pair.apart for pair in mine])
-            spread = [row["success_apart"] for row in rows]
-            mean = {
-                key: _mean([row[key] for row in rows])
+            total = {key: sum(row[key] for row in rows) for key in ("tasks", "otherwise", "faults", "stretched")}
+            means = {
+                key: mean_and_error(np.array([row[key] for row in rows], float))
                 for key in rows[0]
-                if key
-                not in ("policy", "seed", "completion_apart", "faults", "stretched", "tasks", "otherwise", "late_ms")
+                if key not in ("policy", "seed", "completion_apart", "late_ms", *total)
             }
             found.append(
                 {
                     "policy": name,
                     "seeds": len(rows),
-                    "tasks": sum(row["tasks"] for row in rows),
-                    **mean,
-                    "success_apart_se": float(np.std(spread, ddof=1) / math.sqrt(len(spread)))
-                    if len(spread) > 1
-                    else None,
-                    "otherwise": sum(row["otherwise"] for row in rows),
-                    "completion_apart": _number(np.abs(apart).mean()) if len(apart) else None,
-                    "completion_bias": _number(apart.mean()) if len(apart) else None,
-                    "faults": sum(row["faults"] for row in rows),
+                    "tasks": total["tasks"],
+                    **{key: mean for key, (mean, _) in means.items()},
+                    "success_apart_se": means["success_apart"][1],
+                    "otherwise": total["otherwise"],
+                    "completion_apart": mean_and_error(np.abs(apart))[0],
+                    "completion_bias": mean_and_error(apart)[0],
+                    "faults": total["faults"],
                     "late_ms": max(row["late_ms"] for row in rows),
-                    "stretched": sum(row["stretched"] for row in rows),
+                    "stretched": total["stretched"],
                 }
             )
         return found
@@ -253,11 +249,6 @@ class RealComparison(Result):
             {"history": [row for pair in self.pairs for row in pair.history()]},
             looks=self.looks,
         )
-
-
-def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
 
 
 def speed(plan: RealPlan, executed: Executed) -> float:

@@ -18,18 +18,19 @@ from equipoise.engine.real_clock.scene import READY_LIMIT, RealPlan
 from equipoise.engine.real_clock.task_processes import OVER, REACHED, Start, TaskProcesses
 from equipoise.kernels import Floats, Ints
 from equipoise.share import step as site_step
-from equipoise.share.simulate import Run, arrays_of, fresh, refuse
+from equipoise.share.simulate import Run, arrays_of, fresh, refuse, run_of
 from equipoise.share.site import PER_NODE, cheapest_loads, step_energy
 from equipoise.share.task import COMPUTING, DONE, FAILED, SENDING
 from equipoise.share.trace import Trace
-from equipoise.share.view import Policy, View, name_of
+from equipoise.share.view import Policy, View
 
 Progress = Callable[[int, int], None]
 
 FIRST_SHARE = 0.01  # cores, for the moment between being held and being paused
 SAME = 1e-9  # cores
-SMALL = 0.05  # cores; a smaller share is this one for a part of the step: a quota of 1 ms needs long periods, and the kernel
-# ends an old period before it begins with a new share
+# A smaller share than this is this one for a part of the step: a quota of 1 ms needs long periods, and the kernel ends an
+# old period before it begins with a new share.
+SMALL = 0.05  # cores
 DOZING = 0.1  # of the CPU it may have: a task that takes less and sleeps waits for something, not for CPU
 STRETCH = 0.5  # of a step: if the driver is later than that, the clock waits for it
 
@@ -130,21 +131,7 @@ def _run(policy: Policy, plan: RealPlan, tasks: _RunningTasks, progress: Progres
         kept.after(step, bandwidth, compute, now, view)
         if progress is not None:
             progress(step + 1, batch.horizon)
-    run = Run(
-        name_of(policy),
-        site,
-        batch,
-        now.state,
-        now.task["done_at"].astype(np.int64),
-        now.curve["samples"].copy(),
-        view.observations.copy(),
-        np.array([energy]),
-        now.sums["sent"].copy(),
-        np.array([idle]),
-        now.sums["unplaced"].copy(),
-        now.sums["moves"].copy(),
-        kept,
-    )
+    run = replace(run_of(policy, site, batch, now, kept), energy=np.array([energy]), idle=np.array([idle]))
     return Executed(
         run,
         tasks.finished,
@@ -178,10 +165,7 @@ class _RunningTasks:
         self.held: list[Held | None] = [None] * self.n
         self.inside = np.zeros(self.n, bool)  # let in, not over
         self.shares, self.enforced, self.since = np.zeros(self.n), np.zeros(self.n), time.monotonic()
-        self.units, self.seen = (
-            np.zeros(self.n, np.int64),
-            np.zeros(self.n, np.int64),
-        )  # seen: steps that showed an error
+        self.units, self.seen = np.zeros((2, self.n), np.int64)  # seen: steps that showed an error
         self.finished = np.full(self.n, np.nan)
         self.asked, self.allowed, self.got, self.quiet = (np.zeros(self.n) for _ in range(4))  # seconds of CPU
         self.asleep, self.read_at = np.zeros(self.n), time.monotonic()  # seconds of the clock

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +56,8 @@ class Analogue:
         apart = np.zeros((scene.seeds, scene.tasks, len(past), 2), np.float32)
         last = np.full((scene.seeds, scene.tasks, 3), -1.0)
         ahead = np.zeros((scene.seeds, scene.tasks, PARTS))
-        return AnalogueFit(
-            paths, rows[order], np.log(goals[order]), works[order], apart, last, ahead, np.array(self.widths)
-        )
+        tasks = PastTasks(paths, rows[order], np.log(goals[order]), works[order], np.array(self.widths))
+        return AnalogueFit(tasks, apart, last, ahead)
 
 
 def _resampled(grid: Floats, samples: Floats, errors: Floats) -> Floats:
@@ -66,38 +65,31 @@ def _resampled(grid: Floats, samples: Floats, errors: Floats) -> Floats:
     return np.interp(grid, np.log(samples), np.log(errors))
 
 
-@dataclass
-class AnalogueFit:
-    """Past tasks ascend in work; `apart` holds, for every task and past curve, sums of their distance and its square."""
+class PastTasks(NamedTuple):
+    """Past tasks, which ascend in work, and the widths by which they are compared."""
 
-    paths: Floats
+    paths: Floats  # of each past curve
     curve: Ints  # of each past task
     goals: Floats  # ln targets of past tasks
     works: Floats  # samples
+    widths: Floats
+
+
+@dataclass
+class AnalogueFit:
+    """`apart` holds, for every task and past curve, sums of their distance and its square."""
+
+    past: PastTasks
     apart: NDArray[np.float32]
     last: Floats  # ln samples, ln error, and the ln samples walked
     ahead: Floats  # quantiles of the samples still needed
-    widths: Floats
 
     def learn(self, view: View) -> None:
-        _learn(view.observed, view.samples, view.error, self.paths, self.apart, self.last)
+        _learn(view.observed, view.samples, view.error, self.past.paths, self.apart, self.last)
 
     def estimate(self, view: View) -> Estimate:
         found = Estimate.nothing(view.state.shape)
-        _estimate(
-            view.active,
-            view.samples,
-            view.target,
-            self.paths,
-            self.curve,
-            self.goals,
-            self.works,
-            self.apart,
-            self.last,
-            self.widths,
-            self.ahead,
-            found,
-        )
+        _estimate(view.active, view.samples, view.target, self.past, self.apart, self.last, self.ahead, found)
         return found
 
     def outlook(self, view: View, estimate: Estimate) -> Floats:
@@ -137,17 +129,14 @@ def _estimate(
     active: Bools,
     samples: Floats,
     target: Floats,
-    paths: Floats,
-    curve: Ints,
-    goals: Floats,
-    works: Floats,
+    past: PastTasks,
     apart: NDArray[np.float32],
     last: Floats,
-    widths: Floats,
     ahead: Floats,
     found: Estimate,
 ) -> None:
     seeds, tasks = active.shape
+    paths, works = past.paths, past.works
     misses, votes = np.empty(len(paths)), np.empty(len(works))
     for s in range(seeds):
         for i in range(tasks):
@@ -160,33 +149,17 @@ def _estimate(
             if first == len(works):
                 _believe(ahead[s, i], found, s, i, samples[s, i], works, votes, first)
                 continue
-            _vote(
-                math.log(max(target[s, i], ERROR_LEAST)),
-                first,
-                curve,
-                goals,
-                apart[s, i],
-                last[s, i],
-                misses,
-                widths,
-                votes,
-            )
+            goal = math.log(max(target[s, i], ERROR_LEAST))
+            _vote(goal, first, past, apart[s, i], last[s, i], misses, votes)
             _believe(ahead[s, i], found, s, i, samples[s, i], works, votes, first)
 
 
 @kernel
 def _vote(
-    goal: float,
-    first: int,
-    curve: Ints,
-    goals: Floats,
-    apart: NDArray[np.float32],
-    last: Floats,
-    misses: Floats,
-    widths: Floats,
-    votes: Floats,
+    goal: float, first: int, past: PastTasks, apart: NDArray[np.float32], last: Floats, misses: Floats, votes: Floats
 ) -> None:
     """votes[first:] of past tasks: exp of minus half their squared distances, errors relative to targets."""
+    curve, goals, widths = past.curve, past.goals, past.widths
     path, now, aim = 0.5 / widths[0] ** 2, 0.5 / widths[1] ** 2, 0.5 / widths[2] ** 2
     nearest = np.inf
     for h in range(first, len(goals)):
