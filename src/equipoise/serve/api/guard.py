@@ -13,7 +13,6 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -53,13 +52,11 @@ class TooLarge(HTTPException):
         super().__init__(413, "the request is too large")
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(Exception):
     """An answer of the guard itself."""
 
-    status: int
-    error: str
-    headers: tuple[Header, ...] = ()
+    def __init__(self, status: int, error: str, *headers: Header) -> None:
+        self.status, self.error, self.headers = status, error, headers
 
 
 class Asked:
@@ -125,11 +122,10 @@ class Guard:
         answer = GuardedSend(send, request_id, private)
         body = Body(receive, self.access.limits.body, answer)
         try:
-            refusal = await self._refuse(asked, scope)
-            if refusal is None:
-                await self.app(scope, body, answer.send)
-            else:
-                await answer.refuse(refusal)
+            await self._check(asked, scope)
+            await self.app(scope, body, answer.send)
+        except Refusal as refusal:
+            await answer.refuse(refusal)
         except TooLarge:
             await answer.refuse(too_large(self.access.limits.body))
         except Exception:
@@ -152,25 +148,25 @@ class Guard:
                 request=request_id,
             )
 
-    async def _refuse(self, asked: Asked, scope: Scope) -> Refusal | None:
-        """The first reason to refuse a request. Health checks come by address, so they need no name."""
-        if asked.path != "/health" and (refusal := wrong_host(asked, self.access)) is not None:
-            return refusal
-        if asked.mutates and (refusal := wrong_origin(asked, self.access)) is not None:
-            return refusal
-        if (refusal := wrong_size(asked, self.access.limits.body)) is not None:
-            return refusal
+    async def _check(self, asked: Asked, scope: Scope) -> None:
+        """Raise the first reason to refuse a request. Health checks come by address, so they need no name."""
+        if asked.path != "/health":
+            check_host(asked, self.access)
+        if asked.mutates:
+            check_origin(asked, self.access)
+        check_size(asked, self.access.limits.body)
         if asked.path == "/health":
-            return None  # cheap, and a probe must not be told to come back later
-        if (refusal := await self._unknown_store()) is not None:
-            return refusal
+            return  # cheap, and a probe must not be told to come back later
+        await self._read_tokens()
         caller, by_cookie, refusal = authenticate(asked, self.access)
         scope["state"]["caller"] = caller
         if refusal is None and by_cookie and asked.mutates and asked.one(b"x-equipoise") is None:
             refusal = Refusal(403, "a browser's session needs the header X-Equipoise on requests that change something")
-        return self._too_many(asked, caller) or refusal
+        self._check_rate(asked, caller)
+        if refusal is not None:
+            raise refusal
 
-    async def _unknown_store(self) -> Refusal | None:
+    async def _read_tokens(self) -> None:
         """Read the tokens again when it is time, off the event loop."""
         tokens = self.access.tokens
         if tokens.stale():
@@ -178,64 +174,60 @@ class Guard:
                 await to_thread.run_sync(tokens.reload, limiter=self._checking)
             except Exception:
                 LOG.exception("the store does not give its tokens")
-        return None if tokens.trusted() else Refusal(503, "the store does not answer, so no token can be checked")
+        if not tokens.trusted():
+            raise Refusal(503, "the store does not answer, so no token can be checked")
 
-    def _too_many(self, asked: Asked, caller: Caller | None) -> Refusal | None:
+    def _check_rate(self, asked: Asked, caller: Caller | None) -> None:
         """Callers are counted by token, all others (wrong tokens too) by address."""
         if caller is None:
             wait = self.access.strangers.take(neighbourhood(asked.address))
         else:
             wait = self.access.callers.take("@" + neighbourhood(asked.address) if caller.open else caller.name)
-        if wait == 0:
-            return None
-        seconds = max(1, math.ceil(wait))
-        retry = (b"retry-after", str(seconds).encode())
-        return Refusal(429, f"too many requests; come back in {seconds} s", (retry,))
+        if wait > 0:
+            seconds = max(1, math.ceil(wait))
+            retry = (b"retry-after", str(seconds).encode())
+            raise Refusal(429, f"too many requests; come back in {seconds} s", retry)
 
 
-def wrong_host(asked: Asked, access: Access) -> Refusal | None:
+def check_host(asked: Asked, access: Access) -> None:
     """Only our own names: a page of another site may point its name at this address (DNS rebinding)."""
     given = asked.all(b"host")
     found = split_host(given[0]) if len(given) == 1 else None
     if found is None:
-        return Refusal(421, f"expected one Host header with a name; got {len(given) and given[0][:80]!r}")
+        raise Refusal(421, f"expected one Host header with a name; got {len(given) and given[0][:80]!r}")
+    name = found[0][:80]
     if not access.answers_to(found[0]):
-        return Refusal(
-            421, f"this service does not answer to {found[0][:80]!r}; start it with --host-name {found[0][:80]}"
-        )
-    return None
+        raise Refusal(421, f"this service does not answer to {name!r}; start it with --host-name {name}")
 
 
-def wrong_origin(asked: Asked, access: Access) -> Refusal | None:
+def check_origin(asked: Asked, access: Access) -> None:
     """What a browser sends from a page must come from our own page: same name, same port, https if we have it."""
     if asked.one(b"sec-fetch-site") in ("cross-site", "same-site"):
-        return Refusal(403, "a page of another site may not change anything here")
+        raise Refusal(403, "a page of another site may not change anything here")
     for origin in asked.all(b"origin"):
         try:
             parts = urlsplit(origin)
             name, port = split_host(parts.netloc) or ("", None)
         except ValueError:
-            return Refusal(403, f"Origin {origin[:80]!r} is not this service's own page")
+            parts, name, port = urlsplit(""), "", None
         usual = {"http": 80, "https": 443}.get(parts.scheme)
         host, host_port = split_host(asked.one(b"host") or "") or (None, None)
         same = usual is not None and name == host and (port or usual) == (host_port or usual)
         if not same or (access.tls and parts.scheme != "https"):
-            return Refusal(403, f"Origin {origin[:80]!r} is not this service's own page")
-    return None
+            raise Refusal(403, f"Origin {origin[:80]!r} is not this service's own page")
 
 
 def too_large(limit: int) -> Refusal:
-    return Refusal(
-        413, f"the request is larger than {limit:,} bytes, the most that is read", ((b"connection", b"close"),)
-    )
+    return Refusal(413, f"the request is larger than {limit:,} bytes, the most that is read", (b"connection", b"close"))
 
 
-def wrong_size(asked: Asked, limit: int) -> Refusal | None:
+def check_size(asked: Asked, limit: int) -> None:
     """What the request says of its length; what it sends is counted as it is read."""
     given = asked.all(b"content-length")
     if len(set(given)) > 1 or (given and not re.fullmatch(r"\d{1,18}", given[0], re.ASCII)):
-        return Refusal(400, f"Content-Length is {given[0][:40]!r}; expected one count of bytes")
-    return too_large(limit) if given and int(given[0]) > limit else None
+        raise Refusal(400, f"Content-Length is {given[0][:40]!r}; expected one count of bytes")
+    if given and int(given[0]) > limit:
+        raise too_large(limit)
 
 
 def authenticate(asked: Asked, access: Access) -> tuple[Caller | None, bool, Refusal | None]:
@@ -269,7 +261,7 @@ def _recognise(asked: Asked, access: Access) -> tuple[Caller | None, bool, Refus
 
 
 def _unauthorised(error: str, detail: str = "", *headers: Header) -> Refusal:
-    return Refusal(401, error, ((b"www-authenticate", f'Bearer realm="equipoise"{detail}'.encode()), *headers))
+    return Refusal(401, error, (b"www-authenticate", f'Bearer realm="equipoise"{detail}'.encode()), *headers)
 
 
 class Body:
