@@ -84,9 +84,13 @@ def serve(
     if verify_log:
         raise typer.Exit(_verify(store, json))
     if copy_to is not None:
-        raise typer.Exit(_copy(store, copy_to))
+        _copy(store, copy_to)
+        return
     if backup is not None:
-        raise typer.Exit(_backup(store, backup))
+        from equipoise.serve.store import backup as back_up
+
+        back_up(store, backup)
+        return
     start_logs(level=log_level, as_json=log_json)
     if (tls_cert is None) != (tls_key is None):
         raise InputError("--tls-cert and --tls-key go together; give both")
@@ -142,18 +146,10 @@ def _verify(url: str, as_json: bool) -> int:
     return 0 if certificate.passed else 1
 
 
-def _copy(source: str, target: str) -> int:
+def _copy(source: str, target: str) -> None:
     from equipoise.serve.store import copy_store
     from equipoise.serve.telemetry import hide_password
 
     hide_password(target)
     counts = copy_store(source, target)
     print(", ".join(f"{count:,} {name}" for name, count in counts.items()), file=sys.stderr)
-    return 0
-
-
-def _backup(url: str, path: Path) -> int:
-    from equipoise.serve.store import backup
-
-    backup(url, path)
-    return 0

@@ -142,7 +142,9 @@ def certify(events: Iterable[Event]) -> tuple[Certificate, int]:
     end = walk.now + walk.window
     rows = walk.rows(order)
     whole, _, _, _ = measure(walk.cluster, _workload(order, walk), rows, end, None)
-    checks = [_gapless(walk), *whole, _outages(walk, rows), _promises(order), _room(order, walk, end)]
+    meaning = f"Gaps in the numbers of {walk.seq:,} events, and events of another slot than the clock had reached."
+    gapless = Check.at_most("log", walk.gaps + walk.misplaced, 0, meaning)
+    checks = [gapless, *whole, _outages(walk, rows), _promises(order), _room(order, walk, end)]
     plain = [one for one in order if one.lawful(walk.waits_for_reports)]
     claimed = np.array([one.finish for one in plain], np.int64)
     kept = [_until(one, walk.now) for one in plain]
@@ -158,11 +160,6 @@ def _workload(walked: list[Walked], walk: Walk) -> Workload:
 def _until(one: Walked, now: int) -> Walked:
     """Without cells still to come: they would count as work done."""
     return Walked(one.job, [], one.held + [cell for cell in one.cells if cell[0] < now])
-
-
-def _gapless(walk: Walk) -> Check:
-    meaning = f"Gaps in the numbers of {walk.seq:,} events, and events of another slot than the clock had reached."
-    return Check.at_most("log", walk.gaps + walk.misplaced, 0, meaning)
 
 
 def _outages(walk: Walk, rows: Int32s) -> Check:
@@ -188,10 +185,5 @@ def _promises(walked: list[Walked]) -> Check:
     given = [one for one in walked if one.promised]
     broken = [one for one in given if one.state in ("pending", "lent", "refused")]
     excused = sum(one.trouble for one in broken)
-    return Check.at_most(
-        "promise",
-        len(broken) - excused,
-        0,
-        "Promises broken without a machine's failure or a job's own delay",
-        f"{len(given):,} given, {excused:,} excused",
-    )
+    meaning = "Promises broken without a machine's failure or a job's own delay"
+    return Check.at_most("promise", len(broken) - excused, 0, meaning, f"{len(given):,} given, {excused:,} excused")

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from equipoise.certificate import Certificate, Check
 from equipoise.serve.certify import certify
-from equipoise.serve.plan.events import Event
 from equipoise.serve.plan.state import FORM, Held, State, digest_of
 from equipoise.serve.store import JobRow, Snapshot, Store
 
@@ -79,7 +78,9 @@ def verify_log(store: Store, progress: Progress | None = None) -> tuple[Certific
     try:
         for event in store.events(0, last):
             state.apply(event)
-            _remember(state, event, told)
+            if event.job:
+                told[event.job] = _of_held(state.jobs.get(event.job) or state.over[event.job])
+            state.over.clear()
             if event.seq in wanted:
                 digests[event.seq] = state.digest()
             if progress is not None and event.seq % 1000 == 0:
@@ -105,12 +106,6 @@ def verify_log(store: Store, progress: Progress | None = None) -> tuple[Certific
     except Exception as problem:
         checks.append(Check.at_most("log", 1, 0, f"The log cannot be walked ({type(problem).__name__}: {problem})."))
     return Certificate(tuple(checks)), last
-
-
-def _remember(state: State, event: Event, told: dict[str, JobRecord]) -> None:
-    if event.job:
-        told[event.job] = _of_held(state.jobs.get(event.job) or state.over[event.job])
-    state.over.clear()
 
 
 def _of_held(held: Held) -> JobRecord:
@@ -179,6 +174,5 @@ def _counts(store: Store, told: dict[str, JobRecord]) -> Check:
         expected = Counter(str(row[4]) for row in told.values() if tenant is None or row[2] == tenant)
         found = {state: count for state, count in store.counts(tenant).items() if count}
         wrong += found != dict(expected)
-    return Check.at_most(
-        "counts", wrong, 0, f"Counts by state that are not those of the rows; {len(tenants):,} tenants."
-    )
+    meaning = f"Counts by state that are not those of the rows; {len(tenants):,} tenants."
+    return Check.at_most("counts", wrong, 0, meaning)

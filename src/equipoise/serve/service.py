@@ -262,7 +262,9 @@ class Service:
             return
         stored = self.view.seq
         try:
-            self._once_a_second()
+            if time.monotonic() - self._quotas_read > 1.0:  # seconds
+                self.read_quotas()
+                self._quotas_read = time.monotonic()
             answers = self._decide(asks)
             events = self._store(answers)
         except Fenced as problem:
@@ -300,11 +302,6 @@ class Service:
                     listener(events)
                 except Exception:  # it is stored, though a listener failed
                     LOG.exception("a listener failed")
-
-    def _once_a_second(self) -> None:
-        if time.monotonic() - self._quotas_read > 1.0:
-            self.read_quotas()
-            self._quotas_read = time.monotonic()
 
     def _decide(self, asks: list[Ask]) -> list[StoredAnswer]:
         """Run every command; one asked before with the same key gets the answer it got then."""

@@ -405,9 +405,8 @@ def _waits(fates: Iterable[Fate], real: dict[str, Ran], length: float) -> Waits 
 
 def _key(id: str) -> str:
     """The id, as far as a header can carry it."""
-    return (
-        id if id.isascii() and id.isprintable() and len(id) <= LONGEST_KEY else hashlib.sha256(id.encode()).hexdigest()
-    )
+    fits = id.isascii() and id.isprintable() and len(id) <= LONGEST_KEY
+    return id if fits else hashlib.sha256(id.encode()).hexdigest()
 
 
 def _kind(reason: str) -> str:

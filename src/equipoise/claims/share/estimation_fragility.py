@@ -40,7 +40,8 @@ def measure(scale: Scale) -> Measured:
     twins = tuple(f"{name}:clairvoyant" for name in LEARNERS)
     true = played((*LEARNERS, *twins), count)
     noisy = {s: played(("Uniform", *LEARNERS, ROBUST, OURS), count, workload=Workload.paper(sigma=s)) for s in noises}
-    wrong = {shift: played((ROBUST, OURS, _bare()), count, workload=_told(shift)) for shift in shifts}
+    bare = policies.Hybrid(Bayes(population=False), floor=0.0, probe=0.0, called=BARE)
+    wrong = {shift: played((ROBUST, OURS, bare), count, workload=_told(shift)) for shift in shifts}
     real = played((OURS, f"{OURS}:clairvoyant"), scale.pick(quick=40, full=300), workload=Workload.recorded())
     over = f"60 tasks, paired, mean of {count} seeds"
     worst = least_sure(pair(found, OURS, ROBUST) for found in (*noisy.values(), *wrong.values()))
@@ -109,10 +110,6 @@ def measure(scale: Scale) -> Measured:
             "their errors.",
         ),
     )
-
-
-def _bare() -> policies.Hybrid:
-    return policies.Hybrid(Bayes(population=False), floor=0.0, probe=0.0, called=BARE)
 
 
 def _told(shift: float) -> Workload:

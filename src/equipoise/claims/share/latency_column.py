@@ -26,7 +26,7 @@ def measure(scale: Scale) -> Measured:
     runs = {
         name: simulate(policies.named(name), load=LOAD, seeds=seeds(count)) for name in (*PUBLISHED, CORRECTED, OURS)
     }
-    column = {name: _over_successes(run) for name, run in runs.items()}
+    column = {name: run.latency for name, run in runs.items()}
     slowest = "UARA+LARA"
     next_one = max((name for name in PUBLISHED if name != slowest), key=lambda name: np.nanmean(column[name]))
     over, both = f"paired, mean of {count} seeds", f"{OURS} minus {CORRECTED}"
@@ -61,11 +61,6 @@ def _ours(quantity: str, samples: Floats, bound: Interval, over: str) -> Finding
 
 def _done(run: Run) -> NDArray[np.bool_]:
     return np.asarray(run.state == DONE)
-
-
-def _over_successes(run: Run) -> Floats:
-    """Steps, a mean a seed; nan where nothing succeeded."""
-    return run.latency
 
 
 def _with_failures(run: Run) -> Floats:

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from equipoise import __version__
-from equipoise.serve.access import Access, Caller
+from equipoise.serve.access import Access
 from equipoise.serve.api.accounts import routes_access
 from equipoise.serve.api.cluster import routes_cluster
 from equipoise.serve.api.guard import Guard, Reader
@@ -109,11 +109,6 @@ async def _clock(service: Service) -> None:
                 await asyncio.sleep(1.0)
 
 
-def _sees_all(caller: Caller) -> None:
-    if own_tenant(caller) is not None:
-        raise HTTPException(403, f"this tells of all tenants; your token {caller.name!r} is of {caller.tenant!r} alone")
-
-
 def _routes_proof(service: Service) -> APIRouter:
     router = APIRouter(responses=GUARDED, tags=["proof"])
     made: Body = {"until": 0.0, "seq": -1, "whole": {}, "general": {}}
@@ -141,7 +136,9 @@ def _routes_proof(service: Service) -> APIRouter:
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics(caller: Reader) -> Response:
         """For Prometheus. Numbers of all tenants: not for a token of one."""
-        _sees_all(caller)
+        if own_tenant(caller) is not None:
+            own = f"your token {caller.name!r} is of {caller.tenant!r} alone"
+            raise HTTPException(403, f"this tells of all tenants; {own}")
 
         def read() -> bytes:
             view, numbers = service.view, service.metrics
