@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 app = application(default="list")
 STATES = ("admitted", "lent", "pending", "refused", "finished", "cancelled")
-SHORT = ("name", "workers", "worker", "duration", "value", "deadline")
 PANEL = "One job, without a file"
 TEXTS = ("name", "tags")  # never read as numbers
 Id = Annotated[str, typer.Argument(help="The id of a job, such as j17.", metavar="ID")]

@@ -14,7 +14,7 @@ from equipoise.train.steps import choose_steps, known_smoothness
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
 
 ALWAYS = 1.0  # in every round
-IDEAL, INNOVATION, NODE, OURS = "ideal", "innovation, rho 0.125", "node", "ours, rho 0.125"
+IDEAL, INNOVATION, NODE = "ideal", "innovation, rho 0.125", "node"
 NAMES = {"cpu": "cost of CPU", "norm": "norm of models and trackers"}
 HARD = 5  # nodes of a path whose one shard is much larger than the others
 
