@@ -106,17 +106,6 @@ class LyapunovTrace:
         after = self.fell[self.switched[self.counted]]
         return float(np.mean(after)) if after.size else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """The answers as plain numbers."""
-        return {
-            "name": self.name,
-            "rounds": int(self.counted.sum()),
-            "share_falling": self.share_falling,
-            "largest_rise": self.largest_rise,
-            "share_falling_after_switch": self.share_falling_after_switch,
-            "last": float(self.values[-1] / self.values[0]) if self.values[0] > 0 else 0.0,
-        }
-
 
 def norm(y: Floats, z: Floats) -> float:
     """1/2 |(y - y*, z)|^2, the paper's function; y is the error."""
@@ -223,7 +212,6 @@ def trace(
     nodes = problem.sized(network.n)
     market, model = problem.market(nodes), problem.model
     seen: dict[str, list[float]] = {}
-    look: list[Callable[[Floats | None, Floats | None, Floats | None], None]] = []
     x: Floats | None = None
     y: Floats | None = None
     z: Floats | None = None
@@ -231,40 +219,30 @@ def trace(
         x = market.grid.floats(market.start())
         best = optimal_shares(market.cost, market.budget * market.grid.unit, market.lo, market.hi)
         auditor = Auditor(market.cost, None, market.lo, market.hi)
-        costs = seen.setdefault("cpu", [])
-        look.append(lambda x, y, z: costs.append(auditor.cpu_gap(x, best)) if x is not None else None)
     if model is not None:
         y = np.broadcast_to(0.0 if start is None else np.asarray(start, np.float64), (nodes, model.size)).copy()
         z = model.gradients(y)
         optimum = optimal_model(model).parameters
-        for name, value in ({"norm": norm} | (values or {})).items():
-            look.append(_follow(seen.setdefault(name, []), value, optimum))
+
+    def look(x: Floats | None, y: Floats | None, z: Floats | None) -> None:
+        if x is not None:
+            seen.setdefault("cpu", []).append(auditor.cpu_gap(x, best))
+        if y is not None and z is not None:
+            for name, value in ({"norm": norm} | (values or {})).items():
+                seen.setdefault(name, []).append(value(y - optimum, z))
 
     def after(moment: Moment) -> None:
         learning = moment.state.learning
-        for each in look:
-            each(moment.shares, moment.models, None if learning is None else learning.trackers)
+        look(moment.shares, moment.models, None if learning is None else learning.trackers)
 
-    for each in look:
-        each(x, y, z)
-    solve(
-        problem, network, method, rounds=rounds, callback=after, every=rounds, start="zeros" if start is None else start
-    )
+    look(x, y, z)
+    begin = "zeros" if start is None else start
+    solve(problem, network, method, rounds=rounds, callback=after, every=rounds, start=begin)
     played = max((len(column) for column in seen.values()), default=1) - 1
     switched = np.array(
         [k > 0 and network.topology(k) is not network.topology(k - 1) for k in range(played)], dtype=bool
     )
     return {name: LyapunovTrace(name, np.array(column), switched) for name, column in seen.items()}
-
-
-def _follow(
-    column: list[float], value: Value, optimum: Floats
-) -> Callable[[Floats | None, Floats | None, Floats | None], None]:
-    def look(_: Floats | None, y: Floats | None, z: Floats | None) -> None:
-        if y is not None and z is not None:
-            column.append(value(y - optimum, z))
-
-    return look
 
 
 def instance(half: str, seed: int) -> Problem:
