@@ -38,6 +38,12 @@ LIGHT_PAPER, DARK_PAPER = "#ffffff", "#191f27"  # --paper of style.css
 CONTRAST = {LIGHT_PAPER: 3.0, DARK_PAPER: 4.5}  # at least; WCAG asks 3 of lines, on dark they look thinner
 
 
+def bare(marker: str) -> str:
+    """A marker's name without its "empty"."""
+    name = marker.removeprefix("empty")
+    return name[:1].lower() + name[1:]
+
+
 @dataclass(frozen=True)
 class Look:
     """How a policy is drawn everywhere. A clairvoyant twin has its policy's colour and dashes."""
@@ -57,9 +63,7 @@ class Look:
 
     @property
     def plain(self) -> str:
-        """The marker's name without its "empty"."""
-        name = self.marker.removeprefix("empty")
-        return name[0].lower() + name[1:]
+        return bare(self.marker)
 
     @property
     def shape(self) -> str:

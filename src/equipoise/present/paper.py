@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from equipoise.errors import InputError
-from equipoise.present.figures import Figure as FigureValue, Mark, Numbers, Panel, Series, Sheet, Span
+from equipoise.present.figures import Figure as FigureValue, Mark, Numbers, Panel, Series, Sheet, Span, bare
 
 WIDTHS = {"column": 3.5, "page": 7.16}  # inches: one and both columns of IEEE's and ACM's two-column pages
 TEXT, SMALL = 8.0, 7.0  # points
@@ -115,12 +115,6 @@ def legend_below(figure: PaperFigure, handles: Sequence[Any]) -> None:
     figure.set_figheight(figure.get_figheight() + 0.1 + 0.145 * -(-len(handles) // columns))
 
 
-def _marker(name: str) -> tuple[str, bool] | None:
-    bare = name.removeprefix("empty")
-    bare = bare[:1].lower() + bare[1:]
-    return (MARKERS[bare], bare != name) if bare in MARKERS else None
-
-
 def draw_sheet(sheet: Sheet, width: str | float) -> PaperFigure:
     """Panels beside or below each other, lettered, with one legend below all of them."""
     panels, stacked = sheet.panels, any(panel.below for panel in sheet.panels)
@@ -181,9 +175,8 @@ def _style(series: Series, colour: str) -> dict[str, Any]:
         style["linestyle"] = "--"
     marker = series.marker or (look.marker if look is not None else "")
     if series.kind == "dots" or (marker and marker != "none" and series.kind == "line"):
-        shape, hollow = _marker(marker) or ("o", False)
-        style |= {"marker": shape, "markersize": 3.4, "markeredgecolor": colour, "markeredgewidth": 0.8}
-        style |= {"markerfacecolor": "white" if hollow else colour}
+        style |= {"marker": MARKERS.get(bare(marker), "o"), "markersize": 3.4, "markeredgewidth": 0.8}
+        style |= {"markeredgecolor": colour, "markerfacecolor": "white" if marker.startswith("empty") else colour}
     if series.kind == "dots":
         style["linestyle"] = "none"
     return style

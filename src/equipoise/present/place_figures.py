@@ -181,9 +181,8 @@ def reasons_figure(told: Row) -> Figure:
         Series(reason(kind), jobs, places, "bars", colour=HUES[(3 * k) % len(HUES)], stack="jobs")
         for k, (kind, jobs) in enumerate(numbers.items())
     ]
-    words = joined(
-        "The last reason each unfinished job was told.", *(told for kind, told in MEANINGS.items() if kind in kinds)
-    )
+    meanings = (meaning for kind, meaning in MEANINGS.items() if kind in kinds)
+    words = joined("The last reason each unfinished job was told.", *meanings)
     label = "Stacked bars: jobs not finished per policy, by reason"
     axis = Axis("jobs not finished", low=0, high=max(told["jobs"], 1), whole=True)
     return Figure(title, axis, Axis(groups=names), series, (), words, "reasons", label, legend=True, down=True)
@@ -264,13 +263,12 @@ def _facts(told: Row) -> list[tuple[str, str]]:
             held = ", ".join(f"{percent(share)} of {name}" for name, share in row["resource_time"].items())
             words = f"{count(row['jobs'], 'job')} ({percent(row['share'])}), with so much of the time asked for: {held}"
             facts.append((reason(kind), words))
-    limit = told["bound"]
+    limit, bound = told["bound"], "not computed"
     if limit is not None:
         status = limit["status"].replace("_", " ")
         loose = "" if status == "optimal" else f", {status}: not the tightest of its kind"
-        facts.append(("bound", f"{number(limit['utility'])} by {PROGRAMS.get(limit['kind'], limit['kind'])}{loose}"))
-    else:
-        facts.append(("bound", "not computed"))
+        bound = f"{number(limit['utility'])} by {PROGRAMS.get(limit['kind'], limit['kind'])}{loose}"
+    facts.append(("bound", bound))
     for name, note in told["prices"].items():
         facts.append((f"prices of {name}", ", ".join(f"{key} {_words(value)}" for key, value in note.items())))
     return facts

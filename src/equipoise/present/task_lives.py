@@ -9,7 +9,7 @@ from dataclasses import replace
 from equipoise.document import Document, Row, rows_of
 from equipoise.errors import InputError
 from equipoise.present.echarts import Option, frame, grid, legend, line, symbol, tooltip, x_axis, y_axis
-from equipoise.present.figures import Axis, Drawing, Figure, Look, Mark, Panel, Series, Sheet, Span
+from equipoise.present.figures import Axis, Drawing, Figure, Look, Mark, Panel, Series, Sheet
 from equipoise.present.text import count, number
 from equipoise.present.values import Choice, Controls, Widget
 
@@ -54,11 +54,9 @@ def life_widget(document: Document, look: Mapping[str, Look]) -> Widget:
     tasks = [_compact(task, found) for task, found in lives.items()]
     data = {"cap": most, "capacity": capacity, "chosen": chosen, "policies": policies, "tasks": tasks}
     steps = 1 + max(int(row["step"]) for row in site)
-    label, words = LANES
+    label, words = LANES[0], LANES[1].format(most=number(most))
     pictures = (
-        Drawing(
-            "life", "What it was given, step by step", label, words.format(most=number(most)), _lanes(names), wide=True
-        ),
+        Drawing("life", "What it was given, step by step", label, words, _lanes(names), wide=True),
         Drawing("errors", "Its error against its target", *ERRORS, _errors([look[name] for name in names]), tall=True),
         Drawing("site", "What the site did meanwhile", *SITE, _site_picture(steps, capacity), tall=True),
     )
@@ -142,10 +140,8 @@ def _controls(lives: Lives, chosen: int, names: Sequence[str], timeline: Row) ->
 
 
 def _ended(lives: Sequence[Row]) -> str:
-    done = sum(life["done"] for life in lives)
-    if done == len(lives):
-        return "all finish it"
-    return f"{done} of {len(lives)} finish it" if done else "none finishes it"
+    done, most = sum(life["done"] for life in lives), len(lives)
+    return "all finish it" if done == most else f"{done} of {most} finish it" if done else "none finishes it"
 
 
 def _lanes(names: Sequence[str]) -> Option:
@@ -190,18 +186,19 @@ def _site_picture(steps: int, capacity: float) -> Option:
     compute = {"compute used": "@grey", "idle, a task ready": "@left"}
     tasks = {name: KINDS[name] for name in ("computing", "delayed", "sending")}
     above = y_axis(f"samples per step, of {number(capacity)}", min=0, max=capacity) | {"nameGap": 26}
+    series = [
+        kind | {"name": name, "itemStyle": {"color": colour}}
+        for kind, names in ((bars, compute), (counts, tasks))
+        for name, colour in names.items()
+    ]
     return frame(
         grid=[{**sides, "top": 44, "bottom": "50%"}, {**sides, "top": "58%", "bottom": 74}],
-        legend=legend(),
         axisPointer={"link": [{"xAxisIndex": "all"}]},
-        tooltip=tooltip("axis", formatter="@siteAt"),
         xAxis=[axis | silent, axis | {"gridIndex": 1}],
         yAxis=[above, y_axis("tasks", gridIndex=1, minInterval=1)],
-        series=[
-            kind | {"name": name, "itemStyle": {"color": colour}}
-            for kind, names in ((bars, compute), (counts, tasks))
-            for name, colour in names.items()
-        ],
+        legend=legend(),
+        tooltip=tooltip("axis", formatter="@siteAt"),
+        series=series,
     )
 
 
@@ -230,22 +227,16 @@ def sheet(document: Document, *, seed: int | None = None) -> Sheet:
             code="figure.seed",
         )
     spans, steps = (rows_of(document, table, seed=seed) for table in ("spans", "steps"))
-    done = [task for task in tasks if task["done_at"] is not None]
-    title = f"{document.result['policy']}: {len(done)} of {len(tasks)} tasks in time (seed {seed})"
+    done = sum(task["done_at"] is not None for task in tasks)
+    title = f"{document.result['policy']}: {done} of {len(tasks)} tasks in time (seed {seed})"
     last = max(task["deadline"] for task in tasks) + 1
     x, y = Axis("step", low=0.0, high=last, whole=True), Axis("task", low=len(tasks) - 0.4, high=-0.6)
     figure = Figure(title, x, y, _ends(tasks, STAGES if spans else {"present": "@blue"}))
-    drawn = [span for span in spans if span["state"] in STAGES]
-    bars: list[Span] = [
-        (span["first"], span["last"] + 1, span["task"], 0.14, 0.86, STAGES[span["state"]]) for span in drawn
-    ]
-    for task in () if bars else tasks:
-        end = task["deadline" if task["done_at"] is None else "done_at"]
-        bars.append((task["arrival"], end, task["task"], 0.14, 0.86, "@blue"))
+    drawn = [(s["first"], s["last"] + 1, s["task"], STAGES[s["state"]]) for s in spans if s["state"] in STAGES]
+    whole = [(t["arrival"], t["deadline" if t["done_at"] is None else "done_at"], t["task"], "@blue") for t in tasks]
+    bars = [(first, end, lane, 0.14, 0.86, colour) for first, end, lane, colour in drawn or whole]
     panels = [Panel(figure, min(7.0, max(1.4, 0.7 + 0.052 * len(tasks))), bars)]
-    if steps:
-        panels.append(Panel(_use(steps), 1.1, below=True))
-    return Sheet(panels)
+    return Sheet(panels + ([Panel(_use(steps), 1.1, below=True)] if steps else []))
 
 
 def _ends(tasks: Sequence[Row], stages: Mapping[str, str]) -> list[Series]:

@@ -37,12 +37,11 @@
     return lines.length ? [head, ...lines].join("<br>") : lying ? [head, "none"].join("<br>") : "";
   };
   const one = ({ form, lying }) => (p) => (p.data.tip ? safe(p.data.tip) : told(p, lying ? 0 : 1, form));
-  const listed = (unit) => (points) => {
+  const againstStep = (points) => {
     const there = points.filter((p) => p.seriesType === "line" && typeof p.value[1] === "number");
     const lines = there.sort((a, b) => b.value[1] - a.value[1]).map((p) => told(p, 1, "short"));
-    return lines.length ? [unit(points[0].value[0]), ...lines].join("<br>") : "";
+    return lines.length ? [`after step ${points[0].value[0] - 1}`, ...lines].join("<br>") : "";
   };
-  const againstStep = listed((x) => `after step ${x - 1}`);
   const siteAt = (points) =>
     [`step ${points[0].name}`, ...points.map((p) => `${p.marker}${p.seriesName}: ${short(p.value)}`)].join("<br>");
   // A standard error either side of a value, upright or (fourth value 1) lying.
