@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from equipoise.cli import main
-from equipoise.errors import InputError
 from equipoise.share.spec import ShareSpec, read_range, read_servers
+from refusals import refused
 
 QUICK = ("--loads", "10,60", "--seeds", "6", "--oracle", "2")
 POLICY = """
@@ -495,5 +495,5 @@ def test_help_names_the_options_and_commands(tmp_path):
 
 def test_a_range_cannot_be_a_bare_number_in_a_file():
     """875 may be 14:35 read as a time: refused rather than taken for a range."""
-    with pytest.raises(InputError, match="write a list"):
+    with refused("range.form", "[14, 35]", 875):
         read_range(875)

@@ -16,7 +16,7 @@ from equipoise.engine.real_clock import RealScene, audit, certify, compare
 from equipoise.engine.real_clock.execute import step_cost
 from equipoise.engine.real_clock.task_processes import open_processes
 from equipoise.engine.real_clock.tasks import KINDS, Work, preload
-from equipoise.errors import Failure, InputError
+from equipoise.errors import Failure
 from equipoise.share import Decision, Server, Site, equal, policies
 from equipoise.share.policies import Uniform
 from equipoise.share.step import rules
@@ -208,7 +208,7 @@ def test_a_scene_that_cannot_be_is_refused(change):
 
 def test_a_policy_that_wants_too_much_is_refused_by_name():
     """As in the simulator, before a process is given anything."""
-    with pytest.raises(InputError, match=r"Greedy, step .*one task may get 30"):
+    with refused("decision.task", "Greedy, step ", 30):
         compare([Greedy()], replace(QUICK, work=(5.0, 10.0), trial=0.02), kinds=["nb"], tasks=2)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from equipoise.certificate import Certificate, Check
-from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, placers, simulate
 from equipoise.place.compare import compare, merged
 from equipoise.place.placers import Slotwise
 from equipoise.place.tables import utilisation
+from refusals import refused
 
 CLUSTER = Cluster((Machine({"gpu": 2}, 1),))
 
@@ -99,9 +99,9 @@ def test_utilisation_is_what_the_schedule_holds():
 
 def test_two_policies_of_one_name_are_refused():
     """Rows and files go by labels."""
-    with pytest.raises(InputError, match="two policies are called 'FIFO'"):
+    with refused("policies.twice", "'FIFO'"):
         compare(CLUSTER, [job("a")], [placers.FIFO(), placers.FIFO()], slots=3)
-    with pytest.raises(InputError, match="no policies"):
+    with refused("policies.none"):
         compare(CLUSTER, [job("a")], [], slots=3)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.place.bound import bound, duals
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Deadline, Job, Linear, Utility, Workload
+from refusals import refused
 
 approx = pytest.approx
 ONE_GPU_EACH = Cluster((Machine({"gpu": 1}, 2),))
@@ -47,7 +47,7 @@ def test_only_what_is_short_has_a_price() -> None:
     assert price.shape == (8, 2) and (price >= 0).all()
     assert (price[:, 1] == 0).all() and (price[:3, 0] > 0).all()
     assert not duals(cluster, [Workload(())], 8).any()
-    with pytest.raises(InputError, match="expected one Workload"):
+    with refused("history.type", "Workload"):
         duals(cluster, [], 8)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.place import placers, prices
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.execution import ADMITTED, REFUSED, Execution
@@ -18,6 +17,7 @@ from equipoise.place.explanation import least_change
 from equipoise.place.job import Deadline, Job, Linear, Workload
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.traces import synthetic, synthetic_cluster
+from refusals import refused
 
 FREE = placers.PDORS(prices=prices.Fixed())
 PAID = placers.PDORS(prices=prices.Fixed({"gpu": 1.0}))
@@ -295,7 +295,7 @@ def test_a_run_explained_twice_is_the_same_and_plain(crowded):
 
 
 def test_an_unknown_job_is_refused_with_the_nearest():
-    with pytest.raises(InputError, match="unknown job 'trani'; did you mean 'train'"):
+    with refused("unknown", "'trani'", "'train'"):
         explain(simulate(gpus(4), [job("train", 1, 1)], FREE, slots=5), "trani")
 
 
@@ -313,5 +313,5 @@ def test_a_run_that_does_not_repeat_is_refused():
     jobs = [job("a", 4, 4), job("b", 4, 4)]
     result = simulate(gpus(4), jobs, FREE, slots=10)
     other = replace(result, policy=placers.PDORS(prices=prices.Fixed({"gpu": 1000.0})))
-    with pytest.raises(InputError, match="does not repeat"):
+    with refused("policy.repeat", "'a'"):
         explain(other, "b")

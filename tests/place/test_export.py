@@ -8,13 +8,13 @@ import json
 import numpy as np
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.place import placers, prices
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Deadline, Job, Linear, Workload
 from equipoise.place.schedule import allocations_csv, runs, to_json
 from equipoise.place.simulate import simulate
 from equipoise.place.traces import synthetic, synthetic_cluster
+from refusals import refused
 
 
 def job(name: str, work: float, width: int, **more: object) -> Job:
@@ -94,5 +94,5 @@ def test_machines_of_one_name_are_refused(tmp_path):
     cluster = Cluster((Machine({"gpu": 4}, 2, "node"), Machine({"gpu": 4}, 1, "node-1")))
     result = simulate(cluster, [job("a", 4, 4)], FREE, slots=5)
     for write in (to_json, lambda r: allocations_csv(r, tmp_path / "x.csv")):
-        with pytest.raises(InputError, match="two machines have the name 'node-1'"):
+        with refused("machine.twice", "'node-1'"):
             write(result)

@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from equipoise.errors import InputError
 from equipoise.place.job import Deadline, Job, Sigmoid, Workload
+from refusals import refused
 
 SLOT = 3600  # seconds
 
@@ -121,9 +122,10 @@ def test_demands_are_held_in_milli_units_and_kept_by_but():
 def test_what_cannot_be_a_job(field, bad):
     """Every field on its own: the job and the field are named, in one line."""
     for value in bad:
-        with pytest.raises(InputError, match=r"^job 'a': ") as caught:
+        with pytest.raises(InputError) as caught:
             job(**{field: value})
-        assert field in str(caught.value)
+        assert caught.value.code.partition(".")[0] in ("number", "quantity", "job")
+        assert field in str(caught.value) and "job 'a'" in str(caught.value)
         assert "\n" not in str(caught.value)
 
 
@@ -154,11 +156,11 @@ def test_a_list_of_jobs_is_a_workload_of_hours():
 @pytest.mark.parametrize("slot", [0, -1, math.nan])
 def test_a_slot_has_a_length(slot):
     """Zero or less is refused."""
-    with pytest.raises(InputError, match="slot is "):
+    with refused("slot.range"):
         Workload((job(),), slot=slot)
 
 
 def test_ids_differ():
     """Two jobs of one name could not be told apart in a schedule."""
-    with pytest.raises(InputError, match="two jobs have the id 'a'"):
+    with refused("job.twice", "'a'"):
         Workload((job(), job(utility=Deadline(1, 1))))

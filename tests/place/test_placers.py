@@ -8,13 +8,13 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.place import placers, prices
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Job, Linear, Workload
 from equipoise.place.placers.dorm import ADJUSTED
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.traces import regime
+from refusals import refused
 
 SLOTWISE = (placers.FIFO(), placers.DRF(), placers.Dorm(), placers.SRTF(), placers.LAS())
 CHEAP = prices.Level(1.0, 100.0)
@@ -394,7 +394,7 @@ def test_oasis_has_recalled_prices_unless_told():
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(InputError, match=r"unknown policy 'SRFT'; did you mean 'SRTF'\?"):
+    with refused("unknown", "'SRFT'", "'SRTF'"):
         placers.named("SRFT")
 
 

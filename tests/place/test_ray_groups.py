@@ -8,14 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from equipoise.errors import InputError
 from equipoise.place import placers
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Job, Linear
 from equipoise.place.schedule import LABEL, amounts, nodes, placement_groups
 from equipoise.place.simulate import Result, simulate
+from refusals import refused
 
 SCRIPT = Path(__file__).with_name("ray_cluster.py")
 CLUSTER = Cluster(
@@ -100,14 +98,14 @@ def test_a_server_that_asks_for_nothing_still_has_a_bundle():
 def test_what_ray_cannot_take_is_refused():
     result = five()
     for slot in (-1, 5, True, 1.0):
-        with pytest.raises(InputError, match="whole number from 0 to 4"):
+        with refused("slot.range", 4):
             placement_groups(result, slot)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"1\.5 GPUs for one worker"):
+    with refused("ray.gpus", 1.5):
         amounts({"gpu": 1500})
-    with pytest.raises(InputError, match="two resources are called GPU"):
+    with refused("ray.resource", "'GPU'"):
         amounts({"gpu": 1000, "GPU": 1000})
     for name in ("rack 7", "-node", "n" * 64):
-        with pytest.raises(InputError, match="rename the machine"):
+        with refused("ray.label"):
             nodes(Cluster((Machine({"cpu": 1}, name=name),)))
 
 

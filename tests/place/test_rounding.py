@@ -7,13 +7,13 @@ import pytest
 from loaded import free, loaded, plan, prices
 from test_slot_costs import exact
 
-from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Deadline, Job
 from equipoise.place.planner import Planner
 from equipoise.place.planner.job_arrays import JobArrays, arrays_of, servers_for
 from equipoise.place.planner.rounding import TRIES, Relaxation, Rounding, RoundingPlanner, stretch
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
+from refusals import refused
 
 approx = pytest.approx
 
@@ -140,9 +140,9 @@ def test_a_delta_stretches_for_the_rows_it_favours(favour, by_hand):
 def test_impossible_settings_are_refused():
     """delta is a probability; favour is one of two."""
     cluster = synthetic_cluster(2)
-    with pytest.raises(InputError, match="delta is 2"):
+    with refused("rounding.delta", 2):
         RoundingPlanner(cluster, 1, np.zeros(4), np.ones(4), delta=2)
-    with pytest.raises(InputError, match="unknown favour"):
+    with refused("unknown", "'both'"):
         RoundingPlanner(cluster, 1, np.zeros(4), np.ones(4), delta=0.5, favour="both")
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.place import traces
+from refusals import refused
 
 HEADER = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
@@ -83,15 +83,15 @@ def test_equal_nodes_are_one_type(tmp_path):
 @pytest.mark.parametrize("row", ["n3,0,1,1,G2\n", "n3,1,1\n"])
 def test_a_bad_node_is_refused_with_its_line(tmp_path, row):
     """A cluster with a machine left out would be another cluster."""
-    with pytest.raises(InputError, match="line 5"):
+    with refused("trace.row", "line 5"):
         traces.alibaba_cluster(written(tmp_path, NODES + row))
 
 
 def test_the_wrong_list_is_refused_either_way(tmp_path):
     """Pods for nodes, nodes for pods."""
-    with pytest.raises(InputError, match="no column 'name'; expected an Alibaba pod list"):
+    with refused("trace.column", "'name'", "Alibaba"):
         traces.alibaba(written(tmp_path, NODES))
-    with pytest.raises(InputError, match="no column 'gpu'; expected an Alibaba node list"):
+    with refused("trace.column", "'gpu'", "Alibaba"):
         traces.alibaba_cluster(written(tmp_path, HEADER + GOOD))
 
 

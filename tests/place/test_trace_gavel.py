@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.place import traces
 from equipoise.place.job import Job
 from equipoise.place.traces.gavel import RATES
+from refusals import refused
 
 SEVEN = "A3C\tcd x && python3 main.py\t--max\t1\t{steps}\t{arrival}\t{scale}\n"
 TEN = "{kind}\tpython3 main.py\timage/cifar10\t--num_steps\t1\t{steps}\t{scale}\t1\t-1.000000\t{arrival}\n"
@@ -73,7 +73,7 @@ def test_a_row_that_cannot_be_a_job_is_counted_with_its_line_and_reason(tmp_path
 
 def test_another_format_is_refused_with_the_first_reason(tmp_path):
     """A Philly table has no tabs: no row can be mapped."""
-    with pytest.raises(InputError, match=r"no row could be made a job.*line 1, wrong number of columns: 1"):
+    with refused("no_jobs", "line 1"):
         traces.gavel(written(tmp_path, "timestamp,duration\n2017,5\n"))
 
 

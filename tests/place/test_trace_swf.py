@@ -8,6 +8,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.place import traces
+from refusals import refused
 
 HEADER = "; Version: 2.2\n; Computer: a small one\n; UnixStartTime: 1034319600\n;\n"  # 2002-10-11 07:00:00 UTC
 #        job submit wait run procs cpu mem   req reqtime reqmem status ...
@@ -80,5 +81,5 @@ def test_a_wrong_file_is_one_line_that_names_it(tmp_path, text, words):
 
 def test_no_processors_per_worker_is_refused():
     """Before the file is looked at."""
-    with pytest.raises(InputError, match="processors_per_worker is 0"):
+    with refused("number.whole", "processors_per_worker", 0):
         traces.swf("none.swf", processors_per_worker=0)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.place import traces
+from refusals import refused
 
 HEADER = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
 GOOD = "0,1,0,606,vgg19,164,30\n1,8,130,133,vgg11,180,23\n"
@@ -58,11 +58,13 @@ def test_a_cluster_by_hand(tmp_path):
     assert (cluster.size, cluster.total.tolist()) == (6, [24000, 240000, 6 * 256 * 10**12])
 
 
-@pytest.mark.parametrize(("text", "words"), [("", "is empty"), ("a,b\n", "num_switch"), (None, "has no row")])
-def test_a_wrong_cluster_file_is_refused(tmp_path, text, words):
+@pytest.mark.parametrize(
+    ("text", "refusal"), [("", ("trace.empty",)), ("a,b\n", ("trace.column", "num_switch")), (None, ("trace.empty",))]
+)
+def test_a_wrong_cluster_file_is_refused(tmp_path, text, refusal):
     """Empty, another table, a header alone."""
     alone = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n"
-    with pytest.raises(InputError, match=words):
+    with refused(*refusal):
         traces.tiresias_cluster(written(tmp_path, alone if text is None else text))
 
 

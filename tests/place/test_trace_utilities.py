@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from equipoise.errors import InputError
 from equipoise.place.traces._rows import UtilityModel, steepness
+from refusals import refused
 
 HALVES = np.full(4, 0.5)
 unit = st.floats(0, 1, exclude_max=True)
@@ -60,5 +60,5 @@ def test_the_note_says_what_was_drawn_and_how():
 
 def test_a_model_without_a_median_is_refused():
     """Nothing to be relative to."""
-    with pytest.raises(InputError, match="median"):
+    with refused("utility.range", "median 0.0"):
         UtilityModel(600, 0.0)

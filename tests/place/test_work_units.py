@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from loaded import loaded, plan, value_of
 
-from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Deadline, Job, Linear
 from equipoise.place.planner import Planner
@@ -17,6 +16,7 @@ from equipoise.place.planner.job_arrays import JobArrays, arrays_of
 from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
 from equipoise.place.planner.work_units import fill_by_units, gain_of, quantum_of
 from equipoise.place.traces.synthetic import synthetic, synthetic_cluster
+from refusals import refused
 
 approx = pytest.approx
 
@@ -137,5 +137,5 @@ def test_the_planner_takes_either_method_and_refuses_others():
         assert covered and found.cells[:, 2].sum() > 0
         payoffs.append(found.payoff)
     assert payoffs[0] == approx(payoffs[1], rel=0.02)
-    with pytest.raises(InputError, match="unknown method 'dynamc'; did you mean 'dynamic'"):
+    with refused("unknown", "'dynamc'", "'dynamic'"):
         Planner(cluster, 20, np.zeros(4), np.ones(4), method="dynamc")

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.share import Curve, Site, Task, Workload, policies, simulate, sweep
 from equipoise.share.estimators import Bayes
 from equipoise.share.policies.hybrid import _price
 from equipoise.share.view import Prior
+from refusals import refused
 
 FRESH = range(20_000, 20_120)  # nothing was tuned on these
 
@@ -127,5 +127,5 @@ def test_a_new_task_is_probed_so_that_it_can_be_estimated():
 def test_constants_that_cannot_be_are_refused(name):
     """Negative and nan, in one line that names the constant."""
     for value in (-1.0, math.nan):
-        with pytest.raises(InputError, match=f"Hybrid: {name}"):
+        with refused("number.range", f"Hybrid: {name} is {value!r}"):
             policies.Hybrid(**{name: value})

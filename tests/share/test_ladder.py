@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.share import Site, Workload, policies, simulate
 from equipoise.share.ladder import RUNGS, competitors, ladder, pays
 from equipoise.share.sweep import sweep
 from equipoise.share.trace import telling_task
 from equipoise.share.view import name_of
+from refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_progress_rises_to_the_whole():
 
 def test_one_policy_alone_is_refused():
     """No lead over nobody."""
-    with pytest.raises(InputError, match="two policies or more"):
+    with refused("policies.few"):
         ladder([policies.SDF()], loads=[5], seeds=2)
 
 

@@ -15,6 +15,7 @@ from sklearn.isotonic import IsotonicRegression
 from equipoise.errors import InputError
 from equipoise.share import Prior, Workload, policies, simulate
 from equipoise.share.recording import Name, Recording, fit_lines, fit_prior, shipped
+from refusals import refused
 
 Floats = NDArray[np.float64]
 GRID = np.geomspace(1, 4000, 40)
@@ -121,9 +122,9 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, text: str | bytes
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path):
     """Reading nothing and writing nowhere are mistakes of the user, in one line."""
-    with pytest.raises(InputError, match=r"cannot read .*none\.csv\.gz: No such file"):
+    with refused("file.read", "none.csv.gz"):
         Recording.load(tmp_path / "none.csv.gz")
-    with pytest.raises(InputError, match=r"cannot write .*a\.csv\.gz: No such file"):
+    with refused("file.write", "a.csv.gz"):
         power_laws(2).save(tmp_path / "no" / "a.csv.gz")
 
 
@@ -158,7 +159,7 @@ def test_seeds_of_one_kind_stay_together():
             n for n in recording.names if n.settings in {m.settings for m in half.names}
         )
     assert len({half.names for half in splits}) > 1
-    with pytest.raises(InputError, match="a split needs two kinds"):
+    with refused("recording.kinds", "kind=0"):
         power_laws(kinds=1, seeds=3).split()
 
 
@@ -303,16 +304,16 @@ def test_knowing_the_work_helps_on_real_curves():
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "refusal"),
     [
-        ({"targets": (0.9, 0.2)}, "expected 0 <= low <= high <= 1"),
-        ({"names": ()}, "no curves"),
-        ({"names": (named(0),)}, "expected one row for each name"),
-        ({"errors": np.zeros((3, 40))}, "kind=0, seed 0: error 0 is not positive"),
-        ({"samples": np.ones((3, 40))}, "kind=0, seed 0: sample counts must rise"),
+        ({"targets": (0.9, 0.2)}, ("recording.targets", 0.9, 0.2)),
+        ({"names": ()}, ("curves.none",)),
+        ({"names": (named(0),)}, ("recording.shape", 1)),
+        ({"errors": np.zeros((3, 40))}, ("recording.curve", "kind=0", "error 0")),
+        ({"samples": np.ones((3, 40))}, ("recording.curve", "kind=0", "rise strictly")),
     ],
 )
-def test_a_recording_that_makes_no_sense_is_refused(change: dict[str, object], why: str):
+def test_a_recording_that_makes_no_sense_is_refused(change: dict[str, object], refusal: tuple[object, ...]):
     """The constructor names the curve and what is wrong with it."""
-    with pytest.raises(InputError, match=why):
+    with refused(*refusal):
         replace(power_laws(3), **change)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from equipoise.share import Curve, Decision, PolicyError, Server, Site, Task, Workload, policies, simulate
+from equipoise.share import Curve, Decision, Server, Site, Task, Workload, policies, simulate
 from equipoise.share.view import name_of
+from refusals import refused
 
 ENDLESS = {"target": 0.01, "curve": Curve(1.0, 0.1), "data": 0.0, "delay": 0}
 
@@ -96,7 +97,7 @@ def test_a_home_of_minus_one_is_the_engines_choice():
 
 def test_a_server_that_is_not_there_is_refused():
     """Naming policy, step, seed and task, and which servers there are."""
-    with pytest.raises(PolicyError, match=r"^Give, step 0, seed 0, task 1: server is 5; the site has 0 to 4$"):
+    with refused("decision.server", "Give, step 0, seed 0, task 1", "server is 5", "0 to 4"):
         simulate(Give((1.0, 1.0), (0, 5)), crowd(2))
 
 
@@ -174,7 +175,7 @@ def test_one_task_may_have_the_fastest_server_and_no_more():
     assert Site(servers=servers).most_per_task == 40.0
     assert Site(servers=servers, task_cap=25.0).most_per_task == 25.0
     assert Site(servers=servers, task_cap=70.0).most_per_task == 40.0
-    with pytest.raises(PolicyError, match="compute is 30; one task may get 25"):
+    with refused("decision.task", "compute is 30", 25):
         simulate(Give((30.0,)), crowd(1), site=Site(servers=servers, task_cap=25.0))
 
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 
 from equipoise.errors import InputError
 from equipoise.share import Curve, Server, Site, Task, Workload, policies, simulate
+from refusals import refused
 
 
 def a_task(**changes):
@@ -123,27 +124,27 @@ def test_the_horizon_of_given_tasks_sees_the_last_deadline():
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "refusal"),
     [
-        (lambda: Workload(data=14), "data is 14; expected two numbers"),
-        (lambda: Workload(data=(1,)), "expected two numbers"),
-        (lambda: Workload(data=("a", 3)), "expected a number"),
-        (lambda: Workload(deadline=(36, 1e12)), "at most 1e"),
-        (lambda: Workload(sigma=1e308), "sigma"),
-        (lambda: Workload(horizon=10**11), "horizon"),
-        (lambda: Workload(prior=None), "prior is None"),
-        (lambda: Workload.of([1]), "expected a Task"),
-        (lambda: Workload.recorded().but(tasks=(Task(0, 9, 1, 0.2),)), "both tasks and curves"),
-        (lambda: Site(servers=5), "servers is 5"),
-        (lambda: Site(servers=(30, 30)), r"expected Server\(30\)"),
-        (lambda: Site(bandwidth="100"), "bandwidth is '100'"),
-        (lambda: Task("0", 9, 1, 0.2), "arrival is '0'"),
-        (lambda: policies.Hybrid(margin="2"), "margin is '2'"),
+        (lambda: Workload(data=14), ("workload.pair", 14)),
+        (lambda: Workload(data=(1,)), ("workload.pair", "(1,)")),
+        (lambda: Workload(data=("a", 3)), ("number.form", "'a'")),
+        (lambda: Workload(deadline=(36, 1e12)), ("workload.range", "deadline")),
+        (lambda: Workload(sigma=1e308), ("number.range", "sigma")),
+        (lambda: Workload(horizon=10**11), ("horizon.range", 100000000000)),
+        (lambda: Workload(prior=None), ("workload.prior",)),
+        (lambda: Workload.of([1]), ("workload.task", "Task")),
+        (lambda: Workload.recorded().but(tasks=(Task(0, 9, 1, 0.2),)), ("workload.curves",)),
+        (lambda: Site(servers=5), ("site.servers", 5)),
+        (lambda: Site(servers=(30, 30)), ("site.server", "Server(30)")),
+        (lambda: Site(bandwidth="100"), ("number.form", "bandwidth is '100'")),
+        (lambda: Task("0", 9, 1, 0.2), ("number.form", "arrival is '0'")),
+        (lambda: policies.Hybrid(margin="2"), ("number.form", "margin is '2'")),
     ],
 )
-def test_what_is_not_even_a_number_is_refused_in_one_line(make, words):
+def test_what_is_not_even_a_number_is_refused_in_one_line(make, refusal):
     """Wrong types and slips of magnitude, by the name of the field."""
-    with pytest.raises(InputError, match=words):
+    with refused(*refusal):
         make()
 
 

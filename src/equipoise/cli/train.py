@@ -202,7 +202,7 @@ def _refusing_faults(command: Callable[..., None]) -> Callable[..., None]:
     def run(**given: object) -> None:
         asked = [flag(parameter.name) for parameter in hidden if given.pop(parameter.name)]
         if asked:
-            raise InputError(f"compare knows no hostile networks: drop {', '.join(asked)}")
+            raise InputError(f"compare knows no hostile networks: drop {', '.join(asked)}", code="option.hostile")
         command(**given)
 
     run.__doc__ = command.__doc__

@@ -78,7 +78,10 @@ def solved_bound(
         return Bound(0.0, "trivial", "optimal", np.zeros(len(workload)), seconds=time.perf_counter() - began)
     if exact:
         if coarsen not in (None, 1):
-            raise InputError(f"coarsen is {coarsen!r} with exact=True; the optimum has slots of one. Leave it out")
+            raise InputError(
+                f"coarsen is {coarsen!r} with exact=True; the optimum has slots of one. Leave it out",
+                code="coarsen.exact",
+            )
         utility, status, completion = optimum(cluster, workload, windows, time_limit)
         return Bound(utility, "milp", status, completion, seconds=time.perf_counter() - began)
     period = fitting(cluster, windows, coarsen)
@@ -107,7 +110,10 @@ def duals(
     M histories run side by side on M times the capacity, so each counts 1/M. Merged slots share a price.
     """
     if not len(histories) or any(not isinstance(history, Workload) for history in histories):
-        raise InputError(f"duals: histories is {type(histories).__name__}; expected one Workload or more, as [past]")
+        raise InputError(
+            f"duals: histories is {type(histories).__name__}; expected one Workload or more, as [past]",
+            code="history.type",
+        )
     windows = [w for history in histories for w in windows_of(cluster, history, slots, horizon)]
     if not windows:
         return np.zeros((slots, len(cluster.resources)))

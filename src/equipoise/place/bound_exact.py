@@ -40,7 +40,8 @@ def optimum(
     if integers > MOST_INTEGERS:
         raise InputError(
             f"exact=True needs about {integers:,} whole numbers, over {MOST_INTEGERS:,}. "
-            "Give fewer jobs, machines or slots, or exact=False"
+            "Give fewer jobs, machines or slots, or exact=False",
+            code="bound.size",
         )
     rows = ProgramRows(cluster, windows)
     columns = len(rows.cost)
@@ -78,7 +79,8 @@ def _refuse(job: Job) -> None:
     """What the integer program does not model."""
     if job.inside < job.between:
         raise InputError(
-            f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False"
+            f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False",
+            code="bound.between",
         )
 
 

@@ -60,9 +60,11 @@ def windows_of(cluster: Cluster, workload: Workload, slots: int | None, horizon:
     """The jobs that can complete in time; the rest add nothing."""
     for name, value in (("slots", slots), ("horizon", horizon)):
         if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
-            raise InputError(f"{name} is {value!r}; expected a whole number of slots, 1 or more")
+            raise InputError(f"{name} is {value!r}; expected a whole number of slots, 1 or more", code="slots.range")
     if slots is None and horizon is None:
-        raise InputError("without an end every job completes some day; give slots=, horizon=, or both")
+        raise InputError(
+            "without an end every job completes some day; give slots=, horizon=, or both", code="slots.missing"
+        )
     found = []
     for index, job in enumerate(workload):
         last = min(x for x in (slots, None if horizon is None else job.arrival + horizon) if x is not None)
@@ -188,7 +190,7 @@ MOST_POOLS = 8
 def fitting(cluster: Cluster, windows: Sequence[Window], coarsen: int | None) -> int:
     """Slots to a period: as asked, or the smallest power of two that fits (at 5,000 jobs 64 is .3% looser than 32)."""
     if coarsen is not None and (isinstance(coarsen, bool) or int(coarsen) != coarsen or coarsen < 1):
-        raise InputError(f"coarsen is {coarsen!r}; expected a whole number of slots, 1 or more")
+        raise InputError(f"coarsen is {coarsen!r}; expected a whole number of slots, 1 or more", code="coarsen.range")
     period = 1 if coarsen is None else int(coarsen)
     longest = max(len(w.worth) for w in windows)
     while coarsen is None and period < longest and _entries(cluster, windows, period) > FITTING:
@@ -196,7 +198,8 @@ def fitting(cluster: Cluster, windows: Sequence[Window], coarsen: int | None) ->
     if (entries := _entries(cluster, windows, period)) > MOST_ENTRIES:
         raise InputError(
             f"the program has about {entries:,} entries with coarsen={period}, over {MOST_ENTRIES:,}. "
-            "Give fewer jobs, a shorter horizon, or a larger coarsen"
+            "Give fewer jobs, a shorter horizon, or a larger coarsen",
+            code="bound.size",
         )
     return period
 

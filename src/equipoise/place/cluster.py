@@ -121,7 +121,10 @@ class Cluster:
         """A demand in milli-units as a row in the cluster's order of resources; a resource nobody has is refused."""
         for r, amount in wants.items():
             if r not in self.resources and amount:
-                raise InputError(f"{who}: unknown resource {r!r}; this cluster has {', '.join(self.resources)}")
+                raise InputError(
+                    f"{who}: unknown resource {r!r}; this cluster has {', '.join(self.resources)}",
+                    code="resource.unknown",
+                )
         return np.array([wants.get(r, 0) for r in self.resources], dtype=np.int64)
 
     @classmethod

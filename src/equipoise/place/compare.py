@@ -283,10 +283,10 @@ def compare(
     """
     workload = Workload.of(jobs)
     if not policies:
-        raise InputError("no policies to compare; expected one or more")
+        raise InputError("no policies to compare; expected one or more", code="policies.none")
     labels = [policy.label for policy in policies]
     if twice := [label for label in labels if labels.count(label) > 1]:
-        raise InputError(f"two policies are called {twice[0]!r}; give one of them another label")
+        raise InputError(f"two policies are called {twice[0]!r}; give one of them another label", code="policies.twice")
     tell = progress or (lambda done, total, doing: None)
     run = Execution(cluster, workload, slots, horizon)
     end = run.end

@@ -89,11 +89,15 @@ class Execution:
 
     def __init__(self, cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None) -> None:
         if slots is None and horizon is None:
-            raise InputError("say how far ahead is planned: slots=T (a fixed end) or horizon=N (rolling)")
+            raise InputError(
+                "say how far ahead is planned: slots=T (a fixed end) or horizon=N (rolling)", code="slots.missing"
+            )
         for name, value in (("slots", slots), ("horizon", horizon)):
             whole = value is None or (isinstance(value, int | np.integer) and not isinstance(value, bool))
             if not whole or (value is not None and not 1 <= value <= MOST_SLOTS):
-                raise InputError(f"{name} is {value!r}; expected a whole number of slots, 1 to {MOST_SLOTS:,}")
+                raise InputError(
+                    f"{name} is {value!r}; expected a whole number of slots, 1 to {MOST_SLOTS:,}", code="slots.range"
+                )
         self.cluster, self.jobs, self.slots = cluster, jobs, slots
         latest = max((job.arrival for job in jobs), default=0)
         self.end = int(slots) if slots is not None else latest + int(horizon or 0)
@@ -180,13 +184,15 @@ class Execution:
         if not isinstance(cells, np.ndarray) or cells.ndim != 2 or cells.shape[1] != 4 or cells.dtype != np.int32:
             given = f"{cells.dtype} of shape {cells.shape}" if isinstance(cells, np.ndarray) else type(cells).__name__
             raise InputError(
-                f"{who}: cells are {given}; expected an int32 array, a row of slot, machine, workers, servers"
+                f"{who}: cells are {given}; expected an int32 array, a row of slot, machine, workers, servers",
+                code="cells.form",
             )
         if len(cells):
             slots = cells[:, SLOT]
             if slots[0] < self.now or slots[-1] >= self.end or (slots[1:] < slots[:-1]).any():
                 raise InputError(
-                    f"{who}: slots {slots[0]} to {slots[-1]}; expected them in order, {self.now} to {self.end - 1}"
+                    f"{who}: slots {slots[0]} to {slots[-1]}; expected them in order, {self.now} to {self.end - 1}",
+                    code="cells.slots",
                 )
 
     def decide(self, j: int, state: str, reason: str = "", worth: float = 0.0, cost: float = 0.0) -> None:

@@ -206,7 +206,8 @@ def _same_run(result: Result, run: Execution, j: int) -> None:
         if tuple(log) != result.decisions[i][: len(log)]:
             raise InputError(
                 f"this run does not repeat: job {result.jobs[i].id!r} is told something else. explain needs a policy that "
-                "decides the same from the same seed"
+                "decides the same from the same seed",
+                code="policy.repeat",
             )
 
 

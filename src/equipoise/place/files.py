@@ -60,9 +60,9 @@ def at(path: Path, where: str) -> Iterator[None]:
         raise InputError(one_line(f"{path}, {where}: {error}"), code=error.code) from None
 
 
-def refused(path: Path, message: str, where: str = "") -> InputError:
+def refused(path: Path, message: str, where: str = "", code: str = "file.form") -> InputError:
     """The error of a file: one line with its name, and the place in it."""
-    return InputError(one_line(f"{path}{f', {where}' if where else ''}: {message}"))
+    return InputError(one_line(f"{path}{f', {where}' if where else ''}: {message}"), code=code)
 
 
 @contextmanager
@@ -71,11 +71,11 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise refused(path, f"no such file; check the path (from {Path.cwd()})") from None
+        raise refused(path, f"no such file; check the path (from {Path.cwd()})", code="file.missing") from None
     except OSError as error:
-        raise refused(path, f"cannot be read ({error.strerror}); expected a file") from None
+        raise refused(path, f"cannot be read ({error.strerror}); expected a file", code="file.read") from None
     except UnicodeDecodeError:
-        raise refused(path, "not UTF-8; save it as UTF-8 text") from None
+        raise refused(path, "not UTF-8; save it as UTF-8 text", code="file.read") from None
 
 
 def _ending(path: Path) -> str:

@@ -55,7 +55,9 @@ class Utility:
         for name, number in vars(self).items():
             if not 0.0 <= number <= MOST_WORTH or (name in self.positive and number == 0.0):
                 wanted = "a positive number" if name in self.positive else "zero or more"
-                raise InputError(f"{kind}: {name} is {number!r}; expected {wanted}, at most {MOST_WORTH:g}")
+                raise InputError(
+                    f"{kind}: {name} is {number!r}; expected {wanted}, at most {MOST_WORTH:g}", code="number.range"
+                )
 
     @property
     def parameters(self) -> tuple[float, float, float]:
@@ -111,14 +113,16 @@ def utility(values: Mapping[str, Any]) -> Utility:
     """A utility from plain values, as {"kind": "sigmoid", "value": 80, "steepness": 0.5, "middle": 6}."""
     kind = values.get("kind")
     if kind is None:
-        raise InputError(f"utility has no kind; expected one of {', '.join(KINDS)}")
+        raise InputError(f"utility has no kind; expected one of {', '.join(KINDS)}", code="job.utility")
     if not isinstance(kind, str) or kind not in KINDS:
         raise unknown_name("utility", str(kind), KINDS)
     given = {name: value for name, value in values.items() if name != "kind"}
     wanted = [field.name for field in fields(KINDS[kind])]  # type: ignore[arg-type]
     refuse_unknown(f"field of utility {kind}", given, wanted)
     if missing := [name for name in wanted if name not in given]:
-        raise InputError(f"utility {kind} has no {', no '.join(missing)}; expected {', '.join(wanted)}")
+        raise InputError(
+            f"utility {kind} has no {', no '.join(missing)}; expected {', '.join(wanted)}", code="utility.form"
+        )
     return KINDS[kind](**given)
 
 
@@ -176,23 +180,25 @@ class Job:
             if value is None and name in ("requested", "most"):
                 continue
             if not _is_number(value):
-                raise InputError(f"{name} is {value!r}; expected a number")
+                raise InputError(f"{name} is {value!r}; expected a number", code="number.form")
             if name in COUNTS:
                 if not COUNTS[name] <= value <= MOST or value != int(value):
-                    raise InputError(f"{name} is {value!r}; expected a whole number of {COUNTS[name]} or more")
+                    raise InputError(
+                        f"{name} is {value!r}; expected a whole number of {COUNTS[name]} or more", code="number.whole"
+                    )
                 object.__setattr__(self, name, int(value))
             elif name not in ("gradient", "restart") and not value > 0:
-                raise InputError(f"{name} is {value!r}; expected a positive number")
+                raise InputError(f"{name} is {value!r}; expected a positive number", code="number.range")
             elif name not in ("inside", "between") and not 0 <= value <= MOST:
-                raise InputError(f"{name} is {value!r}; expected a number from 0 to {MOST:g}")
+                raise InputError(f"{name} is {value!r}; expected a number from 0 to {MOST:g}", code="number.range")
         if not isinstance(self.utility, Utility):
-            raise InputError(f"utility is {self.utility!r}; expected Sigmoid, Deadline or Linear")
+            raise InputError(f"utility is {self.utility!r}; expected Sigmoid, Deadline or Linear", code="job.utility")
         object.__setattr__(self, "id", str(self.id))
         object.__setattr__(self, "worker", _demand(self.worker, "worker"))
         if self.server is not None:
             object.__setattr__(self, "server", _demand(self.server, "server"))
         if not any(self.worker.values()):
-            raise InputError("a worker asks for nothing; expected some of at least one resource")
+            raise InputError("a worker asks for nothing; expected some of at least one resource", code="job.empty")
 
     def but(self, **changes: Any) -> Job:
         """The same job with some fields changed. Demands already in milli-units are kept as they are."""
@@ -234,7 +240,10 @@ def _demand(values: Mapping[str, object], who: str) -> Demand:
     if isinstance(values, Demand):
         return values
     if not isinstance(values, Mapping):
-        raise InputError(f'{who} is {values!r}; expected resources, as {{"gpu": 1, "cpu": 4, "memory": "16Gi"}}')
+        raise InputError(
+            f'{who} is {values!r}; expected resources, as {{"gpu": 1, "cpu": 4, "memory": "16Gi"}}',
+            code="job.resources",
+        )
     return Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in values.items()})
 
 
@@ -264,11 +273,13 @@ class Workload(Sequence[Job]):
         jobs = tuple(sorted(self.jobs, key=lambda job: job.arrival))
         object.__setattr__(self, "jobs", jobs)
         if not self.slot > 0:
-            raise InputError(f"Workload: slot is {self.slot!r}; expected a positive number of seconds")
+            raise InputError(
+                f"Workload: slot is {self.slot!r}; expected a positive number of seconds", code="slot.range"
+            )
         seen: set[str] = set()
         for job in jobs:
             if job.id in seen:
-                raise InputError(f"two jobs have the id {job.id!r}; ids must differ")
+                raise InputError(f"two jobs have the id {job.id!r}; ids must differ", code="job.twice")
             seen.add(job.id)
 
     @classmethod

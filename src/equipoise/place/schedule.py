@@ -83,7 +83,7 @@ class _Reading:
         self.lines.append(line)
 
     def error(self, line: int, message: str) -> InputError:
-        return InputError(f"{self.source}, line {line}: {message}")
+        return InputError(f"{self.source}, line {line}: {message}", code="schedule.row")
 
     def rows(self) -> ScheduleRows:
         jobs, machines = self.codes
@@ -163,7 +163,9 @@ def verify_files(
     if finish is not None:
         for name in finish:
             if name not in index:
-                raise InputError(f"finish: unknown job {name!r}; it is not among the {len(index):,} jobs given")
+                raise InputError(
+                    f"finish: unknown job {name!r}; it is not among the {len(index):,} jobs given", code="job.unknown"
+                )
         told = [finish.get(job.id) for job in workload]
         claimed = np.array([-1 if slot is None else int(slot) for slot in told], dtype=np.int64)
     certificate, found, utility, ordered = measure(cluster, workload, table, end, claimed)
@@ -175,7 +177,10 @@ def by_name(names: tuple[str, ...]) -> dict[str, int]:
     out = {name: h for h, name in enumerate(names)}
     if len(out) < len(names):
         twice = next(name for h, name in enumerate(names) if out[name] != h)
-        raise InputError(f"two machines have the name {twice!r}; give the machine types of the cluster different names")
+        raise InputError(
+            f"two machines have the name {twice!r}; give the machine types of the cluster different names",
+            code="machine.twice",
+        )
     return out
 
 
@@ -312,13 +317,17 @@ def amounts(demand: Mapping[str, int], *, memory_unit: float = 1.0) -> dict[str,
             continue
         ray = NAMES.get(name, name)
         if ray in out:
-            raise InputError(f"two resources are called {ray} in Ray, {name!r} and another; rename one of them")
+            raise InputError(
+                f"two resources are called {ray} in Ray, {name!r} and another; rename one of them", code="ray.resource"
+            )
         if ray == "memory":
             out[ray] = -(-milli * int(memory_unit) // MILLI)  # whole bytes
         else:
             out[ray] = milli // MILLI if milli % MILLI == 0 else milli / MILLI
         if ray == "GPU" and out[ray] > 1 and milli % MILLI:
-            raise InputError(f"{out[ray]:g} GPUs for one worker: Ray gives parts of one GPU, or whole ones")
+            raise InputError(
+                f"{out[ray]:g} GPUs for one worker: Ray gives parts of one GPU, or whole ones", code="ray.gpus"
+            )
     return out
 
 
@@ -345,7 +354,10 @@ def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, objec
 def placement_groups(result: Result, slot: int, *, memory_unit: float = 1.0) -> list[PlacementGroup]:
     """A placement group for every job that runs in the slot, in order of arrival."""
     if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < result.end:
-        raise InputError(f"slot is {slot!r}; expected a whole number from 0 to {result.end - 1}, the run's last slot")
+        raise InputError(
+            f"slot is {slot!r}; expected a whole number from 0 to {result.end - 1}, the run's last slot",
+            code="slot.range",
+        )
     names = result.cluster.names
     by_name(names)
     rows = result.schedule[result.schedule[:, SLOT] == slot]
@@ -367,6 +379,7 @@ def _label(name: str) -> str:
     if not VALUE.fullmatch(name):
         raise InputError(
             f"machine {name!r}: Ray takes labels of up to 63 letters, digits, '-', '_' and '.', from a letter or digit to "
-            "one; rename the machine"
+            "one; rename the machine",
+            code="ray.label",
         )
     return name

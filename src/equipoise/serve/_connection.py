@@ -61,7 +61,7 @@ class Connection:
         self.url = (url or os.environ.get("EQUIPOISE_URL") or URL).rstrip("/")
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or not _port(parts.netloc):
-            raise InputError(f"the service's address is {self.url!r}; expected one such as {URL}")
+            raise InputError(f"the service's address is {self.url!r}; expected one such as {URL}", code="address.form")
         if parts.username is not None:
             raise InputError("the service's address has a user in it; expected a token, beside the address")
         key = token or os.environ.get("EQUIPOISE_TOKEN") or ""
@@ -160,13 +160,15 @@ def _trusted(verify: bool | str | Path) -> bool | ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=str(verify))
     except (OSError, ssl.SSLError) as error:
-        raise InputError(f"{verify}: no certificates can be read from it ({error}); expected a PEM file") from None
+        raise InputError(
+            f"{verify}: no certificates can be read from it ({error}); expected a PEM file", code="certificate.read"
+        ) from None
 
 
 def part(name: str) -> str:
     """A name as one part of a path."""
     if not str(name).strip(". "):
-        raise InputError(f"the name is {name!r}; expected the id of a job or the name of a machine")
+        raise InputError(f"the name is {name!r}; expected the id of a job or the name of a machine", code="name.form")
     return quote(str(name), safe="")
 
 

@@ -52,7 +52,8 @@ def check_name(kind: str, name: str) -> str:
     """A name of a token or a tenant, or one line on what names look like."""
     if not re.fullmatch(NAME[1:-1], name, re.ASCII):
         raise InputError(
-            f"{kind} {name[:80]!r}: expected 1 to 64 of A-Z a-z 0-9 _ . - that begin with a letter, digit or _"
+            f"{kind} {name[:80]!r}: expected 1 to 64 of A-Z a-z 0-9 _ . - that begin with a letter, digit or _",
+            code="token.form",
         )
     return name
 
@@ -273,7 +274,8 @@ def check_binding(host: str, has_tokens: bool, names: Sequence[str] = ()) -> Non
     if far is not None:
         raise InputError(
             f"host {far!r} is reached from other machines, and no token exists, so anyone could do anything; create one "
-            "with: equipoise admin token add NAME --role admin (or serve on 127.0.0.1)"
+            "with: equipoise admin token add NAME --role admin (or serve on 127.0.0.1)",
+            code="token.none",
         )
 
 
@@ -344,5 +346,7 @@ def _configured(name: str) -> str:
     bare = f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
     found = split_host(bare)
     if found is None:
-        raise InputError(f"host name {name!r}: expected a name or an address such as plan.example.org or 10.0.0.5")
+        raise InputError(
+            f"host name {name!r}: expected a name or an address such as plan.example.org or 10.0.0.5", code="host.form"
+        )
     return found[0]

@@ -182,7 +182,7 @@ class Client(Connection):
             The part of its work that is done, 0 to 1.
         """
         if (done is None) == (fraction is None):
-            raise InputError("progress takes one of done (samples) and fraction (0 to 1)")
+            raise InputError("progress takes one of done (samples) and fraction (0 to 1)", code="progress.form")
         body = {"done": done} if fraction is None else {"fraction": fraction}
         return answer(JobWithCells, self.ask("POST", f"/v1/jobs/{part(id)}/progress", body=body, again=True))
 

@@ -122,7 +122,7 @@ class Service:
 
     def _open(self, cluster: Cluster | None) -> None:
         if cluster is None:
-            raise InputError("the store is new; say which machines there are, with --cluster FILE")
+            raise InputError("the store is new; say which machines there are, with --cluster FILE", code="store.new")
         settings, resources = self.settings, cluster.resources
         base, growth = price_rows({}, 1.0, resources)
         machines = Machines(cluster, settings.horizon + 1, base, growth)  # type: ignore[arg-type]
@@ -140,13 +140,17 @@ class Service:
             ("--clock", state.clock, settings.clock),
         ):
             if kept != given:
-                raise InputError(f"{what} is {given}; this store was opened with {kept}: use that, or another store")
+                raise InputError(
+                    f"{what} is {given}; this store was opened with {kept}: use that, or another store",
+                    code="store.setting",
+                )
         if cluster is not None:
             first = next(iter(self.store.events(0, 1)))
             if Machines.restored(first.data["floor"], 0).cluster != cluster:
                 raise InputError(
                     "--cluster is not what this store was opened with; leave it out, and change machines with"
-                    " `equipoise admin machines add|drain|down|up`"
+                    " `equipoise admin machines add|drain|down|up`",
+                    code="store.cluster",
                 )
 
     def _catch_up(self) -> None:

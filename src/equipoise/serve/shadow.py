@@ -59,7 +59,10 @@ class Traced:
     ) -> None:
         self.kind = kind_of(kind)
         if follow and path.suffix == ".gz":
-            raise InputError(f"{path}: a compressed file does not grow; expected the export itself, or no --follow")
+            raise InputError(
+                f"{path}: a compressed file does not grow; expected the export itself, or no --follow",
+                code="shadow.compressed",
+            )
         self.path, self.slot, self.seed, self.gpus, self.follow = path, slot, seed, gpus, follow
         self.rewritten = 0  # how often it was cut, replaced or changed before its end
         self._stamp: tuple[int, int, int] | None = None
@@ -216,7 +219,10 @@ class Shadow:
         self._listen()
         self._before = {fate.name for fate in self.fates.values()}
         if self._before and self.zero is None:
-            raise InputError("the service has jobs that no shadow submitted; start one with a store of its own for it")
+            raise InputError(
+                "the service has jobs that no shadow submitted; start one with a store of its own for it",
+                code="shadow.jobs",
+            )
 
     def feed(self, reading: Reading, *, lag: int = 0) -> int:
         """Submit what was not yet, in order of arrival; those of the newest `lag` slots are held back. How many."""

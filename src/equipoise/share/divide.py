@@ -99,7 +99,9 @@ def _full(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
 def _column(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     array = np.asarray(values, dtype=float).reshape(-1)
     if len(array) not in (1, shape[0]):
-        raise InputError(f"total has {len(array)} values; expected one, or one for each of {shape[0]} seeds")
+        raise InputError(
+            f"total has {len(array)} values; expected one, or one for each of {shape[0]} seeds", code="total.shape"
+        )
     return array if len(array) == shape[0] else np.full(shape[0], array[0])
 
 

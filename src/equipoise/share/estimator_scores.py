@@ -103,7 +103,9 @@ def score(
     rows = []
     for estimator in [Mean.of(workload, seed), *(usual(workload) if estimators is None else estimators)]:
         if estimator.needs_truth:
-            raise InputError(f"{name_of(estimator)} is told the truth: there is nothing to score")
+            raise InputError(
+                f"{name_of(estimator)} is told the truth: there is nothing to score", code="estimator.truth"
+            )
         fit = estimator.start(Scene(Site(), workload.prior, *batch.shape, len(views)))
         for view in views:
             fit.learn(view)
@@ -116,7 +118,10 @@ def score(
 
 def _refuse(amounts: Sequence[float]) -> None:
     if not amounts or not all(0.0 < amount < CAP for amount in amounts):
-        raise InputError(f"score: amounts are {list(amounts)}; expected samples between 0 and {CAP:g}, at least one")
+        raise InputError(
+            f"score: amounts are {list(amounts)}; expected samples between 0 and {CAP:g}, at least one",
+            code="amounts.range",
+        )
 
 
 def steps_to(amounts: Sequence[float]) -> list[float]:

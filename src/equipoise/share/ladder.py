@@ -217,7 +217,7 @@ def ladder(
     """
     chosen = list(competitors() if policies is None else policies)
     if len(chosen) < 2:
-        raise InputError("a ladder needs two policies or more: there is no lead over nobody")
+        raise InputError("a ladder needs two policies or more: there is no lead over nobody", code="policies.few")
     site, workload = site or Site(), workload or Workload.paper()
     numbers = seeds if isinstance(seeds, int) else list(seeds)
     sweeps = {

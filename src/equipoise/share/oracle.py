@@ -104,7 +104,8 @@ def bound_of(batch: Batch, row: int, site: Site) -> int:
     """The bound for one seed of a batch: tasks."""
     if not 0 <= row < batch.shape[0]:
         raise InputError(
-            f"bound_of: row {row} of a batch of {batch.shape[0]} seeds; expected 0 to {batch.shape[0] - 1}"
+            f"bound_of: row {row} of a batch of {batch.shape[0]} seeds; expected 0 to {batch.shape[0] - 1}",
+            code="row.range",
         )
     jobs = jobs_of(batch, row, site)
     return floor_of(lp_optimum(jobs), jobs)

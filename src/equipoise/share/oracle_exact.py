@@ -24,7 +24,8 @@ def exact_optimum(jobs: OracleTasks) -> int:
 
     if jobs.count > MOST_TASKS:
         raise InputError(
-            f"oracle: exact=True with {jobs.count} tasks; it is for {MOST_TASKS} at most. Use exact=False, the bound"
+            f"oracle: exact=True with {jobs.count} tasks; it is for {MOST_TASKS} at most. Use exact=False, the bound",
+            code="oracle.size",
         )
     if not jobs.count:
         return 0

@@ -157,9 +157,11 @@ def record(
 def check_target(path: Path) -> None:
     """Refuse a file that cannot be written before hours are spent on what goes in it."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder: name a file to write, such as {path / 'curves.csv.gz'}")
+        raise InputError(
+            f"{path} is a folder: name a file to write, such as {path / 'curves.csv.gz'}", code="file.folder"
+        )
     if not path.absolute().parent.is_dir():
-        raise InputError(f"cannot write {path}: {path.absolute().parent} is not a folder")
+        raise InputError(f"cannot write {path}: {path.absolute().parent} is not a folder", code="file.folder")
 
 
 def _known(kind: str, given: Iterable[str] | None, known: dict[str, Any]) -> list[str]:
@@ -270,7 +272,7 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
         Training samples in one sample of the site.
     """
     if not (np.isfinite(unit) and unit > 0):
-        raise InputError(f"read_lcdb: unit is {unit!r} training samples; expected a positive number")
+        raise InputError(f"read_lcdb: unit is {unit!r} training samples; expected a positive number", code="unit.range")
     try:
         with _opened(Path(path)) as lines:
             tables = _sums(lines, str(path))
@@ -281,7 +283,7 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
     usable = {key: {n: sums for n, sums in anchors.items() if n >= unit} for key, anchors in sorted(tables.items())}
     kept = {key: anchors for key, anchors in usable.items() if len(anchors) >= FEWEST}
     if not kept:
-        raise InputError(f"{path}: no curve with {FEWEST} training sizes or more")
+        raise InputError(f"{path}: no curve with {FEWEST} training sizes or more", code="curves.none")
     names = [Name(learner, f"OpenML {data}", "", "mean of all") for learner, data in kept]
     return Recording.of([_curve(anchors, unit) for anchors in kept.values()], names)
 

@@ -69,18 +69,22 @@ class Recording:
     def __post_init__(self) -> None:
         low, high = self.targets
         if not 0.0 <= low <= high <= 1.0:
-            raise InputError(f"Recording: targets lie between {low!r} and {high!r}; expected 0 <= low <= high <= 1")
+            raise InputError(
+                f"Recording: targets lie between {low!r} and {high!r}; expected 0 <= low <= high <= 1",
+                code="recording.targets",
+            )
         if not self.names:
-            raise InputError("Recording: no curves; expected at least one")
+            raise InputError("Recording: no curves; expected at least one", code="curves.none")
         shape = (len(self.names), self.samples.shape[-1])
         if self.samples.shape != shape or self.errors.shape != shape:
             raise InputError(
                 f"Recording: samples are {self.samples.shape} and errors {self.errors.shape} for {len(self.names)} names;"
-                f" expected one row for each name in both"
+                f" expected one row for each name in both",
+                code="recording.shape",
             )
         for name, samples, errors in zip(self.names, self.samples, self.errors, strict=True):
             if fault := table_fault(samples, errors, positive=True):
-                raise InputError(f"Recording: {name}: {fault}")
+                raise InputError(f"Recording: {name}: {fault}", code="recording.curve")
 
     @classmethod
     def of(
@@ -125,7 +129,8 @@ class Recording:
         origins = sorted({name[:3] for name in self.names})
         if len(origins) < 2:
             raise InputError(
-                f"Recording: all curves are of {self.names[0]}, or of other seeds; a split needs two kinds"
+                f"Recording: all curves are of {self.names[0]}, or of other seeds; a split needs two kinds",
+                code="recording.kinds",
             )
         order = np.random.default_rng(seed).permutation(len(origins))
         fitted = {origins[k] for k in order[: len(origins) // 2]}
@@ -172,7 +177,7 @@ class Recording:
         try:
             Path(path).write_bytes(packed)
         except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from None
+            raise InputError(f"cannot write {path}: {error.strerror}", code="file.write") from None
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
@@ -209,7 +214,7 @@ def _lines(path: str | Path) -> list[str]:
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, zlib.error):
         raise InputError(f"{path} is not a recording, or is damaged: it does not unpack") from None
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+        raise InputError(f"cannot read {path}: {error.strerror}", code="file.read") from None
     lines = io.StringIO(text, newline="").readlines()
     if len(lines) < 3 or lines[0].strip() != FORMAT or lines[2].strip() != ",".join(COLUMNS):
         raise InputError(

@@ -181,9 +181,9 @@ def run_of(policy: Policy, site: Site, batch: Batch, now: site_step.Now, kept: T
 def fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
     """A policy with no memory of other runs. Only one that calls itself clairvoyant is told the truth."""
     if isinstance(policy, type):
-        raise PolicyError(f"{policy.__name__} is a class; give a policy, {policy.__name__}()")
+        raise PolicyError(f"{policy.__name__} is a class; give a policy, {policy.__name__}()", code="policy.class")
     if not callable(getattr(policy, "decide", None)):
-        raise PolicyError(f"{name_of(policy)} is not a policy: it has no method decide(view)")
+        raise PolicyError(f"{name_of(policy)} is not a policy: it has no method decide(view)", code="policy.method")
     _refuse_idle_decide(policy)
     try:
         mine = copy.deepcopy(policy)  # runs go on side by side
@@ -222,7 +222,8 @@ def arrays_of(
     if not isinstance(decision, Decision):
         raise PolicyError(
             f"{name_of(policy)}, step {step}: decide returned {type(decision).__name__}; "
-            "expected Decision(bandwidth, compute)"
+            "expected Decision(bandwidth, compute)",
+            code="decision.type",
         )
     found = []
     for name in ("bandwidth", "compute"):
@@ -230,7 +231,8 @@ def arrays_of(
         if array is None or array.shape != shape:
             got = "values that are not numbers" if array is None else f"shape {array.shape}"
             raise PolicyError(
-                f"{name_of(policy)}, step {step}: {name} has {got}; expected shape {shape} (seeds, tasks)"
+                f"{name_of(policy)}, step {step}: {name} has {got}; expected shape {shape} (seeds, tasks)",
+                code="decision.shape",
             )
         found.append(array)
     if decision.server is None:
@@ -239,7 +241,8 @@ def arrays_of(
     if server.shape != shape or server.dtype.kind not in "iu":
         raise PolicyError(
             f"{name_of(policy)}, step {step}: server has {server.dtype} of shape {server.shape}; "
-            f"expected integers of shape {shape}"
+            f"expected integers of shape {shape}",
+            code="decision.shape",
         )
     return found[0], found[1], np.require(server, np.int64, ["C", "W"])
 
@@ -264,13 +267,19 @@ def refuse(
     resource = "compute" if fault.resource == COMPUTE else "bandwidth"
     stage = STATES[int(state[fault.seed, fault.task])]
     whole = rule.capacity if fault.resource == COMPUTE else rule.bandwidth
-    what = {
-        site_step.NOT_A_NUMBER: f"{resource} is {fault.amount}",
-        site_step.NEGATIVE: f"{resource} is {fault.amount:g}, which is negative",
-        site_step.WRONG_STATE: f"{resource} is {fault.amount:g} for a task that is {stage}",
-        site_step.TASK_OVER: f"compute is {fault.amount:g}; one task may get {rule.task_cap:g}",
-        site_step.SITE_OVER: f"{resource} adds up to {fault.amount:g} with this task; the site has {whole:g}",
-        site_step.NO_SUCH_SERVER: f"server is {fault.amount:g}; the site has 0 to {len(rule.speeds) - 1}",
+    code, what = {
+        site_step.NOT_A_NUMBER: ("decision.number", f"{resource} is {fault.amount}"),
+        site_step.NEGATIVE: ("decision.negative", f"{resource} is {fault.amount:g}, which is negative"),
+        site_step.WRONG_STATE: ("decision.state", f"{resource} is {fault.amount:g} for a task that is {stage}"),
+        site_step.TASK_OVER: ("decision.task", f"compute is {fault.amount:g}; one task may get {rule.task_cap:g}"),
+        site_step.SITE_OVER: (
+            "decision.site",
+            f"{resource} adds up to {fault.amount:g} with this task; the site has {whole:g}",
+        ),
+        site_step.NO_SUCH_SERVER: (
+            "decision.server",
+            f"server is {fault.amount:g}; the site has 0 to {len(rule.speeds) - 1}",
+        ),
     }[fault.code]
     where = f"step {step}, seed {batch.seeds[fault.seed]}, task {fault.task}"
-    raise PolicyError(f"{name_of(policy)}, {where}: {what}")
+    raise PolicyError(f"{name_of(policy)}, {where}: {what}", code=code)

@@ -57,11 +57,12 @@ class Site:
     def __post_init__(self) -> None:
         if not isinstance(self.servers, tuple | list) or not self.servers:
             raise InputError(
-                f"Site: servers is {self.servers!r}; expected one Server or more, as (Server(30), Server(60))"
+                f"Site: servers is {self.servers!r}; expected one Server or more, as (Server(30), Server(60))",
+                code="site.servers",
             )
         for server in self.servers:
             if not isinstance(server, Server):
-                raise InputError(f"Site: a server is {server!r}; expected Server({server!r})")
+                raise InputError(f"Site: a server is {server!r}; expected Server({server!r})", code="site.server")
         refuse_negative("Site", zero=False, finite=False, bandwidth=self.bandwidth)
         for name in ("delay", "jitter", "idle_power", "busy_power"):
             refuse_negative("Site", **{name: getattr(self, name)})

@@ -85,7 +85,10 @@ def _read_loads(value: object) -> list[int]:
 def read_range(value: object) -> Range:
     """`lo:hi`, one number for both, or a list of two. A bare number in a file may be a `lo:hi` that YAML took for a time."""
     if isinstance(value, int | float):
-        raise InputError(f"in a file write a list, such as [14, 35]: YAML reads 14:35 as {YAML_TIME}, found {value}")
+        raise InputError(
+            f"in a file write a list, such as [14, 35]: YAML reads 14:35 as {YAML_TIME}, found {value}",
+            code="range.form",
+        )
     parts = value.split(":") if isinstance(value, str) else value
     try:
         numbers = [float(part) for part in parts] if isinstance(parts, list | tuple) else []
@@ -394,5 +397,7 @@ def policy_from(text: str) -> Policy:
     found: Any = make_reference(text)
     if not callable(getattr(found, "decide", None)) and not callable(getattr(found, "start", None)):
         path, _, name = text.rpartition(":")
-        raise InputError(f"{Path(path).name}: {name} is not a policy: it has no method decide(view)")
+        raise InputError(
+            f"{Path(path).name}: {name} is not a policy: it has no method decide(view)", code="policy.method"
+        )
     return found  # type: ignore[no-any-return]

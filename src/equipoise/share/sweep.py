@@ -195,9 +195,9 @@ class Sweep(Result):
         """
         for name in (one, other):
             if name not in self.names:
-                raise InputError(f"no policy {name!r} in this sweep; it has {', '.join(self.names)}")
+                raise InputError(f"no policy {name!r} in this sweep; it has {', '.join(self.names)}", code="unknown")
         if measure not in (*MEASURES, "efficiency"):
-            raise InputError(f"no measure {measure!r}; there are {', '.join(MEASURES)} and efficiency")
+            raise InputError(f"no measure {measure!r}; there are {', '.join(MEASURES)} and efficiency", code="unknown")
         return [
             difference(one, other, measure, load, self.measured[one, load], self.measured[other, load])
             for load in self.loads
@@ -294,12 +294,13 @@ def sweep(
     site, workload = site or Site(), workload or Workload.paper()
     players = list(policies) if isinstance(policies, Iterable) else [policies]
     if not players:
-        raise InputError("no policies to compare; expected at least one")
+        raise InputError("no policies to compare; expected at least one", code="policies.none")
     chosen, names = seed_numbers(seeds), tuple(map(name_of, players))
     refuse_equal_names(names)
     if oracle < 0 or (workers is not None and workers < 1):
         raise InputError(
-            f"oracle is {oracle!r} and workers {workers!r}; expected 0 seeds or more, and 1 worker or more"
+            f"oracle is {oracle!r} and workers {workers!r}; expected 0 seeds or more, and 1 worker or more",
+            code="sweep.range",
         )
     loads = (len(workload.tasks),) if workload.tasks else _loads(loads)
     asked = len(chosen) if oracle is True else min(int(oracle), len(chosen))
@@ -347,12 +348,13 @@ def refuse_equal_names(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InputError(
-                f"two policies are called {name!r}; give one of them another `label`, or ours a `called=...`"
+                f"two policies are called {name!r}; give one of them another `label`, or ours a `called=...`",
+                code="policies.twice",
             )
 
 
 def _loads(loads: int | Sequence[int]) -> tuple[int, ...]:
     given = list(loads) if isinstance(loads, Iterable) else [loads]
     if not given or not all(isinstance(load, numbers.Real) and load >= 1 and load == int(load) for load in given):
-        raise InputError(f"loads {given!r}; expected whole numbers of tasks, each at least 1")
+        raise InputError(f"loads {given!r}; expected whole numbers of tasks, each at least 1", code="loads.range")
     return tuple(dict.fromkeys(int(load) for load in given))

@@ -35,7 +35,7 @@ class Curve:
     def __post_init__(self) -> None:
         if self.samples or self.errors:
             if fault := table_fault(np.array(self.samples), np.array(self.errors)):
-                raise InputError(fault, about="Curve.recorded")
+                raise InputError(fault, code="curve.table", about="Curve.recorded")
             return
         refuse_negative("Curve", zero=False, a=self.a)
         refuse_negative("Curve", b=self.b, floor=self.floor)
@@ -131,7 +131,11 @@ class Task:
             value = 0 if getattr(self, name) is None else getattr(self, name)
             refuse_words("Task", **{name: value})
             if not math.isfinite(value) or value < 0 or value != int(value):
-                raise InputError(f"{name} is {value!r}; expected a whole number of steps, zero or more", about="Task")
+                raise InputError(
+                    f"{name} is {value!r}; expected a whole number of steps, zero or more",
+                    about="Task",
+                    code="number.whole",
+                )
         if self.deadline <= self.arrival:
             raise InputError(
                 f"deadline {self.deadline} is not after arrival {self.arrival}", code="task.deadline", about="Task"

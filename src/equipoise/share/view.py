@@ -89,7 +89,8 @@ class Prior:
         if not all(map(math.isfinite, (*self.mean, *self.variance))) or min(log_a, b, log_a * b - both * both) <= 0:
             raise InputError(
                 f"Prior: mean {self.mean} and variance {self.variance} of (ln a, b); expected finite numbers,"
-                " variance as (of ln a, covariance, of b), positive definite"
+                " variance as (of ln a, covariance, of b), positive definite",
+                code="prior.form",
             )
         refuse_negative("Prior", surprise=self.surprise)
 

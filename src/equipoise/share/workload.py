@@ -90,19 +90,25 @@ class Workload:
             _refuse_range(name, getattr(self, name))
         refuse_words("Workload", sigma=self.sigma)
         if not 0 <= self.sigma <= SIGMA_MOST:
-            raise InputError(f"Workload: sigma is {self.sigma!r}; expected zero or more, at most {SIGMA_MOST:g}")
+            raise InputError(
+                f"Workload: sigma is {self.sigma!r}; expected zero or more, at most {SIGMA_MOST:g}", code="number.range"
+            )
         if self.horizon == 0 and isinstance(self.horizon, int):
             object.__setattr__(self, "horizon", self._whole_horizon)
         if not isinstance(self.horizon, int | np.integer) or not 1 <= self.horizon <= HORIZON_MOST:
             raise InputError(
-                f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, 1 to {HORIZON_MOST:,}"
+                f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, 1 to {HORIZON_MOST:,}",
+                code="horizon.range",
             )
         if not isinstance(self.prior, Prior):
-            raise InputError(f"Workload: prior is {self.prior!r}; expected a Prior")
+            raise InputError(f"Workload: prior is {self.prior!r}; expected a Prior", code="workload.prior")
         if self.a[0] <= 0:
             raise InputError(f"Workload: a starts at {self.a[0]:g}; expected a positive number")
         if self.tasks and self.curves is not None:
-            raise InputError("Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead")
+            raise InputError(
+                "Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead",
+                code="workload.curves",
+            )
         if round(self.deadline[0]) < 1:
             raise InputError(
                 f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more"
@@ -128,7 +134,10 @@ class Workload:
             raise InputError("Workload.of: no tasks; expected at least one")
         for task in tasks:
             if not isinstance(task, Task):
-                raise InputError(f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)")
+                raise InputError(
+                    f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)",
+                    code="workload.task",
+                )
         preset: dict[str, Any] = {"tasks": tuple(tasks), "horizon": max(task.deadline for task in tasks) + 1}
         return cls(**(preset | changes))
 
@@ -187,7 +196,7 @@ class Workload:
         if load > LOAD_MOST:
             raise InputError(f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}")
         if load < 1:
-            raise InputError(f"a load of {load!r} tasks; expected at least one")
+            raise InputError(f"a load of {load!r} tasks; expected at least one", code="load.range")
         return self._batch(numbers, self._drawn(int(load), numbers, site))
 
     def _drawn(self, load: int, numbers: Ints, site: Site) -> dict[str, Floats | Ints]:
@@ -284,13 +293,13 @@ def seed_numbers(seeds: int | Iterable[int]) -> Ints:
         raise InputError(f"{len(seeds):,} seeds; expected at most {SEEDS_MOST:,}")
     numbers = [_whole("a seed", seed) for seed in seeds]
     if not numbers:
-        raise InputError("no seeds; expected a count of at least one, or some seeds")
+        raise InputError("no seeds; expected a count of at least one, or some seeds", code="seeds.none")
     if min(numbers) < 0:
-        raise InputError(f"seed {min(numbers)} is negative; expected zero or more")
+        raise InputError(f"seed {min(numbers)} is negative; expected zero or more", code="seed.range")
     if max(numbers) >= SEED_MOST:
-        raise InputError(f"seed {max(numbers)} is too large; expected less than 2^62")
+        raise InputError(f"seed {max(numbers)} is too large; expected less than 2^62", code="seed.range")
     if len(set(numbers)) < len(numbers):
-        raise InputError("a seed is named twice; every seed counts once")
+        raise InputError("a seed is named twice; every seed counts once", code="seed.twice")
     return np.array(numbers, dtype=np.int64)
 
 
@@ -299,20 +308,20 @@ def _whole(what: str, value: Any) -> int:
     try:
         whole = int(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{what} is {value!r}; expected a whole number") from None
+        raise InputError(f"{what} is {value!r}; expected a whole number", code="seed.whole") from None
     if whole != value:
-        raise InputError(f"{what} is {value!r}; expected a whole number")
+        raise InputError(f"{what} is {value!r}; expected a whole number", code="seed.whole")
     return whole
 
 
 def _refuse_range(name: str, bounds: Range) -> None:
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise InputError(f"Workload: {name} is {bounds!r}; expected two numbers, (low, high)")
+        raise InputError(f"Workload: {name} is {bounds!r}; expected two numbers, (low, high)", code="workload.pair")
     low, high = bounds
     refuse_words("Workload", **{name: low})
     refuse_words("Workload", **{name: high})
     if high > SPAN_MOST:
-        raise InputError(f"Workload: {name} goes up to {high:g}; expected at most {SPAN_MOST:g}")
+        raise InputError(f"Workload: {name} goes up to {high:g}; expected at most {SPAN_MOST:g}", code="workload.range")
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
         raise InputError(f"Workload: {name} is {low!r} to {high!r}; expected 0 <= low <= high")
 

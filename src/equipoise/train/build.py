@@ -42,10 +42,10 @@ def analyse(spec: TrainSpec, *, sweep: bool) -> Analysis:
     """What theory says; what it is silent on is refused before anything is loaded."""
     refuse_faults(spec, "analyse", ": its theory is of links that work")
     if spec.deep:
-        raise InputError(f"analyse needs a convex model, which {spec.model} is not: use softmax")
+        raise InputError(f"analyse needs a convex model, which {spec.model} is not: use softmax", code="model.convex")
     for name in ("couple", "batch", "fade"):
         if getattr(spec, name):
-            raise InputError(f"analyse knows no mini-batches: drop {flag(name)}")
+            raise InputError(f"analyse knows no mini-batches: drop {flag(name)}", code="option.batch")
     return build(spec).analyse(sweep=sweep)
 
 
@@ -114,7 +114,9 @@ def refuse_faults(spec: TrainSpec, command: str, way_out: str = "") -> None:
     """For what cannot be done on a hostile network: names every fault that was asked for."""
     asked = [flag(name) for name in HOSTILE if getattr(spec, name)]
     if asked:
-        raise InputError(f"{command} knows no hostile networks: drop {', '.join(asked)}{way_out}")
+        raise InputError(
+            f"{command} knows no hostile networks: drop {', '.join(asked)}{way_out}", code="option.hostile"
+        )
 
 
 def refuse_idle_settings(spec: TrainSpec) -> None:
@@ -156,7 +158,7 @@ def _refuse(spec: TrainSpec | CompareSpec, idle: Idle) -> None:
     plain = type(spec)()
     for name, reason in idle.items():
         if reason and getattr(spec, name) != getattr(plain, name):
-            raise InputError(f"{flag(name)} has no effect: {reason}")
+            raise InputError(f"{flag(name)} has no effect: {reason}", code="option.unused")
 
 
 def _unheld(spec: TrainSpec) -> str | bool:
@@ -226,7 +228,7 @@ def _model(spec: TrainSpec, nodes: int) -> tuple[Shards | None, Held | None, Mod
 def _made(spec: TrainSpec, name: str, shards: Shards, classes: int | None) -> Model:
     """The model of this name over these shards: it is given those of `classes`, `reg`, `mu` and `seed` that it takes."""
     if spec.deep and find_spec("torch") is None:
-        raise InputError(f"--model {name} needs torch: pip install 'equipoise[torch]'")
+        raise InputError(f"--model {name} needs torch: pip install 'equipoise[torch]'", code="library.missing")
     make = MODELS.load(name)
     settings = {"classes": classes, "reg": spec.reg, "mu": spec.mu, "seed": spec.seed}
     taken = signature(make).parameters

@@ -114,7 +114,7 @@ class TrainJob:
         """Before anything is computed: what a sweep cannot do, and the largest network that it can."""
         model, nodes = self.problem.model, self.network.n
         if model is None:
-            raise InputError("--sweep needs a model: it varies alpha, the step of learning")
+            raise InputError("--sweep needs a model: it varies alpha, the step of learning", code="problem.model")
         most = DENSE_STATE // model.size
         if nodes > most:
             way_out = f"at most {most} nodes with {model.size:,} parameters, not {nodes:,}"

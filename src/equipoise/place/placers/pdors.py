@@ -75,14 +75,18 @@ class PDORS:
                 raise unknown_name(what, str(given), known)
         if isinstance(self.replan, bool) or not isinstance(self.replan, int) or not 0 <= self.replan <= MOST_TRIES:
             raise InputError(
-                f"PDORS: replan is {self.replan!r}; expected a whole number of tries per slot, up to {MOST_TRIES:,}"
+                f"PDORS: replan is {self.replan!r}; expected a whole number of tries per slot, up to {MOST_TRIES:,}",
+                code="replan.range",
             )
         refuse_words("PDORS", caution=self.caution)
         if not 0.1 <= self.caution <= 10.0:
-            raise InputError(f"PDORS: caution is {self.caution!r}; expected times the stated work, 0.1 to 10")
+            raise InputError(
+                f"PDORS: caution is {self.caution!r}; expected times the stated work, 0.1 to 10", code="caution.range"
+            )
         if not hasattr(self.prices, "post"):
             raise InputError(
-                f"PDORS: prices is {self.prices!r}; expected prices.Replay(history), prices.Fixed(...) or the like"
+                f"PDORS: prices is {self.prices!r}; expected prices.Replay(history), prices.Fixed(...) or the like",
+                code="prices.type",
             )
 
     def start(self, run: Execution, seed: int) -> PDORSSession:

@@ -169,7 +169,9 @@ class Rounding:
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0.0 < self.delta < 1.0:
-            raise InputError(f"Rounding: delta is {self.delta!r}; expected a number between 0 and 1, or None")
+            raise InputError(
+                f"Rounding: delta is {self.delta!r}; expected a number between 0 and 1, or None", code="rounding.delta"
+            )
         if self.favour not in FAVOURS:
             raise unknown_name("favour", str(self.favour), FAVOURS)
         self.random = np.random.default_rng([self.seed, 11])

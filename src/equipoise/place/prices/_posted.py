@@ -58,7 +58,9 @@ def history_of(history: History | None, name: str) -> list[Workload]:
         given = Workload.of(given)
     pasts = [given] if isinstance(given, Workload) else list(given) if isinstance(given, Sequence) else []
     if not pasts or not all(isinstance(past, Workload) and len(past) for past in pasts):
-        raise InputError(f"{name} prices need history: past jobs, as prices.{name.capitalize()}(history)")
+        raise InputError(
+            f"{name} prices need history: past jobs, as prices.{name.capitalize()}(history)", code="prices.history"
+        )
     return pasts
 
 

@@ -80,11 +80,12 @@ class Mapped:
         """Checked settings."""
         length = units.seconds(slot, "slot")
         if not length > 0:
-            raise InputError(f'slot is {slot!r}; expected a positive time such as "10m"')
+            raise InputError(f'slot is {slot!r}; expected a positive time such as "10m"', code="slot.range")
         seed = whole_number(seed, "seed", 0)
         if isinstance(elasticity, bool) or not isinstance(elasticity, int | float) or not 1 <= elasticity <= 1000:
             raise InputError(
-                f"elasticity is {elasticity!r}; expected a number from 1 to 1000 (times the GPUs asked for)"
+                f"elasticity is {elasticity!r}; expected a number from 1 to 1000 (times the GPUs asked for)",
+                code="elasticity.range",
             )
         gpus = whole_number(gpus_per_machine, "gpus_per_machine")
         return cls(length, seed, float(elasticity), bool(sized), gpus)
@@ -168,13 +169,13 @@ def opened(path: str | Path, expected: str) -> Iterator[str]:
                 empty = False
                 yield text
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file; expected {expected}") from None
+        raise InputError(f"{path}: no such file; expected {expected}", code="file.missing") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is not text; expected {expected}") from None
+        raise InputError(f"{path}: is not text; expected {expected}", code="file.read") from None
     except (OSError, EOFError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); expected {expected}") from None
+        raise InputError(f"{path}: cannot be read ({problem}); expected {expected}", code="file.read") from None
     if empty:
-        raise InputError(f"{path}: is empty; expected {expected}")
+        raise InputError(f"{path}: is empty; expected {expected}", code="trace.empty")
 
 
 def table(
@@ -191,7 +192,9 @@ def table(
             names = [name.strip().lower() for name in cells]
             missing = [name for name in needed if name not in names]
             if missing:
-                raise InputError(f"{path}: its first line has no column {missing[0]!r}; expected {expected}")
+                raise InputError(
+                    f"{path}: its first line has no column {missing[0]!r}; expected {expected}", code="trace.column"
+                )
         elif cells != [""]:
             yield line, dict(zip(names, cells, strict=True)) if len(cells) == len(names) else None
 
@@ -235,7 +238,7 @@ def format_of(path: Path) -> str:
         known = ", ".join((OWN, *TRACES.names("matches")))
         near = _nearly(columns([first.replace("|", ",")]))
         why = "is none that is known" if near is None else f"has no column {near[1]!r}, as format {near[0]} needs"
-        code = error.code if near is None else "column"
+        code = error.code if near is None else "trace.column"
         raise InputError(f"{path}: its first line {why}; say --format {known}", code=code) from None
 
 
@@ -261,9 +264,9 @@ def every(
                 raise Unmappable("wrong number of columns")
             yield line, read(cells)
         except Unmappable as reason:
-            raise InputError(f"{path}: line {line}: {reason}; expected {expected}") from None
+            raise InputError(f"{path}: line {line}: {reason}; expected {expected}", code="trace.row") from None
     if line == 0:
-        raise InputError(f"{path}: has no row; expected {expected}")
+        raise InputError(f"{path}: has no row; expected {expected}", code="trace.empty")
 
 
 def _cells(text: str, delimiter: str) -> list[str]:
@@ -383,7 +386,10 @@ class UtilityModel:
 
     def __post_init__(self) -> None:
         if not self.slot > 0 or not self.median > 0:
-            raise InputError(f"UtilityModel: slot is {self.slot!r}, median {self.median!r}; expected positive numbers")
+            raise InputError(
+                f"UtilityModel: slot is {self.slot!r}, median {self.median!r}; expected positive numbers",
+                code="utility.range",
+            )
 
     def __call__(self, seconds: float, gpu_hours: float, draws: Floats) -> Sigmoid:
         """The utility of a job that runs so long, from DRAWS uniform numbers."""

@@ -97,7 +97,10 @@ def _feasible(rng: np.random.Generator, k: int, arrival: int, slots: int, small:
         job = _job(rng, k, arrival, small)
         if np.ceil(fastest(job)) <= slots / 2:
             return job
-    raise InputError(f"synthetic: none of {PATIENCE:,} jobs could finish in half of {slots} slots; expected more slots")
+    raise InputError(
+        f"synthetic: none of {PATIENCE:,} jobs could finish in half of {slots} slots; expected more slots",
+        code="slots.few",
+    )
 
 
 def _on_one_machine(job: Job) -> int:

@@ -93,7 +93,7 @@ class Machines:
         taken = machine.name if machine.name in {m.name for m in old.machines} else ""
         taken = taken or next((name for name in cluster.names[old.size :] if name in self._index), "")
         if taken:
-            raise InputError(f"machine {taken!r} is here already; expected a new name")
+            raise InputError(f"machine {taken!r} is here already; expected a new name", code="machine.twice")
         return cluster
 
     def enlarge(self, cluster: Cluster) -> None:

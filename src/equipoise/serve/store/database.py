@@ -222,7 +222,8 @@ def _set_up_sqlite(connection: sqlite3.Connection, address: Address, *, writes: 
     if mode != "wal" or synchronous != 2:
         raise InputError(
             f"{address.file} cannot be written durably (journal_mode={mode}, synchronous={synchronous}; needed: wal, 2);"
-            " put it on a local disk"
+            " put it on a local disk",
+            code="store.durable",
         )
 
 
@@ -252,5 +253,6 @@ def _set_up_postgresql(connection: Any, address: Address) -> None:
     if found != {"synchronous_commit": "on", "fsync": "on"}:
         raise InputError(
             f"{address.shown} does not keep what it acknowledges (synchronous_commit={found['synchronous_commit']},"
-            f" fsync={found['fsync']}; needed: on, on); set fsync = on in postgresql.conf"
+            f" fsync={found['fsync']}; needed: on, on); set fsync = on in postgresql.conf",
+            code="store.durable",
         )

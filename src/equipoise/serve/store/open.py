@@ -151,7 +151,9 @@ def peek_store(url: str, *, create: bool = False) -> Store:
             if not found and create:
                 open_store(url, timeout=0).close()
             elif not found:
-                raise InputError(f"there is no store at {address.shown}; 'equipoise serve' makes one")
+                raise InputError(
+                    f"there is no store at {address.shown}; 'equipoise serve' makes one", code="store.none"
+                )
             elif found != REVISION:
                 raise InputError(f"{address.shown} has schema {found}, not {REVISION}; 'equipoise serve' migrates it")
             with database.reading() as connection:
@@ -193,7 +195,8 @@ def copy_store(source_url: str, target_url: str) -> dict[str, int]:
             for table in KEPT:
                 if writing.execute(select(func.count()).select_from(table)).scalar_one():
                     raise InputError(
-                        f"{target.shown} is not empty (table {table.name!r} has rows); name an empty database"
+                        f"{target.shown} is not empty (table {table.name!r} has rows); name an empty database",
+                        code="store.full",
                     )
             for table in KEPT:
                 copied[table.name] = 0
@@ -209,12 +212,13 @@ def backup(url: str, path: str | Path) -> int:
     address, target = read_address(url), Path(path)
     if address.kind != "sqlite":
         raise InputError(
-            f"{address.shown} is backed up by PostgreSQL itself; use pg_dump, or copy_store to a SQLite file"
+            f"{address.shown} is backed up by PostgreSQL itself; use pg_dump, or copy_store to a SQLite file",
+            code="backup.kind",
         )
     if target.exists():
-        raise InputError(f"{target} exists; name a new file for the backup")
+        raise InputError(f"{target} exists; name a new file for the backup", code="backup.exists")
     if not target.resolve().parent.is_dir():
-        raise InputError(f"{target.resolve().parent} is not a folder; make it before the backup")
+        raise InputError(f"{target.resolve().parent} is not a folder; make it before the backup", code="backup.folder")
     peek_store(url).close()
     part = target.with_name(target.name + ".part")  # a backup cut short never bears the name of a whole one
     part.unlink(missing_ok=True)

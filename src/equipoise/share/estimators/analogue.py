@@ -45,7 +45,8 @@ class Analogue:
         past = scene.prior.curves
         if past is None:
             raise InputError(
-                "Analogue needs curves seen before: a workload whose prior has some, as Workload.recorded()"
+                "Analogue needs curves seen before: a workload whose prior has some, as Workload.recorded()",
+                code="estimator.curves",
             )
         grid = np.arange(GRID) * np.float64(STEP)
         paths = np.array([_resampled(grid, *past.points(k)) for k in range(len(past))])

@@ -126,7 +126,9 @@ def analyse(problem: Problem, network: Network, method: Method | None = None, *,
     """Spectra, limits, chosen steps, bits and predicted rounds. Seconds, up to 1e5 nodes."""
     method = Method() if method is None else method
     if not 0 < target < 1:
-        raise InputError(f"target must be between 0 and 1, a part of the gap at the start, not {target!r}")
+        raise InputError(
+            f"target must be between 0 and 1, a part of the gap at the start, not {target!r}", code="target.range"
+        )
     with one_thread():
         return _analyse(problem, network, method, target)
 
