@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from equipoise.certificate import Certificate
-from equipoise.document import Document, Plain
+from equipoise.document import Document, Plain, Row
 from equipoise.present.network import events_of, hostile, present
 from equipoise.present.text import count
 from equipoise.present.train import columns, convex, headline, model_of, since
@@ -18,14 +18,7 @@ from equipoise.present.values import Cell, Cells, Column, KeyNumber, KeyNumbers,
 
 EVENTS, NAMED = 12, 8  # events said one by one, and centres that are gone
 STABLE = 1e-9  # real parts up to this count as 0
-NEVER = {
-    "crossing_alpha",
-    "tracking_crossing",
-    "crossing_alpha_in_time",
-    "cpu_rounds",
-    "learning_rounds",
-    "conditioning",
-}
+NEVER = ("crossing", "rounds", "conditioning")  # in names of quantities: infinite ones are never reached
 Analysis = Mapping[str, Plain]  # the fields of an Analysis: numbers may be infinite, which no document can say
 Line = tuple[str, str]  # what, and how much
 
@@ -108,7 +101,7 @@ def _hostile_lines(document: Document) -> Iterator[Line]:
         yield "trouble", "\n".join(result["trouble"])
 
 
-def _engine_lines(engine: Analysis) -> Iterator[Line]:
+def _engine_lines(engine: Row) -> Iterator[Line]:
     """Where rounds were played, who died, and what CPU workers took."""
     yield "engine", f"{engine['where']}, {engine['bytes_a_round']:,.0f} bytes per round between them"
     if "lost" in engine:
@@ -237,7 +230,8 @@ def _line(found: Analysis, name: str, field: str, meaning: str) -> Cells:
     """A quantity with its meaning; a remark on where its number comes from follows, or stands there without a number."""
     value, note = found[field], found["notes"].get(field)
     if value is None or not math.isfinite(value):
-        return name, "-" if value is None else "never" if field in NEVER else "none", note or meaning
+        endless = "never" if any(word in field for word in NEVER) else "none"
+        return name, "-" if value is None else endless, note or meaning
     shown = math.ceil(value) if field.endswith("rounds") else value
     return name, _number(shown), meaning + (f" ({note})" if note else "")
 
