@@ -44,8 +44,7 @@ from equipoise.engine.shards.partition import partition
 from equipoise.engine.shards.workers import Workers
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.coupling.instance import CENTRES, Instance, draw
-from equipoise.train.coupling.play import LINK_CHANCE, SMOOTHED, Pace
-from equipoise.train.coupling.rivals import RIVALS
+from equipoise.train.coupling.play import LINK_CHANCE, RIVALS, SMOOTHED, Pace
 from equipoise.train.coupling.study import SETTINGS, target_of
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem

@@ -8,8 +8,7 @@ import pytest
 from equipoise.train import Coupled, LeastSquares, Method, Network, Problem, Quadratic, Softmax, check_cost, solve
 from equipoise.train.coupling.instance import draw
 from equipoise.train.coupling.perceptron import Perceptron
-from equipoise.train.coupling.play import Pace, play
-from equipoise.train.coupling.rivals import RIVALS
+from equipoise.train.coupling.play import RIVALS, Pace, play
 from equipoise.train.coupling.study import SETTINGS, softmax
 from refusals import refused
 

@@ -15,6 +15,7 @@ from equipoise.train.costs._base import Cost, box, check_cost, curvature
 from equipoise.train.grid import Grid, exact_sum, proportion, spread
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model, UserModel, adopt, check_model
+from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.truth import optimal_shares
 
 STIFFNESS = 1.0  # kappa: the price of a full node, in curvatures (docs/train.md, 3.5)
@@ -149,3 +150,33 @@ def refuse_infeasible(budget: float, lo: Floats, hi: Floats) -> None:
             f"budget {budget:g} is above the sum of hi, {most:g} over {nodes} nodes: lower it or raise hi",
             code="budget.high",
         )
+
+
+class Subset(Model):
+    """A model as some of its nodes see it, which is what survivors are left with: their losses g_i, each as it was."""
+
+    def __init__(self, model: Model, nodes: Ints) -> None:
+        self.whole, self.chosen = model, nodes
+        self.nodes, self.size = len(nodes), model.size
+        self.convexity = model.convexity * len(nodes) / model.nodes  # a ridge is dealt out evenly
+        self.quick_totals = isinstance(model, LeastSquares)
+
+    def loss(self, node: int, y: Floats) -> float:
+        return self.whole.loss(int(self.chosen[node]), y)
+
+    def gradient(self, node: int, y: Floats) -> Floats:
+        return self.whole.gradient(int(self.chosen[node]), y)
+
+    def totals(self, Y: Floats) -> Floats:
+        if not isinstance(self.whole, LeastSquares):
+            return super().totals(Y)
+        best = self.whole.optimum_of(self.chosen)
+        least, _ = self.total(best)
+        H = self.whole.hessian[self.chosen].sum(axis=0)
+        return np.asarray(least + 0.5 * np.einsum("ij,jk,ik->i", Y - best, H, Y - best))
+
+    def optimum(self) -> Floats | None:
+        """By QR on the pooled rows of these nodes, where the model is least squares."""
+        if not isinstance(self.whole, LeastSquares):
+            return None
+        return self.whole.optimum_of(self.chosen)

@@ -18,11 +18,10 @@ from equipoise.train.costs.latency import Latency
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.grid import exact_sum
 from equipoise.train.models._base import Model
-from equipoise.train.models._subset import Subset
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.models.smooth_svm import SmoothSVM
 from equipoise.train.models.softmax import Softmax
-from equipoise.train.problem import Market
+from equipoise.train.problem import Market, Subset
 from equipoise.train.sampler import Sampler, drawn_rows
 
 C = TypeVar("C")

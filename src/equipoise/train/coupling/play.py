@@ -1,23 +1,69 @@
-"""One training run of an instance under one way to divide its CPU, and how its accuracy grew."""
+"""Ways to divide the CPU of an instance, and one training run of it under one of them: how its accuracy grew."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from equipoise.train.arrays import Floats
 from equipoise.train.coupling.instance import Instance
-from equipoise.train.coupling.rivals import RIVALS
+from equipoise.train.grid import proportion
 from equipoise.train.method import AUTO_DESCENT, AUTO_STEP, Method
 from equipoise.train.network import Network
-from equipoise.train.problem import Problem
+from equipoise.train.problem import Market, Problem
 from equipoise.train.quantize import LogQuantizer
 from equipoise.train.solve import Moment, solve
 
 LINK_CHANCE = 0.3  # of a random network's pairs
 TOLD = 10  # rounds after which the oracle is told sigma anew
 SMOOTHED = 3  # records of which the mean is taken
+
+
+# Ways to divide the same CPU that do not learn: inside the boxes, and the sum is the budget to the last bit.
+
+
+def divided(weights: Floats, instance: Instance) -> Floats:
+    """Shares in proportion to weights, clipped to boxes: x = clip(level weights); the sum is exact on the grid."""
+    market = Market.open(instance.cost(np.ones(len(weights))), instance.budget, len(weights))
+    return market.grid.floats(proportion(market.budget, market.low, market.high, weights))
+
+
+def equal(instance: Instance) -> Floats:
+    """The same CPU for all."""
+    return divided(np.ones(len(instance.speed)), instance)
+
+
+def by_data(instance: Instance) -> Floats:
+    """CPU in proportion to samples held."""
+    return divided(instance.sizes.astype(np.float64), instance)
+
+
+def equal_finish(instance: Instance) -> Floats:
+    """All would pass through their shards in the same time: N_i / speed_i."""
+    return divided(instance.sizes / instance.speed, instance)
+
+
+def neyman(instance: Instance) -> Floats:
+    """p_i sigma_i / sqrt(speed_i), with sigma_i of whole shards at the reference, which nobody knows beforehand."""
+    return divided(instance.sizes * instance.sigma / np.sqrt(instance.speed), instance)
+
+
+RIVALS: dict[str, Callable[[Instance], Floats]] = {
+    "equal": equal,
+    "data": by_data,
+    "finish": equal_finish,
+    "neyman": neyman,
+}
+LABELS = {
+    "coupled": "coupled (sigma learnt)",
+    "equal": "equal shares",
+    "data": "in proportion to data",
+    "finish": "equal finish time",
+    "neyman": "Neyman, sigma known",
+    "oracle": "Neyman, sigma told anew",
+}
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from equipoise.errors import unknown_name
 from equipoise.train.arrays import Floats
 from equipoise.train.coupling.instance import CPUS, Blur, Factory, Instance, draw
 from equipoise.train.coupling.perceptron import Perceptron
-from equipoise.train.coupling.play import Pace, Played, play
-from equipoise.train.coupling.rivals import LABELS
+from equipoise.train.coupling.play import LABELS, Pace, Played, play
 from equipoise.train.models._base import Model, Shard
 from equipoise.train.models.softmax import Softmax
 

@@ -22,8 +22,7 @@ from equipoise.train.book import (
 from equipoise.train.grid import exact_sum, spread
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.hostile.traffic import Traffic
-from equipoise.train.models._subset import Subset
-from equipoise.train.problem import Problem
+from equipoise.train.problem import Problem, Subset
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
 ROUNDED = 1e-12  # of the size of costs: a gap below 0 by less is rounding

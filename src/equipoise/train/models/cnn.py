@@ -19,8 +19,7 @@ deep = True
 
 def cnn(shards: Sequence[Shard], *, classes: int, reg: float = 1e-4, seed: int = 0) -> TorchModel:
     """Over these shards, with first parameters by seed."""
-    from equipoise.train.deep.nets import net
-    from equipoise.train.models.torch_model import TorchModel
+    from equipoise.train.models.torch_model import TorchModel, net
 
     made = TorchModel(net("cnn", int(np.shape(shards[0][0])[1]), classes), shards, reg=reg, seed=seed)
     made.words = words

@@ -19,9 +19,8 @@ deep = True
 
 def mlp(shards: Sequence[Shard], *, classes: int, reg: float = 1e-4, seed: int = 0) -> TorchModel:
     """Over these shards, with first parameters by seed."""
-    from equipoise.train.deep.nets import mlp as layers
-    from equipoise.train.models.torch_model import TorchModel
+    from equipoise.train.models.torch_model import TorchModel, net
 
-    made = TorchModel(layers(int(np.shape(shards[0][0])[1]), classes), shards, reg=reg, seed=seed)
+    made = TorchModel(net("mlp", int(np.shape(shards[0][0])[1]), classes), shards, reg=reg, seed=seed)
     made.words = words
     return made

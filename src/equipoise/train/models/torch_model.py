@@ -15,10 +15,7 @@ try:
     import torch
 except ImportError:
     raise InputError("TorchModel needs torch: pip install 'equipoise[torch]'") from None
-from torch import (
-    Tensor,
-    nn as nn,  # deep.nets has it from here: one place that says what to install
-)
+from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 Each = Callable[[Tensor, Tensor], Tensor]  # outputs and answers to one loss per sample
@@ -26,6 +23,10 @@ Each = Callable[[Tensor, Tensor], Tensor]  # outputs and answers to one loss per
 CHUNK = 512  # samples in memory at once, over all nodes of a call
 PROBED = 64  # samples of a node that its smoothness is estimated from
 PROBES = 8
+SIDE = 28  # pixels of an MNIST image
+HIDDEN = 64
+FOUND = 7  # pixels left after two halvings
+NETS = ("mlp", "cnn")
 # Kinds whose output depends on other samples or on chance: a loss of theirs is no function of the parameters alone.
 REFUSED = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.RReLU)
 
@@ -326,3 +327,39 @@ def _flat(parameters: dict[str, Tensor]) -> Floats:
 def _rows(parts: list[Tensor]) -> Floats:
     """Stacks [nodes, parts, ...] side by side as float64 rows."""
     return np.asarray(torch.cat([each.flatten(2) for each in parts], dim=2).double().numpy())
+
+
+# Small nets for flat images; nothing in them looks at other samples.
+
+
+def mlp(features: int, classes: int, hidden: int = HIDDEN) -> Callable[[], nn.Module]:
+    """One hidden layer of ReLUs."""
+    return lambda: nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+
+
+def cnn(classes: int, channels: tuple[int, int] = (8, 16)) -> Callable[[], nn.Module]:
+    """Two 5 x 5 convolutions of stride 2 (which need no pooling) and one linear layer; takes flat 28 x 28 images."""
+    first, second = channels
+    return lambda: nn.Sequential(
+        nn.Unflatten(1, (1, SIDE, SIDE)),
+        nn.Conv2d(1, first, 5, stride=2, padding=2),
+        nn.ReLU(),
+        nn.Conv2d(first, second, 5, stride=2, padding=2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(second * FOUND * FOUND, classes),
+    )
+
+
+def net(name: str, features: int, classes: int, hidden: int = HIDDEN) -> Callable[[], nn.Module]:
+    """The net of this name, for such data."""
+    if name == "mlp":
+        return mlp(features, classes, hidden)
+    if name != "cnn":
+        raise InputError(f"no net {name!r}: it is one of {', '.join(NETS)}", code="unknown")
+    if features != SIDE * SIDE:
+        raise InputError(
+            f"cnn takes images of {SIDE} x {SIDE} pixels, flat; the data has {features} features: use mlp",
+            code="model.features",
+        )
+    return cnn(classes)
