@@ -104,7 +104,7 @@ def compare(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
 def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> None:
     """One run from its spec to its folder; the exit code says whether its certificate passes."""
-    from equipoise.engine.workers import check_engine, engine_of
+    from equipoise.engine.spread import check_engine, engine_of
     from equipoise.present.train_terminal import terminal_parts
 
     check_engine(spec)

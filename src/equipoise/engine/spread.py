@@ -1,21 +1,30 @@
-"""Where sweeps run: threads or processes of this machine, or Ray; inside `spread(...)` joblib sends them there.
+"""Where work runs. Sweeps: on threads or processes of this machine, or Ray; inside `spread(...)` joblib sends them there.
+The rounds of a training run: in this process, or on the workers of `engine_of(spec)`.
 
 The same numbers come out wherever: only the time differs.
 """
+
+from __future__ import annotations
 
 import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from equipoise.errors import Failure, InputError, unknown_name
 from equipoise.parallel import PROCESSES, THREADS
+
+if TYPE_CHECKING:
+    from equipoise.engine.shards.workers import Workers
+    from equipoise.train.spec import TrainSpec
 
 RAY = "ray"
 KINDS = (THREADS, PROCESSES, RAY)
 BACKENDS = {THREADS: "threading", PROCESSES: "loky", RAY: "equipoise-ray"}
 MOST_PER_CORE = 8  # workers: beyond this they are in each other's way
+COUPLED_CENTRES = 20  # of --couple, whose centres are drawn by the study
 
 
 @contextmanager
@@ -104,3 +113,33 @@ def _over_ray(workers: int | None, address: str | None) -> Iterator[str]:
             except ray.exceptions.RayError as error:
                 said = " ".join(str(error).split())[:300]
                 raise Failure(f"{cluster.says}: work sent there did not come back: {said}") from None
+
+
+def check_engine(spec: TrainSpec) -> None:
+    """Refuse before any work an address where nobody answers, more workers than centres, a share above the machine."""
+    if spec.engine == "embedded":
+        return
+    from equipoise.engine.shards.keeper import Hold
+
+    centres = COUPLED_CENTRES if spec.couple else spec.nodes
+    if spec.workers is not None and spec.workers > centres and spec.network != "file":
+        raise InputError(f"--workers {spec.workers}: there are {centres} centres, and each belongs to one worker")
+    if spec.couple:
+        Hold(spec.cpus, spec.limiter)
+    if spec.engine == "ray":
+        from equipoise.engine.ray_cluster import check_address
+
+        check_address(spec.address)
+
+
+@contextmanager
+def engine_of(spec: TrainSpec) -> Iterator[Workers | None]:
+    """Workers, held to their shares where CPU buys samples; None where rounds are played in this process."""
+    if spec.engine == "embedded":
+        yield None
+        return
+    from equipoise.engine import Hold, Workers
+
+    hold = Hold(spec.cpus, spec.limiter) if spec.couple else None
+    with Workers(spec.workers, on=spec.engine, address=spec.address, hold=hold) as workers:
+        yield workers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -283,7 +283,7 @@ class ShareSpec(StudySpec):
     def build(self) -> ShareScene:
         """Policies, workload and site; what cannot be is refused, what can have no effect too."""
         self._refuse_idle_settings()
-        site, workload = self._site(), self._workload()
+        site, workload = site_of(self), self._workload()
         if self.task_cap is not None and self.task_cap > site.speeds.max():
             fastest = float(site.speeds.max())
             raise InputError(f"--task-cap {self.task_cap:g} has no effect: the fastest server does {fastest:g} a step")
@@ -307,13 +307,6 @@ class ShareSpec(StudySpec):
         for name, reason in idle.items():
             if reason and getattr(self, name) != getattr(usual, name):
                 raise InputError(f"--{name.replace('_', '-')} has no effect: {reason}")
-
-    def _site(self) -> Site:
-        from equipoise.share.site import Server, Site
-
-        servers = tuple(Server(one.capacity, one.power_cap) for one in self.servers)
-        names = ("bandwidth", "delay", "jitter", "task_cap", "power", "idle_power", "busy_power", "migration")
-        return Site(servers, **{name: getattr(self, name) for name in names})
 
     def _workload(self) -> Workload:
         from equipoise.share.task import read_tasks
@@ -386,6 +379,15 @@ class ShareScene:
                     f"{hopeless} of {work.size} drawn tasks at {load} can never succeed: their curves miss their targets"
                 )
         return found
+
+
+def site_of(spec: Spec) -> Site:
+    """The site of a spec that has `servers`; a setting that the spec does not have is the site's usual one."""
+    from equipoise.share.site import Server, Site
+
+    given = {field.name: getattr(spec, field.name) for field in fields(Site) if field.name in type(spec).model_fields}
+    servers = tuple(Server(one.capacity, one.power_cap) for one in given["servers"])
+    return Site(**(given | {"servers": servers}))
 
 
 def policy_from(text: str) -> Policy:

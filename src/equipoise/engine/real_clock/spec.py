@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from equipoise.errors import InputError
 from equipoise.registry import whole_reference
-from equipoise.share.spec import Count, Names, PoliciesSpec, Servers, Span, read_words
+from equipoise.share.spec import Count, Names, PoliciesSpec, Servers, Span, read_words, site_of
 from equipoise.spec import setting, whole
 
 if TYPE_CHECKING:
@@ -73,19 +73,11 @@ class ExecuteSpec(PoliciesSpec):
     def build(self) -> ExecuteScene:
         """Policies, site and tasks; what cannot be is refused, and what has no effect too."""
         from equipoise.engine.real_clock.scene import RealScene
-        from equipoise.share.site import Server, Site
 
         if self.work is not None and self.kinds != list(USUAL):
             raise InputError("--kinds has no effect: --work names the function that every task runs")
-        site = Site(
-            tuple(Server(server.capacity, server.power_cap) for server in self.servers),
-            bandwidth=self.bandwidth,
-            delay=self.delay,
-            jitter=self.jitter,
-            power=self.power,  # type: ignore[arg-type]  # the site refuses what is not a law
-        )
         same = ("cpus", "step", "arrival", "data", "deadline", "target", "patience", "trial")
-        scene = RealScene(site=site, work=self.length, **{name: getattr(self, name) for name in same})
+        scene = RealScene(site=site_of(self), work=self.length, **{name: getattr(self, name) for name in same})
         return ExecuteScene(self, self.players(), scene, self.kinds if self.work is None else [self.work])
 
 

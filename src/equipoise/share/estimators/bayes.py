@@ -58,9 +58,7 @@ class BayesFit:
     population: bool
 
     def learn(self, view: View) -> None:
-        _learn(
-            view.observed, view.samples, view.error, view.target, self.mind, self.people, self.prior, self.population
-        )
+        _learn(view, self.mind, self.people, self.prior, self.population)
 
     def estimate(self, view: View) -> Estimate:
         found = Estimate.nothing(view.state.shape)
@@ -74,26 +72,17 @@ class BayesFit:
 
 
 @kernel
-def _learn(
-    observed: Bools,
-    samples: Floats,
-    error: Floats,
-    target: Floats,
-    mind: Floats,
-    people: Floats,
-    prior: Floats,
-    population: bool,
-) -> None:
-    seeds, tasks = observed.shape
+def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: bool) -> None:
+    seeds, tasks = view.observed.shape
     for s in range(seeds):
         anything = False
         for i in range(tasks):
-            if observed[s, i]:
+            if view.observed[s, i]:
                 anything = True
                 m = mind[s, i]
-                _take_in(m, people[s], math.log(max(samples[s, i], 1.0)), error[s, i])
+                _take_in(m, people[s], math.log(max(view.samples[s, i], 1.0)), view.error[s, i])
                 believe(m, people[s])
-                _judge(m, math.log(target[s, i]))
+                _judge(m, math.log(view.target[s, i]))
         if anything and population:
             _learn_population(mind[s], people[s], prior)
 
