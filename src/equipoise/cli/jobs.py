@@ -311,10 +311,9 @@ def progress(
 def read_jobs(file: str) -> tuple[list[dict[str, Any]], bool, object]:
     """The jobs of a file, whether it is a list of them, and its slot where it says one."""
     from equipoise.place.files import opened, with_defaults
-    from equipoise.place.job_spec import FIELDS, GROUPS
 
     text = sys.stdin.read() if file == "-" else None
-    found = opened(Path(file), "jobs", FIELDS, GROUPS, text=text, single=True)
+    found = opened(Path(file), "jobs", text=text, single=True)
     jobs = []
     for where, entry in found.entries:
         both = with_defaults(entry, found.defaults)

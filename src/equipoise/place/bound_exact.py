@@ -95,9 +95,8 @@ class ProgramRows:
         self.value: list[list[float]] = []
         self.room: list[float] = []
         self.cluster, self.size = cluster, cluster.size
-        self.used: dict[
-            tuple[int, int, int], list[tuple[int, int]]
-        ] = {}  # (slot, machine, resource): (column, milli-units)
+        # By slot, machine and resource: columns, and the milli-units they take.
+        self.used: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
         self.completing = [self._completions(w) for w in windows]
         for w, completing in zip(windows, self.completing, strict=True):
             self._job(w, completing)

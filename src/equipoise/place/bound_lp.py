@@ -144,10 +144,9 @@ def together(cluster: Cluster, job: Job) -> Ints:
 def apart(cluster: Cluster, job: Job) -> int:
     """At most so many workers does the whole cluster hold: by machine without servers, and by its sum with them."""
     worker, server = demands(cluster, job)
-    hosts = [
-        min((c // a for c, a in zip(row, worker, strict=True) if a), default=0) for row in cluster.capacity.tolist()
-    ]
-    if server is not None and not any(fits(row, server) for row in cluster.capacity.tolist()):
+    rooms = cluster.capacity.tolist()
+    hosts = [min((c // a for c, a in zip(room, worker, strict=True) if a), default=0) for room in rooms]
+    if server is not None and not any(fits(room, server) for room in rooms):
         return 0
     by_machine = sum(m.count * n for m, n in zip(cluster.machines, hosts, strict=True))
     return min(by_machine, _held([int(amount) for amount in cluster.total], worker, server, job))
@@ -179,10 +178,7 @@ def _held(room: Sequence[int], worker: Sequence[int], server: Sequence[int] | No
 LEVEL = 1e-6  # of a job's utility: completions this close are one, worth the earlier, at the time of the later
 MOST_ENTRIES = 3_000_000  # non-zeros: many minutes and some GB beyond
 FITTING = 500_000  # non-zeros that `coarsen=None` stays under: some 20 CPU seconds
-LARGE, LONG = (
-    200_000,
-    12,
-)  # non-zeros and stages per job from which interior points beat the simplex (twice at 800 jobs)
+LARGE, LONG = 200_000, 12  # non-zeros, and stages per job, from which interior points beat the simplex
 INTERIOR = {"solver": "ipm", "run_crossover": "off", "ipm_optimality_tolerance": 1e-6}  # prices are valued anyway
 MOST_POOLS = 8
 
@@ -295,11 +291,9 @@ class Program:
         row, column, value = (np.concatenate(x) for x in zip(*(np.broadcast_arrays(*e) for e in entries), strict=True))
         shape = (2 * k + pairs + self.periods * rows, z + 2 * k)
         low = np.concatenate([np.zeros(2 * k), np.full(shape[0] - 2 * k, -np.inf)])
-        high = np.concatenate(
-            [np.zeros(k), np.full(k, np.inf), np.zeros(pairs), np.full(shape[0] - 2 * k - pairs, np.nan)]
-        )
+        room = np.full(self.periods * rows, float(self.room * self.period))
+        high = np.concatenate([np.zeros(k), np.full(k, np.inf), np.zeros(pairs), room])
         high[:k][np.diff(self.stage_job, append=-1) != 0] = np.inf  # nothing after the last stage: surplus is left
-        high[2 * k + pairs :] = self.room * self.period
         return sparse.csc_matrix((value, (row, column)), shape=shape), low, high
 
     def solve(self, time_limit: float | None = None, **options: Any) -> Solved:
@@ -316,11 +310,8 @@ class Program:
         model.col_lower_ = np.zeros(z + 2 * k)
         model.col_upper_ = np.concatenate([np.full(z, np.inf), np.ones(k), np.full(k, np.inf)])
         model.row_lower_, model.row_upper_ = low, high
-        model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = (
-            matrix.indptr,
-            matrix.indices,
-            matrix.data,
-        )
+        model.a_matrix_.start_, model.a_matrix_.index_ = matrix.indptr, matrix.indices
+        model.a_matrix_.value_ = matrix.data
         if matrix.nnz > LARGE and k > LONG * len(self.jobs):
             options = INTERIOR | options
         if time_limit is not None:
@@ -394,7 +385,6 @@ def _capacity(cluster: Cluster, windows: Sequence[Window], pools: Sequence[NDArr
                 hosts = np.array([fits(room, demand) for room in cluster.capacity.tolist()])
                 confined = np.array([not (hosts & ~pool).any() for pool in pools])
                 amount += number[:, None, None] * confined[:, None] * np.array(demand, dtype=float)
-        taken.append(
-            np.divide(amount, capacity, out=np.zeros_like(amount), where=capacity > 0).reshape(len(w.share), -1)
-        )
+        part = np.divide(amount, capacity, out=np.zeros_like(amount), where=capacity > 0)
+        taken.append(part.reshape(len(w.share), -1))
     return capacity, np.concatenate(taken)

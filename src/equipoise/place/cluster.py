@@ -28,20 +28,15 @@ class Machine:
     name: str = "machine"
 
     def __init__(self, capacity: Mapping[str, object], count: int = 1, name: str = "machine") -> None:
+        who, held = f"Machine {name!r}", capacity
         if not isinstance(capacity, Mapping) or not capacity:
-            raise InputError(
-                f'Machine {name!r}: capacity is {capacity!r}; expected resources, as {{"gpu": 8, "cpu": 64}}'
-            )
+            raise InputError(f'{who}: capacity is {capacity!r}; expected resources, as {{"gpu": 8, "cpu": 64}}')
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_MACHINES:
-            raise InputError(
-                f"Machine {name!r}: count is {count!r}; expected a whole number from 1 to {MOST_MACHINES:,}"
-            )
-        held = capacity
+            raise InputError(f"{who}: count is {count!r}; expected a whole number from 1 to {MOST_MACHINES:,}")
         if not isinstance(capacity, units.Demand):
-            read = {str(r): units.resource(v, f"Machine {name!r}: {r}") for r, v in capacity.items()}
-            held = units.Demand(read)
+            held = units.Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in capacity.items()})
         if not any(held.values()):
-            raise InputError(f"Machine {name!r}: every capacity is zero; expected some of at least one resource")
+            raise InputError(f"{who}: every capacity is zero; expected some of at least one resource")
         object.__setattr__(self, "capacity", held)
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "name", str(name))

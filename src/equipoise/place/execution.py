@@ -21,12 +21,8 @@ from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, same, works
 
 NO_CELLS = np.empty((0, 4), np.int32)
 PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"
-INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT = (
-    "infeasible_alone",
-    "beyond_horizon",
-    "no_capacity",
-    "priced_out",
-)
+INFEASIBLE_ALONE, BEYOND_HORIZON = "infeasible_alone", "beyond_horizon"
+NO_CAPACITY, PRICED_OUT = "no_capacity", "priced_out"
 STATES = (PENDING, ADMITTED, LENT, REFUSED)
 MOST_SLOTS = 10_000_000
 MOST_AHEAD = 200_000_000  # slots times machines in view: several GB

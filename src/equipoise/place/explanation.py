@@ -91,9 +91,8 @@ def by_promise(run: Execution, session: PDORSSession, j: int) -> Ask:
         was = run.arrays[j], seen.arrays[j], float(run.work[j]), float(run.fastest[j])
         run.arrays[j], run.work[j] = arrays, form.work
         run.fastest[j] = fastest(run.cluster.capacity, run.cluster.counts, arrays)
-        seen.arrays[j] = (
-            arrays._replace(together=arrays.apart) if isinstance(seen, Apart) and arrays.per_server else arrays
-        )
+        apart = isinstance(seen, Apart) and arrays.per_server
+        seen.arrays[j] = arrays._replace(together=arrays.apart) if apart else arrays
         try:
             plan = None if run.hopeless(j) else session.best(j)[1]
             return None if plan is None else (float(plan.payoff), plan.last)

@@ -18,17 +18,7 @@ from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
-from equipoise.place.job_spec import (
-    FIELDS,
-    GROUPS,
-    HOUR,
-    Scalar,
-    Values,
-    job_from,
-    machine_from,
-    plain_job,
-    plain_machine,
-)
+from equipoise.place.job_spec import FIELDS, GROUPS, HOUR, Values, job_from, machine_from, plain_job, plain_machine
 
 DEEPEST = 20  # levels of a YAML file; ours need four
 LONGEST = 400  # characters of a message: one line that a terminal can show
@@ -85,16 +75,8 @@ def _ending(path: Path) -> str:
     return ending
 
 
-def opened(
-    path: Path,
-    many: str,
-    fields: tuple[str, ...] = (),
-    groups: tuple[str, ...] = (),
-    *,
-    text: str | None = None,
-    single: bool = False,
-) -> EntryFile:
-    """Read a file of entries called `many`; a column of a CSV must be one of `fields`, or lie in one of `groups`.
+def opened(path: Path, many: str, *, text: str | None = None, single: bool = False) -> EntryFile:
+    """Read a file of `many`, "jobs" or "machines".
 
     `text` is YAML that was read already; with `single` the file may be the fields of one entry.
     """
@@ -103,7 +85,7 @@ def opened(
         text = path.read_bytes().decode("utf-8-sig") if text is None else text
     try:
         if ending == ".csv":
-            file = _from_csv(path, text, many, fields, groups)
+            file = _from_csv(path, text, many)
         else:
             file = (_from_yaml if ending == ".yaml" else _from_json)(path, text, many, single)
     except RecursionError:
@@ -118,9 +100,8 @@ def _document(
 ) -> EntryFile:
     """Check the top of a YAML or JSON file, and that every field is one value or a mapping of values."""
     with at(path, where):
-        refuse_unknown(
-            "field", top, (many, "slot", "defaults", "note", "start") if many == "jobs" else (many, "bandwidth")
-        )
+        known = ("slot", "defaults", "note", "start") if many == "jobs" else ("bandwidth",)
+        refuse_unknown("field", top, (many, *known))
         settings = _fields({k: v for k, v in top.items() if k != many and v is not None})
         defaults = settings.pop("defaults", {})
         if not isinstance(defaults, dict):
@@ -133,7 +114,7 @@ def _document(
             if not isinstance(values, dict):
                 raise InputError(f"{_named(values)} in {many}; expected a mapping of fields")
             name = values.get("id" if many == "jobs" else "name")
-            with said_of(f"{many[:-1]} {name!r}" if isinstance(name, Scalar) else f"a {many[:-1]}"):
+            with said_of(f"{many[:-1]} {name!r}" if isinstance(name, str | int | float) else f"a {many[:-1]}"):
                 checked.append((spot, _fields(values)))
     return EntryFile(path, where, settings, defaults, checked)
 
@@ -252,7 +233,7 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
     return _document(path, many, top, entries)
 
 
-def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...], groups: tuple[str, ...]) -> EntryFile:
+def _from_csv(path: Path, text: str, many: str) -> EntryFile:
     """Each row is an entry. Lines `# name: value` before the header are settings, where the name is one; else comments."""
     stream = io.StringIO(text, newline="")
     settings: Values = {}
@@ -278,7 +259,7 @@ def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...], groups:
             if not columns:
                 columns = [cell.strip() for cell in row]
                 with at(path, where):
-                    places = _columns(columns, many, fields, groups)
+                    places = _columns(columns, many)
             elif len(row) != len(columns):
                 what = f"{len(row)} cells under {len(columns)} columns"
                 raise refused(path, f"{what}; expected as many, empty where nothing is said", where)
@@ -293,19 +274,34 @@ def _from_csv(path: Path, text: str, many: str, fields: tuple[str, ...], groups:
     return EntryFile(path, "line 1", settings, {}, entries)
 
 
-def _columns(columns: list[str], many: str, fields: tuple[str, ...], groups: tuple[str, ...]) -> list[tuple[str, str]]:
+def _columns(columns: list[str], many: str) -> list[tuple[str, str]]:
     _pairs((name, None) for name in columns)
     if many == "machines":
         return [("", name) if name in ("name", "count") else ("capacity", name) for name in columns]
     places = []
     for column in columns:
-        group, dot, name = column.partition(".")
-        if group in groups and not name:
+        group, name = grouped(column)
+        if name in GROUPS or (group and not name):
             raise InputError(f"the column {column!r} is a group; expected one column each, as 'worker.gpu'")
-        if not (dot and group in groups):
-            refuse_unknown("column", [column], fields)
-        places.append((group, name) if group in groups else ("", column))
+        if not group:
+            refuse_unknown("column", [column], FIELDS)
+        places.append((group, name))
     return places
+
+
+def grouped(column: str) -> tuple[str, str]:
+    """The group of a column of jobs ("" for none), and its name in it: worker.gpu is gpu of worker."""
+    group, dot, name = column.partition(".")
+    return (group, name) if dot and group in GROUPS else ("", column)
+
+
+def flat(entry: Values) -> Values:
+    """A job or machine as a row of a table: {"worker": {"gpu": 1}} as {"worker.gpu": 1}; what a machine has by its name."""
+    row: Values = {}
+    for name, value in entry.items():
+        prefix = "" if name == "capacity" else f"{name}."
+        row |= {prefix + k: v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+    return row
 
 
 def save(path: Path, text: Callable[[], str]) -> None:
@@ -341,23 +337,19 @@ def _tellable(column: str, cell: str) -> bool:
 
 
 def _to_csv(path: Path, settings: Values, entries: list[Values]) -> str:
-    flat = []
+    rows = [flat(entry) for entry in entries]
     for entry in entries:
-        row: Values = {}
         for name, value in entry.items():
-            prefix = "" if name == "capacity" else f"{name}."
-            inner = {prefix + k: v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+            inner = flat({name: value})
             if not inner or not all(_tellable(k, str(v)) for k, v in inner.items()):
                 raise refused(path, f"{name} {value!r} cannot be told in CSV; write .yaml or .json")
-            row |= inner
-        flat.append(row)
     out = io.StringIO(newline="")
     for name, value in settings.items():
         for inside, said in value.items() if isinstance(value, dict) else [(name, value)]:
             out.write(f"# {inside}: {one_line(str(said))}\n")
-    writer = csv.DictWriter(out, list(dict.fromkeys(name for row in flat for name in row)), lineterminator="\n")
+    writer = csv.DictWriter(out, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(flat)
+    writer.writerows(rows)
     return out.getvalue()
 
 
@@ -391,7 +383,7 @@ def read_jobs(path: str | Path, cluster: Cluster, slot: str | float | None = Non
     slot
         Length of a slot ("10m", or seconds); it goes before the file's own.
     """
-    file = opened(Path(path), "jobs", FIELDS, GROUPS)
+    file = opened(Path(path), "jobs")
     with at(file.path, file.where):
         length = units.seconds(file.settings.get("slot", HOUR) if slot is None else slot, "slot")
         if length == 0:

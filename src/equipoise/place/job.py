@@ -127,13 +127,7 @@ def utility(values: Mapping[str, Any]) -> Utility:
 
 
 MOST = 1e15
-COUNTS = {
-    "arrival": 0,
-    "batch": 1,
-    "workers_per_server": 1,
-    "requested": 1,
-    "most": 1,
-}  # of a job, and the least of each
+COUNTS = {"arrival": 0, "batch": 1, "workers_per_server": 1, "requested": 1, "most": 1}  # and the least of each
 AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "restart", "actual")
 
 

@@ -18,7 +18,7 @@ from equipoise.errors import InputError, unknown_name
 from equipoise.place import files, traces
 from equipoise.place.calibrate import needs_history, placer_of, price_kinds
 from equipoise.place.cluster import Cluster
-from equipoise.place.compare import PlaceComparison, Progress, compare, usual_baseline
+from equipoise.place.compare import PlaceComparison, Progress, usual_baseline
 from equipoise.place.execution import Execution
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer
@@ -72,17 +72,7 @@ class PlaceScene:
         workers
             Processes that take a placer each; None: as many as joblib's active backend has.
         """
-        found = compare(
-            self.cluster,
-            self.jobs,
-            self.placers,
-            slots=self.slots,
-            horizon=self.horizon,
-            seed=self.seed,
-            bound="auto" if self.bound else False,
-            progress=progress,
-            workers=workers,
-        )
+        found = self.case.compare("auto" if self.bound else False, progress=progress, workers=workers)
         history = tuple(len(past) for past in self.history)
         return replace(found, notes=self.notes, history=history, asked_baseline=self.baseline, spec=self.spec)
 
@@ -247,9 +237,8 @@ def _split(
             raise InputError(f"--window {spec.window}: no job arrives before it to calibrate on; give --history FILE")
         past = (before,)
         when = f"slot {first}" if cut == first + 1 else f"slots {first} to {cut - 1}"
-        notes.add(
-            f"no --history: prices come from the {len(before):,} jobs that arrive in {when}, which are not scored"
-        )
+        which = f"the {len(before):,} jobs that arrive in {when}, which are not scored"
+        notes.add(f"no --history: prices come from {which}")
     moved = f"; slot 0 is slot {cut} of the file" if cut else ""
     notes.add(f"scored: the {len(chosen):,} jobs that arrive in slots {cut} to {last - 1}{moved}")
     return chosen, past, cut

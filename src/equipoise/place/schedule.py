@@ -76,9 +76,9 @@ class _Reading:
         slot, workers, servers = (int(cells[k]) for k in (SLOT, WORKERS, SERVERS))
         if workers == servers == 0:
             raise self.error(line, "no workers and no servers; leave the row out")
-        job, machine = (
-            codes.setdefault(cells[k], len(codes)) for k, codes in zip((JOB, MACHINE), self.codes, strict=True)
-        )
+        jobs, machines = self.codes
+        job = jobs.setdefault(cells[JOB], len(jobs))
+        machine = machines.setdefault(cells[MACHINE], len(machines))
         self.table.extend((job, slot, machine, workers, servers))
         self.lines.append(line)
 
@@ -236,9 +236,8 @@ def to_json(result: Result) -> dict[str, object]:
     """Plain values: every job with what became of it, and the schedule as runs of equal slots (`last` included)."""
     names, ids = result.cluster.names, [job.id for job in result.jobs]
     by_name(names)
-    jobs = [
-        result.outcome(j) | {"decisions": [dict(d.__dict__) for d in log]} for j, log in enumerate(result.decisions)
-    ]
+    told = [[dict(decision.__dict__) for decision in log] for log in result.decisions]
+    jobs = [result.outcome(j) | {"decisions": log} for j, log in enumerate(told)]
     schedule = [
         {"job": ids[j], "machine": names[h], "first": first, "last": last, "workers": w, "servers": s}
         for j, h, first, last, w, s in runs(result.schedule).tolist()

@@ -73,10 +73,8 @@ class Result(results.Result):
     @cached_property
     def utilities(self) -> Floats:
         """What each job earned."""
-        done = self.finish >= 0
-        return np.array(
-            [job.utility(f - job.arrival) if d else 0.0 for job, f, d in zip(self.jobs, self.finish, done, strict=True)]
-        )
+        both = zip(self.jobs, self.finish, strict=True)
+        return np.array([job.utility(slot - job.arrival) if slot >= 0 else 0.0 for job, slot in both])
 
     @property
     def utility(self) -> float:
@@ -151,14 +149,8 @@ class Result(results.Result):
         from equipoise.place.tables import allocation_rows, machine_rows, outcome_rows, slot_rows
 
         label = self.policy.label
-        result = {
-            "policy": label,
-            "jobs": len(self.jobs),
-            "slot": float(self.jobs.slot),
-            "end": self.end,
-            "rows": [self.row],
-            "reasons": self.reasons,
-        }
+        result = {"policy": label, "jobs": len(self.jobs), "slot": float(self.jobs.slot), "end": self.end}
+        result |= {"rows": [self.row], "reasons": self.reasons}
         tables = {"outcomes": outcome_rows(self), "history": slot_rows(self), "allocations": allocation_rows(self)}
         tables["machines"] = machine_rows(self.cluster)
         config = {"policy": label, "slots": self.slots, "horizon": self.horizon, "seed": self.seed}
@@ -220,9 +212,8 @@ def simulate(
         session.unfinished = session.stranded  # type: ignore[method-assign]
     for method in ("arrive", "slot", "finished", "unfinished"):
         if not callable(getattr(session, method, None)):
-            raise InputError(
-                f"{type(policy).__name__}.start gave {type(session).__name__}, which has no method {method}"
-            )
+            given = type(session).__name__
+            raise InputError(f"{type(policy).__name__}.start gave {given}, which has no method {method}")
     next_job, spent = 0, 0.0
     for now in range(run.end):
         run.now = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.cluster import Cluster
-from equipoise.place.compare import compare, merged, usual_baseline
+from equipoise.place.compare import PlaceComparison, Progress as ComparisonProgress, compare, merged, usual_baseline
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer
 from equipoise.result import Result as AnyResult
@@ -33,6 +34,14 @@ class Case:
     policies: tuple[Placer, ...]
     slots: int | None = None
     horizon: int | None = None
+
+    def compare(
+        self, bound: bool | str = "auto", *, progress: ComparisonProgress | None = None, workers: int | None = 1
+    ) -> PlaceComparison:
+        """Run every placer over the same jobs; the parameters are those of `compare`."""
+        given = self.cluster, self.jobs, self.policies
+        run = partial(compare, *given, slots=self.slots, horizon=self.horizon, seed=self.seed)
+        return run(bound=bound, progress=progress, workers=workers)
 
 
 @dataclass(frozen=True)
@@ -132,7 +141,5 @@ def sweep(
 
 
 def _compared(bound: bool | str, case: Case) -> tuple[list[Row], Certificate]:
-    run = compare(
-        case.cluster, case.jobs, case.policies, slots=case.slots, horizon=case.horizon, seed=case.seed, bound=bound
-    )
+    run = case.compare(bound)
     return run.table, run.certificate

@@ -16,9 +16,9 @@ from equipoise.errors import InputError, said_of
 from equipoise.frames import Frame, frame_of, rows_of
 from equipoise.kernels import Floats, Int32s
 from equipoise.place.cluster import Cluster
-from equipoise.place.files import read_cluster, read_jobs
+from equipoise.place.files import flat, grouped, read_cluster, read_jobs
 from equipoise.place.job import Workload
-from equipoise.place.job_spec import GROUPS, HOUR, Values, job_from, machine_from, plain_job, plain_machine
+from equipoise.place.job_spec import HOUR, Values, job_from, machine_from, plain_job, plain_machine
 from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ LEAST_SHARE = 1e-3  # of a machine: a job that holds next to nothing of it is st
 def jobs_frame(jobs: Workload) -> Frame:
     """A row a job; `jobs_from` reads equal jobs from it."""
     settings = {"slot": float(jobs.slot), "note": jobs.note, "start": jobs.start}
-    return frame_of([_flat(plain_job(job)) for job in jobs], **{k: v for k, v in settings.items() if v})
+    return frame_of([flat(plain_job(job)) for job in jobs], **{k: v for k, v in settings.items() if v})
 
 
 def jobs_from(frame: Frame, cluster: Cluster, slot: str | float | None) -> Workload:
@@ -50,7 +50,7 @@ def jobs_from(frame: Frame, cluster: Cluster, slot: str | float | None) -> Workl
 
 def cluster_frame(cluster: Cluster) -> Frame:
     """A row for every type of machines; `cluster_from` reads an equal cluster from it."""
-    rows = [{"name": m.name, "count": m.count} | plain_machine(m)["capacity"] for m in cluster.machines]
+    rows = [flat(plain_machine(machine)) for machine in cluster.machines]
     return frame_of(rows, inside=float(cluster.inside), between=float(cluster.between))
 
 
@@ -65,22 +65,11 @@ def cluster_from(frame: Frame, **bandwidths: Any) -> Cluster:
     return Cluster(tuple(machines), **(told | {k: v for k, v in bandwidths.items() if v is not None}))
 
 
-def _flat(values: Values) -> Row:
-    """{"worker": {"gpu": 1}} as {"worker.gpu": 1}."""
-    out: Row = {}
-    for name, value in values.items():
-        out |= {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
-    return out
-
-
 def _grouped(row: Row) -> Values:
     out: Values = {}
     for column, value in row.items():
-        group, dot, name = column.partition(".")
-        if dot and group in GROUPS:
-            out.setdefault(group, {})[name] = value
-        else:
-            out[column] = value
+        group, name = grouped(column)
+        (out.setdefault(group, {}) if group else out)[name] = value
     return out
 
 

@@ -15,17 +15,7 @@ import numpy as np
 
 from equipoise.kernels import Int32s, Ints, kernel
 from equipoise.place.execution import Execution
-from equipoise.place.placers._slotwise import (
-    JOB,
-    NO_SEATS,
-    WORKERS,
-    JobTable,
-    Slotwise,
-    dominant,
-    emptiness,
-    fill,
-    take,
-)
+from equipoise.place.placers._slotwise import JOB, WORKERS, JobTable, Slotwise, dominant, emptiness, fill, take
 
 ADJUSTED = 0.2  # of the running jobs, at least one: how many may be resized in a slot (the original's second theta)
 UNFAIR = 0.1  # of the cluster: how far a job may grow beyond its fair share (in the spirit of its first theta)
@@ -69,7 +59,7 @@ class DormSession(Slotwise):
             adjustments -= self._shrink(sits, running, fair, free, adjustments)
             self._admit(queue, sits, fair, free)
         self._grow(sits, running, fair, free, adjustments)
-        return np.concatenate([sits[int(j)] for j in queue if int(j) in sits] or [NO_SEATS])
+        return np.concatenate([sits[int(j)] for j in queue if int(j) in sits] or [self.was[:0]])
 
     def _admit(self, queue: Ints, sits: dict[int, Int32s], fair: Ints, free: Ints) -> None:
         """Start waiting jobs where they fit, those with a fair share first, at most at their fair width."""

@@ -44,10 +44,8 @@ class Apart:
 
     def __init__(self, run: Execution) -> None:
         self._run = run
-        self.arrays = [
-            arrays._replace(together=np.minimum(arrays.apart, arrays.together)) if arrays.per_server else arrays
-            for arrays in run.arrays
-        ]
+        slower = (one._replace(together=np.minimum(one.apart, one.together)) for one in run.arrays)
+        self.arrays = [other if one.per_server else one for one, other in zip(run.arrays, slower, strict=True)]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._run, name)

@@ -228,9 +228,8 @@ def _speed(run: Execution, j: int, width: int) -> float:
     arrays = run.arrays[j]
     if width == 0:
         return 1e-300
-    return float(
-        arrays.together[width] if width <= most_together(arrays, run.cluster.capacity) else arrays.apart[width]
-    )
+    one = most_together(arrays, run.cluster.capacity)
+    return float(arrays.together[width] if width <= one else arrays.apart[width])
 
 
 def _share(run: Execution, j: int, width: int) -> float:

@@ -39,9 +39,8 @@ def arrays_of(job: Job, cluster: Cluster) -> JobArrays:
     largest = max(1, int(worker.max(initial=0)), int(server.max(initial=0)))
     widest = min(job.widest, held, WIDEST, COUNTED // largest)
     per_server = 0 if job.server is None else min(job.workers_per_server, max(1, widest))
-    return JobArrays(
-        worker, server, per_server, rates(job, widest, True), rates(job, widest, False), float(job.restart)
-    )
+    together, apart = (rates(job, widest, near) for near in (True, False))
+    return JobArrays(worker, server, per_server, together, apart, float(job.restart))
 
 
 def rates(job: Job, widest: int, together: bool) -> Floats:

@@ -146,13 +146,12 @@ def pack(
     """
     before, missing = 0, work
     for t in range(start, last + 1):
-        if choice.width[t - start] == 0:
+        kind, width = choice.kind[t - start], choice.width[t - start]
+        if width == 0:
             before = n
             continue
         slot_costs(occupancy, t % occupancy.base.shape[0], arrays, options)
-        end = pack_slot(
-            occupancy, t, arrays, choice.kind[t - start], choice.width[t - start], cells, before, n, options
-        )
+        end = pack_slot(occupancy, t, arrays, kind, width, cells, before, n, options)
         gain = works(cells, n, end, arrays)
         if arrays.restart > 0.0 and not same(cells, before, n, n, end):
             gain *= max(0.0, 1.0 - arrays.restart)

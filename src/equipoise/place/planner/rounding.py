@@ -87,11 +87,8 @@ class Relaxation:
         h, r = self.machines, self.resources
         self._unit = np.maximum(np.maximum(arrays.worker, arrays.server), 1).astype(float)
         entries = np.empty((2, h, r + 1))
-        entries[0, :, :r], entries[1, :, :r], entries[:, :, r] = (
-            arrays.worker / self._unit,
-            arrays.server / self._unit,
-            1.0,
-        )
+        entries[0, :, :r], entries[1, :, :r] = arrays.worker / self._unit, arrays.server / self._unit
+        entries[:, :, r] = 1.0
         index = np.empty((2, h, r + 1), np.int32)
         index[:, :, :r] = np.arange(h * r).reshape(h, r)
         index[0, :, r], index[1, :, r] = h * r, h * r + 1
@@ -305,11 +302,8 @@ class RoundingPlanner(Planner):
     def _alike(self, row: int, other: int) -> bool:
         """Whether nothing is taken in either slot, at equal prices."""
         occupancy = self.occupancy
-        return bool(
-            occupancy.touched[row] == 0
-            and occupancy.touched[other] == 0
-            and np.array_equal(occupancy.base[row], occupancy.base[other])
-        )
+        empty = occupancy.touched[row] == occupancy.touched[other] == 0
+        return bool(empty and np.array_equal(occupancy.base[row], occupancy.base[other]))
 
     def offers(self, arrays: JobArrays, keep: float, t: int) -> list[Offer]:
         """All ways to run the job in a slot: together, any width; spread, F, F/2, F/4, ... workers or a few more."""

@@ -273,9 +273,8 @@ def _reserved(arrays: JobArrays, limit: int, n: int, dearer: float, order: int, 
         total += holds[c]
     replaced = dearer * marginal
     for c in range(n):
-        key[c], batch[c] = _batch(
-            free, c, worker, server, holds[c], needed, price_server[c], replaced - price_worker[c]
-        )
+        extra = replaced - price_worker[c]
+        key[c], batch[c] = _batch(free, c, worker, server, holds[c], needed, price_server[c], extra)
     servers = 0
     while servers * per_server < min(limit, total):
         needed = servers_for(min(limit, total), per_server) - servers
@@ -293,9 +292,8 @@ def _reserved(arrays: JobArrays, limit: int, n: int, dearer: float, order: int, 
             total -= holds[c]
             holds[c] = _times(free, c, worker, limit)
             total += holds[c]
-        key[c], batch[c] = _batch(
-            free, c, worker, server, holds[c], needed, price_server[c], replaced - price_worker[c]
-        )
+        extra = replaced - price_worker[c]
+        key[c], batch[c] = _batch(free, c, worker, server, holds[c], needed, price_server[c], extra)
     s = 0
     for k in range(n):
         for _ in range(hosts[by_server[k]]):

@@ -40,11 +40,8 @@ class Recalled:
         high = np.where(high > 0, high, high.max(initial=1.0))
         low = min(max(low, TINY), 0.5 * float(high.min()))  # require L < U
         total = np.where(run.cluster.total > 0, run.cluster.total, 1.0)
-        note = {
-            "kind": self.name,
-            "L": low,
-            "U": {r: float(u) for r, u in zip(run.cluster.resources, high, strict=True)},
-        }
+        limits = dict(zip(run.cluster.resources, high.tolist(), strict=True))
+        note: dict[str, object] = {"kind": self.name, "L": low, "U": limits}
         return Posted((low / total)[None, :], np.log(high / low), note)
 
 

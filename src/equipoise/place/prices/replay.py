@@ -58,9 +58,7 @@ class Replay:
         anchor = clearing(run, pasts)
         score = trials(run, policy, pasts)
         level, ratio, lead = 1.0, 10.0, 0.0
-        follow = (
-            None if run.slots is not None else (anchor, pasts[-1])
-        )  # of iid days with an end the load does not change
+        follow = None if run.slots is not None else (anchor, pasts[-1])  # the load of days with an end does not change
         seen: dict[tuple[float, float, float], Trial] = {}
 
         def best_of(options: list[tuple[float, float, float]]) -> tuple[float, float, float]:

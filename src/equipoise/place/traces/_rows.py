@@ -283,9 +283,8 @@ def number(text: str, what: str, *, zero: bool = False) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise Unmappable(
-            f"{what} is {text.strip()!r}; expected a number" if text.strip() else f"{what} is missing"
-        ) from None
+        said = text.strip()
+        raise Unmappable(f"{what} is {said!r}; expected a number" if said else f"{what} is missing") from None
     if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
         raise Unmappable(f"{what} is {text.strip()}; expected {'zero or more' if zero else 'more than zero'}")
     return value

@@ -11,16 +11,7 @@ from equipoise.place.job import Demand, Workload
 from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
 
-COLUMNS = (
-    "name",
-    "cpu_milli",
-    "memory_mib",
-    "num_gpu",
-    "gpu_milli",
-    "creation_time",
-    "deletion_time",
-    "scheduled_time",
-)
+COLUMNS = "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time"
 EXPECTED = (
     "an Alibaba pod list: name,cpu_milli,memory_mib,num_gpu,gpu_milli,...,creation_time,deletion_time,scheduled_time"
 )
