@@ -34,7 +34,7 @@ def checked(name: str, value: object) -> list[str]:
     found = []
     for text in given:
         if not isinstance(text, str):
-            raise InputError(f"expected {EXAMPLES[name]}; not {text!r}")
+            raise InputError(f"expected {EXAMPLES[name]}; not {text!r}", code="fault.form")
         if name in AT_ROUNDS:
             at_rounds(name, text)
         elif name == "straggle":
@@ -55,9 +55,9 @@ def checked_loss(value: object) -> float | str:
             raise ValueError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise InputError(f"expected {LOSS}; not {value!r}") from None
+        raise InputError(f"expected {LOSS}; not {value!r}", code="fault.form") from None
     if not 0 <= number < 1:
-        raise InputError(f"expected {LOSS}, below 1; not {number:g}")
+        raise InputError(f"expected {LOSS}, below 1; not {number:g}", code="fault.form")
     return number
 
 
@@ -67,9 +67,9 @@ def bursts(text: str) -> Bursts:
     try:
         numbers = [float(part) for part in parts]
     except ValueError:
-        raise InputError(f"expected {LOSS}; not {text!r}") from None
+        raise InputError(f"expected {LOSS}; not {text!r}", code="fault.form") from None
     if not 2 <= len(numbers) <= 4:
-        raise InputError(f"expected {LOSS}; {text!r} has {len(numbers)} of 2 to 4 numbers")
+        raise InputError(f"expected {LOSS}; {text!r} has {len(numbers)} of 2 to 4 numbers", code="fault.form")
     return Bursts(*numbers)
 
 
@@ -79,7 +79,7 @@ def nodes(name: str, text: str, whole: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         if match is None:
-            raise InputError(f"expected {EXAMPLES[name]}; not {whole!r}")
+            raise InputError(f"expected {EXAMPLES[name]}; not {whole!r}", code="fault.form")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first or last - first > MOST_NODES:
             raise InputError(f"{whole!r} has the centres {first}-{last}: write the smaller number first")
@@ -94,7 +94,7 @@ def at_rounds(name: str, text: str) -> list[tuple[int, int]]:
     """(node, round) for each centre of NODES@ROUND."""
     who, at, when = text.partition("@")
     if not at or not re.fullmatch(r"\s*\d+\s*", when):
-        raise InputError(f"expected {EXAMPLES[name]}; not {text!r}")
+        raise InputError(f"expected {EXAMPLES[name]}; not {text!r}", code="fault.form")
     return [(node, int(when)) for node in nodes(name, who, text)]
 
 
@@ -102,7 +102,7 @@ def paces(text: str) -> dict[int, int]:
     """{node: k} of NODES:K."""
     who, colon, often = text.partition(":")
     if not colon or not re.fullmatch(r"\s*\d+\s*", often) or int(often) < 1:
-        raise InputError(f"expected {EXAMPLES['straggle']}; not {text!r}")
+        raise InputError(f"expected {EXAMPLES['straggle']}; not {text!r}", code="fault.form")
     return dict.fromkeys(nodes("straggle", who, text), int(often))
 
 
@@ -110,7 +110,7 @@ def partition_of(text: str) -> Partition:
     """A Partition of NODES@BEGIN..[END]."""
     match = re.fullmatch(r"([^@]*)@\s*(\d+)\s*\.\.\s*(\d*)\s*", text)
     if match is None:
-        raise InputError(f"expected {EXAMPLES['partition']}; not {text!r}")
+        raise InputError(f"expected {EXAMPLES['partition']}; not {text!r}", code="fault.form")
     end = int(match[3]) if match[3] else None
     return Partition(frozenset(nodes("partition", match[1], text)), int(match[2]), end)
 
