@@ -26,6 +26,7 @@ from equipoise.serve.access import (
     read_quota,
     split_host,
 )
+from refusals import refused
 
 
 @dataclass
@@ -297,17 +298,16 @@ def test_loopback(name):
 def test_an_address_others_reach_needs_a_token(name):
     """The error names the address and the way out; with a token it is allowed."""
     assert not is_loopback(name)
-    with pytest.raises(InputError, match="equipoise admin token add") as error:
+    with refused("token.none", repr(name), "equipoise admin token add"):
         check_binding(name, has_tokens=False)
-    assert repr(name) in str(error.value) and "\n" not in str(error.value)
     check_binding(name, has_tokens=True)
 
 
 def test_a_name_for_others_needs_a_token_too():
     """Loopback behind a proxy that others reach is not this machine alone."""
-    with pytest.raises(InputError, match=r"plan\.example\.org"):
+    with refused("token.none", "'plan.example.org'"):
         check_binding("127.0.0.1", False, ["plan.example.org"])
-    with pytest.raises(InputError, match=r"plan\.example\.org"):
+    with refused("token.none", "'plan.example.org'"):
         access_for(list, host="127.0.0.1", names=["plan.example.org"])
 
 
@@ -322,7 +322,7 @@ def test_access_is_open_on_loopback_only():
     assert far.hosts == {"plan.example.org", "2001:db8::5"}
     assert far.answers_to("plan.example.org") and far.answers_to("127.0.0.1") and not far.answers_to("0.0.0.0")
     assert access_for(lambda: rows, host="10.0.0.5").answers_to("10.0.0.5")
-    with pytest.raises(InputError, match="host name"):
+    with refused("host.form", "'http://plan'"):
         access_for(lambda: rows, host="10.0.0.5", names=["http://plan"])
 
 
@@ -350,13 +350,12 @@ def test_names(name):
 
 @pytest.mark.parametrize("name", ["", ".", "..", "-x", "a b", "a/b", "é", "x" * 65, "ci\n", "a\x00"])
 def test_names_that_are_refused(name):
-    with pytest.raises(InputError, match="token") as error:
+    with refused("token.form", "token"):
         check_name("token", name)
-    assert "\n" not in str(error.value)
 
 
 def test_roles_that_are_refused_come_with_the_nearest():
-    with pytest.raises(InputError, match="did you mean 'admin'"):
+    with refused("unknown", "'admin'"):
         check_role("admn")
 
 

@@ -16,11 +16,11 @@ import httpx
 import pytest
 
 from equipoise import place
-from equipoise.errors import InputError
 from equipoise.place.job import Demand
 from equipoise.serve import _connection as connection
 from equipoise.serve.client import Client, ServiceError, plain
 from equipoise.serve.local import started
+from refusals import refused
 
 CLUSTER = "machines:\n  - {name: box, count: 2, capacity: {gpu: 4, cpu: 32, memory: 128Gi}}\n"
 SMALL = {"name": "small", "worker": {"gpu": 1, "cpu": 2}, "workers": 1, "duration": "20m", "value": 50}
@@ -118,12 +118,13 @@ def test_a_refusal_is_the_service_s_own_line_with_its_status():
 
 def test_a_page_of_somebody_else_is_no_answer():
     """HTML with 200, as a login page answers, and HTML with 502."""
-    for status, words in ((200, "does not answer as the service does"), (502, "was answered with 502")):
+    for status in (200, 502):
         with (
             client(lambda _, status=status: httpx.Response(status, text="<html>")) as service,
-            pytest.raises(ServiceError, match=words),
+            pytest.raises(ServiceError) as caught,
         ):
             service.status()
+        assert caught.value.status == status
 
 
 def test_fields_of_a_newer_service_are_kept_and_missing_ones_have_defaults():
@@ -169,7 +170,7 @@ def test_a_job_of_place_is_sent_with_its_exact_numbers():
 @pytest.mark.parametrize("id", ["", ".", "..", " "])
 def test_an_id_that_would_be_another_path_is_refused(id):
     """DELETE /v1/jobs/.. would be DELETE /v1."""
-    with client(lambda _: httpx.Response(200, json={})) as service, pytest.raises(InputError, match="expected the id"):
+    with client(lambda _: httpx.Response(200, json={})) as service, refused("name.form", repr(id)):
         service.cancel(id)
 
 
@@ -186,7 +187,7 @@ def test_a_name_with_a_slash_stays_one_part_of_the_path():
 )
 def test_an_address_that_is_none_is_one_line(url):
     """With an example of one."""
-    with pytest.raises(InputError, match="expected one such as http://127"):
+    with refused("address.form", "http://127.0.0.1:8321"):
         Client(url)
 
 
@@ -232,9 +233,10 @@ def test_events_of_a_service_that_is_gone_end_in_one_line():
     """After as many tries as a request has."""
     with (
         client(lambda _: httpx.Response(401, json={"error": "no token"})) as service,
-        pytest.raises(ServiceError, match="no token"),
+        pytest.raises(ServiceError) as caught,
     ):
         next(service.events())
+    assert (caught.value.status, caught.value.message) == (401, "no token")
 
 
 def test_a_request_too_many_was_not_done_and_is_sent_again_whatever_it_is():
@@ -343,7 +345,7 @@ def test_progress_finish_and_a_job_that_is_over(service):
     with pytest.raises(ServiceError) as caught:
         service.cancel(job.id)
     assert caught.value.status == 409 and "finished" in caught.value.message
-    with pytest.raises(InputError, match="takes one of"):
+    with refused("progress.form"):
         service.progress(job.id)
 
 
@@ -353,8 +355,9 @@ def test_machines_come_drain_go_and_come_back(service):
     assert added.capacity["gpu"] == 2 and added.name in {machine.name for machine in service.machines()}
     for change, status in ((service.drain, "draining"), (service.down, "down"), (service.up, "up")):
         assert change(added.name)["machine"]["status"] == status
-    with pytest.raises(ServiceError, match="nowhere"):
+    with pytest.raises(ServiceError) as caught:
         service.down("nowhere")
+    assert caught.value.status == 404 and "'nowhere'" in caught.value.message
 
 
 def test_what_can_be_read(service):
@@ -417,13 +420,13 @@ def test_a_certificate_of_its_own_is_trusted_where_it_is_named(cluster_file, tmp
     subprocess.run(make, check=True, capture_output=True)
     with started(cluster_file, "10m", "--tls-cert", str(cert), "--tls-key", str(key)) as url:
         assert url.startswith("https://")
-        with pytest.raises(ServiceError, match="certificate") as caught:
+        with pytest.raises(ServiceError, match="CERTIFICATE_VERIFY_FAILED") as caught:
             Client(url, tries=1).status()
-        assert "\n" not in str(caught.value)
+        assert caught.value.status == 0 and "\n" not in str(caught.value)
         assert Client(url, verify=cert).status()["now"] == 0
         monkeypatch.setenv("SSL_CERT_FILE", str(cert))
         assert Client(url).status()["now"] == 0
-    with pytest.raises(InputError, match="no certificates can be read"):
+    with refused("certificate.read", "none.pem"):
         Client(verify=tmp_path / "none.pem")
 
 

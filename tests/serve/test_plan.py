@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.place import Cluster, Machine
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening
 from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.state import State
+from refusals import refused
 
 HOUR = 3600.0
 
@@ -314,7 +314,7 @@ def test_machines_that_come_bring_room_and_new_resources():
     assert desk.what(waits) == ("admitted", "") and desk.held(waits)[0][1] == "new-0"
     assert desk.state.cluster.resources == ("gpu", "tpu") and desk.state.audit() == ""
     for taken in ("new", "new-0", "m0"):
-        with pytest.raises(InputError, match="new name"):
+        with refused("machine.twice", repr(taken)):
             desk.ask.add_machines({"name": taken, "capacity": {"gpu": 1}})
 
 

@@ -19,6 +19,7 @@ from store_model import Model, batches, submission
 from equipoise.errors import InputError
 from equipoise.serve.plan.events import Event
 from equipoise.serve.store import Batch, Snapshot, StoreLost, TenantRow, TokenRow, open_store, peek_store
+from refusals import refused
 
 
 @settings(max_examples=30)
@@ -160,7 +161,7 @@ def test_a_database_that_cannot_be_durable_is_refused():
     from equipoise.serve.store.database import _set_up_sqlite
     from equipoise.serve.store.open import read_address
 
-    with pytest.raises(InputError, match=r"cannot be written durably.*journal_mode=memory"):
+    with refused("store.durable", "journal_mode=memory"):
         _set_up_sqlite(sqlite3.connect(":memory:"), read_address("sqlite:///a.db"), writes=True)
 
 
@@ -210,7 +211,7 @@ def test_values_are_imported_without_sqlalchemy():
     assert done.stdout.strip() == "JobRow set()"
 
 
-def refused(url: str, opened=open_store) -> str:
+def refusal_of(url: str, opened=open_store) -> str:
     with pytest.raises((InputError, StoreLost)) as refusal:
         opened(url, timeout=0) if opened is open_store else opened(url)
     assert "\n" not in str(refusal.value)
@@ -233,14 +234,14 @@ def refused(url: str, opened=open_store) -> str:
 )
 def test_a_wrong_address_is_named_without_its_password(url, said):
     """One line that says what is wrong with the URL and never shows the password in it."""
-    message = refused(url)
+    message = refusal_of(url)
     assert said in message and "hunter2" not in message
 
 
 def test_a_missing_folder_is_named(tmp_path):
     """A store is not made in a folder that is not there; nor is a folder a store."""
-    assert "nowhere is not a folder" in refused(f"sqlite:///{tmp_path}/nowhere/a.db")
-    assert "is a folder; name a file in it" in refused(f"sqlite:///{tmp_path}")
+    assert "nowhere is not a folder" in refusal_of(f"sqlite:///{tmp_path}/nowhere/a.db")
+    assert "is a folder; name a file in it" in refusal_of(f"sqlite:///{tmp_path}")
 
 
 def test_a_file_that_is_no_database_is_left_alone(tmp_path):
@@ -251,8 +252,8 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path):
         connection.execute("CREATE TABLE recipes (name TEXT)")
     connection.close()
     before = text.read_bytes(), other.read_bytes()
-    assert "text.db is not a SQLite database" in refused(f"sqlite:///{text}")
-    assert "is the database of something else (it has a table 'recipes')" in refused(f"sqlite:///{other}")
+    assert "text.db is not a SQLite database" in refusal_of(f"sqlite:///{text}")
+    assert "is the database of something else (it has a table 'recipes')" in refusal_of(f"sqlite:///{other}")
     assert (text.read_bytes(), other.read_bytes()) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.db", "text.db"]
 
@@ -260,7 +261,7 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path):
 def test_looking_never_makes_a_store_unless_asked(tmp_path):
     """A mistyped name is told and leaves no file; with create=True a token can be kept before the first start."""
     url = f"sqlite:///{tmp_path}/a.db"
-    assert "there is no store at" in refused(url, peek_store)
+    assert "there is no store at" in refusal_of(url, peek_store)
     assert list(tmp_path.iterdir()) == []
     with peek_store(url, create=True) as store:
         store.add_token(TokenRow("ada", "1" * 64, "admin", "", 1.5))
@@ -276,7 +277,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path):
         connection.execute("UPDATE equipoise_schema SET version_num = '0099'")
     connection.close()
     for opened in (open_store, peek_store):
-        assert "has schema 0099, newer than the" in refused(url, opened)
+        assert "has schema 0099, newer than the" in refusal_of(url, opened)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become a user without rights")
@@ -290,10 +291,10 @@ def test_a_file_without_the_right_to_write_is_named():
         folder.chmod(0o755)
         os.seteuid(65534)
         try:
-            assert "a.db cannot be written" in refused(f"sqlite:///{file}")
+            assert "a.db cannot be written" in refusal_of(f"sqlite:///{file}")
             os.seteuid(0)
             folder.chmod(0o777)
             os.seteuid(65534)
-            assert "a.db cannot be written" in refused(f"sqlite:///{file}")
+            assert "a.db cannot be written" in refusal_of(f"sqlite:///{file}")
         finally:
             os.seteuid(0)

@@ -8,7 +8,8 @@ import pytest
 from store_model import Model, submission
 from store_server import StoreServer
 
-from equipoise.serve.store import Fenced, StoreBusy, open_store, peek_store
+from equipoise.serve.store import Fenced, open_store, peek_store
+from refusals import refused
 
 
 def test_a_second_server_is_told_who_holds_the_store(tmp_path):
@@ -16,7 +17,7 @@ def test_a_second_server_is_told_who_holds_the_store(tmp_path):
     url = f"sqlite:///{tmp_path}/a.db"
     with StoreServer(url) as first:
         assert first.hear() == "open 1" and first.ask("append 3") == "6"
-        with pytest.raises(StoreBusy, match=rf"a.db is in use by the server with pid {first.pid};"):
+        with refused("store.busy", "a.db", f"pid {first.pid};"):
             open_store(url)
         with peek_store(url) as beside:
             assert beside.last() == 6
@@ -28,7 +29,7 @@ def test_a_second_server_is_told_who_holds_the_store(tmp_path):
 def test_a_second_name_of_the_file_leads_to_the_same_lock(tmp_path):
     """A symbolic link to the database is no way round the lock; the pid named is this very process."""
     (tmp_path / "link.db").symlink_to(tmp_path / "a.db")
-    with open_store(f"sqlite:///{tmp_path}/a.db"), pytest.raises(StoreBusy, match=f"pid {os.getpid()};"):
+    with open_store(f"sqlite:///{tmp_path}/a.db"), refused("store.busy", f"pid {os.getpid()};"):
         open_store(f"sqlite:///{tmp_path}/link.db")
 
 

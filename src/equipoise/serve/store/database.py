@@ -146,10 +146,11 @@ def plain_errors(address: Address) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        kind = StoreLost if _passing(address, error) else InputError
-        raise kind(_plain(address, error.orig)) from None
+        if _passing(address, error):
+            raise StoreLost(_plain(address, error.orig)) from None
+        raise InputError(_plain(address, error.orig), code="store.failed") from None
     except (sqlite3.Error, SQLAlchemyError) as error:
-        raise InputError(_plain(address, error)) from None
+        raise InputError(_plain(address, error), code="store.failed") from None
 
 
 def _passing(address: Address, error: DBAPIError) -> bool:

@@ -46,7 +46,8 @@ class FileLock:
             holder = os.read(self._handle, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(self._handle)
             raise StoreBusy(
-                f"{file} is in use by the server with pid {holder}; end it first, or name another file"
+                f"{file} is in use by the server with pid {holder}; end it first, or name another file",
+                code="store.busy",
             ) from None
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
@@ -84,7 +85,10 @@ class AdvisoryLock:
                 if not waited:
                     raise  # it was not there to begin with
             if timeout is not None and time.monotonic() - since >= timeout:
-                raise StoreBusy(f"{database.address.shown} is in use by another server; end it first, or wait for it")
+                raise StoreBusy(
+                    f"{database.address.shown} is in use by another server; end it first, or wait for it",
+                    code="store.busy",
+                )
             if not waited and on_wait is not None:
                 on_wait()
             waited = True
