@@ -1,7 +1,5 @@
 """The ledger of claims: a page, a table in the terminal, and the Markdown of the documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 

@@ -5,8 +5,6 @@ puts the real thing in its place when it mounts the chart, and again when the re
 A formatter may have arguments: "@listed {...}" with JSON after it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Sequence

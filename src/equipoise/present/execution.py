@@ -1,7 +1,5 @@
 """The page of tasks on the real clock: simulated and executed beside each other, the machine's part, every task's end."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

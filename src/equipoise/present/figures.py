@@ -4,8 +4,6 @@ Colours are written as "#rrggbb" or as a name of style.css with an "@" before it
 "@grey", "@ink", "@soft", "@good", "@bad", "@warn", "@edge"), which knows light from dark paper.
 """
 
-from __future__ import annotations
-
 import colorsys
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A page as one HTML file that needs nothing else: style, chart library and data are inside, no network is asked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Blocks of a page as Markdown, for the documentation. Figures are left out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from equipoise.present.values import Block, Bullets, Cell, Chapter, Section, Table, Text, cell_text

@@ -4,8 +4,6 @@ The only file that imports matplotlib. Nothing here touches pyplot or matplotlib
 can be changed, shown and saved.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Policies side by side on one cluster: who earned most, who ran where, what was gained and which jobs lost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Figures of a comparison of placers: utility, completed jobs, completion times, reasons, calibrated prices; its facts."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import cycle

@@ -3,8 +3,6 @@
 The page, the sheet for a paper, and the tables of the terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby

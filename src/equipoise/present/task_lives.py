@@ -1,7 +1,5 @@
 """The life of one task under every policy: sent, delayed, computed, and what the site did meanwhile."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Values of a page in the terminal, by rich. A table fits the width without cutting a number: columns drop instead."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 

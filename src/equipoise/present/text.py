@@ -1,7 +1,5 @@
 """Numbers, sentences and verdicts as people read them."""
 
-from __future__ import annotations
-
 import math
 
 from equipoise.certificate import Certificate

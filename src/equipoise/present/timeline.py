@@ -3,8 +3,6 @@
 A page shows a window of it that one can read: the busiest machines and the busiest slots in a row. A paper shows all of it.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
