@@ -7,8 +7,8 @@ import pytest
 
 from equipoise.share import Site, Workload, policies, simulate
 from equipoise.share.ladder import RUNGS, competitors, ladder, pays
+from equipoise.share.simulate import telling_task
 from equipoise.share.sweep import sweep
-from equipoise.share.trace import telling_task
 from equipoise.share.view import name_of
 from refusals import refused
 

@@ -59,9 +59,7 @@ class Audit:
 
 def audit(run: Run) -> Audit:
     """Follow every task through its own decisions, in plain arithmetic."""
-    if run.trace is None:
-        raise ValueError("audit needs a traced run: simulate(..., trace=True)")
-    x, y, batch, site = run.trace.compute, run.trace.bandwidth, run.batch, run.site
+    x, y, batch, site = run.kept.compute, run.kept.bandwidth, run.batch, run.site
     over = max(float((x.sum(axis=2) - site.capacity).max()), float((x - site.most_per_task).max()), 0.0)
     misplaced = outcomes = 0
     ready_steps = np.zeros(x.shape[:2], dtype=bool)
@@ -85,23 +83,21 @@ def audit(run: Run) -> Audit:
 
 def _servers(run: Run) -> float:
     """The worst of: a server beyond its speed, a task for longer than the step, rates that nobody ran."""
-    assert run.trace is not None
-    ran, speeds = run.trace.ran, run.site.speeds
+    ran, speeds = run.kept.ran, run.site.speeds
     beyond = (ran.sum(axis=2) - speeds).max()
     longer = ((ran / speeds).sum(axis=3) - 1.0).max() * speeds.max()
-    apart = np.abs(ran.sum(axis=3) - run.trace.compute).max()
+    apart = np.abs(ran.sum(axis=3) - run.kept.compute).max()
     return max(float(beyond), float(longer), float(apart), 0.0)
 
 
 def _energy(run: Run) -> float:
     """Every step of every server by the site's law, summed again."""
-    assert run.trace is not None
-    site, ran = run.site, run.trace.ran
+    site, ran = run.site, run.kept.ran
     if site.power == "per_node":
         power = site.idle_power + site.busy_power * (ran.sum(axis=2) / site.capacities) ** 3
         energy = power.sum(axis=(0, 2))
     else:
-        use = run.trace.compute.sum(axis=2) / site.capacities.sum()
+        use = run.kept.compute.sum(axis=2) / site.capacities.sum()
         power = site.idle_power + site.busy_power * (use if site.power == "linear" else use**3)
         energy = len(site.servers) * power.sum(axis=0)
     return float(np.abs(run.energy / np.maximum(energy, 1e-12) - 1.0).max()) if site.idle_power > 0 else 0.0
@@ -109,9 +105,8 @@ def _energy(run: Run) -> float:
 
 def _follow(run: Run, seed: int, task: int) -> tuple[int, int, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     """One task: steps served out of turn, the step it was done by (-1: never), and the steps it could compute in."""
-    assert run.trace is not None
     batch = run.batch
-    x, y = run.trace.compute[:, seed, task], run.trace.bandwidth[:, seed, task]
+    x, y = run.kept.compute[:, seed, task], run.kept.bandwidth[:, seed, task]
     arrival, deadline = int(batch.arrival[seed, task]), int(batch.deadline[seed, task])
     data, delay, work = batch.data[seed, task], int(batch.delay[seed, task]), batch.work[seed, task]
     steps = np.arange(batch.horizon)

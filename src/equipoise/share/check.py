@@ -84,8 +84,7 @@ def _repeated(run: Run, trial: _Trial) -> Check:
     again, refusal = trial.play()
     if again is None:
         return Check("determinism", 1.0, 0.0, False, f"the second run was refused: {refusal}")
-    assert run.trace is not None and again.trace is not None
-    same = (run.trace.compute == again.trace.compute) & (run.trace.bandwidth == again.trace.bandwidth)
+    same = (run.kept.compute == again.kept.compute) & (run.kept.bandwidth == again.kept.bandwidth)
     differing = int((~same.all(axis=(0, 2))).sum())
     return Check.at_most("determinism", differing, 0, "seeds that differ when the same run is repeated")
 
@@ -96,8 +95,7 @@ def _alone(run: Run, trial: _Trial) -> Check:
     alone, refusal = trial.play(trial.batch.rows(last, last + 1))
     if alone is None:
         return Check("batch", 1.0, 0.0, False, f"a batch of one seed was refused: {refusal}")
-    assert run.trace is not None and alone.trace is not None
-    apart = np.abs(run.trace.compute[:, last] - alone.trace.compute[:, 0]).max()
+    apart = np.abs(run.kept.compute[:, last] - alone.kept.compute[:, 0]).max()
     return Check.at_most(
         "batch", float(apart), 1e-9, "samples per step by which a seed alone differs from it in a batch"
     )
@@ -112,7 +110,6 @@ def _hindsight(run: Run, trial: _Trial) -> Check:
     batch = trial.batch
     if getattr(trial.policy, "clairvoyant", False):
         return Check.at_most("hindsight", 0, 0, "clairvoyant by its own word: not asked")
-    assert run.trace is not None
     cut = int(np.median(batch.arrival))
     later = batch.arrival >= cut
     future = replace(
@@ -123,7 +120,7 @@ def _hindsight(run: Run, trial: _Trial) -> Check:
         a=np.where(later, batch.a * 0.9, batch.a),
         work=np.where(later, batch.work * 0.5, batch.work),
     )
-    begun = np.flatnonzero((run.trace.state == COMPUTING).any(axis=(1, 2)))
+    begun = np.flatnonzero((run.kept.state == COMPUTING).any(axis=(1, 2)))
     first = int(begun[0]) if len(begun) else batch.horizon
     unmet = replace(batch, work=batch.work * 0.5, delay=batch.delay + 2)
     if cut == 0 or first == 0:
@@ -131,9 +128,9 @@ def _hindsight(run: Run, trial: _Trial) -> Check:
     differing = 0
     for changed, until in ((future, cut), (unmet, first)):
         other, refusal = trial.play(changed)
-        if other is None or other.trace is None:
+        if other is None:
             return Check("hindsight", 1.0, 0.0, False, f"refused on changed tasks: {refusal}")
-        one, two = run.trace, other.trace
+        one, two = run.kept, other.kept
         apart = (one.compute[:until] != two.compute[:until]) | (one.bandwidth[:until] != two.bandwidth[:until])
         differing += int(apart.any(axis=(1, 2)).sum())
     meaning = "steps decided differently because of tasks to come, or of work and delays that nobody had met"

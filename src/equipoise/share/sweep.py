@@ -16,9 +16,8 @@ from equipoise.parallel import THREADS, parts
 from equipoise.result import Result
 from equipoise.share.audit import AUDITED, recompute
 from equipoise.share.oracle import bound_of
-from equipoise.share.simulate import Run, play
+from equipoise.share.simulate import Run, life_rows, play, site_rows, telling_task
 from equipoise.share.site import Site
-from equipoise.share.trace import life_rows, site_rows, telling_task
 from equipoise.share.view import Policy, name_of
 from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE, Workload, seed_numbers
 from equipoise.spec import Spec

@@ -82,8 +82,7 @@ def starving(name: str) -> Floats:
     ready = [Task(arrival=0, deadline=40, data=0, delay=0, target=0.15)] * COMPUTING
     sending = [Task(arrival=0, deadline=40, data=1000, target=0.15)] * SENDING
     run = simulate(policies.named(name), Workload.of([*ready, *sending]), trace=True)
-    assert run.trace is not None
-    return np.asarray(run.trace.compute[0, 0, :COMPUTING])
+    return np.asarray(run.kept.compute[0, 0, :COMPUTING])
 
 
 def _explained(found: Sweep, over: str) -> Finding:

@@ -67,8 +67,7 @@ def certify(result: RealComparison) -> Certificate:
 def _decisions(pair: Pair) -> Audit:
     """Share's own audit of what was decided, with each task's end where its process put it."""
     run = pair.executed.run
-    assert run.trace is not None
-    given = np.cumsum(run.trace.compute[:, 0], axis=0)
+    given = np.cumsum(run.kept.compute[:, 0], axis=0)
     work = np.full(run.batch.shape, np.inf)
     for k in np.flatnonzero(run.state[0] == DONE):
         work[0, k] = given[run.done_at[0, k] - 1, k]

@@ -117,8 +117,7 @@ class Pair:
 
     def history(self) -> Iterator[Row]:
         """One row per step and task that was there: what was decided and what was done."""
-        trace = self.executed.run.trace
-        assert trace is not None
+        trace = self.executed.run.kept
         for step, states in enumerate(trace.state[:, 0].tolist()):
             for task, state in enumerate(states):
                 if STATES[state] in ("sending", "delayed", "computing"):
@@ -137,8 +136,7 @@ class Pair:
 
     def steps(self) -> Iterator[Row]:
         """One row per step: compute of the whole site as simulated, as given on the clock, and as taken."""
-        assert self.executed.run.trace is not None and self.simulated.trace is not None
-        simulated, given = (run.compute[:, 0].sum(axis=1) for run in (self.simulated.trace, self.executed.run.trace))
+        simulated, given = (run.compute[:, 0].sum(axis=1) for run in (self.simulated.kept, self.executed.run.kept))
         for step, used in enumerate(zip(simulated, given, self.executed.took.sum(axis=1), strict=True)):
             numbers = dict(zip(("simulated", "given", "taken"), map(float, used), strict=True))
             yield {"policy": self.policy, "seed": self.plan.seed, "step": step, **numbers}
@@ -275,8 +273,7 @@ def paced(batch: Batch, pace: float) -> Batch:
 
 def usual_share(run: Run, scene: RealScene) -> float:
     """Mean share, in cores, at which samples are computed: some policies serve few tasks fast, others many slowly."""
-    assert run.trace is not None
-    given = run.trace.compute[:, 0, :]
+    given = run.kept.compute[:, 0, :]
     mean = float((given**2).sum() / given.sum()) if given.sum() > 0 else 1.0  # samples per step
     return min(max(mean * scene.sample / scene.step, SHARE_LEAST * scene.cpus), scene.cpus)
 

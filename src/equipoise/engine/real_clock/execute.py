@@ -18,10 +18,9 @@ from equipoise.engine.real_clock.scene import READY_LIMIT, RealPlan
 from equipoise.engine.real_clock.task_processes import OVER, REACHED, Start, TaskProcesses
 from equipoise.kernels import Floats, Ints
 from equipoise.share import step as site_step
-from equipoise.share.simulate import Run, arrays_of, fresh, refuse, run_of
+from equipoise.share.simulate import Run, Trace, arrays_of, fresh, refuse, run_of
 from equipoise.share.site import PER_NODE, cheapest_loads, step_energy
 from equipoise.share.task import COMPUTING, DONE, FAILED, SENDING
-from equipoise.share.trace import Trace
 from equipoise.share.view import Policy, View
 
 Progress = Callable[[int, int], None]
