@@ -45,7 +45,13 @@ def setting(default: object, description: str, panel: str, metavar: str | None =
 
 
 def panel(name: str) -> Callable[..., Any]:
-    """`setting` for the fields of one panel of `--help`: called with default, description, metavar and extra."""
+    """`setting` for the fields of one panel of `--help`: called with default, description, metavar and extra.
+
+    Parameters
+    ----------
+    name
+        The heading they stand under.
+    """
 
     def made(default: object, description: str, metavar: str | None = None, **extra: object) -> Any:
         return setting(default, description, name, metavar, **extra)
@@ -54,7 +60,15 @@ def panel(name: str) -> Callable[..., Any]:
 
 
 def whole(least: int, most: float = math.inf) -> AfterValidator:
-    """For a field that takes whole numbers from `least` to `most`, or None."""
+    """For the annotation of a field that takes whole numbers, or None.
+
+    Parameters
+    ----------
+    least
+        The smallest that is taken.
+    most
+        The largest.
+    """
 
     def check(value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and value < least:
@@ -67,7 +81,13 @@ def whole(least: int, most: float = math.inf) -> AfterValidator:
 
 
 def known_names(known: Mapping[str, Sequence[str]]) -> Any:
-    """A validator for a spec's body: each of these fields takes one of these names, or None."""
+    """A validator for a spec's body: each of these fields takes one of its names, or None.
+
+    Parameters
+    ----------
+    known
+        Names by field.
+    """
 
     def check(value: str | None, info: ValidationInfo) -> str | None:
         field = str(info.field_name)
