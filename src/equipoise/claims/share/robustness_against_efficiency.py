@@ -45,11 +45,8 @@ def measure(scale: Scale) -> Measured:
     finishes = least_sure(_leads(found, "success", load) for load in CROWDED)
     saves = least_sure(_leads(found, "efficiency", load) for load in LOADS)
     lara, few = pair(found, "LARA", "UARA", "efficiency"), f"paired, mean of {len(light.seeds)} seeds"
-    ahead, leading, best = (
-        partial(_points, bound=AHEAD, over=over),
-        "most successful published policy",
-        "best published policy",
-    )
+    ahead = partial(_points, bound=AHEAD, over=over)
+    leading, best = "most successful published policy", "best published policy"
     findings = [
         ahead(f"UARA+LARA below the {leading}, the least sure of six loads", loss, when="it loses tasks"),
         ahead(

@@ -34,21 +34,23 @@ def measure(scale: Scale) -> Measured:
     stated = LogQuantizer(rho=0.125, mode="node", smallest=1e-6, largest=64.0).bits
     usual = f"bits to {TARGET:g} at rho = {USUAL:g}, the default, against the cheapest rho"
     worst, arrive = max(row["distance"] for row in ours), min(row["reached"] for row in ours)
-    finds, own = partial(Finding, over=steps), partial(Finding, about="ours")
+    by_step, of_ours = partial(Finding, over=steps), partial(Finding, about="ours")
     findings = [
-        finds("steps at which a coarser code is not shorter", shorter, at_most(0), when="shorter messages"),
-        finds("steps at which a coarser code ends nearer", falls, at_most(0), when="coarser, less accurate"),
-        finds(
+        by_step("steps at which a coarser code is not shorter", shorter, at_most(0), when="shorter messages"),
+        by_step("steps at which a coarser code ends nearer", falls, at_most(0), when="coarser, less accurate"),
+        by_step(
             "distance left at rho = 1",
             residuals[-1],
             at_most(TARGET),
             when="any rho converges",
             over=f"{seeds} instances",
         ),
-        own("farthest of all rho from the optimum, ours", worst, at_most(TARGET), over=f"{len(RHOS)} values of rho"),
-        own(usual, spent[USUAL] / min(spent.values()), at_most(NEAR), "times"),
-        own("share of runs that arrive, ours", arrive, at_least(1.0)),
-        own("bits per number at rho = 0.125, values from 1e-6 to 64", stated, between(STATED, STATED), "bits"),
+        of_ours(
+            "farthest of all rho from the optimum, ours", worst, at_most(TARGET), over=f"{len(RHOS)} values of rho"
+        ),
+        of_ours(usual, spent[USUAL] / min(spent.values()), at_most(NEAR), "times"),
+        of_ours("share of runs that arrive, ours", arrive, at_least(1.0)),
+        of_ours("bits per number at rho = 0.125, values from 1e-6 to 64", stated, between(STATED, STATED), "bits"),
     ]
     return Measured(
         protocol="Twenty centres on Erdős–Rényi graphs (p = 0.3), quadratic costs, optimal price "
