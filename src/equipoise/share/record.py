@@ -8,8 +8,8 @@ import gzip
 import importlib
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,7 +19,8 @@ import numpy as np
 from equipoise.data import load
 from equipoise.data.dataset import Dataset
 from equipoise.data.split import Targets, hold_out
-from equipoise.errors import InputError, unknown_name
+from equipoise.document import Row
+from equipoise.errors import InputError, refuse_unknown
 from equipoise.kernels import Floats, Ints
 from equipoise.share.recording import Name, Recording
 
@@ -38,14 +39,14 @@ class Model:
 
     module: str
     kind: str
-    settings: tuple[dict[str, Any], ...]
-    fixed: tuple[tuple[str, Any], ...] = ()
+    settings: tuple[Row, ...]
+    fixed: Row = field(default_factory=dict)
     seeded: bool = True  # naive Bayes takes no random_state
 
-    def build(self, settings: dict[str, Any], seed: int) -> Any:
+    def build(self, settings: Row, seed: int) -> Any:
         made = getattr(importlib.import_module(f"sklearn.{self.module}"), self.kind)
         chance = {"random_state": seed} if self.seeded else {}
-        return made(**dict(self.fixed), **settings, **chance)
+        return made(**self.fixed, **settings, **chance)
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ MODELS: dict[str, Model] = {
         "linear_model",
         "SGDClassifier",
         ({"eta0": 1.0}, {"eta0": 0.003}),
-        fixed=(("loss", "hinge"), ("penalty", None), ("learning_rate", "pa1")),
+        fixed={"loss": "hinge", "penalty": None, "learning_rate": "pa1"},
     ),
     "naive-bayes-gaussian": Model(
         "naive_bayes", "GaussianNB", ({"var_smoothing": 1e-3}, {"var_smoothing": 0.1}), seeded=False
@@ -101,7 +102,7 @@ MODELS: dict[str, Model] = {
             {"hidden_layer_sizes": (64,), "solver": "adam", "learning_rate_init": 0.0003, "batch_size": 16},
             {"hidden_layer_sizes": (32, 16), "solver": "adam", "learning_rate_init": 0.003, "batch_size": 16},
         ),
-        fixed=(("shuffle", False),),
+        fixed={"shuffle": False},
     ),
 }
 
@@ -164,17 +165,15 @@ def check_target(path: Path) -> None:
         raise InputError(f"cannot write {path}: {path.absolute().parent} is not a folder", code="file.folder")
 
 
-def _known(kind: str, given: Iterable[str] | None, known: dict[str, Any]) -> list[str]:
+def _known(kind: str, given: Iterable[str] | None, known: Mapping[str, object]) -> list[str]:
     names = list(dict.fromkeys(known if given is None else given))
-    for name in names:
-        if name not in known:
-            raise unknown_name(kind, name, known)
+    refuse_unknown(kind, names, known)
     if not names:
         raise InputError(f"record: no {kind}; expected some of {', '.join(known)}")
     return names
 
 
-def _plan(models: Sequence[str], data: Sequence[str], repeats: int, seed: int) -> Iterator[tuple[Name, dict[str, Any]]]:
+def _plan(models: Sequence[str], data: Sequence[str], repeats: int, seed: int) -> Iterator[tuple[Name, Row]]:
     """What is trained, in order: every combination."""
     for model in models:
         for settings in MODELS[model].settings:
@@ -183,11 +182,11 @@ def _plan(models: Sequence[str], data: Sequence[str], repeats: int, seed: int) -
                     yield Name(model, material, _spelled(settings), str(number)), settings
 
 
-def _spelled(settings: dict[str, Any]) -> str:
+def _spelled(settings: Row) -> str:
     return " ".join(f"{key}={str(value).replace(' ', '')}" for key, value in settings.items()) or "as-is"
 
 
-def train(name: Name, settings: dict[str, Any]) -> Floats:
+def train(name: Name, settings: Row) -> Floats:
     """One model from its first sample to its last; its held-out error at every place of the grid."""
     from threadpoolctl import threadpool_limits  # scikit-learn brings it
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.document import Row
 from equipoise.errors import InputError
 from equipoise.kernels import Floats, Ints
 from equipoise.share.task import Curve, table_error, table_fault, table_work
@@ -257,7 +258,7 @@ AnyWorkload = TypeVar("AnyWorkload", bound=Workload)
 def recorded_workload(cls: type[AnyWorkload], curves: Recording | None, **changes: Any) -> AnyWorkload:
     """Tasks with real curves: half of the recording is replayed, and the prior is fitted on the other half only."""
     fitting, replayed = (shipped() if curves is None else curves).split()
-    settings: dict[str, Any] = {"curves": replayed, "sigma": 0.0, **changes}  # a real curve carries its own noise
+    settings: Row = {"curves": replayed, "sigma": 0.0, **changes}  # a real curve carries its own noise
     settings.setdefault("prior", fit_prior(fitting))
     return cls(**settings)
 

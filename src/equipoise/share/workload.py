@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equipoise._short import short_repr
+from equipoise.document import Plain, Row
 from equipoise.errors import InputError, refuse_words
 from equipoise.frames import Frame
 from equipoise.kernels import Floats, Ints, kernel
@@ -122,7 +123,7 @@ class Workload:
     @classmethod
     def network_heavy(cls, **changes: Any) -> Workload:
         """Data so large that the uplink, not the servers, is the bottleneck."""
-        preset: dict[str, Any] = {"data": (78.0, 144.0)}
+        preset: Row = {"data": (78.0, 144.0)}
         if not changes.keys() & {"arrival", "deadline"}:
             preset["horizon"] = 100
         return cls(**(preset | changes))
@@ -138,7 +139,7 @@ class Workload:
                     f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)",
                     code="workload.task",
                 )
-        preset: dict[str, Any] = {"tasks": tuple(tasks), "horizon": max(task.deadline for task in tasks) + 1}
+        preset: Row = {"tasks": tuple(tasks), "horizon": max(task.deadline for task in tasks) + 1}
         return cls(**(preset | changes))
 
     @classmethod
@@ -242,18 +243,14 @@ class Workload:
             samples[row], errors[row] = curve.samples[-1], curve.errors[-1]
             samples[row, : len(curve.samples)], errors[row, : len(curve.errors)] = curve.samples, curve.errors
             samples[row, len(curve.samples) :] += np.arange(1, points - len(curve.samples) + 1)
-        one: dict[str, Any] = {
-            name: np.array([int(getattr(t, name)) for t in self.tasks]) for name in ("arrival", "deadline")
-        }
+        one: Row = {name: np.array([int(getattr(t, name)) for t in self.tasks]) for name in ("arrival", "deadline")}
         one |= {name: np.array([float(getattr(t, name)) for t in self.tasks]) for name in ("data", "target", "sigma")}
         one |= {name: np.array([float(getattr(t.curve, name)) for t in self.tasks]) for name in ("a", "b", "floor")}
         one["table"] = np.array([tables.index(k) if k in tables else -1 for k in range(n)])
         columns = {name: np.tile(values, (len(numbers), 1)) for name, values in one.items()}
         return self._batch(numbers, columns | {"delay": np.array(delays, dtype=np.int64)}, samples, errors)
 
-    def _batch(
-        self, numbers: Ints, columns: dict[str, Any], samples: Floats | None = None, errors: Floats | None = None
-    ) -> Batch:
+    def _batch(self, numbers: Ints, columns: Row, samples: Floats | None = None, errors: Floats | None = None) -> Batch:
         if self.curves is not None:
             samples, errors = self.curves.samples, self.curves.errors
         samples = np.ones((1, 2)) if samples is None else samples
@@ -303,7 +300,7 @@ def seed_numbers(seeds: int | Iterable[int]) -> Ints:
     return np.array(numbers, dtype=np.int64)
 
 
-def _whole(what: str, value: Any) -> int:
+def _whole(what: str, value: Plain) -> int:
     """Refuse what would be cut to a whole number."""
     try:
         whole = int(value)

@@ -49,7 +49,8 @@ class Analogue:
                 code="estimator.curves",
             )
         grid = np.arange(GRID) * np.float64(STEP)
-        paths = np.array([_resampled(grid, *past.points(k)) for k in range(len(past))])
+        points = map(past.points, range(len(past)))
+        paths = np.array([np.interp(grid, np.log(samples), np.log(errors)) for samples, errors in points])
         rows = np.repeat(np.arange(len(past)), TARGETS)
         goals = past.target_at(rows, np.tile(np.linspace(*past.targets, TARGETS), len(past)))
         works = np.minimum(past.work(rows, goals), WORK_MOST)
@@ -59,11 +60,6 @@ class Analogue:
         ahead = np.zeros((scene.seeds, scene.tasks, PARTS))
         tasks = PastTasks(paths, rows[order], np.log(goals[order]), works[order], np.array(self.widths))
         return AnalogueFit(tasks, apart, last, ahead)
-
-
-def _resampled(grid: Floats, samples: Floats, errors: Floats) -> Floats:
-    """ln error on a grid of ln samples."""
-    return np.interp(grid, np.log(samples), np.log(errors))
 
 
 class PastTasks(NamedTuple):
