@@ -33,18 +33,16 @@ class Measure:
     high: float | None = None
 
 
+IDLE = (
+    "Compute that stood idle while a task was ready for it; lower is better. Part of it is forced: one task can only "
+)
+IDLE += "use one node."
 MEASURES = (
     Measure("success", "Tasks finished in time", "% of tasks", "Higher is better.", 100.0),
     Measure("energy", "Energy", "energy", "All nodes over the whole horizon, idle ones included."),
     Measure("efficiency", "Efficiency", "% of tasks per energy", "Success in percent divided by energy."),
     Measure("network", "Network use", "% of the uplink", "Over the whole horizon."),
-    Measure(
-        "idle_while_work",
-        "Idle while work waits",
-        "% of all compute",
-        "Compute that stood idle while a task was ready for it; lower is better. Part of it is forced: one task can "
-        "only use one node.",
-    ),
+    Measure("idle_while_work", "Idle while work waits", "% of all compute", IDLE),
     Measure("latency", "Latency", "steps", "From arrival to completion, over the tasks that succeeded."),
 )
 
@@ -112,13 +110,11 @@ def _key_numbers(rows: Sequence[Row], look: Looks) -> list[KeyNumber]:
     load = max(_loads(rows))
     here = _untold(rows, look, load)
     best, lean, idle = (max(here, key=lambda row: row[name]) for name in ("success", "efficiency", "idle_while_work"))
-    where, of_all = f"at {load} tasks", ": of all compute"
+    where, waste = f"at {load} tasks", f"{idle['idle_while_work']:.1f} %"
     found = [
         KeyNumber("most tasks finished", f"{best['success']:.1f} %", f"{best['policy']} {where}"),
         KeyNumber("most efficient", number(lean["efficiency"], 3), f"{lean['policy']} {where}: % of tasks per energy"),
-        KeyNumber(
-            "most idle while work waits", f"{idle['idle_while_work']:.1f} %", f"{idle['policy']} {where}{of_all}"
-        ),
+        KeyNumber("most idle while work waits", waste, f"{idle['policy']} {where}: of all compute"),
     ]
     if best["oracle"] is not None:
         reached = "" if best["of_oracle"] is None else f"; {best['policy']} reaches {percent(best['of_oracle'])} of it"
