@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import highspy
 
 
-def solver_of(model: highspy.HighsLp, **options: Any) -> highspy.Highs:
+def solver_of(model: highspy.HighsLp, **options: float | str) -> highspy.Highs:
     """HiGHS on one thread, without a word."""
     import highspy
 

@@ -19,8 +19,8 @@ from typing import Any, TypeVar, cast
 
 from equipoise.errors import Failure, InputError
 
-Call = tuple[Any, ...]
-Function = TypeVar("Function", bound=Callable[..., Any])
+Call = tuple[object, ...]
+Function = TypeVar("Function", bound=Callable[..., object])
 THREADS, PROCESSES = "threads", "processes"
 MANY_NODES = 50_000  # nodes times rounds: below, handing work to threads costs more than it saves
 
@@ -31,7 +31,7 @@ class Raised:
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         error, frames = self.error, traceback.extract_tb(self.error.__traceback__)
         where = [(frame.filename, frame.lineno) for frame in frames]
         try:
@@ -100,7 +100,7 @@ def parts(
             work.close()
 
 
-def _attempt(number: int, function: Callable[..., Any], shared: Call, call: Call) -> tuple[int, Any]:
+def _attempt(number: int, function: Callable[..., object], shared: Call, call: Call) -> tuple[int, object]:
     try:
         return number, function(*shared, *call)
     except (Exception, SystemExit) as error:  # a user's code may call exit()
@@ -109,10 +109,10 @@ def _attempt(number: int, function: Callable[..., Any], shared: Call, call: Call
 
 # What all parts share is packed once, and unpacked once in every worker.
 
-_unpacked: dict[str, tuple[Callable[..., Any], Call]] = {}
+_unpacked: dict[str, tuple[Callable[..., object], Call]] = {}
 
 
-def _pack(function: Callable[..., Any], shared: Call) -> bytes:
+def _pack(function: Callable[..., object], shared: Call) -> bytes:
     """Classes from a file that was loaded by its path go by value: no worker could import them."""
     import cloudpickle
 
@@ -132,14 +132,14 @@ def _pack(function: Callable[..., Any], shared: Call) -> bytes:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _loaded_by_path(name: str, module: Any) -> bool:
+def _loaded_by_path(name: str, module: object) -> bool:
     loader = getattr(getattr(module, "__spec__", None), "loader", None)
     if "." in name or name == "__main__" or not isinstance(loader, SourceFileLoader):
         return False
     return PathFinder.find_spec(name) is None
 
 
-def _attempt_packed(number: int, key: str, packed: bytes, call: Call) -> tuple[int, Any]:
+def _attempt_packed(number: int, key: str, packed: bytes, call: Call) -> tuple[int, object]:
     try:
         if key not in _unpacked:
             _unpacked.clear()
@@ -160,9 +160,9 @@ def _pools() -> Any:
     return ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[Any]:
+def one_thread() -> AbstractContextManager[object]:
     """While it lasts, BLAS uses one thread."""
-    limited: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
+    limited: AbstractContextManager[object] = _pools().limit(limits=1, user_api="blas")
     return limited
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from equipoise.document import Document, look_of
 from equipoise.present import report
 from equipoise.present.figures import CONTRAST, SHAPES, Look, contrast, looks as looks_of
 from equipoise.present.share import ORACLE
-from equipoise.share import Curve, Decision, Task, View, Workload, equal, policies, trace
+from equipoise.share import Curve, Decision, Task, View, Workload, equal, policies
 from equipoise.share.sweep import Sweep, Timeline, sweep
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 from equipoise.share.view import name_of
@@ -216,7 +217,7 @@ def test_the_task_asked_for_is_the_one_shown() -> None:
 
 
 def test_a_page_with_too_many_tasks_keeps_some_and_says_so(usual: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "MOST_TASKS", 4)
+    monkeypatch.setattr(import_module("equipoise.share.simulate"), "MOST_TASKS", 4)
     html = report(usual.sweep.document())
     told = embedded(html, "task_lives-data")
     kept = [task["id"] for task in told["tasks"]]
