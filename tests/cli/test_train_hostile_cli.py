@@ -9,7 +9,6 @@ import yaml
 from typer.testing import CliRunner
 
 from equipoise.cli.train import app
-from equipoise.errors import InputError
 from equipoise.train import TrainSpec
 from equipoise.train.coupling.study import AllocationRow
 from equipoise.train.hostile.fault_texts import faults_of
@@ -171,56 +170,54 @@ def test_defaults_that_fit_a_hostile_network():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "refusal"),
     [
-        (("--crash", "7"), "--crash: expected NODES@ROUND, such as 7@137 or 3,7@137; not '7'"),
-        (("--crash", "seven@4"), "not 'seven@4'"),
-        (("--crash", "3,3@4"), "names centre 3 twice"),
-        (("--crash", "99@5"), "centre 99, which is unknown: there are 0..19"),
-        (("--crash", "7@9999"), "at round 9999 is outside 0..2999"),
-        (("--crash", "7@50", "--join", "7@52"), "before its crash in round 50 is noticed"),
-        (("--leave", "3@-1"), "not '3@-1'"),
-        (("--join", "9-4@5"), "9-4: write the smaller number first"),
-        (("--join", "0-19@5"), "no centre is there in round 0"),
-        (("--straggle", "4"), "expected NODES:ROUNDS, such as 4:5"),
-        (("--straggle", "4:0"), "not '4:0'"),
-        (("--straggle", "4:2", "--straggle", "4:3"), "two paces"),
-        (("--partition", "0-9@100"), "expected NODES@BEGIN..END"),
-        (("--partition", "0-9@100..50"), "must heal later"),
-        (("--partition", "0-19@5..9"), "all 20 centres on one side"),
-        (("--loss", "1"), "below 1"),
-        (("--loss", "often"), "not 'often'"),
-        (("--loss", "bursts:0.1"), "has 1 of 2 to 4 numbers"),
-        (("--loss", "bursts:0.1,0"), "stays so for ever"),
-        (("--delay", "-1"), "delay must be 0 or more"),
-        (("--delay", "99"), "from 0 to 60"),
-        (("--fixed-delay",), "--fixed-delay has no effect: no packet is late (add --delay)"),
-        (("--notice", "9"), "--notice has no effect"),
-        (("--network", "path", "--directed"), "only way back"),
-        (("--loss", "0.1", "--budget-at", "5:600"), "budget that changes"),
-        (("--loss", "0.1", "--method", "paper"), "no sound form"),
-        (("--model", "mlp", "--rivals", "--loss", "0.1"), "--rivals knows no hostile networks: drop --loss"),
-        (("--couple", "--nodes", "5"), "--nodes has no effect: --couple draws its own centres"),
-        (("--couple", "--loss", "0.1"), "--loss has no effect: --couple"),
-        (("--couple", "--model", "smooth_svm"), "--couple studies softmax and mlp"),
-        (("--seeds", "3"), "--seeds has no effect"),
-        (("--passes", "2"), "--passes has no effect: every round sees all data (add --batch)"),
-        (("--rivals",), "--rivals has no effect"),
-        (("--batch", "0"), "batch must be 1 or more"),
-        (("--fade", "0"), "fade must be a number above 0"),
+        (("--crash", "7"), ("fault.form", "--crash", "'7'")),
+        (("--crash", "seven@4"), ("fault.form", "'seven@4'")),
+        (("--crash", "3,3@4"), ("fault.nodes", "centre 3")),
+        (("--crash", "99@5"), ("schedule.node", "centre 99", "0..19")),
+        (("--crash", "7@9999"), ("schedule.round", "round 9999", "0..2999")),
+        (("--crash", "7@50", "--join", "7@52"), ("schedule.notice", "round 50")),
+        (("--leave", "3@-1"), ("fault.form", "'3@-1'")),
+        (("--join", "9-4@5"), ("fault.nodes", "9-4")),
+        (("--join", "0-19@5"), ("schedule.empty", "round 0")),
+        (("--straggle", "4"), ("fault.form", "--straggle", "NODES:ROUNDS")),
+        (("--straggle", "4:0"), ("fault.form", "'4:0'")),
+        (("--straggle", "4:2", "--straggle", "4:3"), ("fault.twice", "--straggle", 2, 3)),
+        (("--partition", "0-9@100"), ("fault.form", "--partition", "NODES@BEGIN..END")),
+        (("--partition", "0-9@100..50"), ("partition.order", 100, 50)),
+        (("--partition", "0-19@5..9"), ("partition.nodes", 20)),
+        (("--loss", "1"), ("fault.form", "--loss", 1)),
+        (("--loss", "often"), ("fault.form", "'often'")),
+        (("--loss", "bursts:0.1"), ("fault.form", "'bursts:0.1'")),
+        (("--loss", "bursts:0.1,0"), ("bursts.leave", 0)),
+        (("--delay", "-1"), ("delay.range", -1)),
+        (("--delay", "99"), ("delay.range", 60, 99)),
+        (("--fixed-delay",), ("option.unused", "--fixed-delay", "--delay")),
+        (("--notice", "9"), ("option.unused", "--notice")),
+        (("--network", "path", "--directed"), ("network.one_way", "path")),
+        (("--loss", "0.1", "--budget-at", "5:600"), ("unsound.budget",)),
+        (("--loss", "0.1", "--method", "paper"), ("unsound.flows",)),
+        (("--model", "mlp", "--rivals", "--loss", "0.1"), ("option.hostile", "--rivals", "--loss")),
+        (("--couple", "--nodes", "5"), ("option.unused", "--nodes", "--couple")),
+        (("--couple", "--loss", "0.1"), ("option.unused", "--loss", "--couple")),
+        (("--couple", "--model", "smooth_svm"), ("model.studied", "--couple", "smooth_svm")),
+        (("--seeds", "3"), ("option.unused", "--seeds")),
+        (("--passes", "2"), ("option.unused", "--passes", "--batch")),
+        (("--rivals",), ("option.unused", "--rivals")),
+        (("--batch", "0"), ("batch.range", 0)),
+        (("--fade", "0"), ("fade.range", 0)),
     ],
 )
-def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, options, words):
+def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, options, refusal):
     """The value, what was expected, the fix."""
     extra = (
         () if {"--model", "--couple"} & set(options) or options[0] in ("--passes", "--rivals") else ("--data", "none")
     )
     if options[0] in ("--batch", "--fade"):
         extra = ()
-    with pytest.raises(InputError) as caught:
+    with refused(*refusal):
         train(*options, *extra)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.errors import InputError
 from equipoise.place import traces
 from equipoise.place.traces._rows import Unmappable
 from equipoise.place.traces.slurm import elapsed
+from refusals import refused
 
 GIB = 2**30 * 1000
 HEADER = "JobID|Partition|Submit|Start|End|ElapsedRaw|ReqTRES|AllocTRES|NCPUS|NNodes|State\n"
@@ -135,15 +135,18 @@ def test_a_requeued_job_appears_twice_under_two_ids(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [("", "is empty"), ("JobID,Submit\n1,2\n", "no column 'jobid'"), ("JobID|Submit\n1|x\n", "how long a job ran")],
+    ("text", "refusal"),
+    [
+        ("", ("trace.empty",)),
+        ("JobID,Submit\n1,2\n", ("trace.column", "'jobid'")),
+        ("JobID|Submit\n1|x\n", ("trace.column",)),
+    ],
 )
-def test_a_wrong_export_is_one_line_with_the_command_that_makes_a_right_one(tmp_path, text, words):
+def test_a_wrong_export_is_one_line_with_the_command_that_makes_a_right_one(tmp_path, text, refusal):
     """Empty, commas instead of bars, no column that tells a duration."""
     path = written(tmp_path, text)
-    with pytest.raises(InputError) as caught:
+    with refused(*refusal, path, "sacct --allusers"):
         traces.slurm(path)
-    assert words in str(caught.value) and str(path) in str(caught.value) and "sacct --allusers" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from sklearn.naive_bayes import MultinomialNB
 
 from equipoise.cli.share import record as run_record
 from equipoise.data import Dataset
-from equipoise.errors import InputError
 from equipoise.share.record import DATA, GRID, MINI_BATCH, MODELS, REPEATS, prepare, record
 from equipoise.share.recording import Name, Recording, recording_numbers, shipped
 from refusals import refused
@@ -121,20 +120,19 @@ def test_progress_is_told_after_every_curve():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "why"),
+    ("wanted", "refusal"),
     [
-        ({"models": ["percepton"]}, "unknown model 'percepton'; did you mean 'perceptron'?"),
-        ({"data": ["digit"]}, "unknown data set 'digit'; did you mean 'digits'?"),
-        ({"models": []}, "no model; expected some of sgd"),
-        ({"repeats": 0}, "repeats is 0; expected 1 or more"),
-        ({"seed": -1}, "seed is -1; expected zero or more"),
+        ({"models": ["percepton"]}, ("unknown", "'perceptron'")),
+        ({"data": ["digit"]}, ("unknown", "'digits'")),
+        ({"models": []}, ("record.none", "sgd")),
+        ({"repeats": 0}, ("repeats.range", 0)),
+        ({"seed": -1}, ("seed.range", -1)),
     ],
 )
-def test_what_cannot_be_recorded_is_refused(wanted: dict[str, object], why: str):
+def test_what_cannot_be_recorded_is_refused(wanted: dict[str, object], refusal: tuple[object, ...]):
     """Before anything is trained, with the way out."""
-    with pytest.raises(InputError) as caught:
+    with refused(*refusal):
         record(**wanted)  # type: ignore[arg-type]
-    assert why in str(caught.value)
 
 
 def test_the_command_writes_the_file_and_says_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -6,7 +6,6 @@ import pytest
 from fault_cases import Case, CpuTruth, ModelTruth, Watch, best_shares, draw_shards
 from numpy.testing import assert_allclose, assert_array_equal
 
-from equipoise.errors import InputError
 from equipoise.train import (
     Bursts,
     Exact,
@@ -330,7 +329,7 @@ def test_a_resume_with_other_faults_is_refused(tmp_path):
     case, file = centres(6, faults=Faults(loss=0.2)), tmp_path / "k.npz"
     options = {"rounds": 40, "network": case.network}
     solve(case.problem, faults=case.faults, checkpoint=file, callback=lambda m: m.number == 20, **options)
-    with pytest.raises(InputError):
+    with refused("checkpoint.other"):
         solve(case.problem, faults=Faults(loss=0.3), resume=file, **options)
 
 

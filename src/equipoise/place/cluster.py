@@ -30,13 +30,20 @@ class Machine:
     def __init__(self, capacity: Mapping[str, object], count: int = 1, name: str = "machine") -> None:
         who, held = f"Machine {name!r}", capacity
         if not isinstance(capacity, Mapping) or not capacity:
-            raise InputError(f'{who}: capacity is {capacity!r}; expected resources, as {{"gpu": 8, "cpu": 64}}')
+            raise InputError(
+                f'{who}: capacity is {capacity!r}; expected resources, as {{"gpu": 8, "cpu": 64}}',
+                code="machine.capacity",
+            )
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_MACHINES:
-            raise InputError(f"{who}: count is {count!r}; expected a whole number from 1 to {MOST_MACHINES:,}")
+            raise InputError(
+                f"{who}: count is {count!r}; expected a whole number from 1 to {MOST_MACHINES:,}", code="machine.count"
+            )
         if not isinstance(capacity, units.Demand):
             held = units.Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in capacity.items()})
         if not any(held.values()):
-            raise InputError(f"{who}: every capacity is zero; expected some of at least one resource")
+            raise InputError(
+                f"{who}: every capacity is zero; expected some of at least one resource", code="machine.capacity"
+            )
         object.__setattr__(self, "capacity", held)
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "name", str(name))
@@ -58,14 +65,18 @@ class Cluster:
         if isinstance(machines, Machine):
             machines = (machines,)
         if not isinstance(machines, Sequence) or not machines or not all(isinstance(m, Machine) for m in machines):
-            raise InputError(f"Cluster: machines is {self.machines!r}; expected one Machine or more")
+            raise InputError(
+                f"Cluster: machines is {self.machines!r}; expected one Machine or more", code="cluster.machines"
+            )
         object.__setattr__(self, "machines", tuple(machines))
         if sum(m.count for m in machines) > MOST_MACHINES:
-            raise InputError(f"Cluster: more than {MOST_MACHINES:,} machines; that is a slip")
+            raise InputError(f"Cluster: more than {MOST_MACHINES:,} machines; that is a slip", code="machine.count")
         for name in ("inside", "between"):
             rate = units.bandwidth(getattr(self, name), f"Cluster: {name}")
             if rate <= 0:
-                raise InputError(f"Cluster: {name} is {getattr(self, name)!r}; expected a positive bandwidth")
+                raise InputError(
+                    f"Cluster: {name} is {getattr(self, name)!r}; expected a positive bandwidth", code="bandwidth.range"
+                )
             object.__setattr__(self, name, rate)
 
     @cached_property

@@ -404,7 +404,9 @@ def machine_from(values: Mapping[str, object]) -> Machine:
     name, count = str(values.get("name") or "machine"), values.get("count")
     with said_of(f"machine {name!r}"):
         if values.get("capacity") is None:
-            raise InputError(f"capacity is missing; expected a mapping, as {EXAMPLES['capacity']}", code="fault.form")
+            raise InputError(
+                f"capacity is missing; expected a mapping, as {EXAMPLES['capacity']}", code="machine.capacity"
+            )
         told = {"count": _number(count, "count")} if isinstance(count, str) else {}
         spec = MachineSpec.of({**values, **told, "name": name})
     return spec.build()

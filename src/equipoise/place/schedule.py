@@ -193,7 +193,8 @@ def _coded(rows: ScheduleRows, column: int, given: tuple[str, ...], known: Mappi
         name, line = given[rows.table[k, column]], int(rows.lines[k])
         kind = COLUMNS[column]
         raise InputError(
-            f"{rows.source}, line {line}: unknown {kind} {name!r}; expected one of the {len(known):,} given"
+            f"{rows.source}, line {line}: unknown {kind} {name!r}; expected one of the {len(known):,} given",
+            code="schedule.unknown",
         )
     return out
 
@@ -206,7 +207,9 @@ def _refuse_twice(rows: ScheduleRows, table: Int32s) -> None:
         k = min(again, key=lambda i: int(rows.lines[order[i + 1]]))
         first, line = int(rows.lines[order[k]]), int(rows.lines[order[k + 1]])
         message = "the same job, slot and machine as line"
-        raise InputError(f"{rows.source}, line {line}: {message} {first}; expected one row for each")
+        raise InputError(
+            f"{rows.source}, line {line}: {message} {first}; expected one row for each", code="schedule.twice"
+        )
 
 
 BLOCK = 65536  # rows written at once

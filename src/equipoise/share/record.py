@@ -143,9 +143,9 @@ def record(
         The first seed.
     """
     if repeats < 1:
-        raise InputError(f"record: repeats is {repeats}; expected 1 or more")
+        raise InputError(f"record: repeats is {repeats}; expected 1 or more", code="repeats.range")
     if seed < 0:
-        raise InputError(f"record: seed is {seed}; expected zero or more")
+        raise InputError(f"record: seed is {seed}; expected zero or more", code="seed.range")
     plan = list(_plan(_known("model", models, MODELS), _known("data set", data, DATA), repeats, seed))
     errors = []
     for done, (name, settings) in enumerate(plan, 1):
@@ -169,7 +169,7 @@ def _known(kind: str, given: Iterable[str] | None, known: Mapping[str, object]) 
     names = list(dict.fromkeys(known if given is None else given))
     refuse_unknown(kind, names, known)
     if not names:
-        raise InputError(f"record: no {kind}; expected some of {', '.join(known)}")
+        raise InputError(f"record: no {kind}; expected some of {', '.join(known)}", code="record.none")
     return names
 
 
@@ -276,9 +276,9 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
         with _opened(Path(path)) as lines:
             tables = _sums(lines, str(path))
     except (OSError, EOFError) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", code="file.read") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not a CSV of LCDB: it is not text") from None
+        raise InputError(f"{path} is not a CSV of LCDB: it is not text", code="file.read") from None
     usable = {key: {n: sums for n, sums in anchors.items() if n >= unit} for key, anchors in sorted(tables.items())}
     kept = {key: anchors for key, anchors in usable.items() if len(anchors) >= FEWEST}
     if not kept:
@@ -297,7 +297,10 @@ def _sums(lines: Iterable[str], path: str) -> dict[Key, Anchors]:
     header = next(rows, [])
     missing = [column for column in LCDB_COLUMNS if column not in header]
     if missing:
-        raise InputError(f"{path} is not an LCDB table: no column {', '.join(missing)}; expected database-accuracy.csv")
+        raise InputError(
+            f"{path} is not an LCDB table: no column {', '.join(missing)}; expected database-accuracy.csv",
+            code="lcdb.column",
+        )
     data, learner, train, test, score = (header.index(column) for column in LCDB_COLUMNS)
     tables: dict[Key, Anchors] = defaultdict(dict)
     for row in rows:
@@ -305,11 +308,14 @@ def _sums(lines: Iterable[str], path: str) -> dict[Key, Anchors]:
             size, held, value = int(row[train]), int(row[test]), float(row[score])
             key = (row[learner], row[data])
         except (ValueError, IndexError):
-            raise InputError(f"{path}, line {rows.line_num}: a training size, test size or score is missing") from None
+            raise InputError(
+                f"{path}, line {rows.line_num}: a training size, test size or score is missing", code="lcdb.row"
+            ) from None
         if not (0.0 <= value <= 1.0 and size > 0 and held > 0):
             raise InputError(
                 f"{path}, line {rows.line_num}: score {value:g} on {held} of {size}; expected an accuracy from 0 to 1"
-                " and sizes of 1 or more (database-accuracy.csv)"
+                " and sizes of 1 or more (database-accuracy.csv)",
+                code="lcdb.row",
             )
         errors, tested, count = tables[key].get(size, (0.0, 0.0, 0))
         tables[key][size] = (errors + 1.0 - value, tested + held, count + 1)

@@ -230,7 +230,9 @@ def _read_targets(line: str, path: str | Path) -> tuple[float, float]:
     except ValueError:
         raise InputError(f"{path}, line 2: {line!r}; expected '# targets LOW HIGH'") from None
     if not 0.0 <= low <= high <= 1.0:
-        raise InputError(f"{path}, line 2: targets {low:g} to {high:g}; expected 0 <= low <= high <= 1")
+        raise InputError(
+            f"{path}, line 2: targets {low:g} to {high:g}; expected 0 <= low <= high <= 1", code="recording.targets"
+        )
     return low, high
 
 

@@ -67,7 +67,9 @@ class Site:
         for name in ("delay", "jitter", "idle_power", "busy_power"):
             refuse_negative("Site", **{name: getattr(self, name)})
             if getattr(self, name) > MOST:
-                raise InputError(f"Site: {name} is {getattr(self, name):g}; expected at most {MOST:g}")
+                raise InputError(
+                    f"Site: {name} is {getattr(self, name):g}; expected at most {MOST:g}", code="number.range"
+                )
         if self.task_cap is not None:
             refuse_negative("Site", zero=False, task_cap=self.task_cap)
         if self.power not in LAWS:
@@ -77,7 +79,8 @@ class Site:
         for k, server in enumerate(self.servers):
             if server.power_cap is not None and server.power_cap <= self.idle_power:
                 raise InputError(
-                    f"Site: server {k} has a power_cap of {server.power_cap:g} but draws {self.idle_power:g} when idle"
+                    f"Site: server {k} has a power_cap of {server.power_cap:g} but draws {self.idle_power:g} when idle",
+                    code="site.power",
                 )
 
     def but(self, **changes: Any) -> Site:

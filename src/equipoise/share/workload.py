@@ -104,7 +104,7 @@ class Workload:
         if not isinstance(self.prior, Prior):
             raise InputError(f"Workload: prior is {self.prior!r}; expected a Prior", code="workload.prior")
         if self.a[0] <= 0:
-            raise InputError(f"Workload: a starts at {self.a[0]:g}; expected a positive number")
+            raise InputError(f"Workload: a starts at {self.a[0]:g}; expected a positive number", code="number.range")
         if self.tasks and self.curves is not None:
             raise InputError(
                 "Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead",
@@ -112,7 +112,8 @@ class Workload:
             )
         if round(self.deadline[0]) < 1:
             raise InputError(
-                f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more"
+                f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more",
+                code="workload.deadline",
             )
 
     @classmethod
@@ -132,7 +133,7 @@ class Workload:
     def of(cls, tasks: Sequence[Task], **changes: Any) -> Workload:
         """Exactly these tasks, whatever the seed; the seed still draws noise and delays left open."""
         if not tasks:
-            raise InputError("Workload.of: no tasks; expected at least one")
+            raise InputError("Workload.of: no tasks; expected at least one", code="workload.empty")
         for task in tasks:
             if not isinstance(task, Task):
                 raise InputError(
@@ -195,7 +196,7 @@ class Workload:
             return self._given(numbers, site)
         load = _whole("a load", load)
         if load > LOAD_MOST:
-            raise InputError(f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}")
+            raise InputError(f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}", code="load.range")
         if load < 1:
             raise InputError(f"a load of {load!r} tasks; expected at least one", code="load.range")
         return self._batch(numbers, self._drawn(int(load), numbers, site))
@@ -287,7 +288,7 @@ def seed_numbers(seeds: int | Iterable[int]) -> Ints:
     if not isinstance(seeds, Iterable):
         seeds = range(_whole("a count of seeds", seeds))
     if isinstance(seeds, range) and len(seeds) > SEEDS_MOST:
-        raise InputError(f"{len(seeds):,} seeds; expected at most {SEEDS_MOST:,}")
+        raise InputError(f"{len(seeds):,} seeds; expected at most {SEEDS_MOST:,}", code="seeds.many")
     numbers = [_whole("a seed", seed) for seed in seeds]
     if not numbers:
         raise InputError("no seeds; expected a count of at least one, or some seeds", code="seeds.none")
@@ -320,7 +321,7 @@ def _refuse_range(name: str, bounds: Range) -> None:
     if high > SPAN_MOST:
         raise InputError(f"Workload: {name} goes up to {high:g}; expected at most {SPAN_MOST:g}", code="workload.range")
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
-        raise InputError(f"Workload: {name} is {low!r} to {high!r}; expected 0 <= low <= high")
+        raise InputError(f"Workload: {name} is {low!r} to {high!r}; expected 0 <= low <= high", code="workload.pair")
 
 
 # The published table (Hasan and Peña, "Robustness–Efficiency Trade-offs in Learning-Aware Distributed Scheduling",

@@ -291,10 +291,14 @@ def studied(spec: TrainSpec) -> str:
     for name in TrainSpec.model_fields:
         if name not in (*OF_COUPLE, *PLACES) and getattr(spec, name) != getattr(plain, name):
             raise InputError(
-                f"{flag(name)} has no effect: --couple draws its own centres (digits, unequal speeds, shards and noise)"
+                f"{flag(name)} has no effect: --couple draws its own centres (digits, unequal speeds, shards and noise)",
+                code="option.unused",
             )
     if spec.model not in STUDIED:
-        raise InputError(f"--couple studies softmax and mlp, not {spec.model}: drop --model or name one of them")
+        raise InputError(
+            f"--couple studies softmax and mlp, not {spec.model}: drop --model or name one of them",
+            code="model.studied",
+        )
     return STUDIED[spec.model]
 
 

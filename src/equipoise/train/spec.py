@@ -72,7 +72,7 @@ LARGEST_NUMBER = 2**53
 
 def _above_zero(value: float | None, info: ValidationInfo) -> float | None:
     if value is not None and not 0 < value < float("inf"):
-        raise InputError(f"{info.field_name} must be a number above 0, not {value:g}")
+        raise InputError(f"{info.field_name} must be a number above 0, not {value:g}", code=f"{info.field_name}.range")
     return value
 
 

@@ -49,7 +49,7 @@ def slurm(
             if cells is None:
                 raise Unmappable("wrong number of columns")
             if not any(columns <= cells.keys() for columns in LENGTHS):
-                raise InputError(f"{path}: no column says how long a job ran; expected {EXPECTED}")
+                raise InputError(f"{path}: no column says how long a job ran; expected {EXPECTED}", code="trace.column")
             if "." in cells["jobid"]:
                 steps += 1
                 continue

@@ -82,11 +82,13 @@ def nodes(name: str, text: str, whole: str) -> list[int]:
             raise InputError(f"expected {EXAMPLES[name]}; not {whole!r}", code="fault.form")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first or last - first > MOST_NODES:
-            raise InputError(f"{whole!r} has the centres {first}-{last}: write the smaller number first")
+            raise InputError(
+                f"{whole!r} has the centres {first}-{last}: write the smaller number first", code="fault.nodes"
+            )
         found += range(first, last + 1)
     twice = sorted({node for node in found if found.count(node) > 1}) if len(found) < 1000 else []
     if twice:
-        raise InputError(f"{whole!r} names centre {twice[0]} twice: name it once")
+        raise InputError(f"{whole!r} names centre {twice[0]} twice: name it once", code="fault.nodes")
     return found
 
 
@@ -123,7 +125,9 @@ def faults_of(spec: TrainSpec) -> Faults | None:
     for text in spec.straggle:
         for node, every in paces(text).items():
             if slow.setdefault(node, every) != every:
-                raise InputError(f"--straggle gives centre {node} two paces, {slow[node]} and {every}: give one")
+                raise InputError(
+                    f"--straggle gives centre {node} two paces, {slow[node]} and {every}: give one", code="fault.twice"
+                )
     happenings = {name: [pair for text in getattr(spec, name) for pair in at_rounds(name, text)] for name in AT_ROUNDS}
     return Faults(
         loss=bursts(spec.loss) if isinstance(spec.loss, str) else spec.loss,
