@@ -188,9 +188,8 @@ def _row(name: str, done: float, said: Estimate, ahead: Floats, work: Floats, as
 
 def _misses(believed: Floats, truth: Floats) -> dict[str, float]:
     """Measures of the middle and the interval; `believed` has a task's quantiles of ln work in a row."""
-    low, middle, high = (
-        np.minimum(between(believed, u), np.log(CAP)) for u in ((1.0 - SURE) / 2.0, 0.5, (1.0 + SURE) / 2.0)
-    )
+    ends = ((1.0 - SURE) / 2.0, 0.5, (1.0 + SURE) / 2.0)
+    low, middle, high = (np.minimum(between(believed, u), np.log(CAP)) for u in ends)
     miss = middle - truth
     return {
         "median": float(np.median(np.abs(miss))),

@@ -40,11 +40,8 @@ def missing(root: str = "/") -> str:
         return "cgroup v2 is not mounted here"
     user = os.geteuid()
     if user == 0:
-        return (
-            ""
-            if "cpu" in groups.words(places[0], "cgroup.controllers")
-            else f"the cpu controller is not at {places[0]}"
-        )
+        there = "cpu" in groups.words(places[0], "cgroup.controllers")
+        return "" if there else f"the cpu controller is not at {places[0]}"
     runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{user}")
     if not Path(root + runtime, "bus").exists():
         return f"user {user} has no systemd of its own (no {runtime}/bus; loginctl enable-linger gives one)"

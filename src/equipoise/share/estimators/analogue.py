@@ -20,11 +20,7 @@ from equipoise.share.view import Scene, View
 
 STEP, GRID = 0.15, 60  # of ln samples
 TARGETS = 8  # past tasks made of one curve
-PATH, NOW, GOAL = (
-    0.4,
-    0.3,
-    0.5,
-)  # widths, in ln error: of the path per unit of ln samples, of the last error, of targets
+PATH, NOW, GOAL = 0.4, 0.3, 0.5  # widths, in ln error: of the path (per unit of ln samples), the last error, targets
 FIRST = 0.15  # weight of the first observation, in ln samples
 ERROR_LEAST = 1e-4
 SPREAD_LEAST, SPREAD_MOST = 0.1, 1.5
