@@ -164,3 +164,9 @@ def test_ids_differ():
     """Two jobs of one name could not be told apart in a schedule."""
     with refused("job.twice", "'a'"):
         Workload((job(), job(utility=Deadline(1, 1))))
+
+
+def test_jobs_between_slots_of_a_file_without_a_date():
+    """The start of a file may be any text: what is no date has no calendar time later either."""
+    jobs = Workload((job(arrival=3),), start="a Monday")
+    assert (jobs.between(2, 4).start, jobs.between(2, 4)[0].arrival) == ("", 1)

@@ -29,6 +29,7 @@ class Bound:
     seconds: float = field(default=0.0, compare=False)
 
 
+@said_of("bound")
 def bound(
     cluster: Cluster,
     jobs: Iterable[Job],
@@ -56,23 +57,8 @@ def bound(
     coarsen
         Merge so many slots into one: looser, smaller. As few as fit unless stated.
     """
-    workload = Workload.of(jobs)
-    with said_of("bound"):
-        return solved_bound(cluster, workload, slots, horizon, exact=exact, time_limit=time_limit, coarsen=coarsen)
-
-
-def solved_bound(
-    cluster: Cluster,
-    workload: Workload,
-    slots: int | None = None,
-    horizon: int | None = None,
-    *,
-    exact: bool = False,
-    time_limit: float | None = None,
-    coarsen: int | None = None,
-) -> Bound:
-    """`bound`, whose errors do not say that they are of the bound."""
     began = time.perf_counter()
+    workload = Workload.of(jobs)
     windows = windows_of(cluster, workload, slots, horizon)
     if not windows:
         return Bound(0.0, "trivial", "optimal", np.zeros(len(workload)), seconds=time.perf_counter() - began)

@@ -123,6 +123,16 @@ class Cluster:
                 given[m.name] += 1
         return tuple(names)
 
+    @cached_property
+    def machine_ids(self) -> dict[str, int]:
+        """The machine id of every name; two machines of one name are refused."""
+        found = {name: h for h, name in enumerate(self.names)}
+        if len(found) < len(self.names):
+            twice = next(name for h, name in enumerate(self.names) if found[name] != h)
+            why = "give the machine types of the cluster different names"
+            raise InputError(f"two machines have the name {twice!r}; {why}", code="machine.twice")
+        return found
+
     def demand(self, wants: Mapping[str, int], who: str) -> Ints:
         """A demand in milli-units as a row in the cluster's order of resources; a resource nobody has is refused."""
         for r, amount in wants.items():

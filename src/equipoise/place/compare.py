@@ -15,7 +15,7 @@ from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
 from equipoise.kernels import Floats
 from equipoise.parallel import PROCESSES, parts
-from equipoise.place.bound import Bound, solved_bound
+from equipoise.place.bound import Bound, bound
 from equipoise.place.calibrate import trial_rows
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Execution
@@ -372,9 +372,9 @@ def _bound(run: Execution, results: list[Result], wanted: bool | str) -> tuple[B
     done = np.any([result.finish >= 0 for result in results], axis=0)
     able = tuple(job for job, why, did in zip(jobs, _hopeless(run), done, strict=True) if did or not why)
     try:
-        found = solved_bound(run.cluster, replace(jobs, jobs=able), slots=run.end)
+        found = bound(run.cluster, replace(jobs, jobs=able), slots=run.end)
     except InputError as error:
-        return None, f"no bound: {error}"
+        return None, f"no bound: {error.what}"
     return found, f"bound: {found.note}" if found.note else ""
 
 

@@ -17,9 +17,8 @@ from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload, worth_over
 from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together
-from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, same, works
+from equipoise.place.planner.packing import MACHINE, NO_CELLS, ROUNDING, SLOT, same, works
 
-NO_CELLS = np.empty((0, 4), np.int32)
 PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"
 INFEASIBLE_ALONE, BEYOND_HORIZON = "infeasible_alone", "beyond_horizon"
 NO_CAPACITY, PRICED_OUT = "no_capacity", "priced_out"

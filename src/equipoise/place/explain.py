@@ -120,7 +120,8 @@ def explain(result: Result, job_id: str) -> Explanation:
     """
     index = {job.id: j for j, job in enumerate(result.jobs)}
     if str(job_id) not in index:
-        raise _unknown(str(job_id), index)
+        near = difflib.get_close_matches(str(job_id), index, n=5, cutoff=0.5) if len(index) < 100_000 else []
+        raise unknown_name("job", str(job_id), near or list(index)[:5])  # not all: a trace has tens of thousands
     j = index[str(job_id)]
     job, log = result.jobs[j], result.decisions[j]
     arrays = arrays_of(job, result.cluster)
@@ -147,12 +148,6 @@ def explain(result: Result, job_id: str) -> Explanation:
         best=seen.best,
         smaller=seen.smaller,
     )
-
-
-def _unknown(given: str, index: Mapping[str, int]) -> InputError:
-    """The nearest ids, not all of them: a trace has tens of thousands."""
-    near = difflib.get_close_matches(given, index, n=5, cutoff=0.5) if len(index) < 100_000 else []
-    return unknown_name("job", given, near or list(index)[:5])
 
 
 # The replay.
@@ -188,15 +183,8 @@ def _replay(result: Result, j: int) -> _Seen:
 
     if result.jobs[j].arrival < result.end:
         with contextlib.suppress(_Stop):
-            simulate(
-                result.cluster,
-                result.jobs,
-                result.policy,
-                slots=result.slots,
-                horizon=result.horizon,
-                seed=result.seed,
-                watch=watch,
-            )
+            again = result.cluster, result.jobs, result.policy
+            simulate(*again, slots=result.slots, horizon=result.horizon, seed=result.seed, watch=watch)
     return seen
 
 

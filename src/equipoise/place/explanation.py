@@ -26,6 +26,7 @@ from equipoise.place.placers.oasis import Apart
 from equipoise.place.placers.pdors import PDORSSession
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.simulate import Result
+from equipoise.present.text import count
 from equipoise.units import MILLI, show
 
 if TYPE_CHECKING:
@@ -217,14 +218,6 @@ def words_of(e: Explanation) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _slots(number: int) -> str:
-    return f"{number:,} slot{'' if number == 1 else 's'}"
-
-
-def _jobs(number: int, kind: str = "") -> str:
-    return f"{number:,} {kind}job{'' if number == 1 else 's'}"
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
@@ -239,15 +232,17 @@ def _why_it_waited(e: Explanation) -> str:
     if e.told and e.told[0].state == REFUSED:
         return ""
     if e.first_run is None:
-        line = f"It waited {_slots(e.waited)}, to the end, and never ran: {_crowd(e)}"
+        line = f"It waited {count(e.waited, 'slot')}, to the end, and never ran: {_crowd(e)}"
     elif e.waited == 0:
-        line = f"It ran at once{_on_lent(e)}, {_slots(e.ran)} in all"
+        line = f"It ran at once{_on_lent(e)}, {count(e.ran, 'slot')} in all"
     else:
-        line = f"It waited {_slots(e.waited)}: {_crowd(e)}; it ran{_on_lent(e)} from slot {e.first_run}"
+        line = f"It waited {count(e.waited, 'slot')}: {_crowd(e)}; it ran{_on_lent(e)} from slot {e.first_run}"
     if e.pauses:
         line += f", and was put aside {'once' if e.pauses == 1 else f'{e.pauses} times'}"
     if e.waited and e.ahead:
-        line += f". {_jobs(e.ahead)} {'were' if e.ahead > 1 else 'was'} here before it, {e.running} of them running"
+        line += (
+            f". {count(e.ahead, 'job')} {'were' if e.ahead > 1 else 'was'} here before it, {e.running} of them running"
+        )
         if e.overtook:
             line += f"; {e.overtook} that came later ran first"
     return line + "."
@@ -261,9 +256,9 @@ def _on_lent(e: Explanation) -> str:
 def _crowd(e: Explanation) -> str:
     """What held it up: the room others had, or its own plan."""
     resource, share = max(e.taken.items(), key=lambda item: item[1])
-    held = [_jobs(e.held_promised, "promised ")] if e.held_promised else []
+    held = [count(e.held_promised, "promised job")] if e.held_promised else []
     held += [f"{e.held_others:,} without promise"] if e.held_others and held else []
-    held += [_jobs(e.held_others)] if e.held_others and not e.held_promised else []
+    held += [count(e.held_others, "job")] if e.held_others and not e.held_promised else []
     by = f" by {' and '.join(held)}" if held else ""
     crowd = f"the cluster's {resource} was {_percent(share)} taken{by}"
     if e.told and e.told[0].state == ADMITTED and e.told[0].slot == e.arrival and e.earliest_start == e.arrival:
@@ -284,7 +279,7 @@ def _why_refused(e: Explanation) -> list[str]:
         if e.window <= 0:
             return ["It came after the last slot of the run."]
         return [
-            f"It needs {_slots(e.alone or 0)} alone on an empty cluster at full width; it had {e.window:,} "
+            f"It needs {count(e.alone or 0, 'slot')} alone on an empty cluster at full width; it had {e.window:,} "
             "(the horizon, or what was left to the end)."
         ]
     return []
@@ -299,7 +294,9 @@ def _at_these_prices(e: Explanation) -> list[str]:
             "Planned with a restart in every slot its work has no room; planned with few, it costs more than its worth."
         ]
     if e.best is None:
-        return [f"No room for all of its work within its {_slots(e.window)}: taken are {full}."] if e.prices else []
+        return (
+            [f"No room for all of its work within its {count(e.window, 'slot')}: taken are {full}."] if e.prices else []
+        )
     b = e.best
     widths = sorted({s.workers for s in b.stretches})
     wide = f"{widths[0]}" if len(widths) == 1 else f"{widths[0]}-{widths[-1]}"
@@ -307,7 +304,7 @@ def _at_these_prices(e: Explanation) -> list[str]:
     where = ", ".join(machines[:4]) + (f" and {len(machines) - 4} more" if len(machines) > 4 else "")
     costs = ", ".join(f"{p.resource} {p.cost:.4g}" for p in e.prices if p.cost > 0.0)
     lines = [
-        f"The best schedule at the prices it met: {_slots(b.slots)} from {b.first} to {b.last}, "
+        f"The best schedule at the prices it met: {count(b.slots, 'slot')} from {b.first} to {b.last}, "
         f"{wide} worker{'s' if wide != '1' else ''} on {where}; worth {b.worth:.4g}, cost {b.cost:.4g}"
         f"{f' ({costs})' if costs else ''}: payoff {b.payoff:.4g}. Taken there: {full}."
     ]

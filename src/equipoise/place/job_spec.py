@@ -200,10 +200,7 @@ class JobSpec(Written):
         missing = [name for name in ("batch", "time_per_sample", "worker", "utility") if name not in values]
         if not {"work", "samples"} & values.keys():
             missing.append("work (or samples and epochs)")
-        if missing:
-            raise InputError(
-                f"no {', no '.join(missing)}; state it in the job, or for all jobs under defaults", code="job.missing"
-            )
+        _refuse_missing(missing)
         read: dict[str, Any] = {k: _cell(k, v, slot) for k, v in values.items() if k in CELLS}
         read["work"] = _work(read)
         read.setdefault("inside", cluster.inside * slot)
@@ -304,6 +301,12 @@ FIELDS = tuple(JobEntry.model_fields)
 GROUPS = tuple(name for name in FIELDS if name in EXAMPLES)  # fields with fields of their own: worker.gpu
 
 
+def _refuse_missing(names: list[str]) -> None:
+    if names:
+        said = f"no {', no '.join(names)}"
+        raise InputError(f"{said}; state it in the job, or for all jobs under defaults", code="job.missing")
+
+
 def _first_mistake(error: ValidationError) -> str:
     """The first of pydantic's mistakes in our words."""
     first = error.errors(include_url=False, include_context=False)[0]
@@ -381,10 +384,7 @@ def job_from(values: Mapping[str, object], cluster: Cluster, slot: float) -> Job
         raise InputError("a job has no id; give every job an id of its own")
     with said_of(f"job {str(name)!r}"):
         refuse_unknown("field", values, FIELDS)
-        if missing := [field for field in ("arrival", "worker") if field not in values]:
-            raise InputError(
-                f"no {', no '.join(missing)}; state it in the job, or for all jobs under defaults", code="job.missing"
-            )
+        _refuse_missing([field for field in ("arrival", "worker") if field not in values])
         told = dict(values)
         for field in NUMBERS:
             if isinstance(text := told.get(field), str):

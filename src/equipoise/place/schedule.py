@@ -157,7 +157,7 @@ def verify_files(
     index = {job.id: j for j, job in enumerate(workload)}
     table = rows.table.copy()
     table[:, JOB] = _coded(rows, JOB, rows.jobs, index)
-    table[:, MACHINE] = _coded(rows, MACHINE, rows.machines, by_name(cluster.names))
+    table[:, MACHINE] = _coded(rows, MACHINE, rows.machines, cluster.machine_ids)
     _refuse_twice(rows, table)
     claimed = None
     if finish is not None:
@@ -171,17 +171,6 @@ def verify_files(
     certificate, found, utility, ordered = measure(cluster, workload, table, end, claimed)
     by_id = {job.id: None if slot < 0 else int(slot) for job, slot in zip(workload, found, strict=True)}
     return Verified(certificate, by_id, utility, ordered)
-
-
-def by_name(names: tuple[str, ...]) -> dict[str, int]:
-    out = {name: h for h, name in enumerate(names)}
-    if len(out) < len(names):
-        twice = next(name for h, name in enumerate(names) if out[name] != h)
-        raise InputError(
-            f"two machines have the name {twice!r}; give the machine types of the cluster different names",
-            code="machine.twice",
-        )
-    return out
 
 
 def _coded(rows: ScheduleRows, column: int, given: tuple[str, ...], known: Mapping[str, int]) -> Int32s:
@@ -224,8 +213,7 @@ def allocations_csv(result: Result, path: str | Path) -> None:
 
 def _named_rows(result: Result) -> Iterator[tuple[str, int, str, int, int]]:
     """The rows of its schedule by job ids and machine names, a block at a time."""
-    names, ids = result.cluster.names, [job.id for job in result.jobs]
-    by_name(names)
+    names, ids = tuple(result.cluster.machine_ids), [job.id for job in result.jobs]
     blocks = (result.schedule[k : k + BLOCK].tolist() for k in range(0, len(result.schedule), BLOCK))
     return ((ids[j], t, names[h], w, s) for block in blocks for j, t, h, w, s in block)
 
@@ -237,8 +225,7 @@ def _write(path: str | Path, columns: tuple[str, ...], rows: Iterable[tuple[obje
 
 def to_json(result: Result) -> dict[str, object]:
     """Plain values: every job with what became of it, and the schedule as runs of equal slots (`last` included)."""
-    names, ids = result.cluster.names, [job.id for job in result.jobs]
-    by_name(names)
+    names, ids = tuple(result.cluster.machine_ids), [job.id for job in result.jobs]
     told = [[dict(decision.__dict__) for decision in log] for log in result.decisions]
     jobs = [result.outcome(j) | {"decisions": log} for j, log in enumerate(told)]
     schedule = [
@@ -340,7 +327,7 @@ def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, objec
     --resources and --labels.
     """
     out = []
-    for name, kind in zip(cluster.names, cluster.type_of, strict=True):
+    for name, kind in zip(cluster.machine_ids, cluster.type_of, strict=True):
         has = amounts(cluster.machines[int(kind)].capacity, memory_unit=memory_unit)
         node = {"num_cpus": has.pop("CPU", 0), "num_gpus": has.pop("GPU", 0)}
         for what, count in node.items():
@@ -349,7 +336,6 @@ def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, objec
         if "memory" in has:
             node["memory"] = has.pop("memory")
         out.append({**node, "resources": has, "labels": {LABEL: _label(name)}})
-    by_name(cluster.names)
     return out
 
 
@@ -360,8 +346,7 @@ def placement_groups(result: Result, slot: int, *, memory_unit: float = 1.0) -> 
             f"slot is {slot!r}; expected a whole number from 0 to {result.end - 1}, the run's last slot",
             code="slot.range",
         )
-    names = result.cluster.names
-    by_name(names)
+    names = tuple(result.cluster.machine_ids)
     rows = result.schedule[result.schedule[:, SLOT] == slot]
     groups = []
     for j in dict.fromkeys(rows[:, JOB].tolist()):

@@ -165,7 +165,7 @@ def tables_beside(folder: Path, allocations: list[Row]) -> dict[str, list[Row]]:
     """Of a run folder, whose cluster and jobs lie beside the result: allocations with what each held, and the machines."""
     there = read_cluster(folder / "cluster.yaml")
     jobs = read_jobs(folder / "jobs.json", there)
-    job_of, machine_of = {job.id: j for j, job in enumerate(jobs)}, {name: h for h, name in enumerate(there.names)}
+    job_of, machine_of = {job.id: j for j, job in enumerate(jobs)}, there.machine_ids
     cells = [
         (job_of[row["job"]], row["slot"], machine_of[row["machine"]], row["workers"], row["servers"])
         for row in allocations

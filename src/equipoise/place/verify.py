@@ -15,6 +15,7 @@ from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import DEADLINE, SIGMOID, Job, Workload
+from equipoise.present.text import count
 from equipoise.units import MILLI
 
 if TYPE_CHECKING:
@@ -232,15 +233,11 @@ def _earned(jobs: Workload, finish: Ints) -> float:
     return float(np.where(kind == SIGMOID, sigmoid, np.where(kind == DEADLINE, step, line)).sum())
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
 def _capacity(seen: _Seen) -> Check:
     """Exact whole milli-units, summed over the jobs on a machine in a slot."""
     cluster, rows = seen.cluster, seen.rows
-    kinds = _count(len(cluster.resources), "resource")
-    checked = f"{_count(cluster.size, 'machine')} x {_count(seen.end, 'slot')} x {kinds}"
+    kinds = count(len(cluster.resources), "resource")
+    checked = f"{count(cluster.size, 'machine')} x {count(seen.end, 'slot')} x {kinds}"
     meaning = "The most that any machine holds over its capacity in any slot, in units"
     if not len(rows):
         return Check.at_most("capacity", 0.0, 0.0, meaning, f"{checked}; the schedule is empty")
@@ -279,7 +276,7 @@ def _ratio(seen: _Seen) -> Check:
         int(wrong.sum()),
         0.0,
         "Job-slots without workers, with more than the job may have, or with servers other than ceil(w / gamma)",
-        f"{_count(len(w), 'job-slot')}{_first(seen, wrong)}",
+        f"{count(len(w), 'job-slot')}{_first(seen, wrong)}",
     )
 
 
@@ -314,7 +311,7 @@ def _work(seen: _Seen, claimed: Ints) -> Check:
         SHORT,
         "The largest part of a finished job's true work missing at its finish or done after it (1: done, and not called "
         "finished)",
-        f"{_count(int(done.sum()), 'finished job')} of {n:,}{where}",
+        f"{count(int(done.sum()), 'finished job')} of {n:,}{where}",
     )
 
 
@@ -326,7 +323,7 @@ def _arrival(seen: _Seen) -> Check:
         0.0,
         f"Cells before their job arrived, at or after the end (slot {seen.end:,}), on a machine or of a job there is not, "
         "empty, negative or given twice",
-        f"{_count(len(seen.rows) + seen.unsound, 'cell')}{_first(seen, ~seen.lawful)}",
+        f"{count(len(seen.rows) + seen.unsound, 'cell')}{_first(seen, ~seen.lawful)}",
     )
 
 
@@ -342,7 +339,7 @@ def _locality(seen: _Seen, claimed: Ints) -> Check:
         int(wrong.sum()),
         0.0,
         "Jobs whose finish is another when rates follow the machines they were on",
-        f"{_count(together, 'job-slot')} on one machine, {len(seen.job) - together:,} spread{where}",
+        f"{count(together, 'job-slot')} on one machine, {len(seen.job) - together:,} spread{where}",
     )
 
 
@@ -357,7 +354,7 @@ def _utility(found: float, claimed: float, finish: Ints) -> Check:
         "utility",
         off,
         SAME_UTILITY,
-        f"The worth of the finish slots found, {found:.6g} from {_count(int((finish >= 0).sum()), 'job')}, against the "
+        f"The worth of the finish slots found, {found:.6g} from {count(int((finish >= 0).sum()), 'job')}, against the "
         f"{claimed:.6g} claimed (relative).",
     )
 
@@ -369,7 +366,7 @@ def _promise(promised: Bools, finish: Ints) -> Check:
         broken,
         0.0,
         f"Jobs told they were admitted and not finished by the end, no job being longer than stated; "
-        f"{_count(int(promised.sum()), 'promise')}.",
+        f"{count(int(promised.sum()), 'promise')}.",
     )
 
 

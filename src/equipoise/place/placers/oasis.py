@@ -15,18 +15,12 @@ import numpy as np
 
 from equipoise.place.execution import Execution
 from equipoise.place.placers.pdors import PDORS, PDORSSession
-from equipoise.place.prices import Prices
-
-
-def _recalled() -> Prices:
-    from equipoise.place.prices.recalled import Recalled
-
-    return Recalled()
+from equipoise.place.prices import Prices, Recalled
 
 
 @dataclass(frozen=True)
 class OASiS(PDORS):
-    prices: Prices = field(default_factory=_recalled)
+    prices: Prices = field(default_factory=Recalled)
     backfill: bool = False
     label: str = "OASiS"
     colour: ClassVar[str] = "#0891b2"

@@ -15,15 +15,15 @@ import numpy as np
 from equipoise._moved import old_attribute
 from equipoise.errors import InputError, refuse_words, unknown_name
 from equipoise.kernels import Floats, Int32s
-from equipoise.place.execution import ADMITTED, NO_CAPACITY, NO_CELLS, PENDING, PRICED_OUT, REFUSED, Execution
+from equipoise.place.execution import ADMITTED, NO_CAPACITY, PENDING, PRICED_OUT, REFUSED, Execution
 from equipoise.place.placers._replanning import lend, search
-from equipoise.place.planner import Plan, Planner
+from equipoise.place.planner import METHODS, Plan, Planner
 from equipoise.place.planner.job_arrays import most_together, servers_for
-from equipoise.place.planner.packing import SLOT
+from equipoise.place.planner.packing import NO_CELLS, SLOT
 from equipoise.place.prices import Fixed, Prices
 from equipoise.place.prices._posted import EVERY
+from equipoise.place.spec import PACKINGS
 
-PACKINGS, METHODS = ("greedy", "rounding"), ("hull", "dynamic")
 MOST_TRIES = 1_000_000
 OVERTIME = 0.1  # of its stated work: what a job that should be done is thought to need yet
 

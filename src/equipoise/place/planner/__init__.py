@@ -12,13 +12,12 @@ from equipoise.place.cluster import Cluster
 from equipoise.place.planner import occupancy as occupancies
 from equipoise.place.planner.hull import SPREAD, TOGETHER, hull_fill, new_choice, new_hull, new_pool
 from equipoise.place.planner.job_arrays import JobArrays
-from equipoise.place.planner.packing import SLOT, cost_of, pack, pack_slot, take
+from equipoise.place.planner.packing import NO_CELLS as NO_CELLS, SLOT, cost_of, pack, pack_slot, take
 from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
 from equipoise.place.planner.work_units import UNITS, fill_by_units
 
 PATIENCE = 48  # slots without a better schedule after which a flat utility is looked at no further
 METHODS = ("hull", "dynamic")  # ways to choose a schedule from the slots' options
-NO_CELLS = np.empty((0, 4), np.int32)
 HOPEFUL = 0.25, 0.6  # of its slots a job with a restart time is first thought to change in; else in all of them
 
 

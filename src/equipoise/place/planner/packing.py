@@ -12,6 +12,7 @@ from equipoise.place.planner.slot_costs import SlotCosts, slot_costs
 
 SLOT, MACHINE, WORKERS, SERVERS = 0, 1, 2, 3  # columns of a cell
 ROUNDING = 1e-9
+NO_CELLS = np.empty((0, 4), np.int32)
 
 
 @kernel

@@ -30,25 +30,17 @@ class Fixed:
         if not isinstance(self.base, Mapping):
             raise InputError(f"Fixed: base is {self.base!r}; expected prices by resource, as {{'gpu': 2.0}}")
         refuse_words("Fixed", ratio=self.ratio)
+        if not 1.0 <= self.ratio <= 1e300:
+            why = "expected 1 or more: a full machine's price over an empty one's"
+            raise InputError(f"Fixed: ratio is {self.ratio!r}; {why}", code="prices.ratio")
         for name, price in self.base.items():
             refuse_words("Fixed: the price", **{str(name): price})
-        if not 1.0 <= self.ratio <= 1e300:
-            raise InputError(
-                f"Fixed: ratio is {self.ratio!r}; expected 1 or more: a full machine's price over an empty one's",
-                code="prices.ratio",
-            )
-        for name, price in self.base.items():
             if not 0.0 <= price < math.inf:
                 raise InputError(f"Fixed: the price of {name} is {price!r}; expected zero or more", code="prices.range")
 
     def post(self, run: Execution, policy: object = None) -> Posted:
         resources = run.cluster.resources
-        for name in self.base:
-            if name not in resources:
-                raise InputError(
-                    f"Fixed: unknown resource {name!r}; this cluster has {', '.join(resources)}",
-                    code="resource.unknown",
-                )
+        run.cluster.demand(dict.fromkeys(self.base, 1), "Fixed")  # refuses a resource that the cluster lacks
         base = np.array([[self.base.get(r, 0.0) / MILLI for r in resources]])
         return Posted(base, np.full(len(resources), math.log(self.ratio)), {"kind": "fixed", "ratio": self.ratio})
 

@@ -63,7 +63,8 @@ def slurm(
 def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
     submit = rows.calendar(cells["submit"], "Submit")
     seconds = _duration(cells)
-    tres = _tres(cells.get("alloctres") or cells.get("reqtres") or "")
+    said = (cells.get("alloctres") or cells.get("reqtres") or "").strip()  # cpu=8,gres/gpu=2,mem=32G,node=1
+    tres = dict(part.split("=", 1) for part in said.split(",") if "=" in part)
     gpus = _gpus(tres)
     cpus = _count(tres.get("cpu") or _first(cells, "ncpus", "alloccpus", "reqcpus"), "CPUs")
     nodes = max(1, _count(tres.get("node") or _first(cells, "nnodes", "allocnodes", "reqnodes"), "nodes"))
@@ -112,11 +113,6 @@ def elapsed(text: str) -> int:
         raise Unmappable(f"Elapsed is {text.strip()!r}; expected a time such as 1-02:03:04")
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return days * 86400 + hours * 3600 + minutes * 60 + seconds
-
-
-def _tres(text: str) -> dict[str, str]:
-    """ "cpu=8,gres/gpu=2,mem=32G,node=1" by name."""
-    return dict(part.split("=", 1) for part in text.strip().split(",") if "=" in part)
 
 
 def _gpus(tres: dict[str, str]) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from equipoise.errors import InputError, unknown_name, whole_number
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Demand, Job, Sigmoid, Workload
+from equipoise.place.planner.job_arrays import arrays_of, most_together
 from equipoise.place.traces._rows import MIDDLE_RANGE, VALUE_RANGE, steepness
 
 SLOT = 3600.0  # seconds
@@ -56,6 +57,9 @@ def synthetic_cluster(machines: int) -> Cluster:
     return Cluster((Machine(MACHINE, machines),))
 
 
+ONE = synthetic_cluster(1)
+
+
 def synthetic(jobs: int, *, seed: int, slots: int, small: bool = False, arrivals: str = "uniform") -> Workload:
     """Jobs drawn from the spec's ranges, uniformly, arriving in slots 0..slots-1; the same for the same arguments.
 
@@ -87,7 +91,7 @@ def synthetic(jobs: int, *, seed: int, slots: int, small: bool = False, arrivals
 
 def fastest(job: Job) -> float:
     """Slots the job needs with all the machines it could use: on one of them, or F workers over many."""
-    width = _on_one_machine(job)
+    width = most_together(arrays_of(job, ONE), ONE.capacity)
     inside = job.rate(width, together=True) if width else 0.0
     return job.work / max(inside, job.rate(job.widest, together=False))
 
@@ -101,18 +105,6 @@ def _feasible(rng: np.random.Generator, k: int, arrival: int, slots: int, small:
         f"synthetic: none of {PATIENCE:,} jobs could finish in half of {slots} slots; expected more slots",
         code="slots.few",
     )
-
-
-def _on_one_machine(job: Job) -> int:
-    """The most workers that fit one machine together with their servers."""
-    room = {r: amount * 1000 for r, amount in MACHINE.items()}
-    held = 0
-    for w in range(1, job.widest + 1):
-        s = job.servers(w)
-        if any(w * job.worker.get(r, 0) + s * (job.server or {}).get(r, 0) > have for r, have in room.items()):
-            break
-        held = w
-    return held
 
 
 def _job(rng: np.random.Generator, k: int, arrival: int, small: bool) -> Job:
