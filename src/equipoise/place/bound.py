@@ -10,8 +10,8 @@ import numpy as np
 
 from equipoise.errors import InputError, said_of
 from equipoise.kernels import Floats
-from equipoise.place.bound_exact import optimum
-from equipoise.place.bound_lp import Program, fitting, pools_of, windows_of
+from equipoise.linear_program import run, solver_of
+from equipoise.place.bound_lp import Program, Window, apart, demands, fitting, pools_of, together, windows_of
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
 
@@ -109,3 +109,186 @@ def duals(
     price = np.where(solved.price > DUST * solved.price.max(), solved.price, 0.0)[:, 0, :]
     price = np.repeat(price / np.maximum(cluster.total, 1), period, axis=0)[:slots]
     return np.concatenate([price, np.zeros((slots - len(price), price.shape[1]))])
+
+
+# The true optimum of a few jobs on a few machines, as an integer program.
+#
+# For job j in slot t, on machine h: w, s workers and servers kept together there, allowed by the binary m; v, x workers and
+# servers apart, allowed by the binary o; e the part of the work done; y_c = 1 if the job completes in slot c.
+#
+#     maximise sum u_jc y_jc,   sum_c y_jc <= 1,   sum_h m_jht + o_jt <= sum_{c >= t} y_jc
+#     w_jht <= (widest together on h) m_jht,   w_jht <= gamma s_jht
+#     sum_h v_jht <= (widest) o_jt,   sum_h v_jht <= gamma sum_h x_jht
+#     e_jt <= rate of the width used, by the lines through neighbouring widths: exact, for a rate is concave where it rises
+#     sum_{t <= c} e_jt >= sum_{c' <= c} y_jc',   capacity of every (slot, machine, resource)
+#
+# A server too many only costs, so s = ceil(w / gamma) at an optimum.
+
+MOST_INTEGERS = 20_000
+
+
+def optimum(
+    cluster: Cluster, workload: Workload, windows: Sequence[Window], time_limit: float | None
+) -> tuple[float, str, Floats]:
+    """The utility, "optimal" or "time_limit" (then the best bound known), and which jobs complete."""
+    import highspy
+
+    for w in windows:
+        _refuse(w.job)
+    integers = sum(len(w.worth) * (5 * cluster.size + 2) for w in windows)
+    if integers > MOST_INTEGERS:
+        raise InputError(
+            f"exact=True needs about {integers:,} whole numbers, over {MOST_INTEGERS:,}. "
+            "Give fewer jobs, machines or slots, or exact=False",
+            code="bound.size",
+        )
+    rows = ProgramRows(cluster, windows)
+    columns = len(rows.cost)
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = columns, len(rows.room)
+    model.sense_ = highspy.ObjSense.kMaximize
+    model.col_cost_, model.col_lower_, model.col_upper_ = np.array(rows.cost), np.zeros(columns), np.array(rows.most)
+    kinds = highspy.HighsVarType
+    model.integrality_ = [kinds.kInteger if whole else kinds.kContinuous for whole in rows.whole]
+    model.row_lower_, model.row_upper_ = np.full(len(rows.room), -np.inf), np.array(rows.room)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_ = np.cumsum([0] + [len(row) for row in rows.index])
+    model.a_matrix_.index_ = np.concatenate([np.array(row, dtype=np.int64) for row in rows.index])
+    model.a_matrix_.value_ = np.concatenate([np.array(row, dtype=float) for row in rows.value])
+    limit = {} if time_limit is None else {"time_limit": float(time_limit)}
+    solver = solver_of(model, mip_rel_gap=0.0, mip_abs_gap=1e-9, mip_feasibility_tolerance=1e-9, **limit)
+    run(solver)
+    faint = sum(w.faint for w in windows)
+    completion = np.zeros(len(workload))
+    status = solver.getModelStatus()
+    solution = solver.getSolution()
+    if solution.value_valid:
+        values = np.asarray(solution.col_value)
+        for w, chosen in zip(windows, rows.completing, strict=True):
+            completion[w.index] = round(values[list(chosen.values())].sum())
+    if status == highspy.HighsModelStatus.kOptimal:
+        return float(solver.getObjectiveValue()) + faint, "optimal", completion
+    if status != highspy.HighsModelStatus.kTimeLimit:
+        raise RuntimeError(f"HiGHS could not solve the exact bound: {status}")
+    trivial = sum(float(w.worth[w.earliest]) for w in windows)
+    return min(float(solver.getInfo().mip_dual_bound), trivial) + faint, "time_limit", completion
+
+
+def _refuse(job: Job) -> None:
+    """What the integer program does not model."""
+    if job.inside < job.between:
+        raise InputError(
+            f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False",
+            code="bound.between",
+        )
+
+
+class ProgramRows:
+    """Columns, and rows `value @ columns[index] <= room`. Resources are counted in parts of a machine's capacity."""
+
+    def __init__(self, cluster: Cluster, windows: Sequence[Window]) -> None:
+        self.cost: list[float] = []
+        self.most: list[float] = []
+        self.whole: list[bool] = []
+        self.index: list[list[int]] = []
+        self.value: list[list[float]] = []
+        self.room: list[float] = []
+        self.cluster, self.size = cluster, cluster.size
+        # By slot, machine and resource: columns, and the milli-units they take.
+        self.used: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+        self.completing = [self._completions(w) for w in windows]
+        for w, completing in zip(windows, self.completing, strict=True):
+            self._job(w, completing)
+        for (_, h, r), taken in self.used.items():
+            capacity = int(cluster.capacity[cluster.type_of[h], r])
+            scale = float(max(capacity, 1))
+            self._row([(column, amount / scale) for column, amount in taken], capacity / scale)
+
+    def _column(self, most: float, *, whole: bool = True, cost: float = 0.0) -> int:
+        self.cost.append(cost)
+        self.most.append(most)
+        self.whole.append(whole)
+        return len(self.cost) - 1
+
+    def _row(self, entries: list[tuple[int, float]], room: float) -> None:
+        self.index.append([column for column, _ in entries])
+        self.value.append([value for _, value in entries])
+        self.room.append(room)
+
+    def _completions(self, w: Window) -> dict[int, int]:
+        """The column y of every slot the job may complete in."""
+        a = w.job.arrival
+        return {a + d: self._column(1.0, cost=float(w.worth[d])) for d in range(w.earliest, len(w.worth))}
+
+    def _job(self, w: Window, completing: dict[int, int]) -> None:
+        job, worker_server = w.job, demands(self.cluster, w.job)
+        inner, outer = together(self.cluster, job), apart(self.cluster, job)
+        if job.server is None and (outer < 2 or job.rate(2, together=False) <= job.rate(1, together=False)):
+            outer = 0  # alone or slower apart: a single worker is together already
+        if job.server is None and job.rate(2, together=True) <= job.rate(1, together=True):
+            inner = np.minimum(inner, 1)
+        self._row([(y, 1.0) for y in completing.values()], 1.0)
+        done: list[int] = []
+        for t in range(job.arrival, w.end):
+            together_columns, apart_columns, modes = self._slot(job, t, worker_server, inner, outer)
+            self._row([(m, 1.0) for m in modes] + [(y, -1.0) for c, y in completing.items() if c >= t], 0.0)
+            done.append(self._column(float("inf"), whole=False))
+            self._rate(w, done[-1], together_columns, apart_columns, max(int(inner.max()), outer))
+            if t in completing:
+                finished = [(y, 1.0) for c, y in completing.items() if c <= t]
+                self._row(finished + [(e, -1.0) for e in done], 0.0)
+
+    def _slot(
+        self, job: Job, t: int, demand: tuple[list[int], list[int] | None], inner: np.ndarray, outer: int
+    ) -> tuple[list[tuple[int, int]], tuple[list[int], int] | None, list[int]]:
+        """Columns of one slot: (workers, mode) on each machine that holds any; workers apart and their mode; all modes."""
+        kept, modes = [], []
+        gamma = job.workers_per_server
+        for h in range(self.size):
+            widest = int(inner[self.cluster.type_of[h]])
+            if widest:
+                m, workers = self._column(1.0), self._column(widest)
+                self._row([(workers, 1.0), (m, -float(widest))], 0.0)
+                self._take(t, h, workers, demand[0])
+                if demand[1] is not None:
+                    servers = self._column(job.servers(widest))
+                    self._row([(workers, 1.0), (servers, -float(gamma))], 0.0)
+                    self._take(t, h, servers, demand[1])
+                kept.append((workers, m))
+                modes.append(m)
+        if not outer:
+            return kept, None, modes
+        o = self._column(1.0)
+        spread, serving = [self._column(outer) for _ in range(self.size)], []
+        for h, workers in enumerate(spread):
+            self._take(t, h, workers, demand[0])
+            if demand[1] is not None:
+                serving.append(self._column(job.servers(outer)))
+                self._take(t, h, serving[-1], demand[1])
+        self._row([(v, 1.0) for v in spread] + [(o, -float(outer))], 0.0)
+        if serving:
+            self._row([(v, 1.0) for v in spread] + [(x, -float(gamma)) for x in serving], 0.0)
+        return kept, (spread, o), [*modes, o]
+
+    def _take(self, t: int, h: int, column: int, demand: Sequence[int]) -> None:
+        for r, amount in enumerate(demand):
+            if amount:
+                self.used.setdefault((t, h, r), []).append((column, amount))
+
+    def _rate(
+        self, w: Window, done: int, kept: list[tuple[int, int]], spread: tuple[list[int], int] | None, widest: int
+    ) -> None:
+        """done <= slope * workers + level * mode, for the line through widths k and k + 1, of the one mode in use."""
+        for k in [0] if w.job.server is not None else range(max(widest, 1)):
+            entries = [(done, 1.0)]
+            lines = []
+            for inside in (True, False):
+                low, high = (w.job.rate(n, together=inside) / w.need for n in (k, k + 1))
+                lines.append((high - low, low - (high - low) * k))
+            slope, level = lines[0]
+            for workers, m in kept:
+                entries += [(workers, -slope), (m, -level)]
+            if spread is not None:
+                slope, level = lines[1]
+                entries += [(v, -slope) for v in spread[0]] + [(spread[1], -level)]
+            self._row(entries, 0.0)
