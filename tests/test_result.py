@@ -15,7 +15,8 @@ import pytest
 import equipoise
 from equipoise.cli import main
 from equipoise.place import Cluster, Deadline, Job, Machine, compare as compare_places, placers, read_jobs, simulate
-from equipoise.place.sweep import Case, sweep as sweep_places
+from equipoise.place.compare import Case
+from equipoise.place.sweep import sweep as sweep_places
 from equipoise.result import Loaded
 from equipoise.share import policies, simulate as play, sweep
 from equipoise.train import Faults, Network, Problem, Quadratic, Softmax, compare, solve

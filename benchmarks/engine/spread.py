@@ -22,7 +22,8 @@ import numpy as np
 
 from equipoise.engine.spread import PROCESSES, RAY, THREADS, spread
 from equipoise.place import placers, prices, traces
-from equipoise.place.sweep import Case, sweep as sweep_place
+from equipoise.place.compare import Case
+from equipoise.place.sweep import sweep as sweep_place
 from equipoise.share import Decision, View, policies
 from equipoise.share.sweep import sweep
 

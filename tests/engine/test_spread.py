@@ -16,8 +16,8 @@ from equipoise.errors import Failure, InputError
 from equipoise.parallel import PROCESSES, THREADS, parts
 from equipoise.place import placers, prices, traces
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.compare import compare
-from equipoise.place.sweep import Case, sweep as sweep_place
+from equipoise.place.compare import Case, compare
+from equipoise.place.sweep import sweep as sweep_place
 from equipoise.registry import fault_in
 from equipoise.share import policies
 from equipoise.share.spec import policy_from

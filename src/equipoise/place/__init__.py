@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from equipoise.place.bound import Bound as Bound, bound as bound
     from equipoise.place.calibrate import Calibration as Calibration, calibrate as calibrate
     from equipoise.place.cluster import Cluster as Cluster, Machine as Machine
-    from equipoise.place.compare import PlaceComparison as PlaceComparison, compare as compare
+    from equipoise.place.compare import Case as Case, PlaceComparison as PlaceComparison, compare as compare
     from equipoise.place.explain import Explanation as Explanation, explain as explain
     from equipoise.place.files import (
         read_cluster as read_cluster,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from equipoise.place.schedule import nodes as nodes, placement_groups as placement_groups
     from equipoise.place.simulate import Placer as Placer, Result as Result, Session as Session, simulate as simulate
     from equipoise.place.spec import PlaceSpec as PlaceSpec, SweepSpec as SweepSpec
-    from equipoise.place.sweep import Case as Case, Sweep as Sweep, sweep as sweep
+    from equipoise.place.sweep import Sweep as Sweep, sweep as sweep
     from equipoise.place.verify import verify as verify
 else:
     lazy(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -303,6 +303,26 @@ def compare(
     return PlaceComparison(
         cluster, workload, tuple(results), limit, *window, calibration, certificate, notes, bound_note=note
     )
+
+
+@dataclass(frozen=True)
+class Case:
+    """One seed: its jobs, and the policies with the prices of its history. Labels are the same for every seed."""
+
+    seed: int
+    cluster: Cluster
+    jobs: Workload
+    policies: tuple[Placer, ...]
+    slots: int | None = None
+    horizon: int | None = None
+
+    def compare(
+        self, bound: bool | str = "auto", *, progress: Progress | None = None, workers: int | None = 1
+    ) -> PlaceComparison:
+        """Run every placer over the same jobs; the parameters are those of `compare`."""
+        given = self.cluster, self.jobs, self.policies
+        run = partial(compare, *given, slots=self.slots, horizon=self.horizon, seed=self.seed)
+        return run(bound=bound, progress=progress, workers=workers)
 
 
 Given = tuple[Cluster, Workload, int | None, int | None, int]  # and slots, horizon, seed

@@ -18,12 +18,11 @@ from equipoise.errors import InputError, unknown_name
 from equipoise.place import files, traces
 from equipoise.place.calibrate import needs_history, placer_of, price_kinds
 from equipoise.place.cluster import Cluster
-from equipoise.place.compare import PlaceComparison, Progress, usual_baseline
+from equipoise.place.compare import Case, PlaceComparison, Progress, usual_baseline
 from equipoise.place.execution import Execution
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer
 from equipoise.place.spec import AUTO, OWN, TRACES, PlaceSpec, PricedSpec, SceneSpec
-from equipoise.place.sweep import Case
 from equipoise.place.traces._rows import columns, format_of, opened
 from equipoise.units import seconds
 

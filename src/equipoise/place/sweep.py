@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -12,9 +11,7 @@ from equipoise.certificate import Certificate
 from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
-from equipoise.place.cluster import Cluster
-from equipoise.place.compare import PlaceComparison, Progress as ComparisonProgress, compare, merged, usual_baseline
-from equipoise.place.job import Workload
+from equipoise.place.compare import Case, merged, usual_baseline
 from equipoise.place.simulate import Placer
 from equipoise.result import Result as AnyResult
 from equipoise.spec import Spec
@@ -22,26 +19,6 @@ from equipoise.statistics import mean_and_error
 
 MEASURES = ("utility", "completed", "share_of_bound", "mean_completion")
 Progress = Callable[[int, int], None]  # seeds done, and in all
-
-
-@dataclass(frozen=True)
-class Case:
-    """One seed: its jobs, and the policies with the prices of its history. Labels are the same for every seed."""
-
-    seed: int
-    cluster: Cluster
-    jobs: Workload
-    policies: tuple[Placer, ...]
-    slots: int | None = None
-    horizon: int | None = None
-
-    def compare(
-        self, bound: bool | str = "auto", *, progress: ComparisonProgress | None = None, workers: int | None = 1
-    ) -> PlaceComparison:
-        """Run every placer over the same jobs; the parameters are those of `compare`."""
-        given = self.cluster, self.jobs, self.policies
-        run = partial(compare, *given, slots=self.slots, horizon=self.horizon, seed=self.seed)
-        return run(bound=bound, progress=progress, workers=workers)
 
 
 @dataclass(frozen=True)
