@@ -35,7 +35,7 @@ class Records:
     def error(self, row: Record, column: int, problem: str) -> InputError:
         """Says where: file:line, and the column by name, or by number from 1."""
         name = repr(self.names[column]) if self.names and self.names[column] else str(column + 1)
-        return InputError(f"{self.path}:{row.line}: column {name}: {problem}")
+        return InputError(f"{self.path}:{row.line}: column {name}: {problem}", code="table.cell")
 
 
 def csv(
@@ -62,24 +62,32 @@ def _tabulate(path: Path, label: str | None) -> tuple[Records, int]:
     first = rows[0]
     width = len(first.cells)
     if width < 2:
-        raise InputError(f"{path}:{first.line}: 1 column; give at least one feature and a label, separated by commas")
+        raise _odd(path, first.line, "1 column; give at least one feature and a label, separated by commas")
     for row in rows:
         if len(row.cells) != width:
-            raise InputError(f"{path}:{row.line}: {len(row.cells)} cells, but {width} in line {first.line}")
+            raise _odd(path, row.line, f"{len(row.cells)} cells, but {width} in line {first.line}")
     if not _is_header(rows, label):
         if label is not None:
-            raise InputError(
-                f"{path}:{first.line}: no header to find label column {label!r} in;"
-                " add a line of column names, or give no label to use the last column"
+            raise _odd(
+                path,
+                first.line,
+                f"no header to find label column {label!r} in;"
+                " add a line of column names, or give no label to use the last column",
             )
         return Records(path, rows, None), width - 1
     if label is not None and first.cells.count(label) != 1:
         if label in first.cells:
-            raise InputError(f"{path}:{first.line}: {first.cells.count(label)} columns are named {label!r}; rename one")
-        raise InputError(f"{path}:{first.line}: {unknown_name('label column', label, filter(None, first.cells))}")
+            raise _odd(path, first.line, f"{first.cells.count(label)} columns are named {label!r}; rename one")
+        raise InputError(
+            f"{path}:{first.line}: {unknown_name('label column', label, filter(None, first.cells))}", code="unknown"
+        )
     if len(rows) == 1:
-        raise InputError(f"{path}:{first.line}: a header and no rows; give at least one row of numbers below it")
+        raise _odd(path, first.line, "a header and no rows; give at least one row of numbers below it")
     return Records(path, rows[1:], first.cells), width - 1 if label is None else first.cells.index(label)
+
+
+def _odd(path: Path, line: int, problem: str) -> InputError:
+    return InputError(f"{path}:{line}: {problem}", code="table.form")
 
 
 def _read(path: Path) -> list[Record]:
@@ -91,11 +99,13 @@ def _read(path: Path) -> list[Record]:
         try:
             rows = [Record(lines.line_num, [cell.strip() for cell in cells]) for cells in lines if cells]
         except UnicodeDecodeError:
-            raise InputError(f"{path}: not a text file in UTF-8; save the table as UTF-8 text") from None
+            raise InputError(
+                f"{path}: not a text file in UTF-8; save the table as UTF-8 text", code="file.read"
+            ) from None
         except MalformedRow as error:
-            raise InputError(f"{path}:{lines.line_num}: not a comma-separated row ({error})") from None
+            raise _odd(path, lines.line_num, f"not a comma-separated row ({error})") from None
     if not rows:
-        raise InputError(f"{path}: empty; give a table with one sample a line")
+        raise InputError(f"{path}: empty; give a table with one sample a line", code="table.form")
     return rows
 
 

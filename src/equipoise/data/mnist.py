@@ -24,31 +24,39 @@ def mnist(folder: str | Path) -> Dataset:
     folder = Path(folder)
     if not folder.is_dir():
         names = ", ".join(TRAIN + TEST)
-        raise InputError(f"no folder {folder} for MNIST; give the folder that holds {names} (each plain or .gz)")
+        raise InputError(
+            f"no folder {folder} for MNIST; give the folder that holds {names} (each plain or .gz)", code="file.missing"
+        )
     files = [_find(folder, name) for name in TRAIN + TEST]
     X, y = _images_with_labels(*files[:2])
     X_test, y_test = _images_with_labels(*files[2:])
     if X.shape[1] != X_test.shape[1]:
-        raise InputError(f"{files[2]}: {X_test.shape[1]} pixels an image, but {X.shape[1]} in {files[0]}")
+        raise _damaged(files[2], f"{X_test.shape[1]} pixels an image, but {X.shape[1]} in {files[0]}")
     return Dataset("mnist", X, y, X_test, y_test, CLASSES)
+
+
+def _damaged(path: Path, problem: str) -> InputError:
+    return InputError(f"{path}: {problem}", code="file.damaged")
 
 
 def _find(folder: Path, name: str) -> Path:
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return path
-    raise InputError(f"{folder} has no file {name}; MNIST needs {', '.join(TRAIN + TEST)} (each plain or .gz)")
+    raise InputError(
+        f"{folder} has no file {name}; MNIST needs {', '.join(TRAIN + TEST)} (each plain or .gz)", code="file.missing"
+    )
 
 
 def _images_with_labels(images: Path, labels: Path) -> tuple[Floats, Integers]:
     pixels, y = _read_idx(images, axes=3), _read_idx(labels, axes=1)
     if len(pixels) != len(y):
-        raise InputError(f"{labels}: {len(y)} labels for the {len(pixels)} images of {images.name}")
+        raise _damaged(labels, f"{len(y)} labels for the {len(pixels)} images of {images.name}")
     if pixels.size == 0:
-        raise InputError(f"{images}: no pixels in it (shape {' x '.join(map(str, pixels.shape))})")
+        raise _damaged(images, f"no pixels in it (shape {' x '.join(map(str, pixels.shape))})")
     if y.max() >= CLASSES:
         row = int(np.argmax(y >= CLASSES))
-        raise InputError(f"{labels}: label {y[row]} at position {row}, expected 0 to {CLASSES - 1}")
+        raise _damaged(labels, f"label {y[row]} at position {row}, expected 0 to {CLASSES - 1}")
     flat = pixels.reshape(len(pixels), -1)
     return np.divide(flat, 255.0, dtype=np.float64), y.astype(np.int64)
 
@@ -58,17 +66,17 @@ def _read_idx(path: Path, axes: int) -> NDArray[np.uint8]:
     content = _content(path)
     header = 4 + 4 * axes
     if len(content) < header:
-        raise InputError(f"{path}: truncated, {len(content)} bytes where the header alone takes {header}")
+        raise _damaged(path, f"truncated, {len(content)} bytes where the header alone takes {header}")
     magic, *shape = struct.unpack(f">{1 + axes}I", content[:header])
     expected = UNSIGNED_BYTE << 8 | axes
     if magic != expected:
         kind = "images" if axes == 3 else "labels"
-        raise InputError(f"{path}: magic number 0x{magic:08x}, expected 0x{expected:08x} (idx file of {kind})")
+        raise _damaged(path, f"magic number 0x{magic:08x}, expected 0x{expected:08x} (idx file of {kind})")
     found, promised = len(content) - header, prod(shape)
     if found != promised:
         lengths = " x ".join(map(str, shape))
         problem = "truncated" if found < promised else "too long"
-        raise InputError(f"{path}: {problem}, {found} bytes of data, expected {promised} ({lengths}, from the header)")
+        raise _damaged(path, f"{problem}, {found} bytes of data, expected {promised} ({lengths}, from the header)")
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
 
 
@@ -79,6 +87,6 @@ def _content(path: Path) -> bytes:
         with gzip.open(path) as file:
             return file.read()
     except EOFError:
-        raise InputError(f"{path}: truncated, the gzip stream has no end; copy or download it again") from None
+        raise _damaged(path, "truncated, the gzip stream has no end; copy or download it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: not a sound gzip file ({error}); an unpacked file goes without .gz") from None
+        raise _damaged(path, f"not a sound gzip file ({error}); an unpacked file goes without .gz") from None
