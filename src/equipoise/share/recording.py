@@ -192,9 +192,11 @@ class Recording:
                 curves.append(_read_row(row, f"{path}, line {reader.line_num + 3}"))
                 names.append(Name(*row[:4]))
         except csv.Error as error:
-            raise InputError(f"{path}, line {reader.line_num + 3}: {error}") from None
+            raise InputError(f"{path}, line {reader.line_num + 3}: {error}", code="recording.row") from None
         if not curves:
-            raise InputError(f"{path}: no curves; expected at least one line below the column names")
+            raise InputError(
+                f"{path}: no curves; expected at least one line below the column names", code="curves.none"
+            )
         return cls.of(curves, names, targets)
 
 
@@ -213,13 +215,14 @@ def _lines(path: str | Path) -> list[str]:
     try:
         text = gzip.decompress(Path(path).read_bytes()).decode()
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, zlib.error):
-        raise InputError(f"{path} is not a recording, or is damaged: it does not unpack") from None
+        raise InputError(f"{path} is not a recording, or is damaged: it does not unpack", code="file.damaged") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}", code="file.read") from None
     lines = io.StringIO(text, newline="").readlines()
     if len(lines) < 3 or lines[0].strip() != FORMAT or lines[2].strip() != ",".join(COLUMNS):
         raise InputError(
-            f"{path} is not a recording: expected {FORMAT!r}, the targets, and columns {','.join(COLUMNS)}"
+            f"{path} is not a recording: expected {FORMAT!r}, the targets, and columns {','.join(COLUMNS)}",
+            code="file.damaged",
         )
     return lines
 
@@ -228,7 +231,7 @@ def _read_targets(line: str, path: str | Path) -> tuple[float, float]:
     try:
         low, high = (float(word) for word in line.removeprefix("# targets ").split())
     except ValueError:
-        raise InputError(f"{path}, line 2: {line!r}; expected '# targets LOW HIGH'") from None
+        raise InputError(f"{path}, line 2: {line!r}; expected '# targets LOW HIGH'", code="recording.row") from None
     if not 0.0 <= low <= high <= 1.0:
         raise InputError(
             f"{path}, line 2: targets {low:g} to {high:g}; expected 0 <= low <= high <= 1", code="recording.targets"
@@ -238,13 +241,17 @@ def _read_targets(line: str, path: str | Path) -> tuple[float, float]:
 
 def _read_row(row: list[str], where: str) -> tuple[Floats, Floats]:
     if len(row) != len(COLUMNS):
-        raise InputError(f"{where}: {len(row)} cells; expected {len(COLUMNS)} ({', '.join(COLUMNS)})")
+        raise InputError(
+            f"{where}: {len(row)} cells; expected {len(COLUMNS)} ({', '.join(COLUMNS)})", code="recording.row"
+        )
     try:
         samples, errors = (np.array(cell.split(), dtype=float) for cell in row[4:])
     except ValueError:
-        raise InputError(f"{where}: samples and errors must be numbers with spaces between them") from None
+        raise InputError(
+            f"{where}: samples and errors must be numbers with spaces between them", code="recording.row"
+        ) from None
     if fault := table_fault(samples, errors, positive=True):
-        raise InputError(f"{where}: {fault}")
+        raise InputError(f"{where}: {fault}", code="recording.row")
     return samples, errors
 
 
