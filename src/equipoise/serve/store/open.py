@@ -32,28 +32,29 @@ EXPECTED = "sqlite:///file.db or postgresql://user:password@host/database"
 def read_address(url: str) -> Address:
     """The address in `url`; InputError for anything but the two forms."""
     if not isinstance(url, str) or "://" not in url:
-        raise InputError(f"store {url!r} is not a URL; expected {EXPECTED}")
+        raise InputError(f"store {url!r} is not a URL; expected {EXPECTED}", code="store.address")
     scheme = url.partition("://")[0]
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         hidden = re.sub(r"://.*@", "://***@", url, flags=re.DOTALL)
-        raise InputError(f"store {hidden!r} cannot be read; expected {EXPECTED}") from None
+        raise InputError(f"store {hidden!r} cannot be read; expected {EXPECTED}", code="store.address") from None
     if scheme == "sqlite":
         return _sqlite(parsed)
     if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
         return _postgresql(parsed)
-    raise InputError(f"store kind {scheme!r} is not known; expected {EXPECTED}")
+    raise InputError(f"store kind {scheme!r} is not known; expected {EXPECTED}", code="store.address")
 
 
 def _sqlite(url: URL) -> Address:
     name = url.database or ""
     if name in ("", ":memory:") or url.host:
         raise InputError(
-            f"store {url.render_as_string()!r} names no file; expected sqlite:///file.db or sqlite:////dir/file.db"
+            f"store {url.render_as_string()!r} names no file; expected sqlite:///file.db or sqlite:////dir/file.db",
+            code="store.address",
         )
     if url.query:
-        raise InputError(f"store sqlite:///{name} takes no options after '?'; leave them out")
+        raise InputError(f"store sqlite:///{name} takes no options after '?'; leave them out", code="store.address")
     # Resolved once: a later chdir or a second name of the same file (a link) must not lead to a second lock.
     return Address("sqlite", url, f"sqlite:///{name}", Path(name).resolve())
 
@@ -61,7 +62,10 @@ def _sqlite(url: URL) -> Address:
 def _postgresql(url: URL) -> Address:
     shown = URL.create("postgresql", url.username, None, url.host, url.port, url.database).render_as_string()
     if not url.database:
-        raise InputError(f"store {shown!r} names no database; expected postgresql://user:password@host/database")
+        raise InputError(
+            f"store {shown!r} names no database; expected postgresql://user:password@host/database",
+            code="store.address",
+        )
     return Address("postgresql", url.set(drivername="postgresql+psycopg"), shown, Path())
 
 
@@ -74,7 +78,8 @@ def revision_of(database: Database) -> str:
         found = _revision(connection, address)
     if found not in ("", REVISION) and found not in _known():
         raise InputError(
-            f"{address.shown} has schema {found}, newer than the {REVISION} this version knows; use a newer equipoise"
+            f"{address.shown} has schema {found}, newer than the {REVISION} this version knows; use a newer equipoise",
+            code="newer",
         )
     return found
 
@@ -97,7 +102,8 @@ def _revision(connection: Connection, address: Address) -> str:
         return str(connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar() or "")
     if names:
         raise InputError(
-            f"{address.shown} is the database of something else (it has a table {names[0]!r}); name one that is empty"
+            f"{address.shown} is the database of something else (it has a table {names[0]!r}); name one that is empty",
+            code="store.foreign",
         )
     return ""
 
@@ -167,10 +173,11 @@ def peek_store(url: str, *, create: bool = False) -> Store:
 def _require_folder(address: Address) -> None:
     if address.kind == "sqlite" and not address.file.parent.is_dir():
         raise InputError(
-            f"{address.file.parent} is not a folder, so {address.file.name} cannot be kept there; make it first"
+            f"{address.file.parent} is not a folder, so {address.file.name} cannot be kept there; make it first",
+            code="store.folder",
         )
     if address.kind == "sqlite" and address.file.is_dir():
-        raise InputError(f"{address.file} is a folder; name a file in it")
+        raise InputError(f"{address.file} is a folder; name a file in it", code="store.folder")
 
 
 def _lock(database: Database, on_wait: Callable[[], None] | None, timeout: float | None) -> Lock:
@@ -180,7 +187,9 @@ def _lock(database: Database, on_wait: Callable[[], None] | None, timeout: float
         return FileLock(database.address.file)
     except OSError as error:
         file = database.address.file
-        raise InputError(f"{file}.lock cannot be written ({error.strerror}); check the rights of its folder") from None
+        raise InputError(
+            f"{file}.lock cannot be written ({error.strerror}); check the rights of its folder", code="store.failed"
+        ) from None
 
 
 ROWS = 2_000  # read and written at a time
