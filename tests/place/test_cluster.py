@@ -53,7 +53,7 @@ def test_a_demand_is_a_row_in_the_clusters_order():
     """Left-out resources are 0; a resource nobody has may be asked for only as 0."""
     cluster = two_types()
     assert cluster.demand({"disk": 5, "gpu": 1000, "tpu": 0}, "job 'a'").tolist() == [1000, 0, 5]
-    with refused("resource.unknown", "'a'", "'tpu'", "gpu, cpu, disk"):
+    with refused("unknown", "'a'", "'tpu'", "gpu, cpu, disk"):
         cluster.demand({"tpu": 1}, "job 'a'")
 
 

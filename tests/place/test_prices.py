@@ -311,7 +311,7 @@ def test_a_price_below_nothing_is_refused(price: Any):
 
 
 def test_a_price_of_what_the_cluster_has_not_is_refused():
-    with refused("resource.unknown", "Fixed", "'tpu'"):
+    with refused("unknown", "Fixed", "'tpu'"):
         simulate(ONE, [job()], placers.PDORS(prices=prices.Fixed({"tpu": 1.0})), slots=3)
 
 

@@ -492,8 +492,8 @@ ONE = Job("a", 0, 4.0, 2, 1.0, {"gpu": 1}, Linear(10.0, 100.0))
     [
         ("job,slot\n", ("schedule.row", "line 1:", "'job,slot'", "job,slot,machine,workers,servers")),
         ("", ("schedule.row", "line 1:", "''")),
-        (HEADER + "a,0,m-0,1,0\nb,1,m-0,1,0\n", ("schedule.unknown", "line 3:", "'b'")),
-        (HEADER + "\na,0,m-7,1,0\n", ("schedule.unknown", "line 3:", "'m-7'")),
+        (HEADER + "a,0,m-0,1,0\nb,1,m-0,1,0\n", ("unknown", "line 3:", "'b'")),
+        (HEADER + "\na,0,m-7,1,0\n", ("unknown", "line 3:", "'m-7'")),
         (HEADER + "a,0,m-0,-1,0\n", ("schedule.row", "line 2:", "'-1'")),
         (HEADER + "a,-2,m-0,1,0\n", ("schedule.row", "line 2:", "'-2'")),
         (HEADER + "a,0,m-0,1,1.5\n", ("schedule.row", "line 2:", "'1.5'")),
@@ -523,7 +523,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_claim_about_an_unknown_job_is_refused() -> None:
-    with refused("job.unknown", "'z'"):
+    with refused("unknown", "'z'"):
         verify_files(SMALL, [ONE], [], end=5, finish={"z": 1})
 
 

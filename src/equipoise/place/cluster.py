@@ -138,8 +138,7 @@ class Cluster:
         for r, amount in wants.items():
             if r not in self.resources and amount:
                 raise InputError(
-                    f"{who}: unknown resource {r!r}; this cluster has {', '.join(self.resources)}",
-                    code="resource.unknown",
+                    f"{who}: unknown resource {r!r}; this cluster has {', '.join(self.resources)}", code="unknown"
                 )
         return np.array([wants.get(r, 0) for r in self.resources], dtype=np.int64)
 

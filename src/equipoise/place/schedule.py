@@ -164,7 +164,7 @@ def verify_files(
         for name in finish:
             if name not in index:
                 raise InputError(
-                    f"finish: unknown job {name!r}; it is not among the {len(index):,} jobs given", code="job.unknown"
+                    f"finish: unknown job {name!r}; it is not among the {len(index):,} jobs given", code="unknown"
                 )
         told = [finish.get(job.id) for job in workload]
         claimed = np.array([-1 if slot is None else int(slot) for slot in told], dtype=np.int64)
@@ -183,7 +183,7 @@ def _coded(rows: ScheduleRows, column: int, given: tuple[str, ...], known: Mappi
         kind = COLUMNS[column]
         raise InputError(
             f"{rows.source}, line {line}: unknown {kind} {name!r}; expected one of the {len(known):,} given",
-            code="schedule.unknown",
+            code="unknown",
         )
     return out
 
