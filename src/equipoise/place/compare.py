@@ -290,7 +290,7 @@ def compare(
     tell = progress or (lambda done, total, doing: None)
     run = Execution(cluster, workload, slots, horizon)
     end = run.end
-    given = (cluster, workload, slots, horizon, seed)
+    given = Case(seed, cluster, workload, (), slots, horizon)
     played = _one_by_one(given, policies, end, tell) if workers == 1 else _spread(given, policies, end, workers, tell)
     results, calibration = [result for result, _ in played], [row for _, trials in played for row in trials]
     tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
@@ -325,11 +325,10 @@ class Case:
         return run(bound=bound, progress=progress, workers=workers)
 
 
-Given = tuple[Cluster, Workload, int | None, int | None, int]  # and slots, horizon, seed
 Played = tuple[Result, list[Row]]  # and what was tried on history before
 
 
-def _one_by_one(given: Given, policies: Sequence[Placer], end: int, tell: Progress) -> list[Played]:
+def _one_by_one(given: Case, policies: Sequence[Placer], end: int, tell: Progress) -> list[Played]:
     """Every policy in its turn, told slot by slot."""
     played = []
     for k, policy in enumerate(policies):
@@ -340,43 +339,38 @@ def _one_by_one(given: Given, policies: Sequence[Placer], end: int, tell: Progre
         def step(done: int, total: int, k: int = k, label: str = policy.label) -> None:
             tell(k * end + done, len(policies) * end, label)
 
-        played.append(_play(*given, policy, replayed, step))
+        played.append(_play(given, policy, replayed, step))
     return played
 
 
-def _spread(given: Given, policies: Sequence[Placer], end: int, workers: int | None, tell: Progress) -> list[Played]:
+def _spread(given: Case, policies: Sequence[Placer], end: int, workers: int | None, tell: Progress) -> list[Played]:
     """A policy a part, told policy by policy. What is common to all results is put back here, not sent."""
     found: dict[int, Played] = {}
     calls = [(policy,) for policy in policies]
     tell(0, len(policies) * end, "policies side by side")
-    for k, (result, trials) in parts(_sent, given, calls, workers=workers, prefer=PROCESSES):
-        found[k] = replace(result, policy=policies[k], cluster=given[0], jobs=given[1]), trials
+    for k, (result, trials) in parts(_sent, (given,), calls, workers=workers, prefer=PROCESSES):
+        found[k] = replace(result, policy=policies[k], cluster=given.cluster, jobs=given.jobs), trials
         tell(len(found) * end, len(policies) * end, policies[k].label)
     return [found[k] for k in range(len(policies))]
 
 
-def _sent(
-    cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None, seed: int, policy: Placer
-) -> Played:
-    result, trials = _play(cluster, jobs, slots, horizon, seed, policy)
+def _sent(given: Case, policy: Placer) -> Played:
+    result, trials = _play(given, policy)
     nothing: Any = None
     return replace(result, policy=nothing, cluster=nothing, jobs=nothing), trials
 
 
 def _play(
-    cluster: Cluster,
-    jobs: Workload,
-    slots: int | None,
-    horizon: int | None,
-    seed: int,
+    given: Case,
     policy: Placer,
     replayed: Callable[[int], None] | None = None,
     step: Callable[[int, int], None] | None = None,
 ) -> Played:
+    cluster, jobs, slots, horizon = given.cluster, given.jobs, given.slots, given.horizon
     trials: list[Row] = []
     if hasattr(getattr(policy, "prices", None), "trials"):
         trials = trial_rows(cluster, jobs, policy, slots=slots, horizon=horizon, replayed=replayed)
-    return simulate(cluster, jobs, policy, slots=slots, horizon=horizon, seed=seed, progress=step), trials
+    return simulate(cluster, jobs, policy, slots=slots, horizon=horizon, seed=given.seed, progress=step), trials
 
 
 def _bound(run: Execution, results: list[Result], wanted: bool | str) -> tuple[Bound | None, str]:
