@@ -20,8 +20,10 @@ from shard_cases import FOUR_KINDS, NODES, differences, problem
 from equipoise.engine import Workers
 from equipoise.engine.shards import processes
 from equipoise.engine.shards.front import ShardedState
+from equipoise.engine.shards.pipes import told
+from equipoise.engine.shards.processes import raise_here
 from equipoise.engine.shards.worker import Report
-from equipoise.errors import Failure
+from equipoise.errors import Failure, InputError
 from equipoise.train import Faults, Method, Model, Network, Problem, solve
 from equipoise.train.audit import Auditor
 from equipoise.train.spec import TrainSpec
@@ -314,6 +316,12 @@ def test_a_worker_that_hears_nothing_is_killed_when_all_is_over() -> None:
     while any(map(_runs, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(_runs, pids))
+
+
+def test_a_refusal_in_a_worker_keeps_its_code() -> None:
+    """As it comes out of the pipe, here without one."""
+    with refused("node.data", "node 7"):
+        raise_here(1, *told(InputError("node 7 has no data", code="node.data")))
 
 
 def test_what_cannot_be_sent_is_named() -> None:
