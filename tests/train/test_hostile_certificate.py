@@ -105,8 +105,7 @@ def test_scales_are_told_rounded_up():
 
 
 def test_a_net_is_refused_from_zeros_here_too():
-    from equipoise.train.deep.nets import mlp
-    from equipoise.train.models.torch_model import TorchModel
+    from equipoise.train.models.torch_model import TorchModel, mlp
 
     rng = np.random.default_rng(0)
     shards = [(rng.normal(size=(8, 4)), rng.integers(0, 2, 8)) for _ in range(4)]
