@@ -60,6 +60,22 @@ def test_tasks_go_to_a_frame_and_back():
     assert Workload.from_frame(few, sigma=0.0).tasks == (Task(0, 5, 1, 0.5),)
 
 
+def test_numbers_of_a_law_may_be_text():
+    """As a file read without types has them; other text is refused."""
+    row = {"arrival": 0, "deadline": 5, "data": 1, "target": 0.5, "a": "2", "b": "0.5", "floor": "0"}
+    (task,) = Workload.from_frame(pd.DataFrame([row])).tasks
+    assert task == Task(0, 5, 1.0, 0.5, Curve(2.0, 0.5, 0.0))
+    with refused("number.form", "row 0", "'many'"):
+        Workload.from_frame(pd.DataFrame([row | {"a": "many"}]))
+
+
+def test_the_first_unknown_column_of_tasks_is_named():
+    """In the order of the frame."""
+    unknown = {f"extra{k}": 0 for k in range(8)}
+    with refused("unknown", "'extra0'"):
+        Workload.from_frame(pd.DataFrame([{"arrival": 0, "deadline": 5, "data": 1, "target": 0.5} | unknown]))
+
+
 def test_drawn_tasks_are_a_frame_that_plays_the_same():
     """The tasks of one seed, put in a frame and given back, end as the drawn ones did; no noise, so nothing is left open."""
     drawn, site = Workload.paper(sigma=0.0), Site(jitter=0.0)

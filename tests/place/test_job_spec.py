@@ -266,6 +266,15 @@ def test_jobs_come_back_equal(tmp_path, ending, load):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", files.GROUPS)
+def test_a_name_in_a_group_may_be_that_of_a_group(tmp_path, ending, name):
+    """A tag called server is the column tags.server, and no group."""
+    job = one(tmp_path).but(tags={name: "q"})
+    files.write_jobs([job], tmp_path / f"back.{ending}")
+    assert files.read_jobs(tmp_path / f"back.{ending}", CLUSTER)[0] == job
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
 @given(types=st.lists(machines, min_size=1, max_size=3), inside=positive, between=positive)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_a_cluster_comes_back_equal(tmp_path, ending, types, inside, between):
@@ -455,7 +464,7 @@ def test_a_job_has_a_name(tmp_path, name):
         ("defaults: {bach: 5}\njobs: [{id: a}]\n", "unknown field in defaults 'bach'; did you mean 'batch'?"),
         ("job: [{id: a}]\n", "unknown field 'job'"),
         ("[" * 100_000, "nested too deeply"),
-        (b"jobs: \xff\n", "not UTF-8"),
+        (b"jobs: \xff\n", "byte 6 is not UTF-8"),
     ],
 )
 def test_a_bad_yaml_file(tmp_path, text, words):

@@ -515,7 +515,7 @@ def test_a_bad_row_is_refused_with_its_line(text: str, refusal: tuple[object, ..
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with refused("file.missing", "none.csv"):
         read_schedule(tmp_path / "none.csv")
-    with refused("file.read", tmp_path):
+    with refused("file.read", tmp_path, "a CSV file"):
         read_schedule(tmp_path)
     (tmp_path / "bytes.csv").write_bytes(HEADER.encode() + b"\xff,0,m-0,1,0\n")
     with refused("file.read", "bytes.csv"):

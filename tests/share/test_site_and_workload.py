@@ -8,6 +8,8 @@ from numpy.testing import assert_array_equal
 
 from equipoise.errors import InputError
 from equipoise.share import Curve, Server, Site, Task, Workload, policies, simulate
+from equipoise.share.spec import read_words
+from equipoise.share.task import read_tasks
 from refusals import refused
 
 
@@ -181,3 +183,24 @@ def test_slips_of_magnitude_are_refused_before_they_cost_anything():
     ):
         with pytest.raises(InputError):
             attempt()
+
+
+def test_tasks_of_a_file_hold_floats():
+    """Whole numbers are floats where the task has floats, and steps stay whole."""
+    (task,) = read_tasks(
+        [{"arrival": 0.0, "deadline": 9, "data": 20, "target": 1, "a": 2, "b": 1, "floor": 0, "sigma": 0}]
+    )
+    curve = task.curve
+    assert [type(value) for value in (task.data, task.target, task.sigma, curve.a, curve.b, curve.floor)] == [float] * 6
+    assert (type(task.arrival), task.data, curve.a) == (int, 20.0, 2.0)
+
+
+@pytest.mark.parametrize("given", [{"delay": None}, {"a": "1"}, {"data": True}])
+def test_what_is_no_number_in_a_file_of_tasks_is_refused(given):
+    with refused("number.form", "task 0", *given):
+        read_tasks([{"arrival": 0, "deadline": 9, "data": 20, "target": 0.1} | given])
+
+
+def test_names_are_shown_as_they_were_written():
+    with pytest.raises(InputError, match="'a,,b'"):
+        read_words("a,,b")

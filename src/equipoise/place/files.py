@@ -56,16 +56,16 @@ def refused(path: Path, message: str, where: str = "", code: str = "file.form") 
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Path, expected: str = "a file") -> Iterator[None]:
     """A file that cannot be read is one line."""
     try:
         yield
     except FileNotFoundError:
         raise refused(path, f"no such file; check the path (from {Path.cwd()})", code="file.missing") from None
     except OSError as error:
-        raise refused(path, f"cannot be read ({error.strerror}); expected a file", code="file.read") from None
-    except UnicodeDecodeError:
-        raise refused(path, "not UTF-8; save it as UTF-8 text", code="file.read") from None
+        raise refused(path, f"cannot be read ({error.strerror}); expected {expected}", code="file.read") from None
+    except UnicodeDecodeError:  # of a stream: it counts from the part that it read last
+        raise refused(path, "not UTF-8 text; save it as UTF-8", code="file.read") from None
 
 
 def _ending(path: Path) -> str:
@@ -81,8 +81,14 @@ def opened(path: Path, many: str, *, text: str | None = None, single: bool = Fal
     `text` is YAML that was read already; with `single` the file may be the fields of one entry.
     """
     ending = ".yaml" if text is not None else _ending(path)
-    with reading(path):
-        text = path.read_bytes().decode("utf-8-sig") if text is None else text
+    if text is None:
+        with reading(path):
+            content = path.read_bytes()
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            message = f"byte {error.start} is not UTF-8; save the file as UTF-8 text"
+            raise refused(path, message, code="file.read") from None
     try:
         if ending == ".csv":
             file = _from_csv(path, text, many)
@@ -281,7 +287,7 @@ def _columns(columns: list[str], many: str) -> list[tuple[str, str]]:
     places = []
     for column in columns:
         group, name = grouped(column)
-        if name in GROUPS or (group and not name):
+        if (not group and name in GROUPS) or (group and not name):
             raise InputError(f"the column {column!r} is a group; expected one column each, as 'worker.gpu'")
         if not group:
             refuse_unknown("column", [column], FIELDS)

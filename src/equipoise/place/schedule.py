@@ -105,7 +105,7 @@ def read_schedule(path: str | Path) -> ScheduleRows:
     """A schedule from CSV with the columns job, slot, machine, workers and servers; what else it has is left alone."""
     path = Path(path)
     found = _Reading(str(path))
-    with reading(path), path.open(encoding="utf-8-sig", newline="") as stream:
+    with reading(path, "a CSV file"), path.open(encoding="utf-8-sig", newline="") as stream:
         lines = csv.reader(stream, strict=True)
         try:
             header = next(lines, [])

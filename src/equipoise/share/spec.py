@@ -33,11 +33,10 @@ Range = tuple[float, float]
 
 def read_words(value: object, what: str = "names") -> list[str]:
     """Names with commas between, or a list of them."""
-    if isinstance(value, str):
-        value = [word.strip() for word in value.split(",")]
-    if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
+    words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
         raise InputError(f"expected {what} with commas between, not {value!r}")
-    return value
+    return words
 
 
 def _read_policies(value: object) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -159,7 +159,8 @@ def tasks_from(frame: Frame) -> list[Task]:
     """A task per row; a column nobody knows is refused, `seed` and `task` (of `drawn_rows`) are passed over."""
     rows = rows_of(frame, "Workload.from_frame")
     need_columns(frame, NEEDED, "Workload.from_frame")
-    refuse_unknown("column of tasks", set(map(str, frame.columns)) - {"seed", "task"}, KNOWN)
+    columns = [str(name) for name in frame.columns if name not in ("seed", "task")]
+    refuse_unknown("column of tasks", columns, KNOWN)
     if "seed" in frame.columns and len(set(frame["seed"])) > 1:
         raise InputError("Workload.from_frame: the frame has several seeds; keep the rows of one", code="frame.seeds")
     return [_task(f"row {k}", row) for k, row in enumerate(rows)]
@@ -174,6 +175,7 @@ def read_tasks(value: object) -> list[Task]:
             raise InputError(f"task {k}: expected `name: value` pairs, not {entry!r}")
         with said_of(f"task {k}"):
             refuse_unknown("field", map(str, entry), IN_FILES)
+        refuse_words(f"task {k}", **entry)
     return [_task(f"task {k}", entry) for k, entry in enumerate(value)]
 
 
@@ -183,12 +185,12 @@ def _task(who: str, row: Row) -> Task:
         if name not in row:
             raise InputError(f"{name} is missing; every task needs {', '.join(NEEDED)}", code="task.missing", about=who)
     given = {name: row[name] for name in (*NEEDED, "delay", "sigma") if name in row}
-    given |= {name: int(value) for name, value in given.items() if name in STEPS and _is_whole(value)}
+    given = {name: (_whole if name in STEPS else _float)(value) for name, value in given.items()}
     try:
         if all(name in row for name in TABLE):
             curve = Curve.recorded(row["samples"], row["errors"])
         else:
-            curve = Curve(**{name: row[name] for name in LAW if name in row})
+            curve = Curve(**{name: _read(row[name]) for name in LAW if name in row})
         return Task(curve=curve, **given)
     except InputError as error:
         raise InputError(error.what, code=error.code, about=who) from None
@@ -196,9 +198,22 @@ def _task(who: str, row: Row) -> Task:
         raise InputError("samples and errors are no lists of numbers; give one of each, as long", about=who) from None
 
 
-def _is_whole(value: object) -> bool:
+def _whole(value: Any) -> Any:
     """A column with an empty cell holds floats: 3.0 is 3."""
-    return isinstance(value, float) and value.is_integer()
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _float(value: Any) -> Any:
+    """A whole number as a float; what is no number is left for `Task` to refuse."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _read(value: Any) -> Any:
+    """Text of a frame as the number that it states; other text is left for `Curve` to refuse."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
 
 
 def rows_from(tasks: Iterable[Task]) -> list[Row]:
