@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from postgres import PASSWORD, Server, free_port, postgres, postgres_url
+from sqlalchemy.exc import OperationalError
 from store_model import Model, batches, submission
 from store_server import StoreServer
 
@@ -25,6 +26,8 @@ from equipoise.serve.store import (
     open_store,
     peek_store,
 )
+from equipoise.serve.store.database import plain_errors
+from equipoise.serve.store.open import read_address
 from refusals import refused
 
 __all__ = ["postgres", "postgres_url"]  # fixtures, found by name
@@ -264,6 +267,15 @@ def test_a_server_that_is_not_there_is_lost_and_one_that_says_no_is_bad_input(po
         open_store(postgres_url.replace(str(postgres.port), str(free_port())))
     with refused("store.failed"):
         open_store(postgres_url.replace(PASSWORD, "hunter2"))
+
+
+def test_a_server_that_was_starting_up_a_moment_ago_is_lost(postgres_url):
+    """It refused, and is ready when it is asked again: to start once more helps, so it is no bad input."""
+    starting = OperationalError("", {}, psycopg.OperationalError("the database system is starting up"))
+    with pytest.raises(StoreLost), plain_errors(read_address(postgres_url)):
+        raise starting
+    with refused("store.failed"), plain_errors(read_address(postgres_url.replace(PASSWORD, "hunter2"))):
+        raise starting
 
 
 def test_the_password_is_not_in_what_is_printed(postgres_url):

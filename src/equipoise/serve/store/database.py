@@ -154,7 +154,10 @@ def plain_errors(address: Address) -> Iterator[None]:
 
 
 def _passing(address: Address, error: DBAPIError) -> bool:
-    """Whether it may be over in a minute: the database is away or has no room. A wrong password or name stays wrong."""
+    """Whether it may be over in a minute: the database is away, or a disk has no room. A wrong password or name stays wrong.
+
+    A PostgreSQL server that takes no more connections counts as wrong while it connects: see below.
+    """
     if not isinstance(error, OperationalError):
         return False
     if isinstance(error.orig, sqlite3.Error):
@@ -163,15 +166,21 @@ def _passing(address: Address, error: DBAPIError) -> bool:
     if state is not None:
         return state in PASSING_STATES or state[:2] in PASSING_CLASSES
     # An error while it connects has no state. What libpq's ping answers is typed: a server that starts, stops or recovers
-    # rejects, one that is not there is silent. Nothing typed tells a server that is full from a wrong name.
-    from psycopg import errors
+    # rejects, one that is not there is silent. The ping holds the GIL, for up to CONNECT_SECONDS.
+    import psycopg
     from psycopg.pq import PGconn, Ping
 
-    if isinstance(error.orig, errors.ConnectionTimeout):
+    if isinstance(error.orig, psycopg.errors.ConnectionTimeout):
         return True
     url = address.url.set(drivername="postgresql").update_query_dict({"connect_timeout": str(CONNECT_SECONDS)})
-    answer = PGconn.ping(url.render_as_string(hide_password=False).encode())
-    return answer in (Ping.REJECT, Ping.NO_RESPONSE)
+    target = url.render_as_string(hide_password=False)
+    if PGconn.ping(target.encode()) in (Ping.REJECT, Ping.NO_RESPONSE):
+        return True
+    try:  # it answers: a server that was starting up until now lets us in
+        psycopg.connect(target).close()
+    except psycopg.Error:  # nothing typed tells a server that is full from a wrong name
+        return False
+    return True
 
 
 def _sqlite_code(error: BaseException | None) -> int:
