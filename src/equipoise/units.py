@@ -133,3 +133,8 @@ def show(milli: int) -> str:
         if units >= scale:
             return f"{units / scale:g}{suffix}"
     return f"{units:g}"
+
+
+def count(amount: int, one: str, many: str | None = None) -> str:
+    """1 node, 20 nodes."""
+    return f"{amount:,} {one if amount == 1 else many or one + 's'}"

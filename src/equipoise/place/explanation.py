@@ -26,8 +26,7 @@ from equipoise.place.placers.oasis import Apart
 from equipoise.place.placers.pdors import PDORSSession
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.simulate import Result
-from equipoise.present.text import count
-from equipoise.units import MILLI, show
+from equipoise.units import MILLI, count, show
 
 if TYPE_CHECKING:
     from equipoise.place.explain import Explanation

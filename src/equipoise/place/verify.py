@@ -15,8 +15,7 @@ from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import DEADLINE, SIGMOID, Job, Workload
-from equipoise.present.text import count
-from equipoise.units import MILLI
+from equipoise.units import MILLI, count
 
 if TYPE_CHECKING:
     from equipoise.place.bound import Bound

@@ -4,6 +4,7 @@ import math
 
 from equipoise.certificate import Certificate
 from equipoise.document import Document
+from equipoise.units import count as count
 
 NOTHING = "–"  # stands where there is no number
 FOLD, MOST_FOLD = 9, 1000  # relative gains from which they are told as a factor, and only as a large one
@@ -73,11 +74,6 @@ def power(value: float | None) -> str:
 def joined(*sentences: object) -> str:
     """Sentences one after the other; one that is empty or False is left out."""
     return " ".join(str(sentence) for sentence in sentences if sentence)
-
-
-def count(amount: int, one: str, many: str | None = None) -> str:
-    """1 node, 20 nodes."""
-    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
 
 
 def signed(value: float, digits: int | None = None) -> str:
