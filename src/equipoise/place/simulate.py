@@ -18,7 +18,7 @@ from equipoise.document import Document, look_of
 from equipoise.errors import InputError
 from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.place.cluster import Cluster
-from equipoise.place.execution import ADMITTED, PENDING, REFUSED, Decision, Execution
+from equipoise.place.execution import ADMITTED, LENT, PENDING, REFUSED, Decision, Execution
 from equipoise.place.job import Job, Workload
 
 Progress = Callable[[int, int], None]  # slots passed, slots in all
@@ -240,6 +240,20 @@ def simulate(
         run.decide(job, REFUSED, "beyond_horizon")
     for job in range(len(workload)):
         run.before(job)  # settles what was carried out
-    asked = policy, cluster, workload, slots, horizon, seed
-    done = run.end, run.schedule(), run.finish.copy(), tuple(tuple(log) for log in run.decisions)
-    return Result(*asked, *done, spent, getattr(session, "detail", {}))
+    return Result(
+        policy=policy,
+        cluster=cluster,
+        jobs=workload,
+        slots=slots,
+        horizon=horizon,
+        seed=seed,
+        end=run.end,
+        schedule=run.schedule(),
+        finish=run.finish.copy(),
+        decisions=tuple(tuple(log) for log in run.decisions),
+        seconds=spent,
+        detail=getattr(session, "detail", {}),
+    )
+
+
+__all__ = ["ADMITTED", "LENT", "PENDING", "REFUSED", "Placer", "Result", "Session", "simulate"]

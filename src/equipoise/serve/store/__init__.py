@@ -10,25 +10,37 @@ from typing import TYPE_CHECKING
 
 from equipoise.errors import InputError
 from equipoise.serve.store.rows import (
-    Batch as Batch,
-    Fenced as Fenced,
-    JobRow as JobRow,
-    Snapshot as Snapshot,
-    StoreBusy as StoreBusy,
-    StoredAnswer as StoredAnswer,
-    StoreLost as StoreLost,
-    TenantRow as TenantRow,
-    TokenRow as TokenRow,
+    Batch,
+    Fenced,
+    JobRow,
+    Snapshot,
+    StoreBusy,
+    StoredAnswer,
+    StoreLost,
+    TenantRow,
+    TokenRow,
 )
 
 if TYPE_CHECKING:
-    from equipoise.serve.store.open import (
-        backup as backup,
-        copy_store as copy_store,
-        open_store as open_store,
-        peek_store as peek_store,
-    )
-    from equipoise.serve.store.store import Store as Store
+    from equipoise.serve.store.open import backup, copy_store, open_store, peek_store
+    from equipoise.serve.store.store import Store
+
+__all__ = [
+    "Batch",
+    "Fenced",
+    "JobRow",
+    "Snapshot",
+    "Store",
+    "StoreBusy",
+    "StoreLost",
+    "StoredAnswer",
+    "TenantRow",
+    "TokenRow",
+    "backup",
+    "copy_store",
+    "open_store",
+    "peek_store",
+]
 
 _LOADED_WHEN_USED = {"Store": "store"} | dict.fromkeys(("backup", "copy_store", "open_store", "peek_store"), "open")
 
