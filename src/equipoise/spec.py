@@ -74,7 +74,9 @@ def whole(least: int, most: float = math.inf) -> AfterValidator:
         if value is not None and value < least:
             raise InputError(f"{info.field_name} must be {least} or more, not {value}", code=f"{info.field_name}.range")
         if value is not None and value > most:
-            raise InputError(f"{info.field_name} must be at most {most:,}, not {value}")
+            raise InputError(
+                f"{info.field_name} must be at most {most:,}, not {value}", code=f"{info.field_name}.range"
+            )
         return value
 
     return AfterValidator(check)

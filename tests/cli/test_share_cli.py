@@ -6,14 +6,17 @@ import dataclasses
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+import typing
 
 import numpy as np
 import pytest
 import yaml
 
 from equipoise.cli import main
+from equipoise.cli.options import with_options
 from equipoise.share.spec import ShareSpec, read_range, read_servers
 from refusals import refused
 
@@ -491,6 +494,16 @@ def test_help_names_the_options_and_commands(tmp_path):
     shown = equipoise("share", "--help", cwd=tmp_path, env=os.environ | {"COLUMNS": "200"}).stdout
     for words in ("--policy-file", "--prior-shift", "default: 5x30", "Workload", "Site", "ladder", "record", "check"):
         assert words in shown
+
+
+def test_numbers_that_may_be_left_out_are_numbers_in_the_help(share):
+    """--timeline-load and its like take a number, not a text."""
+    options = with_options(ShareSpec)(lambda chosen: None).__signature__.parameters
+    for name in ("timeline_load", "timeline_seed", "timeline_task", "horizon"):
+        assert typing.get_args(options[name].annotation)[0] == int | None
+    _, out, _ = share("--help")
+    for flag in ("--timeline-load", "--timeline-seed", "--timeline-task"):
+        assert re.search(rf"{flag} +<int>", out)
 
 
 def test_a_range_cannot_be_a_bare_number_in_a_file():

@@ -88,6 +88,13 @@ def test_the_bound_is_a_line_across_the_bars(usual: PlaceComparison, html: str) 
     assert mark == {"xAxis": usual.bound.utility}
 
 
+def test_slots_are_named_by_their_whole_number(html: str) -> None:
+    """The head of the tooltip: slot 12345, not 12,350."""
+    option = embedded(html, "chart-data")["use"]
+    told = json.loads(option["tooltip"]["formatter"].removeprefix("@listed "))
+    assert (told["point"], told["whole"]) == ("slot {value}, % in use", True)
+
+
 def test_the_headline_says_who_earned_most_and_how_near_the_bound(usual: PlaceComparison, html: str) -> None:
     best = max(usual.table, key=lambda row: row["utility"])
     told = f"{best['policy']} earned most of 4 policies, {100 * best['share_of_bound']:.1f} % of the bound"
@@ -440,6 +447,9 @@ def test_tooltips_say_what_is_there(browser: Any, tmp_path: Path, usual: PlaceCo
     assert lines[4].endswith(usual.labels[1])
     assert shown["heat"].endswith(" a slot for all of it")
     assert shown["use"].startswith("slot 1, % in use")
+    label = "axisPointer.label.formatter"
+    chart = """echarts.getInstanceByDom(document.querySelector('[data-chart="use"]'))"""
+    assert opened.evaluate(f"() => {chart}.getOption().xAxis[0].{label}") == "slot {value}"
     assert shown["completion"].startswith("% of all jobs done within ")
     assert shown["utility"].startswith(usual.labels[1])
     assert opened.query_selector('[data-chart] img, [src="x"]') is None

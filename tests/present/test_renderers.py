@@ -291,3 +291,9 @@ def test_bars_of_groups_have_their_errors():
     figure = Figure("Groups", Axis("kind", groups=["a", "b"]), Axis("v"), [bars("x", [1, 2], [0.1, 0.2])])
     (axes,) = draw_sheet(Sheet([Panel(figure)]), "column").axes
     assert [round(patch.get_height()) for patch in axes.patches] == [1, 2] and axes.collections
+
+
+def test_a_column_that_says_nothing_of_a_row_is_named() -> None:
+    """`Table.of` drops no cell silently."""
+    with pytest.raises(TypeError, match="column 'idle'"):
+        Table.of("T", [{"policy": "EDF"}], [Column("policy", of=lambda row: row["policy"]), Column("idle")])

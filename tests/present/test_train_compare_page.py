@@ -12,6 +12,8 @@ import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, visit
 
 from equipoise.present import draw, report
+from equipoise.present.figures import looks
+from equipoise.present.train_compare import _line
 from equipoise.train import baselines, compare
 from equipoise.train.comparison import MethodComparison
 from equipoise.train.instances import Instances
@@ -111,6 +113,17 @@ def test_a_label_may_be_anything(html: str) -> None:
     """A tag in a name stays a name: in tables, legend and data."""
     assert "<img src=x" not in html
     assert "&lt;/script&gt;&lt;img" in html
+
+
+def test_bits_are_looked_up_by_round() -> None:
+    """Two tracks that recorded other rounds, one of which stopped; every round costs 10 bits in both."""
+    long, short = (
+        {"round": rounds, "bits": 10 * rounds, "distance": 1 / (1 + rounds)}
+        for rounds in (np.array([0.0, 40.0, 80.0, 120.0]), np.array([0.0, 10.0, 20.0, 30.0, 40.0]))
+    )
+    look = looks(["Ours"], {})["Ours"]
+    assert list(_line(look, [short, long], "rounds").x) == [0, 40, 80, 120]
+    assert list(_line(look, [short, long], "bits").x) == [400, 800, 1200]
 
 
 def test_a_study_has_no_figure_for_a_paper() -> None:

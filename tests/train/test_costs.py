@@ -96,6 +96,7 @@ def test_a_broken_cost_is_explained(cost, refusal):
         (lambda: Latency(10.0, lo=0.0, hi=4.0), ("cost.lo", 0)),
         (lambda: Latency(10.0, lo=1.0, hi=np.inf), ("cost.unbounded",)),
         (lambda: Latency(0.0, lo=1.0, hi=4.0), ("cost.work", 0)),
+        (lambda: Latency(1.0, speed=-2.0, lo=1.0, hi=4.0), ("cost.speed", -2)),
         (lambda: Latency(1.0, energy=-1.0, lo=1.0, hi=4.0), ("cost.energy", -1)),
         (lambda: Problem(Quadratic(1.0, [1.0, 2.0], lo=5.0, hi=9.0), 9.0), ("budget.low", 9, 10, 2)),
         (lambda: Problem(Quadratic(1.0, [1.0, 2.0], lo=5.0, hi=9.0), 19.0), ("budget.high", 19, 18, 2)),

@@ -49,6 +49,13 @@ def test_equal_rounds_and_equal_bits_by_hand():
     assert found.after_bits("slow", 1) == pytest.approx([1.0])  # 20 bits pay for nothing
 
 
+def test_quartiles_along_rounds_and_bits_by_hand():
+    """One instance: the quartiles are all its own; 50 bits per round."""
+    np.testing.assert_allclose(duel().band("slow", "rounds", [1, 4]), [[0.6, 0.02]] * 3)
+    np.testing.assert_allclose(duel().band("slow", "bits", [99, 150]), [[0.6, 0.05]] * 3)
+    np.testing.assert_allclose(duel().band("slow", "rounds", [2], "bits"), [[100]] * 3)
+
+
 def test_rounds_and_bits_to_a_target_by_hand():
     """Both stay below 0.1 from round 3 on: 60 bits against 150."""
     rows = {row["entrant"]: row for row in duel().summary}
@@ -151,6 +158,8 @@ def test_bad_input_is_named():
         compare(problem)
     with refused("entrant.twice", "'a'"):
         compare(problem, network, [Told("a", [1.0], 1), Told("a", [1.0], 1)])
+    with refused("entrant.none"):
+        compare(problem, network, [])
     with refused("rounds.range", 0):
         compare(problem, network, rounds=0)
     with refused("network.unused"):

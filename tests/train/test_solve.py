@@ -20,6 +20,8 @@ from equipoise.train import (
     UniformQuantizer,
     solve,
 )
+from equipoise.train.spec import CompareSpec, TrainSpec
+from equipoise.train.state import State
 from refusals import refused
 
 
@@ -471,3 +473,22 @@ def test_rounds_are_played_on_one_blas_thread():
         solve(both_halves(), NETWORKS["static"], rounds=3, callback=lambda _: seen.extend(threads()))
         assert threads() == before
     assert set(seen) == {1}
+
+
+def test_an_engine_of_ones_own_needs_no_report():
+    """A run that is finished is not lost for the want of it."""
+
+    class Here:
+        def ordinary(self, *parts, **options):
+            return State(*parts, **options)
+
+    found = TrainSpec(nodes=4, rounds=3, samples=40).build().run(engine=Here())
+    assert found.rounds == 3
+    assert "engine" not in found.beside
+
+
+def test_a_number_past_its_largest_is_refused_as_one_below_its_least():
+    with refused("rounds.range", "at most"):
+        CompareSpec(rounds=10**18)
+    with refused("rounds.range", "or more"):
+        CompareSpec(rounds=0)

@@ -59,7 +59,8 @@ def _load(path: Path) -> Claim:
         why = f"this claim does not load: {type(error).__name__}: {error}"
         raise InputError(f"{path}: {why}; correct the file, or remove it", code="registry.load") from error
     if not isinstance(claim, Claim):
-        raise InputError(f"{path}: measure has no decorator @claim; correct the file, or remove it")
+        why = "measure has no decorator @claim"
+        raise InputError(f"{path}: {why}; correct the file, or remove it", code="registry.load")
     return claim
 
 

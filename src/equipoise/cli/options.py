@@ -99,10 +99,14 @@ def _option(name: str, field: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _kinds(annotation: Any) -> tuple[Any, ...]:
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return typing.get_args(annotation)
-    return (annotation,)
+def _kinds(annotation: Any) -> list[Any]:
+    """The types that a field takes, without what Annotated adds to them."""
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        return _kinds(annotation.__origin__)
+    if origin in (typing.Union, types.UnionType):
+        return [kind for part in typing.get_args(annotation) for kind in _kinds(part)]
+    return [annotation]
 
 
 # What several commands have, beside their spec.

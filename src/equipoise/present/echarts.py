@@ -206,7 +206,8 @@ def _scale(axis: Axis, values: Iterable[float | None], labels: int) -> Option:
 
 def _tooltip(figure: Figure) -> Option:
     lying = bool(figure.y.groups)
-    said = {"point": figure.x.point, "form": figure.y.form or "short", "most": figure.most}
+    said: Option = {"point": figure.x.point, "form": figure.y.form or "short", "most": figure.most}
+    said |= {"whole": True} if figure.x.whole else {}
     if lying:
         said = {"form": figure.x.form or "short", "most": figure.most, "lying": True}
     if figure.tip == "item":

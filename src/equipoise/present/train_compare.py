@@ -166,10 +166,15 @@ def _band(tracks: Sequence[Track], rounds: int, axis: str, places: Floats, measu
     return np.asarray(np.quantile(values, QUARTILES, axis=0, method="nearest"))
 
 
+def _rounds(tracks: Sequence[Track]) -> Floats:
+    """The rounds that were recorded of the instance that went on longest."""
+    return max((track["round"] for track in tracks), key=lambda rounds: (rounds[-1], len(rounds)))
+
+
 def _places(tracks: Sequence[Track], axis: str) -> Floats:
     """Rounds as they were recorded; bits in even steps of their logarithm, from the first message to the last."""
     if axis == "rounds":
-        rounds = max((track["round"] for track in tracks), key=len)
+        rounds = _rounds(tracks)
         return rounds[thinned(len(rounds), ROWS_DRAWN)]
     first = float(np.median([track["bits"][min(1, len(track["bits"]) - 1)] for track in tracks]))
     last = float(np.median([track["bits"][-1] for track in tracks]))
@@ -234,13 +239,19 @@ def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
 
 def _line(look: Look, tracks: Sequence[Track], along: str) -> Series:
     """One entrant over rounds, or over the bits of those who still play; a seed that has stopped is infinitely far."""
-    rounds = max((track["round"] for track in tracks), key=len)
+    rounds = _rounds(tracks)
     low, middle, high = map(above, _band(tracks, int(rounds[-1]), "rounds", rounds, "distance"))
     if along == "rounds":
         return Series(look.name, rounds, middle, look=look, band=(low, high))
-    paid = np.array([np.median([t["bits"][k] for t in tracks if k < len(t["bits"])]) for k in range(len(rounds))])
+    paid = np.nanmedian([_paid(track, rounds) for track in tracks], axis=0)
     kept = paid > 0
     return Series(look.name, paid[kept], middle[kept], look=look, band=(low[kept], high[kept]))
+
+
+def _paid(track: Track, rounds: Floats) -> Floats:
+    """The bits sent by these rounds; not a number once it has stopped."""
+    rows = np.searchsorted(track["round"], rounds, side="right") - 1
+    return np.where(rounds > track["round"][-1], np.nan, track["bits"][rows])
 
 
 # Charts of a study.

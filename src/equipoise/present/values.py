@@ -27,6 +27,12 @@ class Column:
     wrap: bool = False  # its words may be broken over lines; numbers never are
     of: Callable[[Row], str | Cell] | None = field(default=None, repr=False)  # what it says of a row (`Table.of`)
 
+    def cell(self, row: Row) -> str | Cell:
+        """What it says of a row."""
+        if self.of is None:
+            raise TypeError(f"Table.of needs what column {self.name!r} says of a row: give it Column(..., of=...)")
+        return self.of(row)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -67,7 +73,7 @@ class Table(Named):
     ) -> Table:
         """A row of the table for each of these, as each column's `of` says it; False among the columns is passed over."""
         shown = [column for column in columns if isinstance(column, Column)]
-        return cls(title, shown, [[column.of(row) for column in shown if column.of] for row in rows], note, key)
+        return cls(title, shown, [[column.cell(row) for column in shown] for row in rows], note, key)
 
     def text(self) -> str:
         """Plain text: the title, columns that line up, and the note."""

@@ -146,11 +146,10 @@ def _players(entrants: Sequence[str | Entrant] | None, instance: Instance) -> li
     found = [_entrant(one) for one in entrants]
     names = [one.name for one in found]
     twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None or not found:
-        raise InputError(
-            f"two entrants are called {twice!r}: give one another name" if found else "no entrants given",
-            code="entrant.twice",
-        )
+    if not found:
+        raise InputError("no entrants given", code="entrant.none")
+    if twice is not None:
+        raise InputError(f"two entrants are called {twice!r}: give one another name", code="entrant.twice")
     return found
 
 
@@ -274,6 +273,24 @@ class MethodComparison(Result):
             for column in ("round", "bits", "messages"):
                 row[f"{column}_to_{target:g}"] = plain(np.median(self.needed(name, target, column)))
         return row
+
+    def band(self, name: str, axis: str, places: Floats, measure: str = "distance") -> Floats:
+        """Quartiles over seeds of the measure at these rounds or bits: three rows, the median in the middle.
+
+        Parameters
+        ----------
+        name
+            The entrant.
+        axis
+            "rounds" or "bits".
+        places
+            Where to look along this axis.
+        measure
+            A column of `Track`.
+        """
+        look = Track.at_round if axis == "rounds" else Track.at_bits
+        values = np.array([[look(track, place, measure) for place in places] for track in self.tracks[name]])
+        return np.asarray(np.quantile(values, (0.25, 0.5, 0.75), axis=0, method="nearest"))
 
     def table(self) -> str:
         """Plain text: the tables of the command line, with how the telling checkpoint was chosen."""

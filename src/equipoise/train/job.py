@@ -88,7 +88,8 @@ class TrainJob:
         """
         run = self._solve(progress, checkpoint, resume, engine)
         beside = {} if run.status == "stopped" else self._scores(run) | self._beside(run, progress)
-        where = {} if engine is None else {"engine": engine.report()}
+        report = getattr(engine, "report", None)  # an engine of one's own may have none
+        where = {} if report is None else {"engine": report()}
         return replace(run, beside=where | beside, spec=self.spec)
 
     def analyse(self, *, sweep: bool = False) -> Analysis:

@@ -26,13 +26,14 @@
     const dot = `display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:5px;background:${p.borderColor ?? p.color}`;
     return `<span style="${dot}"></span>${safe(p.seriesName)}: ${forms[form](p.value[k])}${error}`;
   };
-  const listedAt = ({ point, form, most, lying }) => (points) => {
+  const listedAt = ({ point, whole, form, most, lying }) => (points) => {
     const k = lying ? 0 : 1;
     const there = points.filter((p) => p.seriesType !== "custom" && p.seriesName && typeof p.value[k] === "number" && (!lying || p.value[k] || points.length === 1));
     there.sort((a, b) => b.value[k] - a.value[k]);
     const lines = there.slice(0, most).map((p) => told(p, k, form));
     if (there.length > most) lines.push(`and ${there.length - most} smaller`);
-    const first = points[0], at = first.axisType?.endsWith("category") ? first.name : short(first.axisValue);
+    const first = points[0], number = whole ? Math.round : short;
+    const at = first.axisType?.endsWith("category") ? first.name : number(first.axisValue);
     const head = lying ? safe(first.name) : safe(point.replace("{value}", at));
     return lines.length ? [head, ...lines].join("<br>") : lying ? [head, "none"].join("<br>") : "";
   };

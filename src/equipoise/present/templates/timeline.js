@@ -94,7 +94,11 @@
     const window = { silent: true, itemStyle: { color: colour("rule"), opacity: 0.6 },
       data: timeline.last - timeline.first < end ? [[{ xAxis: timeline.first }, { xAxis: timeline.last }]] : [] };
     charts.use.setOption({
-      xAxis: { min: 0, max: end },
+      grid: { top: 26 },
+      xAxis: {
+        min: 0, max: end, axisLabel: { showMaxLabel: false }, // the end is not round
+        axisPointer: { label: { formatter: "slot {value}" } },
+      },
       series: use.map((column, k) => ({
         data: [...column.map((v, n) => [times[n], v]), [end, column.at(-1) ?? null]],
         ...(k ? {} : { markArea: window }),

@@ -37,7 +37,9 @@ class Latency:
         self.nodes = length(self.work, self.speed, self.energy, self.lo, self.hi)
         for name, array in (("work", self.work), ("speed", self.speed)):
             if not (np.isfinite(array).all() and (array > 0).all()):
-                raise InputError(f"Latency needs {name} > 0; the smallest given is {array.min():g}", code="cost.work")
+                raise InputError(
+                    f"Latency needs {name} > 0; the smallest given is {array.min():g}", code=f"cost.{name}"
+                )
         if not (np.isfinite(self.energy).all() and (self.energy >= 0).all()):
             raise InputError(
                 f"Latency needs energy >= 0; the smallest given is {self.energy.min():g}", code="cost.energy"

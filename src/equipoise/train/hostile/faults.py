@@ -29,7 +29,7 @@ class Bursts:
 
     def __post_init__(self) -> None:
         for name in ("enter", "leave", "bad", "good"):
-            _probability(f"Bursts {name}", getattr(self, name))
+            _probability(f"Bursts {name}", getattr(self, name), f"bursts.{name}")
         if self.enter > 0 and self.leave == 0:
             raise InputError(
                 "Bursts leave is 0: a link that turns bad stays so for ever; give a leave > 0", code="bursts.leave"
@@ -68,7 +68,7 @@ class Partition:
         object.__setattr__(self, "nodes", frozenset(int(node) for node in sides))
         if not self.nodes:
             raise InputError("a partition names no centre: give those of one side", code="partition.nodes")
-        _round("partition", self.begin)
+        _round("partition", self.begin, "partition.round")
         if self.end is not None and not (isinstance(self.end, numbers.Integral) and self.end > self.begin):
             raise InputError(
                 f"a partition from round {self.begin} must heal later, not at round {self.end!r}",
@@ -102,7 +102,7 @@ class Faults:
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Bursts):
-            _probability("loss", self.loss)
+            _probability("loss", self.loss, "loss.range")
             if self.loss == 1:
                 raise InputError("loss 1 loses every packet: nothing could be agreed on; give less", code="loss.total")
         if (
@@ -198,14 +198,14 @@ class Faults:
         return self == Faults(jitter=self.jitter, notice=self.notice, seed=self.seed)
 
 
-def _probability(name: str, value: object) -> None:
+def _probability(name: str, value: object, code: str) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
-        raise InputError(f"{name} must be a probability from 0 to 1, not {value!r}", code="loss.range")
+        raise InputError(f"{name} must be a probability from 0 to 1, not {value!r}", code=code)
 
 
-def _round(what: str, value: object) -> None:
+def _round(what: str, value: object, code: str) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
-        raise InputError(f"{what}: the round must be a whole number, 0 or more, not {value!r}", code="crash.round")
+        raise InputError(f"{what}: the round must be a whole number, 0 or more, not {value!r}", code=code)
 
 
 def _pairs(name: str, given: When) -> tuple[tuple[int, int], ...]:
@@ -214,12 +214,12 @@ def _pairs(name: str, given: When) -> tuple[tuple[int, int], ...]:
         pairs = [(node, at) for node, at in (given.items() if isinstance(given, Mapping) else given)]
     except (TypeError, ValueError):
         raise InputError(
-            f"{name} takes {{node: round}} or pairs (node, round), not {given!r}", code="crash.form"
+            f"{name} takes {{node: round}} or pairs (node, round), not {given!r}", code=f"{name}.form"
         ) from None
     for node, at in pairs:
         if isinstance(node, bool) or not isinstance(node, numbers.Integral):
-            raise InputError(f"{name}: centres are whole numbers, counted from 0, not {node!r}", code="crash.node")
-        _round(f"{name} of centre {node}", at)
+            raise InputError(f"{name}: centres are whole numbers, counted from 0, not {node!r}", code=f"{name}.node")
+        _round(f"{name} of centre {node}", at, f"{name}.round")
     return tuple(sorted(((int(node), int(at)) for node, at in pairs), key=lambda pair: (pair[1], pair[0])))
 
 
