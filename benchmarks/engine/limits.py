@@ -64,7 +64,7 @@ def table(kinds: list[str], seconds: float, repeats: int) -> bool:
 def periods(seconds: float) -> None:
     """The greatest error of a quota of cgroup v1 by its period."""
     for period in (0.1, 0.05, 0.02, 0.01):
-        cgroup1.PERIOD = period
+        groups.PERIOD = period
         with limiter("cgroup1") as cpu:
             rows = [measure(cpu, share, seconds) for share in (0.02, 0.05, *SHARES)]
         print(f"{1e3 * period:4.0f} ms: " + ", ".join(f"{row.asked:g} got {row.got:.4f}" for row in rows))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from equipoise.engine.cpu_limit import KINDS, available, guardian, limiter
-from equipoise.engine.cpu_limit.cgroup1 import quota, weight
+from equipoise.engine.cpu_limit.groups import quota, weight
 from equipoise.engine.cpu_limit.process_tree import Process, cpu_seconds, facts, tree
 from equipoise.engine.doctor import busy_tree
 from refusals import refused

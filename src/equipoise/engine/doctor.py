@@ -213,7 +213,7 @@ def processor() -> str:
 
 def groups_here() -> str:
     """Which cgroups are mounted, in words."""
-    one, two = cgroup1.folder("cpu"), cgroup1.own()
+    one, two = cgroup1.folder("cpu"), groups.own()
     said = []
     if two is not None:
         has = "with" if "cpu" in groups.words(two[1], "cgroup.controllers") else "without"
@@ -226,7 +226,7 @@ def groups_here() -> str:
 def own_quota(root: str = "/") -> float | None:
     """The least quota, in cores, of this process's group and those above it that can be seen."""
     found: list[float] = []
-    places = cgroup1.own(root=root)
+    places = groups.own(root=root)
     if places is not None:
         for group in above(places[1], places[0]):
             words = groups.words(group, "cpu.max")

@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from equipoise.engine.cpu_limit import groups
 from equipoise.engine.cpu_limit.guard import Guard
-from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held
-from equipoise.engine.cpu_limit.process_tree import alive, cpu_seconds, resume, tree
-from equipoise.errors import InputError
-
-PERIOD = 0.02  # seconds; 10 to 100 ms are equally exact (benchmarks/engine/limits.py --periods), this pauses shortly
-WEIGHT = 16  # ordinary processes that a share of one core weighs as much as
-LONGEST = 1.0  # seconds; the kernel's longest period
-LEAST_QUOTA = 0.001  # seconds; the kernel's least quota
-
-
-def quota(share: float) -> tuple[int, int]:
-    """Quota and period in microseconds. A small share gets a longer period, for the quota is at least 1 ms."""
-    if share <= 0:
-        return round(LEAST_QUOTA * 1e6), round(LONGEST * 1e6)
-    period = min(max(PERIOD, 2 * LEAST_QUOTA / share), LONGEST)
-    return max(round(share * period * 1e6), round(LEAST_QUOTA * 1e6)), round(period * 1e6)
-
-
-def weight(share: float, one: int, most: int) -> int:
-    """The weight of a group: so heavy, where an ordinary process weighs `one`, that it reaches its quota beside others.
-
-    In proportion to the share, so that held processes that crowd each other are cut alike.
-    """
-    return min(max(round(WEIGHT * share * one), 2), most)
-
-
-def own(controller: str = "", root: str = "/") -> tuple[str, str] | None:
-    """Where a controller of cgroup v1, or without one cgroup v2, is mounted, and this process's own group in it."""
-    try:
-        mounts = Path(root, "proc/self/mountinfo").read_text().splitlines()
-        lines = Path(root, "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return None
-    entries = (line.split(":", 2) for line in lines)
-    mine = next((path for _, names, path in entries if controller in names.split(",")), None)
-    for mount in mounts:
-        fields, _, kind = mount.partition(" - ")
-        name, _, options = (kind.split() + [""] * 3)[:3]
-        if (
-            mine is None
-            or name != ("cgroup" if controller else "cgroup2")
-            or controller not in ("", *options.split(","))
-        ):
-            continue
-        top, point = fields.split()[3:5]
-        below = os.path.relpath(mine, top)
-        place = os.path.normpath(root.rstrip("/") + point)
-        return place, os.path.normpath(os.path.join(place, "" if below.startswith("..") else below))
-    return None
+from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held, Quota
+from equipoise.engine.cpu_limit.process_tree import alive, cpu_seconds, resume
 
 
 def folder(controller: str, root: str = "/") -> str | None:
     """This process's own group under one controller of cgroup v1; None where that is not mounted."""
-    places = own(controller, root)
+    places = groups.own(controller, root)
     return None if places is None else places[1]
 
 
@@ -77,32 +29,6 @@ def missing(root: str = "/") -> str:
     if not os.access(base, os.W_OK):
         return f"no right to make a group in {base} (run as root, or have it delegated)"
     return ""
-
-
-class Quota(Held):
-    """A process, its threads and its children in a group with a quota."""
-
-    group: str
-
-    def _enter(self, places: list[str], needs: str = "") -> None:
-        """Make these groups, set the share, and move the tree in; again until nobody new is found: it may fork meanwhile."""
-        leave = [held.pid for held in self._limiter._held.values()]
-        moved: set[int] = set()
-        try:
-            for place in places:
-                groups.make(place)
-            if needs and not os.path.exists(os.path.join(self.group, needs)):
-                raise OSError(errno.ENOENT, f"it has no {needs}: this kernel has no quotas")
-            self._apply(self.share)
-            while new := [pid for pid in tree(self.pid, leave) if pid not in moved]:
-                for pid in new:
-                    for place in places:
-                        groups.move(pid, place)
-                moved |= set(new)
-        except OSError as error:
-            self._let_go()
-            why = f"the kernel refused to put it into {self.group} ({error.strerror})"
-            raise InputError(f"hold(pid={self.pid}): {why}; use the kind stop") from None
 
 
 class Quota1(Quota):
@@ -125,14 +51,14 @@ class Quota1(Quota):
         self._pause(share <= 0)
         if share <= 0:
             return
-        quota_us, period_us = quota(share)
+        quota_us, period_us = groups.quota(share)
         with contextlib.suppress(FileNotFoundError):
             if getattr(self, "_period", None) != period_us:
                 groups.put(self.group, "cpu.cfs_quota_us", "-1")  # an instant: old quota, new period may not agree
                 groups.put(self.group, "cpu.cfs_period_us", str(period_us))
                 self._period = period_us
             groups.put(self.group, "cpu.cfs_quota_us", str(quota_us))
-            groups.put(self.group, "cpu.shares", str(weight(share, 1024, 262144)))
+            groups.put(self.group, "cpu.shares", str(groups.weight(share, 1024, 262144)))
 
     def _pause(self, wanted: bool) -> None:
         guard, line = self._cgroup1.guard, f"{self.number} {self.pid} {self.start} 0.0"

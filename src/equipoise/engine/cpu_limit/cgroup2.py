@@ -8,15 +8,14 @@ import os
 from collections.abc import Iterable
 
 from equipoise.engine.cpu_limit import groups
-from equipoise.engine.cpu_limit.cgroup1 import Quota, own, quota, weight
 from equipoise.engine.cpu_limit.guard import Guard
-from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held
+from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held, Quota
 from equipoise.errors import InputError
 
 
 def find(root: str = "/") -> tuple[str, str]:
     """(the nearest group in which groups with a quota can be made, "") or ("", why there is none)."""
-    places = own(root=root)
+    places = groups.own(root=root)
     if places is None:
         return "", "cgroup v2 is not mounted here"
     mount, mine = places
@@ -77,10 +76,10 @@ class Quota2(Quota):
             )
 
     def _apply(self, share: float) -> None:
-        quota_us, period_us = quota(share)
+        quota_us, period_us = groups.quota(share)
         with contextlib.suppress(FileNotFoundError):
             groups.put(self.group, "cpu.max", f"{quota_us} {period_us}")
-            groups.put(self.group, "cpu.weight", str(weight(share, 100, 10000)))
+            groups.put(self.group, "cpu.weight", str(groups.weight(share, 100, 10000)))
             if (share <= 0) != getattr(self, "_frozen", False):
                 self._frozen = share <= 0
                 groups.put(self.group, "cgroup.freeze", str(int(self._frozen)))
@@ -103,7 +102,7 @@ class Cgroup2Limiter(CpuLimiter):
     def __init__(self, root: str = "/") -> None:
         super().__init__()
         base, why = find(root)
-        places = own(root=root)
+        places = groups.own(root=root)
         if not base or places is None:
             raise InputError(
                 f"limiter('cgroup2') cannot be used here: {why}; use the kind auto", code="limiter.missing"

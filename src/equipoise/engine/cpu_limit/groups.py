@@ -14,6 +14,54 @@ NAME = re.compile(r"equipoise-(\d+)-(\d+)-.*")
 # A throttled process leaves slowly.
 UNLIMITED = (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"), ("cgroup.freeze", "0"))
 REMOVE_SECONDS = 10.0  # a group stays busy for a moment after its last process died
+PERIOD = 0.02  # seconds; 10 to 100 ms are equally exact (benchmarks/engine/limits.py --periods), this pauses shortly
+WEIGHT = 16  # ordinary processes that a share of one core weighs as much as
+LONGEST = 1.0  # seconds; the kernel's longest period
+LEAST_QUOTA = 0.001  # seconds; the kernel's least quota
+
+
+def own(controller: str = "", root: str = "/") -> tuple[str, str] | None:
+    """Where a controller of cgroup v1, or without one cgroup v2, is mounted, and this process's own group in it."""
+    try:
+        with (
+            open(os.path.join(root, "proc/self/mountinfo")) as mounted,
+            open(os.path.join(root, "proc/self/cgroup")) as joined,
+        ):
+            mounts, lines = mounted.read().splitlines(), joined.read().splitlines()
+    except OSError:
+        return None
+    entries = (line.split(":", 2) for line in lines)
+    mine = next((path for _, names, path in entries if controller in names.split(",")), None)
+    for mount in mounts:
+        fields, _, kind = mount.partition(" - ")
+        name, _, options = (kind.split() + [""] * 3)[:3]
+        if (
+            mine is None
+            or name != ("cgroup" if controller else "cgroup2")
+            or controller not in ("", *options.split(","))
+        ):
+            continue
+        top, point = fields.split()[3:5]
+        below = os.path.relpath(mine, top)
+        place = os.path.normpath(root.rstrip("/") + point)
+        return place, os.path.normpath(os.path.join(place, "" if below.startswith("..") else below))
+    return None
+
+
+def quota(share: float) -> tuple[int, int]:
+    """Quota and period in microseconds. A small share gets a longer period, for the quota is at least 1 ms."""
+    if share <= 0:
+        return round(LEAST_QUOTA * 1e6), round(LONGEST * 1e6)
+    period = min(max(PERIOD, 2 * LEAST_QUOTA / share), LONGEST)
+    return max(round(share * period * 1e6), round(LEAST_QUOTA * 1e6)), round(period * 1e6)
+
+
+def weight(share: float, one: int, most: int) -> int:
+    """The weight of a group: so heavy, where an ordinary process weighs `one`, that it reaches its quota beside others.
+
+    In proportion to the share, so that held processes that crowd each other are cut alike.
+    """
+    return min(max(round(WEIGHT * share * one), 2), most)
 
 
 def prefix(pid: int) -> str:

@@ -5,6 +5,7 @@ A limiter holds processes to shares of the CPU; what it holds can be changed, me
 
 from __future__ import annotations
 
+import errno
 import itertools
 import math
 import numbers
@@ -19,6 +20,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import ClassVar
 
+from equipoise.engine.cpu_limit import groups
 from equipoise.engine.cpu_limit.process_tree import ancestors, cpu_seconds, facts, tree
 from equipoise.errors import Failure, InputError, unknown_name
 
@@ -270,6 +272,32 @@ class Watched(Held):
 
     def _let_go(self) -> None:
         """Nothing to undo."""
+
+
+class Quota(Held):
+    """A process, its threads and its children in a group with a quota."""
+
+    group: str
+
+    def _enter(self, places: list[str], needs: str = "") -> None:
+        """Make these groups, set the share, and move the tree in; again until nobody new is found: it may fork meanwhile."""
+        leave = [held.pid for held in self._limiter._held.values()]
+        moved: set[int] = set()
+        try:
+            for place in places:
+                groups.make(place)
+            if needs and not os.path.exists(os.path.join(self.group, needs)):
+                raise OSError(errno.ENOENT, f"it has no {needs}: this kernel has no quotas")
+            self._apply(self.share)
+            while new := [pid for pid in tree(self.pid, leave) if pid not in moved]:
+                for pid in new:
+                    for place in places:
+                        groups.move(pid, place)
+                moved |= set(new)
+        except OSError as error:
+            self._let_go()
+            why = f"the kernel refused to put it into {self.group} ({error.strerror})"
+            raise InputError(f"hold(pid={self.pid}): {why}; use the kind stop") from None
 
 
 class Unlimited(CpuLimiter):

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from equipoise.engine.cpu_limit import groups
-from equipoise.engine.cpu_limit.cgroup1 import own
 from equipoise.engine.cpu_limit.cgroup2 import Quota2
 from equipoise.engine.cpu_limit.guard import Guard
 from equipoise.engine.cpu_limit.limiters import CpuLimiter, Held
@@ -35,7 +34,7 @@ def missing(root: str = "/") -> str:
         return "systemd is not running here"
     if shutil.which("busctl") is None:
         return "busctl, which asks systemd for a scope, is not on the path"
-    places = own(root=root)
+    places = groups.own(root=root)
     if places is None:
         return "cgroup v2 is not mounted here"
     user = os.geteuid()
@@ -68,7 +67,7 @@ def start(name: str, pids: list[int], root: str = "/") -> str:
             code="limiter.refused",
         )
     until = time.monotonic() + ANSWER_SECONDS
-    places = own(root=root)
+    places = groups.own(root=root)
     while places is not None and time.monotonic() < until:  # the call returns before the move is done
         lines = groups.words(f"{root}/proc/{pids[0]}", "cgroup")
         where = next((line[3:] for line in lines if line.startswith("0::") and line.endswith(name)), "")
