@@ -1,12 +1,13 @@
 """Verdicts follow from findings by rule, and the ledger says so when a finding changes sides."""
 
 import math
+import pickle
 from dataclasses import replace
 
 import pytest
 
 from equipoise.claims import Claim, Finding, Measured, Scale, at_least, at_most, between, ledger as ledger_module
-from equipoise.claims.claim import plain_figure
+from equipoise.claims.claim import claim, plain_figure
 from equipoise.claims.finding import verdict
 from equipoise.claims.ledger import changed, chosen, claims, compare, play
 from equipoise.present.figures import Axis, Figure, Mark, Series, bars
@@ -163,8 +164,20 @@ def test_every_claim_that_must_be_there_is_there():
     """And each says what is claimed and where it stands."""
     for verb, names in REQUIRED.items():
         assert {claim.name for claim in claims().values() if claim.verb == verb} >= set(names.split())
-    for claim in claims().values():
-        assert claim.sentence.endswith(".") and claim.source, claim.name
+    for one in claims().values():
+        assert one.sentence.endswith(".") and one.source, one.name
+
+
+@pytest.mark.parametrize("sentence", ["", " \n", None])
+def test_a_claim_without_a_sentence_is_refused(sentence):
+    with refused("claim.sentence", "sentence"):
+        claim(sentence, source="a paper")
+
+
+def test_every_claim_can_be_pickled():
+    """With its name and its verb."""
+    for one in claims().values():
+        assert pickle.loads(pickle.dumps(one)) == one
 
 
 def test_what_comes_out_does_not_depend_on_the_workers():

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from equipoise.claims.finding import Finding, Verdict, verdict
 from equipoise.document import Row
+from equipoise.errors import InputError
 from equipoise.present.figures import Figure, Numbers, Series
 
 Value = TypeVar("Value")
@@ -75,11 +76,15 @@ class Claim:
         }
 
 
-def claim(*, source: str, unread: str = "", effort: float = 1.0) -> Callable[[Callable[[Scale], Measured]], Claim]:
-    """The claim that a function measures. Its docstring is the sentence, in the paper's sense.
+def claim(
+    sentence: str, *, source: str, unread: str = "", effort: float = 1.0
+) -> Callable[[Callable[[Scale], Measured]], Claim]:
+    """The claim that a function measures.
 
     Parameters
     ----------
+    sentence
+        What is claimed, in the paper's sense.
     source
         Where the sentence stands.
     unread
@@ -87,7 +92,14 @@ def claim(*, source: str, unread: str = "", effort: float = 1.0) -> Callable[[Ca
     effort
         CPU-seconds of the full form, roughly: long ones begin first.
     """
-    return lambda measure: Claim(" ".join((measure.__doc__ or "").split()), source, measure, unread, effort)
+    if not (isinstance(sentence, str) and sentence.strip()):
+        raise InputError('a claim needs its sentence: @claim("...", source=...)', code="claim.sentence")
+
+    def decorate(measure: Callable[[Scale], Measured]) -> Claim:
+        measure.__qualname__ += ".measure"  # where it is found from now on: a claim can be pickled
+        return Claim(sentence, source, measure, unread, effort)
+
+    return decorate
 
 
 def plain_figure(figure: Figure) -> Row:

@@ -56,9 +56,13 @@ def tiny(count: int) -> list[Row]:
     return rows(synthetic_cluster(MACHINES), SLOTS, past, now, exact=True)
 
 
-@claim(source=ABSTRACT + "; the ratio itself recalled", unread=UNREAD, effort=25)
+@claim(
+    "The online algorithm earns a guaranteed share of the offline optimum.",
+    source=ABSTRACT + "; the ratio itself recalled",
+    unread=UNREAD,
+    effort=25,
+)
 def measure(scale: Scale) -> Measured:
-    """The online algorithm earns a guaranteed share of the offline optimum."""
     names = scale.pick(("20x40", "50x50"), ("20x40", "20x100-small", "50x50"))
     seeds, draws = scale.pick(4, 8), scale.pick(12, 40)
     played = {f"{REGIMES[n].machines} machines, {REGIMES[n].jobs} jobs": large(n, seeds) for n in names}

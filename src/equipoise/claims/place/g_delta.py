@@ -59,9 +59,13 @@ def relaxed(count: int) -> list[Relaxed]:
     return out
 
 
-@claim(source=ABSTRACT + "; G_delta itself recalled", unread=UNREAD, effort=6)
+@claim(
+    "Scaled by G_delta before it is rounded, a relaxed placement keeps its constraints with probability 1 - delta.",
+    source=ABSTRACT + "; G_delta itself recalled",
+    unread=UNREAD,
+    effort=6,
+)
 def measure(scale: Scale) -> Measured:
-    """Scaled by G_delta before it is rounded, a relaxed placement keeps its constraints with probability 1 - delta."""
     problems = relaxed(scale.pick(30, 200))
     factors = {favour: [p.factor(favour) for p in problems] for favour in FAVOURS}
     scaled = {favour: [p.kept(g) for p, g in zip(problems, factors[favour], strict=True)] for favour in FAVOURS}

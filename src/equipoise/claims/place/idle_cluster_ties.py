@@ -19,12 +19,12 @@ def behind(runs: Runs, label: str) -> float:
 
 
 @claim(
+    "With room for everybody PDORS, DRF and Dorm tie within 1 %; only load tells admission and prices apart.",
     source="not in what could be read of arXiv 2108.02917: a caution about comparisons like its own",
     unread=UNREAD,
     effort=5,
 )
 def measure(scale: Scale) -> Measured:
-    """With room for everybody PDORS, DRF and Dorm tie within 1 %; only load tells admission and prices apart."""
     seeds = scale.pick(4, 8)
     idle, busy = grown((IDLE, BUSY), seeds, HISTORIES)
     second = sorted(behind(busy, label) for label in TIED)[1]

@@ -30,12 +30,12 @@ def words(name: str) -> str:
 
 
 @claim(
+    "Prices calibrated on history earn at least half as much again as the paper's constants.",
     source="not in what could be read of arXiv 2108.02917; its constants come from the jobs' extremes",
     unread=UNREAD,
     effort=80,
 )
 def measure(scale: Scale) -> Measured:
-    """Prices calibrated on history earn at least half as much again as the paper's constants."""
     names = scale.pick(("20x40", "20x100-small"), tuple(REGIMES))
     seeds, histories = scale.pick(6, 8), [scale.pick(2, HISTORIES[name]) for name in names]
     runs = {name: at(name, seeds, count) for name, count in zip(names, histories, strict=True)}

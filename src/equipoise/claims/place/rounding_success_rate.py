@@ -65,9 +65,13 @@ def in_a_run(seed: int) -> float:
     return 100.0 * float(np.mean(placed))
 
 
-@claim(source=ABSTRACT, unread=UNREAD, effort=12)
+@claim(
+    "A randomised rounding of each slot's relaxed placement gives a feasible one with high probability.",
+    source=ABSTRACT,
+    unread=UNREAD,
+    effort=12,
+)
 def measure(scale: Scale) -> Measured:
-    """A randomised rounding of each slot's relaxed placement gives a feasible one with high probability."""
     sizes, count, seeds = scale.pick(((20, 100), 40, 2), ((20, 50, 100), 200, 8))
     found = {machines: tried(machines, count) for machines in sizes}
     high, what, findings, curves = at_least(HIGH), f"placed within {TRIES} draws", [], []

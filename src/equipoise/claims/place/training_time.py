@@ -53,9 +53,13 @@ def saved(runs: list[Runs], label: str, counted: str, about: str) -> list[Findin
     return findings
 
 
-@claim(source=ABSTRACT, unread=UNREAD, effort=95)
+@claim(
+    "Jobs train in less total time under PD-ORS than under FIFO, DRF, Dorm and OASiS.",
+    source=ABSTRACT,
+    unread=UNREAD,
+    effort=95,
+)
 def measure(scale: Scale) -> Measured:
-    """Jobs train in less total time under PD-ORS than under FIFO, DRF, Dorm and OASiS."""
     machines = scale.pick((20, 60), (10, 20, 40, 60, 80, 100))
     jobs = scale.pick((), (10, 20, 60, 80, 100))
     seeds, histories = scale.pick((8, 2), (8, 6))

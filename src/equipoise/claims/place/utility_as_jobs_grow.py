@@ -8,9 +8,13 @@ from equipoise.claims.place._growth import ABSTRACT, UNREAD, grown, growth, word
 MACHINES = 40
 
 
-@claim(source=ABSTRACT, unread=UNREAD, effort=50)
+@claim(
+    "As jobs grow in number, PD-ORS earns more total utility than FIFO, DRF, Dorm and OASiS.",
+    source=ABSTRACT,
+    unread=UNREAD,
+    effort=50,
+)
 def measure(scale: Scale) -> Measured:
-    """As jobs grow in number, PD-ORS earns more total utility than FIFO, DRF, Dorm and OASiS."""
     jobs = scale.pick((20, 60), (10, 20, 40, 60, 80, 100))
     seeds, histories = scale.pick((4, 2), (8, 6))
     runs = grown([(MACHINES, count) for count in jobs], seeds, histories)

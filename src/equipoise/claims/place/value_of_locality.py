@@ -62,9 +62,13 @@ def _mean(runs: tuple[SeedRun, ...]) -> SeedRun:
     return replace(runs[0], utility=float(np.mean([run.utility for run in runs])))
 
 
-@claim(source=ABSTRACT, unread=UNREAD, effort=18)
+@claim(
+    "Planning for locality, workers and parameter servers on one machine where that is faster, earns more.",
+    source=ABSTRACT,
+    unread=UNREAD,
+    effort=18,
+)
 def measure(scale: Scale) -> Measured:
-    """Planning for locality, workers and parameter servers on one machine where that is faster, earns more."""
     links = scale.pick((SLOW, USUAL, FAST), (SLOW, 0.5, USUAL, 2.0, 5.0, FAST))
     runs = {times: at(times, SEED_COUNT) for times in links}
     findings, find = [], partial(Finding.mean, unit="points of the LP bound", over=f"{SEED_COUNT} seeds")

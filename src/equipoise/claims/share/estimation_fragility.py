@@ -32,9 +32,12 @@ LEARNERS, ROBUST, OURS = ("LARA", "UARA+LARA"), "UniformCorrected", "Hybrid"
 BARE = "Hybrid without floor, probes and population"
 
 
-@claim(source=f"{SOURCE}, estimation", effort=80)
+@claim(
+    "Policies that watch learning curves are fragile: they fail where their estimates do, and simple ones do not.",
+    source=f"{SOURCE}, estimation",
+    effort=80,
+)
 def measure(scale: Scale) -> Measured:
-    """Policies that watch learning curves are fragile: they fail where their estimates do, and simple ones do not."""
     count = scale.pick(quick=200, full=1200)
     noises, shifts = scale.pick((CALM, NOISY), NOISES), scale.pick((-0.1, 0.0, 0.1), SHIFTS)
     twins = tuple(f"{name}:clairvoyant" for name in LEARNERS)

@@ -16,12 +16,12 @@ CORRECTED, OURS = "UniformCorrected", "Hybrid"
 
 
 @claim(
+    "The table at 60 tasks tells the latency of each policy beside its success and energy.",
     source=f"{SOURCE}, comparison at 60 tasks, latency column",
     unread="the numbers of the column and how failures count in it; here it is the mean over successes",
     effort=10,
 )
 def measure(scale: Scale) -> Measured:
-    """The table at 60 tasks tells the latency of each policy beside its success and energy."""
     count = scale.pick(quick=1000, full=4000)
     runs = {
         name: simulate(policies.named(name), load=LOAD, seeds=seeds(count)) for name in (*PUBLISHED, CORRECTED, OURS)

@@ -14,9 +14,8 @@ WELL = 5.0  # points below the bound of any policy; half a task of ten
 REMEDIES = ("UARALARACorrected", "UARALARAFloor", "Hybrid")
 
 
-@claim(source=f"{SOURCE}, panels over 10 to 60 tasks", effort=15)
+@claim("All policies perform well under light load.", source=f"{SOURCE}, panels over 10 to 60 tasks", effort=15)
 def measure(scale: Scale) -> Measured:
-    """All policies perform well under light load."""
     count = scale.pick(quick=1000, full=10_000)
     names = (*PUBLISHED, *REMEDIES)
     found = played(names, count, loads=(LOAD,), oracle=count)

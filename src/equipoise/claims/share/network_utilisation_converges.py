@@ -15,12 +15,12 @@ ALIKE = 1.0  # points of the uplink between any two policies
 
 
 @claim(
+    "Network utilisation converges: it is the same for all policies.",
     source=f"{SOURCE}, panels over 10 to 60 tasks",
     unread="the panel itself; the sentence is read as policies converging with each other",
     effort=15,
 )
 def measure(scale: Scale) -> Measured:
-    """Network utilisation converges: it is the same for all policies."""
     count = scale.pick(quick=200, full=2000)
     paper, heavy = (
         played(PUBLISHED, count, loads=LOADS, workload=workload)

@@ -20,12 +20,12 @@ MOST = 50.0  # percent; who explains a loss explains most of it
 
 
 @claim(
+    "UARA+LARA divides the site by tasks that cannot compute yet; this starves the cluster and is why it collapses.",
     source=f"{SOURCE}, the normalisation bug",
     unread="how much of the loss the paper puts down to it; it is held against half",
     effort=10,
 )
 def measure(scale: Scale) -> Measured:
-    """UARA+LARA divides the site by tasks that cannot compute yet; this starves the cluster and is why it collapses."""
     count = scale.pick(quick=1000, full=10_000)
     names = ("Uniform", PUBLISHED, CORRECTED, f"{PUBLISHED}:clairvoyant", f"{CORRECTED}:clairvoyant")
     found = played(names, count)

@@ -33,12 +33,12 @@ AXES = {"success": "percent of tasks", "latency": "steps over successes"}
 
 
 @claim(
+    "From 10 to 60 tasks success and efficiency fall and energy and latency rise, for every policy.",
     source=f"{SOURCE}, panels over 10 to 60 tasks",
     unread="the panels' curves; only the trends are held against ours",
     effort=18,
 )
 def measure(scale: Scale) -> Measured:
-    """From 10 to 60 tasks success and efficiency fall and energy and latency rise, for every policy."""
     count = scale.pick(quick=800, full=5000)
     found = played(PUBLISHED, count, loads=LOADS)
     crossing = least_sure(pair(found, "SDF", "Uniform", load=load) for load in LOADS[:-1])

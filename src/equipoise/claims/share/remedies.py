@@ -15,10 +15,13 @@ NAMES = ("UARA+LARA", CORRECTED, FLOOR, "Uniform", HONEST, OURS)
 FLOORS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # part of an equal share
 
 
-@claim(source=f"{SOURCE}, future work", effort=40)
+@claim(
+    "A corrected normalisation, minimum shares and hybrids that fall back to robust baselines would win back what "
+    "UARA+LARA loses.",
+    source=f"{SOURCE}, future work",
+    effort=40,
+)
 def measure(scale: Scale) -> Measured:
-    """A corrected normalisation, minimum shares and hybrids that fall back to robust baselines would win back what
-    UARA+LARA loses."""
     count = scale.pick(quick=800, full=4000)
     found = played(NAMES, count)
     floors = played([policies.UARALARAFloor(floor=f, called=f"{f:g}") for f in FLOORS], count)

@@ -30,9 +30,12 @@ MARGINS = (0.0, 0.5, 1.0, 2.5, 5.0, 10.0)  # Hybrid's pace: standard deviations 
 FLOORS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # minimum share of UARA+LARA, part of an equal one
 
 
-@claim(source=f"{SOURCE}, abstract and discussion", effort=40)
+@claim(
+    "There is a trade-off: UARA+LARA is the most efficient policy and pays with tasks; robust ones pay with energy.",
+    source=f"{SOURCE}, abstract and discussion",
+    effort=40,
+)
 def measure(scale: Scale) -> Measured:
-    """There is a trade-off: UARA+LARA is the most efficient policy and pays with tasks; robust ones pay with energy."""
     count = scale.pick(quick=300, full=1500)
     found = played((*PUBLISHED, OURS), count, loads=LOADS)
     light = played((*PUBLISHED, OURS), scale.pick(quick=2000, full=6000), loads=LOADS[:1])

@@ -26,9 +26,8 @@ LIGHTER = LOADS[1:-1]  # at 10 tasks the two do the same
 WORDS = {"pooled": "pooled energy", "per_node": "energy node by node", "linear": "linear energy"}
 
 
-@claim(source=f"{SOURCE}, comparison with Uniform", effort=12)
+@claim("UARA reduces energy against Uniform.", source=f"{SOURCE}, comparison with Uniform", effort=12)
 def measure(scale: Scale) -> Measured:
-    """UARA reduces energy against Uniform."""
     count = scale.pick(quick=400, full=4000)
     found = {law: played((UARA, UNIFORM), count, loads=LOADS, site=Site(power=law)) for law in LAWS}
     over = f"paired, mean of {count} seeds"

@@ -27,11 +27,11 @@ def rise(track: Track) -> float:
 
 
 @claim(
+    "It can be stopped at any time: every intermediate allocation is feasible, and later ones are no worse.",
     source="arXiv 2510.25176, abstract for the budget; that the cost never rises is from its Lyapunov function",
     effort=15.0,
 )
 def measure(scale: Scale) -> Measured:
-    """It can be stopped at any time: every intermediate allocation is feasible, and later ones are no worse."""
     seeds = scale.pick(4, 20)
     found = compare(
         Instances(20, switching=5),

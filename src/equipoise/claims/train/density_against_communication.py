@@ -22,9 +22,13 @@ FEWER, MORE = 0.9, 1.1  # times: what counts as fewer rounds, and as more bits
 PAPER = ("LaplacianExact",)
 
 
-@claim(source="arXiv 2510.25176", unread="where it is said", effort=40.0)
+@claim(
+    "A denser network converges in fewer rounds and communicates more.",
+    source="arXiv 2510.25176",
+    unread="where it is said",
+    effort=40.0,
+)
 def measure(scale: Scale) -> Measured:
-    """A denser network converges in fewer rounds and communicates more."""
     seeds = scale.pick(3, 20)
     players = [baselines.named(name) for name in ENTRANTS]
     rows = density_study(Instances(20), players, rounds=ROUNDS, seeds=seeds).rows

@@ -71,9 +71,12 @@ def _pushed(network: Network, seed: int, *, boxes: bool) -> Pushed:
     return Pushed(np.array(off), overdraft, run.relative_gap)
 
 
-@claim(source="arXiv 2510.25176", effort=7.0)
+@claim(
+    "The guarantees are for links that carry both ways with equal weights; one-way links are left open.",
+    source="arXiv 2510.25176",
+    effort=7.0,
+)
 def measure(scale: Scale) -> Measured:
-    """The guarantees are for links that carry both ways with equal weights; one-way links are left open."""
     seeds = scale.pick(2, 10)
     kinds = {
         "static": [Network.erdos_renyi(NODES, 0.2, directed=True, seed=s) for s in range(seeds)],

@@ -57,9 +57,13 @@ def _abscissae(loop: ClosedLoop, alphas: Floats) -> Floats:
     return np.array([loop.abscissa(float(alpha)) for alpha in alphas])
 
 
-@claim(source="arXiv 2510.25176", unread="the factor that |lambda_2|/L is divided by", effort=5.0)
+@claim(
+    "For alpha up to |lambda_2|/L all eigenvalues of the closed loop but those at zero are in the left half-plane.",
+    source="arXiv 2510.25176",
+    unread="the factor that |lambda_2|/L is divided by",
+    effort=5.0,
+)
 def measure(scale: Scale) -> Measured:
-    """For alpha up to |lambda_2|/L all eigenvalues of the closed loop but those at zero are in the left half-plane."""
     seeds = scale.pick(4, 20)
     cases = [_instance(seed) for seed in range(seeds)]
     below = max(float(_abscissae(loop, np.geomspace(0.01, 1.0, 10) * bound).max()) for *_, loop, bound in cases)

@@ -67,9 +67,12 @@ def _moving(method: Method, seeds: int, rounds: int) -> list[Watched]:
     return found
 
 
-@claim(source="arXiv 2510.25176, abstract", effort=50.0)
+@claim(
+    "Shares satisfy the resource constraint at all times, not only in the limit.",
+    source="arXiv 2510.25176, abstract",
+    effort=50.0,
+)
 def measure(scale: Scale) -> Measured:
-    """Shares satisfy the resource constraint at all times, not only in the limit."""
     seeds, rounds, long = scale.pick(3, 20), scale.pick(300, 1000), scale.pick(1000, 10_000)
     findings = []
     for about, method, whose in (("paper", PAPER, "the paper's flows"), ("ours", OURS, "ours")):

@@ -61,9 +61,12 @@ def better(
     return np.asarray(np.min(gains, axis=0) > CLAIMED)
 
 
-@claim(source="arXiv 2510.25176, abstract", effort=200.0)
+@claim(
+    "The optimality gap of the cost is more than 50% better than with existing CPU scheduling solutions.",
+    source="arXiv 2510.25176, abstract",
+    effort=200.0,
+)
 def measure(scale: Scale) -> Measured:
-    """The optimality gap of the cost is more than 50% better than with existing CPU scheduling solutions."""
     seeds = scale.pick(40, 160)
     prices = scale.pick((NEAR, 5.0, FAR), (NEAR, 1.0, 5.0, FAR, 36.0))
     entrants = [baselines.named(name) for name in (*CODES, *RIVALS)]

@@ -42,9 +42,12 @@ def _play(seed: int, method: Method, rounds: int) -> tuple[Run, float]:
     return run, float(np.linalg.norm(run.models - best, axis=1).max() / np.linalg.norm(best))
 
 
-@claim(source="arXiv 2510.25176", effort=8.0)
+@claim(
+    "Linear regression over a switching network with log-quantised links converges to the centralised solution.",
+    source="arXiv 2510.25176",
+    effort=8.0,
+)
 def measure(scale: Scale) -> Measured:
-    """Linear regression over a switching network with log-quantised links converges to the centralised solution."""
     seeds, rounds = scale.pick(3, 20), 1500
     findings, curves = [], []
     for name, (about, method) in CHANNELS.items():

@@ -54,9 +54,12 @@ def _judged(left: Sequence[float], code: str, when: str, about: str) -> Finding:
     return Finding("gap that is left", value, bound, "of the start", over=over, when=f"{code} {when}", about=about)
 
 
-@claim(source="arXiv 2510.25176", effort=50.0)
+@claim(
+    "With log-scale quantisation the centres converge to the exact optimum; uniform quantisation leaves a residual.",
+    source="arXiv 2510.25176",
+    effort=50.0,
+)
 def measure(scale: Scale) -> Measured:
-    """With log-scale quantisation the centres converge to the exact optimum; uniform quantisation leaves a residual."""
     seeds, rounds = scale.pick(3, 20), scale.pick(600, 2000)
     findings, figures = [], []
     for price in PRICES:

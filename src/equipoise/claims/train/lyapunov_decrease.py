@@ -47,9 +47,12 @@ def _hard_traces(rounds: int) -> dict[str, LyapunovTrace]:
     return trace(problem, network, method, rounds=rounds, start=start, values=values)
 
 
-@claim(source="arXiv 2510.25176", effort=6.0)
+@claim(
+    "Two functions fall all along a run: the cost of the shares, and the norm of the models' and trackers' errors.",
+    source="arXiv 2510.25176",
+    effort=6.0,
+)
 def measure(scale: Scale) -> Measured:
-    """Two functions fall all along a run: the cost of the shares, and the norm of the models' and trackers' errors."""
     seeds, rounds = scale.pick(3, 20), scale.pick(200, 400)
     findings, shown = [], {}
     for half in NAMES:

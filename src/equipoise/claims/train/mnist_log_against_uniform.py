@@ -48,9 +48,12 @@ def _model(data: Dataset, samples: int, nodes: int, shrink: int) -> Softmax:
     return Softmax(split(X, y, nodes, "label"), classes=data.classes, reg=RIDGE)
 
 
-@claim(source="arXiv 2510.25176", effort=400.0)
+@claim(
+    "On MNIST log-scale quantisation leaves a smaller residual than uniform quantisation, at every coarseness rho.",
+    source="arXiv 2510.25176",
+    effort=400.0,
+)
 def measure(scale: Scale) -> Measured:
-    """On MNIST log-scale quantisation leaves a smaller residual than uniform quantisation, at every coarseness rho."""
     rhos = scale.pick((0.125, 1.0), (0.05, 0.125, 0.25, 0.5, 1.0))
     nodes, rounds, samples = scale.pick(10, 20), scale.pick(200, 300), scale.pick(600, 3000)
     data, name = _data(scale)

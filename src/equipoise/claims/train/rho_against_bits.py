@@ -19,9 +19,13 @@ STATED = 9  # bits at rho = 0.125 over 1e-6 to 64
 WORDS = {"Ours": "ours", "LaplacianLog": "the paper's node-wise code"}
 
 
-@claim(source="arXiv 2510.25176", unread="where it is said", effort=30.0)
+@claim(
+    "The quantisation level rho trades accuracy for bits: coarser messages are shorter, and it still converges.",
+    source="arXiv 2510.25176",
+    unread="where it is said",
+    effort=30.0,
+)
 def measure(scale: Scale) -> Measured:
-    """The quantisation level rho trades accuracy for bits: coarser messages are shorter, and it still converges."""
     seeds = scale.pick(3, 20)
     rows = rho_study(Instances(20, price=PRICE), rounds=ROUNDS, seeds=seeds).rows
     paper = [row for row in rows if row["entrant"] == "LaplacianLog"]

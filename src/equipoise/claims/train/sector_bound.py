@@ -32,9 +32,12 @@ def _outside(ratio: Floats, low: float, high: float) -> float:
     return float(np.max([0.0, (low - ratio).max(), (ratio - high).max()]))
 
 
-@claim(source="arXiv 2510.25176", effort=1.0)
+@claim(
+    "The log-scale quantiser is sector-bounded: q(v)/v lies in 1 ± rho/2 (elsewhere 1 ± rho^2/4).",
+    source="arXiv 2510.25176",
+    effort=1.0,
+)
 def measure(scale: Scale) -> Measured:
-    """The log-scale quantiser is sector-bounded: q(v)/v lies in 1 ± rho/2 (elsewhere 1 ± rho^2/4)."""
     count = scale.pick(200_000, 1_000_000)
     drawn = {rho: ratios(rho, count) for rho in RHOS}
     over, everywhere = f"worst of {count:,} values", f"worst of {count:,} values at each of {len(RHOS)} rho"

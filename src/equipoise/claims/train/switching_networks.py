@@ -40,9 +40,12 @@ def _runs(method: Method, switching: Switching, seeds: int, rounds: int, target:
     ]
 
 
-@claim(source="arXiv 2510.25176", effort=12.0)
+@claim(
+    "The centres converge over networks that switch, as long as each graph is connected.",
+    source="arXiv 2510.25176",
+    effort=12.0,
+)
 def measure(scale: Scale) -> Measured:
-    """The centres converge over networks that switch, as long as each graph is connected."""
     seeds, rounds = scale.pick(2, 10), 4000
     findings, curves = [], []
     for how, switching in SWITCHING.items():

@@ -39,9 +39,12 @@ def _play(seed: int, tracker_start: str) -> tuple[Run, float, float]:
     return run, gap, apart
 
 
-@claim(source="arXiv 2510.25176", effort=9.0)
+@claim(
+    "From any initial models the centres agree on the minimiser of the summed loss.",
+    source="arXiv 2510.25176",
+    effort=9.0,
+)
 def measure(scale: Scale) -> Measured:
-    """From any initial models the centres agree on the minimiser of the summed loss."""
     seeds = scale.pick(4, 20)
     runs = {start: [_play(seed, start) for seed in range(seeds)] for start in ("gradient", "zero")}
     first = {start: found[0][0].history for start, found in runs.items()}
