@@ -62,8 +62,7 @@ class Utility:
     @property
     def parameters(self) -> tuple[float, float, float]:
         """Value, rate and time, as `worth` takes them."""
-        value, *rate, when = map(float, vars(self).values())
-        return value, rate[0] if rate else 0.0, when
+        raise NotImplementedError
 
     def __call__(self, slots: float) -> float:
         """The worth of finishing `slots` after arrival."""
@@ -84,6 +83,10 @@ class Sigmoid(Utility):
     kind: ClassVar[int] = SIGMOID
     name: ClassVar[str] = "sigmoid"
 
+    @property
+    def parameters(self) -> tuple[float, float, float]:
+        return float(self.value), float(self.steepness), float(self.middle)
+
 
 @dataclass(frozen=True)
 class Deadline(Utility):
@@ -93,6 +96,10 @@ class Deadline(Utility):
     slots: float
     kind: ClassVar[int] = DEADLINE
     name: ClassVar[str] = "deadline"
+
+    @property
+    def parameters(self) -> tuple[float, float, float]:
+        return float(self.value), 0.0, float(self.slots)
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,10 @@ class Linear(Utility):
     kind: ClassVar[int] = LINEAR
     name: ClassVar[str] = "linear"
     positive: ClassVar[tuple[str, ...]] = ("slots",)
+
+    @property
+    def parameters(self) -> tuple[float, float, float]:
+        return float(self.value), 0.0, float(self.slots)
 
 
 KINDS: dict[str, type[Utility]] = {"sigmoid": Sigmoid, "deadline": Deadline, "linear": Linear}

@@ -32,17 +32,8 @@ EVERY = "all"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
 SEEDS_MOST = 10_000
-COUNTED = f"{{}} is no count; expected a whole number from {{}} to {COUNT_MOST:,}"
-BELOW_1 = math.nextafter(1.0, 0.0)
-LIMITS: dict[str, tuple[float, float, str]] = {  # of a field: the least, the most, and how another value is refused
-    **dict.fromkeys(("machines", "gpus_per_machine", "draw", "horizon", "slots"), (1, COUNT_MOST, COUNTED)),
-    "seed": (0, COUNT_MOST, COUNTED),
-    "seeds": (1, SEEDS_MOST, f"{{}} seeds; expected a whole number from {{}} to {SEEDS_MOST:,}"),
-    "replan": (0, COUNT_MOST, "{} steps; expected 0 (no re-planning) or more"),
-    "elasticity": (1, 1000, "{} times; expected a number from 1 to 1000"),
-    "wrong": (0, BELOW_1, "{} is no part; expected a number from 0 to below 1, such as 0.5"),
-    "history_share": (5e-324, BELOW_1, "{} is no part; expected a number between 0 and 1, such as 0.25"),
-}
+WIDEST = 1000.0  # times the width asked for
+LEAST = {"machines": 1, "gpus_per_machine": 1, "draw": 1, "horizon": 1, "slots": 1, "seed": 0}  # of each count
 
 
 def placer_names() -> list[str]:
@@ -96,12 +87,26 @@ class SceneSpec(Spec):
             raise unknown_name("format", value, formats())
         return value
 
-    @field_validator(*LIMITS, check_fields=False)
+    @field_validator(*LEAST)
     @classmethod
-    def _within(cls, value: float | None, info: ValidationInfo) -> float | None:
-        least, most, wrong = LIMITS[str(info.field_name)]
-        if value is not None and not least <= value <= most:
-            raise InputError(wrong.format(value, least))
+    def _count(cls, value: int | None, info: ValidationInfo) -> int | None:
+        least = LEAST[str(info.field_name)]
+        if value is not None and not least <= value <= COUNT_MOST:
+            raise InputError(f"{value} is no count; expected a whole number from {least} to {COUNT_MOST:,}")
+        return value
+
+    @field_validator("elasticity")
+    @classmethod
+    def _wider(cls, value: float | None) -> float | None:
+        if value is not None and not 1.0 <= value <= WIDEST:
+            raise InputError(f"{value} times; expected a number from 1 to {WIDEST:g}")
+        return value
+
+    @field_validator("wrong")
+    @classmethod
+    def _part(cls, value: float) -> float:
+        if not 0.0 <= value < 1.0:
+            raise InputError(f"{value} is no part; expected a number from 0 to below 1, such as 0.5")
         return value
 
     @field_validator("slot", "restart")
@@ -169,6 +174,20 @@ class PricedSpec(SceneSpec):
     @classmethod
     def _files(cls, value: object) -> object:
         return None if value is None else [str(Path(name).absolute()) for name in words(value, "past.yaml")]
+
+    @field_validator("history_share")
+    @classmethod
+    def _some(cls, value: float) -> float:
+        if not 0.0 < value < 1.0:
+            raise InputError(f"{value} is no part; expected a number between 0 and 1, such as 0.25")
+        return value
+
+    @field_validator("replan")
+    @classmethod
+    def _steps(cls, value: int) -> int:
+        if not 0 <= value <= COUNT_MOST:
+            raise InputError(f"{value} steps; expected 0 (no re-planning) or more")
+        return value
 
     @field_validator("prices")
     @classmethod
@@ -238,6 +257,13 @@ class SweepSpec(PlaceSpec):
     """The same comparison with so many seeds."""
 
     seeds: int = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
+
+    @field_validator("seeds")
+    @classmethod
+    def _many(cls, value: int) -> int:
+        if not 1 <= value <= SEEDS_MOST:
+            raise InputError(f"{value} seeds; expected a whole number from 1 to {SEEDS_MOST:,}")
+        return value
 
     def scenes(self) -> list[PlaceScene]:
         """A scene for each seed."""
