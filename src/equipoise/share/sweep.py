@@ -25,7 +25,8 @@ from equipoise.statistics import Paired, difference, mean_and_error, ratio_and_e
 
 CELLS = 24_000  # seeds x tasks in one batch: its arrays stay in the cache
 BASELINE = "UniformCorrected"  # the robust policy that counts right
-MEASURES = ("successes", "success", "energy", "latency", "network", "idle_while_work", "unplaced", "moves")
+AVERAGED = ("network", "idle_while_work", "unplaced", "moves")  # of these, a row holds the mean without an error
+MEASURES = ("successes", "success", "energy", "latency", *AVERAGED)
 Progress = Callable[[int, int], None]  # steps of work done, and in all
 
 
@@ -72,7 +73,7 @@ class Sweep(Result):
         row: Row = {"policy": name, "load": load, "seeds": len(self.seeds)}
         for measure, (mean, error) in means.items():
             row |= {measure: mean, f"{measure}_se": error}
-        row |= {measure: float(cell[measure].mean()) for measure in MEASURES[4:]}
+        row |= {measure: float(cell[measure].mean()) for measure in AVERAGED}
         row["oracle"], row["of_oracle"] = self._against_oracle(cell, load)
         return row
 

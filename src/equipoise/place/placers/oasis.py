@@ -38,8 +38,9 @@ class Apart:
 
     def __init__(self, run: Execution) -> None:
         self._run = run
-        slower = (one._replace(together=np.minimum(one.apart, one.together)) for one in run.arrays)
-        self.arrays = [other if one.per_server else one for one, other in zip(run.arrays, slower, strict=True)]
+        self.arrays = [
+            one._replace(together=np.minimum(one.apart, one.together)) if one.per_server else one for one in run.arrays
+        ]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._run, name)
