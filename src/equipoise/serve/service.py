@@ -421,5 +421,15 @@ class Service:
 
 
 def _row(held: Held, state: State) -> JobRow:
-    own = (held.n, held.id, held.tenant, held.name, held.state, held.reason, held.job.arrival, held.finish, held.seq)
-    return JobRow(*own, job_out(held, state.machines.names, wall_of(state)))
+    return JobRow(
+        n=held.n,
+        id=held.id,
+        tenant=held.tenant,
+        name=held.name,
+        state=held.state,
+        reason=held.reason,
+        submitted=held.job.arrival,
+        finish=held.finish,
+        seq=held.seq,
+        data=job_out(held, state.machines.names, wall_of(state)),
+    )

@@ -37,9 +37,21 @@ class View:
     @classmethod
     def of(cls, state: State, live: Mapping[str, Held]) -> View:
         machines = state.machines
-        time = (state.seq, state.now, state.slot_seconds, state.horizon, state.start, state.clock)
-        names, status = tuple(machines.names), tuple(machines.status)
-        return cls(*time, live, machines.cluster, names, status, machines.capacity, machines.base, machines.growth)
+        return cls(
+            seq=state.seq,
+            now=state.now,
+            slot_seconds=state.slot_seconds,
+            horizon=state.horizon,
+            start=state.start,
+            clock=state.clock,
+            live=live,
+            cluster=machines.cluster,
+            names=tuple(machines.names),
+            status=tuple(machines.status),
+            capacity=machines.capacity,
+            base=machines.base,
+            growth=machines.growth,
+        )
 
     @property
     def wall(self) -> Wall | None:

@@ -179,9 +179,18 @@ def start(batch: Batch) -> Now:
 
 def rules(site: Site) -> Rules:
     within = site.migration == "within"
-    rates = (site.capacity, site.most_per_task, float(site.bandwidth), site.speeds, site.capacities)
-    power = (LAWS.index(site.power), site.idle_power, site.busy_power)
-    return Rules(*rates, *power, within, within and site.alike)
+    return Rules(
+        capacity=site.capacity,
+        task_cap=site.most_per_task,
+        bandwidth=float(site.bandwidth),
+        speeds=site.speeds,
+        capacities=site.capacities,
+        law=LAWS.index(site.power),
+        idle=site.idle_power,
+        busy=site.busy_power,
+        within=within,
+        fluid=within and site.alike,
+    )
 
 
 def empty_view(shape: tuple[int, int], rule: Rules) -> View:

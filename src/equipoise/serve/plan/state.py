@@ -174,8 +174,18 @@ class State:
 
     def _enter(self, event: Event, job: Job, shape: JobArrays) -> None:
         self.count += 1
-        known = (self.count, event.job, event.data["name"], event.tenant, job, shape, event.at, event.data["job"])
-        self.jobs[event.job] = self.waiting[event.job] = Held(*known, decided=event.slot, seq=event.seq)
+        self.jobs[event.job] = self.waiting[event.job] = Held(
+            n=self.count,
+            id=event.job,
+            name=event.data["name"],
+            tenant=event.tenant,
+            job=job,
+            shape=shape,
+            at=event.at,
+            body=event.data["job"],
+            decided=event.slot,
+            seq=event.seq,
+        )
 
     def _decided(self, event: Event, data: DecidedData) -> None:
         held = self.jobs[event.job]

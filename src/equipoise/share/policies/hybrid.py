@@ -64,8 +64,15 @@ class Hybrid(Learning):
 
     def start(self, scene: Scene) -> Policy:
         shape = (scene.seeds, scene.tasks)
-        own = (self.margin, self.floor, self.probe, self.ahead, self.trust)
-        rule = Rule(*own, scene.site.delay, float(len(scene.site.servers)))
+        rule = Rule(
+            margin=self.margin,
+            floor=self.floor,
+            probe=self.probe,
+            ahead=self.ahead,
+            trust=self.trust,
+            delay=scene.site.delay,
+            servers=float(len(scene.site.servers)),
+        )
         return Planning(self.estimator.start(scene), rule, np.zeros(shape), np.ones(shape))
 
 
