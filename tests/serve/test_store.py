@@ -307,3 +307,9 @@ def test_a_file_without_the_right_to_write_is_named():
                 open_store(f"sqlite:///{file}")
         finally:
             os.seteuid(0)
+
+
+def test_a_star_import_gives_what_is_ours():
+    names: dict[str, object] = {}
+    exec("from equipoise.serve.store import *", names)
+    assert "open_store" in names and "Store" in names and not {"InputError", "import_module"} & set(names)

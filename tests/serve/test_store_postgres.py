@@ -9,7 +9,7 @@ import time
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
-from postgres import PASSWORD, Server, free_port, postgres, postgres_url
+from postgres import PASSWORD, USER, Server, free_port, postgres, postgres_url
 from sqlalchemy.exc import OperationalError
 from store_model import Model, batches, submission
 from store_server import StoreServer
@@ -276,6 +276,16 @@ def test_a_server_that_was_starting_up_a_moment_ago_is_lost(postgres_url):
         raise starting
     with refused("store.failed"), plain_errors(read_address(postgres_url.replace(PASSWORD, "hunter2"))):
         raise starting
+
+
+def test_a_server_without_room_for_a_connection_cannot_be_told_from_one_that_says_no(postgres, postgres_url):
+    """As docs/operate.md states: a start then ends with 2."""
+    postgres.do("CREATE ROLE crowded LOGIN PASSWORD 'word' CONNECTION LIMIT 0")
+    try:
+        with refused("store.failed", "too many connections"):
+            open_store(postgres_url.replace(f"{USER}:{PASSWORD}", "crowded:word"))
+    finally:
+        postgres.do("DROP ROLE crowded")
 
 
 def test_the_password_is_not_in_what_is_printed(postgres_url):
