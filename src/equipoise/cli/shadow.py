@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from equipoise.serve.client import Client
     from equipoise.serve.shadow import Report, Traced
 
-FORMATS = ", ".join(
-    str(choice.facts.get("alias", choice.name))
-    for choice in Registry("equipoise.place.traces", "format").choices()
-    if "matches" in choice.facts
-)
+_FOUND = Registry("equipoise.place.traces", "format").choices()
+_NAMES = [str(choice.facts.get("alias", choice.name)) for choice in _FOUND if "matches" in choice.facts]
+FORMATS = ", ".join(sorted(_NAMES, key=lambda name: name != "sacct"))  # it is what most clusters export
 
 
 def shadow(

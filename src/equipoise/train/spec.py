@@ -31,7 +31,8 @@ GRAPHS = ("erdos_renyi", "geometric", "ring", "path", "star", "grid", "complete"
 def _data_sets() -> list[str]:
     """Functions in the files of equipoise/data that return a Dataset, read from their source."""
     found = []
-    for path in sorted((Path(__file__).parents[1] / "data").glob("[!_]*.py")):
+    files = (Path(__file__).parents[1] / "data").glob("[!_]*.py")
+    for path in sorted(files, key=lambda path: (path.stem != "dataset", path.stem)):  # those that need no file first
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name[0] != "_" and node.returns is not None:
                 found += [node.name] if ast.unparse(node.returns).strip("'\"") == "Dataset" else []

@@ -100,12 +100,6 @@ class LyapunovTrace:
         before, after = self.values[:-1][self.counted], self.values[1:][self.counted]
         return float(max(0.0, (after / before - 1.0).max(initial=0.0)))
 
-    @property
-    def share_falling_after_switch(self) -> float | None:
-        """The part of counted rounds with a new graph in which V fell; None where the graph never changed."""
-        after = self.fell[self.switched[self.counted]]
-        return float(np.mean(after)) if after.size else None
-
 
 def norm(y: Floats, z: Floats) -> float:
     """1/2 |(y - y*, z)|^2, the paper's function; y is the error."""
