@@ -142,18 +142,31 @@ def _figures(document: Document) -> list[Figure]:
     last = max(_site(document).get("horizon") or 0.0, *(row["deadline"] for row in tasks))
     most = max(max(row["cpu_asked"], row["cpu_got"]) for row in tasks)
     done = [row | {"done_executed": row["finished"]} for row in tasks if row["done_executed"] is not None]
-    ends = _dots(done, styles, "done_simulated", "done_executed", "as simulated", last)
-    x, y = Axis("simulated, step", low=0, high=last, point="step {value}"), Axis("executed, steps on the clock", low=0)
-    label = "Dots: executed against simulated completion of every task that both finished"
-    completions = Figure("When tasks were done", x, replace(y, high=last), ends, (), DONE, "completions", label)
-    cpu = _dots(tasks, styles, "cpu_asked", "cpu_got", "all of it", most)
-    x, y = Axis("asked, seconds of CPU", low=0, point="{value} s"), Axis("got, seconds of CPU", low=0)
-    label = "Dots: seconds of CPU that every task got against what its shares asked for"
+    completions = Figure(
+        "When tasks were done",
+        x=Axis("simulated, step", low=0, high=last, point="step {value}"),
+        y=Axis("executed, steps on the clock", low=0, high=last),
+        series=_dots(done, styles, "done_simulated", "done_executed", "as simulated", last),
+        caption=DONE,
+        key="completions",
+        label="Dots: executed against simulated completion of every task that both finished",
+        tip="item",
+    )
+    cpu = Figure(
+        "CPU asked and got",
+        x=Axis("asked, seconds of CPU", low=0, point="{value} s"),
+        y=Axis("got, seconds of CPU", low=0),
+        series=_dots(tasks, styles, "cpu_asked", "cpu_got", "all of it", most),
+        caption=CPU,
+        key="cpu",
+        label="Dots: seconds of CPU that every task got against what its shares asked for",
+        tip="item",
+    )
     return [
         _bars(document, "success", "Tasks finished in time", Axis("% of tasks", low=0, high=100), SUCCESS),
         _bars(document, "energy", "Energy", Axis("energy by the site's law", low=0), ENERGY),
-        replace(completions, tip="item"),
-        Figure("CPU asked and got", x, y, cpu, (), CPU, "cpu", label, tip="item"),
+        completions,
+        cpu,
         *(_site_of(document, look) for look in styles.values() if "steps" in document.names),
     ]
 
@@ -194,7 +207,7 @@ def _site_of(document: Document, look: Look) -> Figure:
     label = f"Lines: compute of the site in every step under {look.name}, simulated, given and taken"
     x, y = Axis("step", low=0, high=len(rows), point="step {value}"), Axis("samples per step", low=0, high=capacity)
     series = [replace(line, y=[round(row[line.name], 2) for row in rows]) for line in lines]
-    return Figure(f"The site under {look.name}", x, y, series, (), words, f"site-{look.name}", label)
+    return Figure(f"The site under {look.name}", x, y, series, caption=words, key=f"site-{look.name}", label=label)
 
 
 def _ends(document: Document) -> Table:
@@ -205,21 +218,18 @@ def _ends(document: Document) -> Table:
     names = list(dict.fromkeys(name for name, _ in ends))
     columns = [Column("task", "left"), Column("kind", "left")]
     columns += [Column(name) for name in ("arrival", "deadline", "target", "work", *names)]
-    rows = [
-        [
-            *(str(row["task"]), str(row["kind"]).rpartition("/")[2], str(row["arrival"]), str(row["deadline"])),
-            *(fixed(row["target"], 3), fixed(row["work"], 0)),
-            *(
-                f"{_end(mine, 'simulated')} · {_end(mine, 'executed')}"
-                for name in names
-                for mine in [ends[name, row["task"]]]
-            ),
-        ]
-        for (name, _), row in ends.items()
-        if name == names[0]
-    ]
+    rows = []
+    for row in (row for (name, _), row in ends.items() if name == names[0]):
+        kind = str(row["kind"]).rpartition("/")[2]
+        task = [str(row["task"]), kind, str(row["arrival"]), str(row["deadline"])]
+        task += [fixed(row["target"], 3), fixed(row["work"], 0)]
+        rows.append(task + [_both_ends(ends[name, row["task"]]) for name in names])
     note = "Under each policy the step by which it was done, simulated · executed; – where it was not done in time."
     return Table(f"Every task of seed {first}", columns, rows, note, key="ends")
+
+
+def _both_ends(row: Row) -> str:
+    return f"{_end(row, 'simulated')} · {_end(row, 'executed')}"
 
 
 def _end(row: Row, which: str) -> str:

@@ -168,7 +168,7 @@ def _histogram(values: Floats | None, note: str) -> Figure:
     series = [Series("nodes", np.arange(len(counts)), counts, "bars", colour="@blue")]
     note += " Instead: how many ended with how many CPUs."
     label = "Histogram: number of nodes by final CPU share"
-    return Figure("The network", x, Axis("nodes", whole=True), series, (), note, "network", label)
+    return Figure("The network", x, Axis("nodes", whole=True), series, caption=note, key="network", label=label)
 
 
 # Events.

@@ -103,7 +103,9 @@ def _bars(
     colours = [look[name].colour for name in values]
     bars = Series(axis.name, [*values.values()], range(len(values)), "bars", colours=colours, values=True, tips=tips)
     groups = Axis(groups=[*values])
-    return Figure(title, axis, groups, [bars], marks, words, key, label, legend=False, tip="item", down=True)
+    return Figure(
+        title, axis, groups, [bars], marks, caption=words, key=key, label=label, legend=False, tip="item", down=True
+    )
 
 
 def completion_figure(document: Document, look: Mapping[str, Look]) -> Figure:
@@ -132,7 +134,9 @@ def completion_figure(document: Document, look: Mapping[str, Look]) -> Figure:
     point = "% of all jobs done within {value} hours"
     axis = Axis("hours from arrival", wide, start, end, ticks=ticks, point=point)
     label = "Lines: percent of jobs done within so many hours, per policy"
-    return Figure("Completion times", axis, Axis("% of all jobs", low=0), series, (), words, "completion", label)
+    return Figure(
+        "Completion times", axis, Axis("% of all jobs", low=0), series, caption=words, key="completion", label=label
+    )
 
 
 def round_end(high: float) -> float:
@@ -183,7 +187,9 @@ def reasons_figure(told: Row) -> Figure:
     words = joined("The last reason each unfinished job was told.", *meanings)
     label = "Stacked bars: jobs not finished per policy, by reason"
     axis = Axis("jobs not finished", low=0, high=max(told["jobs"], 1), whole=True)
-    return Figure(title, axis, Axis(groups=names), series, (), words, "reasons", label, legend=True, down=True)
+    return Figure(
+        title, axis, Axis(groups=names), series, caption=words, key="reasons", label=label, legend=True, down=True
+    )
 
 
 def calibration_figures(trials: Sequence[Row]) -> list[Figure]:
@@ -225,7 +231,9 @@ def _calibration(k: int, policy: str, kind: str, trials: Sequence[Row]) -> Figur
     ticks = [] if low is None or high is None else _ticks(low, high)
     x_axis, y_axis = Axis(unit, log=wide, low=low, high=high, ticks=ticks), Axis("utility on history", zero=False)
     title, label = f"Calibration of {policy}: {kind} prices", "Lines: utility on history by level of price"
-    return Figure(title, x_axis, y_axis, series, (), words, f"calibration-{k}", label, legend=True, tip="item")
+    return Figure(
+        title, x_axis, y_axis, series, caption=words, key=f"calibration-{k}", label=label, legend=True, tip="item"
+    )
 
 
 def _family(trial: Row) -> str:

@@ -34,9 +34,9 @@ class Measure:
 
 
 IDLE = (
-    "Compute that stood idle while a task was ready for it; lower is better. Part of it is forced: one task can only "
+    "Compute that stood idle while a task was ready for it; lower is better. "
+    "Part of it is forced: one task can only use one node."
 )
-IDLE += "use one node."
 MEASURES = (
     Measure("success", "Tasks finished in time", "% of tasks", "Higher is better.", 100.0),
     Measure("energy", "Energy", "energy", "All nodes over the whole horizon, idle ones included."),

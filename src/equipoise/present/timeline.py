@@ -192,7 +192,7 @@ class Timeline:
             Drawing(
                 "heat", heat, "Heat map: machines by slot, coloured by price or by use", words, _heat(unit), **both
             ),
-            Figure("Use of each resource", x, y, lines, (), used, "use", label, legend=True, wide=True),
+            Figure("Use of each resource", x, y, lines, caption=used, key="use", label=label, legend=True, wide=True),
         )
         return Widget("timeline", self.data(stories), blocks)
 
@@ -358,11 +358,11 @@ def schedule(document: Document, policy: str) -> Sheet:
         raise InputError(f"{policy} gave no job a machine: there is no schedule to draw")
     first = {job: k for k, job in enumerate(dict.fromkeys(cells["job"][np.argsort(cells["slot"], kind="stable")]))}
     edge = 0.5 - BAND / 2
-    spans = [
-        (bar.first, bar.last, bar.machine, low, low + BAND * bar.height / FULL, JOBS[first[bar.job] % len(JOBS)])
-        for bar in bars_of(cells)
-        for low in (edge + BAND * bar.bottom / FULL,)
-    ]
+    spans = []
+    for bar in bars_of(cells):
+        low = edge + BAND * bar.bottom / FULL
+        high = low + BAND * bar.height / FULL
+        spans.append((bar.first, bar.last, bar.machine, low, high, JOBS[first[bar.job] % len(JOBS)]))
     slots, row = rows_of(document, "history", policy=policy), rows_of(document, "rows", policy=policy)[0]
     title = f"{policy}: {row['completed']} of {document.result['jobs']} jobs done"
     x = Axis(f"slot of {float(document.result['slot']) / 3600.0:g} h", low=0, high=len(slots), whole=True)

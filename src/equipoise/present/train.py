@@ -198,8 +198,19 @@ def convergence(document: Document, history: History) -> Figure | None:
     label += ", with events as upright marks" if events_of(document) else ""
     y = Axis("relative (kkt: price)" if "kkt" in history else "relative", log=True)
     strip = Axis("tracker, relative", log=True) if "tracker" in drawn else None
-    words = (meaning, "convergence", label)
-    return Figure("Progress over the rounds", ROUND, y, series, marks, *words, strip=strip, legend=True, tall=True)
+    return Figure(
+        "Progress over the rounds",
+        ROUND,
+        y,
+        series,
+        marks,
+        caption=meaning,
+        key="convergence",
+        label=label,
+        strip=strip,
+        legend=True,
+        tall=True,
+    )
 
 
 def bits_spent(document: Document, history: History) -> Figure | None:
@@ -216,8 +227,8 @@ def bits_spent(document: Document, history: History) -> Figure | None:
     )
     series = [Series("relative gap", sent[rows], gap[rows], colour="@blue", width=2.5, marker="none")]
     label = "Line chart: relative gap against bits sent over all links, both axes logarithmic"
-    y, words = Axis("relative gap", log=True), (meaning, "bits", label)
-    return Figure("What the progress cost in messages", BITS, y, series, (), *words)
+    title, y = "What the progress cost in messages", Axis("relative gap", log=True)
+    return Figure(title, BITS, y, series, caption=meaning, key="bits", label=label)
 
 
 def shares_over_time(document: Document, history: History) -> Figure | None:
@@ -258,9 +269,11 @@ def shares_over_time(document: Document, history: History) -> Figure | None:
     if len(largest) < nodes:
         meaning += f" Of {nodes:,} nodes the {LARGEST} largest are drawn one by one."
     label = f"{shape}: CPU share of each node against rounds{budget}"
-    words = (meaning + _thinning(rows, len(every)), "shares", label)
+    meaning += _thinning(rows, len(every))
     title, y, marks = "How the CPUs were shared", Axis("CPUs", high=top), event_marks(document)
-    return Figure(title, ROUND, y, series, marks, *words, legend=True, most=9, tall=True)
+    return Figure(
+        title, ROUND, y, series, marks, caption=meaning, key="shares", label=label, legend=True, most=9, tall=True
+    )
 
 
 def in_flight(document: Document, history: History) -> Figure | None:
@@ -289,8 +302,19 @@ def in_flight(document: Document, history: History) -> Figure | None:
         title, what = "In flight, and who is there", "CPUs in nobody's share and centres present"
         y, right = Axis("CPUs in flight", low=0), y
     label = f"Line chart: {what} against rounds, with events as upright marks"
-    words = (meaning + words_on_marks(document), "in_flight", label)
-    return Figure(title, ROUND, y, series, event_marks(document), *words, right=right, legend=True)
+    meaning += words_on_marks(document)
+    return Figure(
+        title,
+        ROUND,
+        y,
+        series,
+        event_marks(document),
+        caption=meaning,
+        key="in_flight",
+        label=label,
+        right=right,
+        legend=True,
+    )
 
 
 def _thinning(rows: Ints, recorded: int) -> str:

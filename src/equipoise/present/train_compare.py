@@ -193,8 +193,8 @@ def _progress(document: Document, tracks: Tracks, styles: Looks, measure: str, a
     meaning += " The line is the median over seeds, the band the middle half of them." if many else ""
     label = f"Lines: median {name} against {axis}, one per entrant, with bands over seeds"
     x, y = BITS if axis == "bits" else replace(ROUND, high=result["rounds"]), Axis(name, log=True)
-    words, main = (meaning, f"{measure}-{axis}", label), (measure, axis) == ("distance", "bits")
-    return Figure(f"{title}, for how many {axis}", x, y, series, (), *words, legend=False, wide=main, tall=main)
+    title, key, main = f"{title}, for how many {axis}", f"{measure}-{axis}", (measure, axis) == ("distance", "bits")
+    return Figure(title, x, y, series, caption=meaning, key=key, label=label, legend=False, wide=main, tall=main)
 
 
 def _violations(document: Document, tracks: Tracks, styles: Looks) -> Figure:
@@ -213,9 +213,9 @@ def _violations(document: Document, tracks: Tracks, styles: Looks) -> Figure:
     meaning = "CPUs given away that are not there, or left unused, in each round."
     meaning += f" Exactly 0 in every round, so without a line: {', '.join(exact)}." if exact else ""
     label = "Lines: |sum of shares - budget| in CPUs against rounds, one per entrant that breaks it"
-    title, words = "How far the budget was broken on the way", (meaning, "violation", label)
+    title = "How far the budget was broken on the way"
     x, y = replace(ROUND, high=result["rounds"]), Axis("CPUs", log=True)
-    return Figure(title, x, y, series, (), *words, legend=False)
+    return Figure(title, x, y, series, caption=meaning, key="violation", label=label, legend=False)
 
 
 def sheet(document: Document, *, panels: Sequence[str] | None = None) -> Sheet:
@@ -286,7 +286,7 @@ def _knob_panel(result: Row, styles: Looks, column: str) -> Figure:
     flat = result["study"] == "rho" and column != "distance"
     upright = Axis(what.lower(), log=not flat, low=0 if flat else None, form="bits" if column == "bits" else "")
     label = f"Lines: {what.lower()} against {said}"
-    return Figure(title, across, upright, series, (), meaning, column, label, legend=False)
+    return Figure(title, across, upright, series, caption=meaning, key=column, label=label, legend=False)
 
 
 def _alpha_chart(rows: list[Row]) -> Figure:
@@ -312,8 +312,21 @@ def _alpha_chart(rows: list[Row]) -> Figure:
     label = "Line: rounds to a gap of 1e-6 against alpha in units of |lambda_2|/L, with divergences marked"
     x = Axis(KNOBS["alpha"][2], log=True, point="{value} of the bound")
     y = Axis("rounds to 1e-6", log=True, low=10, high=10_000)
-    title, words = "How large a step along the tracked gradient", (meaning, "alpha", label)
-    return Figure(title, x, y, series, marks, *words, legend=False, tip="item", wide=True, tall=True)
+    title = "How large a step along the tracked gradient"
+    return Figure(
+        title,
+        x,
+        y,
+        series,
+        marks,
+        caption=meaning,
+        key="alpha",
+        label=label,
+        legend=False,
+        tip="item",
+        wide=True,
+        tall=True,
+    )
 
 
 # Tables.

@@ -47,7 +47,7 @@ def final_shares(document: Document) -> Figure | None:
     meaning += f" The farthest is {number(float(np.abs(shares - best)[there].max()), 3)} CPUs away."
     x, y = _nodes(shown, "" if few else "optimal share"), Axis("CPUs", zero=few)
     title, wide = "Final shares against the optimum", nodes > NARROW
-    return Figure(title, x, y, series, (), meaning, "final", label, legend=True, wide=wide)
+    return Figure(title, x, y, series, caption=meaning, key="final", label=label, legend=True, wide=wide)
 
 
 def node_accuracy(accuracy: Row | None) -> Figure | None:
@@ -74,7 +74,7 @@ def node_accuracy(accuracy: Row | None) -> Figure | None:
     title, y = "Test accuracy of each node's own model", Axis("right answers", low=bottom, high=top, form="percent")
     x, dots = _nodes(shown, "" if few else "accuracy"), _dots("own model", nodes[shown], "@teal")
     label = f"Dots: test accuracy of each node{label}"
-    return Figure(title, x, y, [dots], marks, meaning, "accuracy", label, wide=len(shown) > NARROW)
+    return Figure(title, x, y, [dots], marks, caption=meaning, key="accuracy", label=label, wide=len(shown) > NARROW)
 
 
 def node_losses(losses: Row | None) -> Figure | None:
@@ -86,7 +86,7 @@ def node_losses(losses: Row | None) -> Figure | None:
     meaning = f"Each dot is one node's own net on everybody's training data, {worst}{CUT}"
     x, y, dots = _nodes(np.arange(len(nodes))), Axis("loss", zero=False), _dots("loss", nodes, "@violet")
     label = "Dots: loss of each node's own net on the data of all nodes"
-    return Figure("Loss of each node's own net", x, y, [dots], (), meaning, "losses", label)
+    return Figure("Loss of each node's own net", x, y, [dots], caption=meaning, key="losses", label=label)
 
 
 def _sorted(nodes: Ints, values: Floats) -> Ints:
@@ -121,7 +121,7 @@ def rivals(rows: list[Row] | None) -> Figure | None:
     x, y = Axis("right answers", low=bottom, high=1, form="percent"), Axis(groups=[row["label"] for row in rows])
     label = "Dots: test accuracy of the worst and of the mean node for each way to train"
     title = "The same net, trained in other ways"
-    return Figure(title, x, y, series, (), meaning, "rivals", label, tip="item", down=True, wide=True)
+    return Figure(title, x, y, series, caption=meaning, key="rivals", label=label, tip="item", down=True, wide=True)
 
 
 def rivals_table(rows: list[Row]) -> Table:
@@ -157,7 +157,7 @@ def allocations(study: Row | None, equal: bool = False) -> Figure | None:
     title = "The same on equal centres" if equal else "CPU-seconds to target accuracy per allocation"
     label = f"Bars: CPU-seconds until {part} of the centralised accuracy, for each way to divide the CPU"
     key, y = "allocations_equal" if equal else "allocations", Axis(groups=[row["label"] for row in rows])
-    return Figure(title, x, y, [bars], (), meaning, key, label, down=True)
+    return Figure(title, x, y, [bars], caption=meaning, key=key, label=label, down=True)
 
 
 def allocation_table(study: Row, equal: bool = False) -> Table:
