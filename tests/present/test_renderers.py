@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from rich.console import Console
 
+from equipoise import present
 from equipoise.certificate import Certificate, Check
 from equipoise.document import Document
 from equipoise.present import draw, echarts, page, terminal
@@ -297,3 +300,16 @@ def test_a_column_that_says_nothing_of_a_row_is_named() -> None:
     """`Table.of` drops no cell silently."""
     with pytest.raises(TypeError, match="column 'idle'"):
         Table.of("T", [{"policy": "EDF"}], [Column("policy", of=lambda row: row["policy"]), Column("idle")])
+
+
+def test_the_page_that_is_shown_as_an_example_can_be_written() -> None:
+    """As it stands in the docstring of equipoise.present."""
+    text = (present.__doc__ or "").partition("For example:\n")[2].partition("\nclaims.py is")[0]
+    written: dict[str, Any] = {}
+    exec(textwrap.dedent(text), written)
+    rows = [
+        {"policy": name, "load": load, "success": 50.0, "energy": 7.0} for name in ("EDF", "SDF") for load in (10, 60)
+    ]
+    html = html_of(written["page"](Document("share", {"rows": rows}, None, {})))
+    assert "Tasks finished in time" in html
+    assert "Means over seeds." in html

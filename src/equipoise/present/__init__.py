@@ -3,8 +3,34 @@
 How to write the page of a verb. `present/<verb>.py` has `page(document) -> Page`; if the verb is to be drawn for papers
 too (`result.plot()`), also `sheet(document, **choices) -> Sheet`. Both read plain values of the document only (its
 `result`, `config`, `rows("table")`, `arrays`, `looks`); no file here imports a verb. Then add the verb to `PAGES` (and
-`SHEETS`) below. claims.py is the shortest page, share.py has all: looks of policies, key numbers, tables for the page and
-the terminal, figures for the page and the paper.
+`SHEETS`) below. For example:
+
+    from equipoise.document import Document, rows_of
+    from equipoise.present.figures import Axis, Figure, Series, looks
+    from equipoise.present.text import number, outcome
+    from equipoise.present.values import Cell, Column, KeyNumber, KeyNumbers, Page, Table
+
+    def page(document: Document) -> Page:
+        rows = document.rows("rows")
+        looked = looks([row["policy"] for row in rows], document.looks)
+        columns = [
+            Column("policy", "left", of=lambda row: Cell(row["policy"], look=looked[row["policy"]])),
+            Column("success, %", of=lambda row: number(row["success"])),
+            Column("energy", drop=1, of=lambda row: number(row["energy"])),  # leaves first where there is no room
+        ]
+        table = Table.of("Policies", rows, columns, note="Means over seeds.")
+        lines = []
+        for name, look in looked.items():
+            own = rows_of(document, "rows", policy=name)
+            lines.append(Series(look.name, [row["load"] for row in own], [row["success"] for row in own], look=look))
+        x, y = Axis("tasks", point="{value} tasks"), Axis("% of tasks", low=0, high=100)
+        figure = Figure("Tasks finished in time", x, y, lines, caption="Higher is better.", key="success")
+        tiles = KeyNumbers([KeyNumber("most finished", f"{number(max(row['success'] for row in rows))} %")])
+        title = f"Policies side by side{outcome(document)}"
+        return Page(document, title, [tiles, figure, table], beside={}, certificate_last=True)
+
+claims.py is the shortest page, share.py has all: looks of policies, key numbers, tables for the page and the terminal,
+figures for the page and the paper.
 
 Figures that follow each other share rows, two in each. `Section`, `Fold`, `Text`, `Bullets`, `Facts`, `Legend` and
 `Chapter` arrange the rest (values.py); `Drawing` takes a raw ECharts option (`echarts.frame`, `x_axis`, ... help), and
