@@ -6,7 +6,7 @@ from operator import itemgetter
 from equipoise.document import Document, Row
 from equipoise.present.figures import Axis, Dash, Figure, Kind, Mark, Series, bars
 from equipoise.present.text import NOTHING, count, number, verdict
-from equipoise.present.values import Block, Cell, Chapter, Column, Page, Section, Table, Text, Tone
+from equipoise.present.values import Block, Cell, Chapter, Column, Facts, Page, Section, Table, Text, Tone
 
 PAPERS = {
     "train": "Machine Learning and CPU Scheduling Co-Optimization over a Network of Computing Centers (arXiv 2510.25176)",
@@ -23,8 +23,12 @@ HELD = {
 JUDGED = {"paper": "as the paper has it", "ours": "in its place, here"}
 LEAD = (
     "Every verdict is computed: a value that was sampled must be clear of its bound by two standard errors (Student's where "
-    "samples are few). Reproduced: all that the paper says holds; depends: some of it, or samples are too few; beyond: the "
-    "paper leaves it open or could not be read, and what is said here holds."
+    "samples are few)."
+)
+VERDICTS = (
+    ("reproduced", "all that the paper says holds"),
+    ("depends", "some of it holds, or samples are too few"),
+    ("beyond", "the paper leaves it open or could not be read, and what is said here holds"),
 )
 
 
@@ -32,7 +36,7 @@ def page(document: Document) -> Page:
     """Every claim with its protocol, findings, figures and verdict."""
     entries = document.result["claims"]
     summaries = [summary(chapter, TITLES[verb], links=True) for verb, chapter in chapters(entries)]
-    blocks: list[Block] = [Section("The ledger", [Text(LEAD, soft=True), *summaries], "ledger")]
+    blocks: list[Block] = [Section("The ledger", [Text(LEAD, soft=True), Facts(VERDICTS), *summaries], "ledger")]
     for verb, chapter in chapters(entries):
         blocks += [Chapter(TITLES[verb], PAPERS[verb]), *map(claim, chapter)]
     return Page(document, title(document), blocks, {"history.csv": "every finding"})
