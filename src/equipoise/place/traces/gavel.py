@@ -63,7 +63,7 @@ def _row(line: int, cells: list[str]) -> TraceRow:
 # Steps per second of each type of job: what the 7-column traces were made with, and what was measured, by GPUs.
 # The 7-column traces are Philly's jobs under other names, with steps = floor(rate x seconds) whatever the GPUs. Found by
 # pairing Gavel's traces of four virtual clusters with Philly's own table by time of arrival: 1,832 of 1,851 pairs agree on
-# one interval of rates a type, seven digits narrow; its middle stands here.
+# one interval of rates per type, seven digits narrow; its middle stands here.
 # The 10-column traces run at what was measured on V100s (`simulation_throughputs.json`, v100, no neighbour).
 RATES: dict[str, tuple[float, dict[int, float]]] = {
     "A3C": (8.23303297, {1: 7.17577}),
