@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., object])
 PROCESS = uuid4().hex[:12]  # with its pid: this process, on this machine, and none that is forked from it
 COMPILES = not numba.config.DISABLE_JIT  # NUMBA_DISABLE_JIT=1: kernels are plain Python, for a debugger
+numba.config.SLP_VECTORIZE = 1  # straight code over neighbouring numbers becomes vector code; the same IEEE operations
 
 
 def kernel(function: Function) -> Function:
@@ -31,6 +32,11 @@ def kernel(function: Function) -> Function:
     compiled = numba.njit(nogil=True, error_model="numpy")(function)
     compiled._cache = KernelCache(function)
     return cast(Function, compiled)
+
+
+def inlined(function: Function) -> Function:
+    """A small function that becomes part of each kernel that calls it."""
+    return cast(Function, numba.njit(inline="always", error_model="numpy")(function))
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
