@@ -39,6 +39,13 @@ def inlined(function: Function) -> Function:
     return cast(Function, numba.njit(inline="always", error_model="numpy")(function))
 
 
+def generated(name: str, lines: list[str], scope: dict[str, object], module: str, file: str) -> Callable[..., object]:
+    """A kernel from source text, for straight code over a fixed number of columns; cached on disk like any other."""
+    space = scope | {"__name__": module}
+    exec(compile("\n".join(lines), file, "exec"), space)
+    return kernel(cast(Callable[..., object], space[name]))
+
+
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """Numba's cache on disk, which looks only at the file of a kernel: here a changed callee is a change too."""
 

@@ -107,6 +107,17 @@ def look_at_shares(shares: Ints, unit: float, lo: Floats, hi: Floats, budget: fl
 
 
 @kernel
+def look_at_units(shares: Ints, low: Ints, high: Ints, budget: int, worst: Ints) -> None:
+    """The largest |sum x - b| and the farthest outside a box so far, in whole units."""
+    total, outside = 0, 0
+    for i in range(len(shares)):
+        total += shares[i]
+        outside = max(outside, low[i] - shares[i], shares[i] - high[i])
+    worst[0] = max(worst[0], abs(total - budget))
+    worst[1] = max(worst[1], outside)
+
+
+@kernel
 def kkt_violation(x: Floats, prices: Floats, curvature: Floats, lo: Floats, hi: Floats) -> float:
     """min over lambda of the largest of |f' - lambda| inside, (lambda - f')+ at lo, (f' - lambda)+ at hi.
 

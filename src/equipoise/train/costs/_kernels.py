@@ -26,14 +26,18 @@ class Curve(NamedTuple):
     flattest: Floats  # least curvature to reckon with
 
 
-def curve_of(cost: Cost, lo: Floats, hi: Floats, curvature: Floats) -> Curve:
-    """The cost on these boxes."""
+def curve_of(cost: Cost, lo: Floats, hi: Floats, curvature: Floats, start: Floats | None = None) -> Curve:
+    """The cost on these boxes; with first shares, what counts as flat is judged around them."""
     offered = getattr(cost, "curve", None)
     if offered is not None and type(cost).derivative is not _owner(type(cost)).derivative:
         offered = None  # a subclass with a derivative of its own: what its parent says of curves is not true of it
     kind, first, other = (OTHER, 0.0, 0.0) if offered is None else offered()
     one, two = (np.ascontiguousarray(np.broadcast_to(part, lo.shape), dtype=np.float64) for part in (first, other))
-    return Curve(kind, one, two, lo, hi, FLATTEST * _mean_curvature(cost, lo, hi, curvature))
+    mean = _mean_curvature(cost, lo, hi, curvature)
+    if start is not None:  # a box that reaches to where a cost is very steep says little of where shares will be
+        reach = np.where(start > 0, 2.0, 1.0)
+        mean = np.minimum(mean, _mean_curvature(cost, np.maximum(lo, start / reach), np.minimum(hi, start * reach), mean))
+    return Curve(kind, one, two, lo, hi, FLATTEST * mean)
 
 
 def _mean_curvature(cost: Cost, lo: Floats, hi: Floats, largest: Floats) -> Floats:
@@ -86,11 +90,11 @@ def answers(curve: Curve, weight: Floats, level: Floats, x: Floats) -> None:
             at = (level[i] + stiff * curve.second[i]) / (1.0 + stiff)
             x[i] = min(max(at, curve.lo[i]), curve.hi[i])
         else:
-            x[i] = _newton(curve.first[i], curve.second[i], curve.lo[i], curve.hi[i], weight[i], level[i], x[i])
+            x[i] = newton(curve.first[i], curve.second[i], curve.lo[i], curve.hi[i], weight[i], level[i], x[i])
 
 
 @kernel
-def _newton(work: float, energy: float, low: float, high: float, weight: float, level: float, x: float) -> float:
+def newton(work: float, energy: float, low: float, high: float, weight: float, level: float, x: float) -> float:
     """The root of h(x) = x + weight (3 energy x^2 - work / x^2) - level, which rises; halving where a step would leave
     what is known to hold it."""
     at = min(max(x, low), high)

@@ -1,0 +1,149 @@
+"""Models where every message arrives and links return: relaxed ADMM in summed form, one row of codes per node and round.
+
+    say    w_i y_i, one row of codes for all neighbours;   rho_ij = w_i w_j
+    hear   a_i = D y_i - w_i sum_j w_j y_j;   V_i -= relax a_i;   S_i = (1 - 2 relax) S_i + 2 relax (D y_i - a_i / 2)
+           y_i = argmin g_i(y) + D |y|^2 / 2 - (V_i + S_i) y
+
+No link keeps state. T graphs in turn have a table of messages and an S each. Least squares answers exactly, by a matrix
+that each node makes once; any other model by a few steps of its own gradient, which cost no messages.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from equipoise.kernels import Floats, Ints
+from equipoise.train.codec import MANTISSA, bits_per_number, mantissa_bits
+from equipoise.train.dynamics._layout import Layout
+from equipoise.train.dynamics._sum_kernels import (
+    Pulls,
+    Table,
+    answer_all,
+    finite_rows,
+    gather,
+    player,
+    say_codes,
+    say_plain,
+)
+from equipoise.train.models._base import Model
+from equipoise.train.models.least_squares import LeastSquares
+from equipoise.train.quantize import FLOAT_BITS, Quantizer
+
+RELAX = 0.8
+STIFF = 0.55  # of L: curvature of a gradient step; half of L is the least that is stable
+USUAL, SLOW = (
+    0.5,
+    0.13,
+)  # theta = D / L where nothing is known of the model: at least; over the root of the network's gap
+IN_TURN = 1.5  # times theta where graphs take turns
+WORST = 1e4  # conditioning that theta follows at most
+MATRIX_COLUMNS = 128  # up to which least squares keeps a matrix per node
+
+
+def choose_theta(gap: float, L: float, model: Model, graphs: int) -> float:
+    """D / L: how hard neighbours pull, as a part of the steepest curvature.
+
+    About 1 / sqrt(conditioning x gap) is best, measured on least squares with conditioning 1e2 to 1e4 on rings, grids and random
+    graphs; where no ridge tells the conditioning, what a well-conditioned model wants.
+    """
+    usual = max(USUAL, SLOW / math.sqrt(max(gap, 1e-12)))
+    turns = 1.0 if graphs == 1 else IN_TURN
+    if not model.convexity > 0:
+        return usual
+    conditioning = min(WORST, max(1.0, model.nodes * L / model.convexity))
+    return min(usual, turns / math.sqrt(conditioning * max(gap, 1e-12)))
+
+
+class Summed:
+    """The learning half of the nodes of a layout."""
+
+    needs = frozenset({"symmetric", "reliable", "repeating"})
+    exchanges = 1
+
+    def __init__(
+        self, layout: Layout, model: Model, quantizer: Quantizer, L: float, theta: float, start: Floats
+    ) -> None:
+        """`model` and `start`, the first models, are those of the nodes that live here, in their order."""
+        self.layout, self.model, self.mantissa = layout, model, mantissa_bits(quantizer)
+        self.played = np.zeros(layout.graphs, dtype=np.int64)  # rounds, per graph
+        graphs, own, rows, m = layout.graphs, layout.own, layout.rows, model.size
+        contacts = np.asarray(np.bincount(layout.table.senders, sum(map(np.int64, layout.table.turns)), layout.table.n))
+        weight = np.sqrt(theta * L / np.maximum(contacts, 1.0))[layout.nodes]
+        around = np.zeros((graphs, own))
+        for t, links in enumerate(layout.paths.links):
+            around[t] = np.bincount(layout.paths.owner[t, :links], weight[layout.paths.node[t, :links]], own)
+        place = np.empty(own, dtype=np.int64)
+        place[layout.by_node] = np.arange(own)
+        zeros = np.zeros((own, m))
+        self.pulls = Pulls(start[place], zeros, np.zeros((graphs, own, m)), zeros.copy(), weight, around, RELAX)
+        codes = np.zeros((own if rows > own else 0, m), dtype=np.int32)
+        self.table = Table(np.zeros((graphs, rows, m)), np.zeros((graphs, rows), dtype=np.int64), codes, self.mantissa)
+        self.pull, self.total = np.zeros((own, m)), weight[:own] * around.sum(axis=0)  # D
+        self.matrix: Floats | None = None
+        self.step = STIFF * L
+        if type(model) is LeastSquares and m <= MATRIX_COLUMNS:  # a subclass may differ
+            H, eye = model.hessian[place], np.eye(m)
+            self.matrix, self.slope = np.linalg.inv(H + self.total[:, None, None] * eye), model.slope[place]
+        loosest = math.sqrt((self.step + self.total.min(initial=np.inf)) / self.total.min(initial=np.inf))
+        self.local_steps = 1 if self.matrix is not None else max(1, round(loosest))
+        self.momentum = (loosest - 1.0) / (loosest + 1.0) if self.local_steps > 1 else 0.0
+        self.last = self.pulls.models.copy()
+
+    # a round
+
+    def say(self, number: int) -> None:
+        """Own models become codes."""
+        t = number % self.layout.graphs
+        if number < self.layout.graphs or self.mantissa == MANTISSA:
+            say_plain(self.table, self.pulls, t)
+        else:
+            say_codes(self.table, self.pulls, t)
+        self.played[t] += 1
+
+    def hear(self, number: int) -> bool:
+        """What was heard becomes models; False when they are no numbers."""
+        t, models = number % self.layout.graphs, self.pulls.models
+        gather(self.layout.paths, self.table, self.pulls, t, number < self.layout.graphs, self.pull)
+        if self.matrix is not None:
+            answer_all(self.matrix, self.slope, self.pull, models)
+        else:
+            self._descend()
+        return finite_rows(models)
+
+    def _descend(self) -> None:
+        """Steps of the own gradient towards the answer, with the momentum that its conditioning bears."""
+        models, at = self.pulls.models, self.layout.by_node
+        total, step = self.total[:, None], (self.step + self.total)[:, None]
+        for _ in range(self.local_steps):
+            ahead = models + self.momentum * (models - self.last)
+            gradient = np.empty_like(ahead)
+            gradient[at] = self.model.gradients(np.ascontiguousarray(ahead[at]))
+            self.last[:] = models
+            models[:] = ahead - (gradient + total * ahead - self.pull) / step
+
+    def burst(self, number: int, count: int) -> int:
+        """`count` rounds of least squares without leaving compiled code; how many were played before models were no numbers."""
+        assert self.matrix is not None
+        play = player(self.model.size, self.layout.graphs == 1)
+        done = play(self.layout.paths, self.table, self.pulls, self.matrix, self.slope, number, count)
+        rounds = np.arange(number, number + min(done + 1, count)) % self.layout.graphs
+        self.played += np.bincount(rounds, minlength=self.layout.graphs)
+        return done
+
+    # what others look at
+
+    @property
+    def models(self) -> Floats:
+        """Parameters, by node."""
+        return np.asarray(self.pulls.models[self.layout.by_node])
+
+    def link_bits(self) -> Ints:
+        """Bits sent over each link that leaves a node here."""
+        total = np.zeros(len(self.layout.links), dtype=np.int64)
+        for t, entries in enumerate(self.layout.entry_links):
+            rounds = int(self.played[t])
+            bits = ((rounds - 1) * bits_per_number(self.mantissa) + FLOAT_BITS) * self.model.size if rounds else 0
+            total += self.layout.spread_links(t, np.full(len(entries), bits))
+        return total
