@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from equipoise.train.costs._base import Cost
 from equipoise.train.models._base import Model
 from equipoise.train.topology import Topology
 from equipoise.train.truth import CpuOptimum, ModelOptimum
+
+if TYPE_CHECKING:
+    from equipoise.train.problem import Market
 
 NEGATIVE = 1e-9  # a relative gap below minus this is not rounding
 WITNESSES = 32  # nodes whose own model is scored on all data; beyond that, the ones farthest from the average
@@ -54,6 +58,17 @@ class Auditor:
         look_at_shares(shares, unit, self.lo, self.hi, budget, seen)
         self.worst.budget, self.worst.box = float(seen[0]), float(seen[1])
 
+    def watch_units(self, shares: Ints, market: Market, budget: int) -> None:
+        """Every round: shares as whole units."""
+        seen: Ints = np.zeros(2, dtype=np.int64)
+        look_at_units(shares, market.low, market.high, budget, seen)
+        self.see_units(seen, market.grid.unit)
+
+    def see_units(self, seen: Ints, unit: float) -> None:
+        """The worst of some rounds, in units: the budget missed, the box left."""
+        self.worst.budget = max(self.worst.budget, float(seen[0]) * unit)
+        self.worst.box = max(self.worst.box, float(seen[1]) * unit)
+
     def cpu_gap(self, x: Floats, optimum: CpuOptimum) -> float:
         """sum f(x) - sum f(x*), with exact summation; the budget is the same, so the price term cancels rounding."""
         assert self.cost is not None
@@ -78,6 +93,12 @@ class Auditor:
         """Largest distance of a node's model from the average one, as a part of the largest model so far."""
         self.worst.model = max(self.worst.model, float(np.linalg.norm(Y, axis=1).max()))
         return disagreement(Y, self.worst.model)
+
+    def gradient_error(self, gradients: Floats) -> float:
+        """|sum of gradients at the nodes' own models|, computed anew, as a part of the largest gradients so far."""
+        size = float(max(np.abs(gradients).sum(axis=0).max(), 1e-300))
+        self.worst.gradient = max(self.worst.gradient, size)
+        return float(np.abs(gradients.sum(axis=0)).max()) / self.worst.gradient
 
     def tracker_error(self, gradients: Floats, Z: Floats) -> float:
         """|sum z - sum grad g(y)|, with gradients computed anew, as a part of the largest gradients so far."""

@@ -11,10 +11,12 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import NEGATIVE, Auditor, Extremes, kkt_violation
+from equipoise.train.link_state import LinkState
 from equipoise.train.links import Round
 from equipoise.train.models._base import Model
 from equipoise.train.problem import Market, Problem
 from equipoise.train.state import State
+from equipoise.train.topology import Topology
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
 SHARES_KEPT_UP_TO = 1000  # nodes; larger networks keep no history of every share
@@ -29,7 +31,7 @@ NOTABLE = 0.99  # a gap below this part of the best so far counts as progress
 class Book:
     """Writes a row whenever asked, and remembers the best gap and when it was reached."""
 
-    def __init__(self, problem: Problem, state: State) -> None:
+    def __init__(self, problem: Problem, state: State | LinkState) -> None:
         market = state.market
         self.auditor = Auditor(
             problem.cost, problem.model, None if market is None else market.lo, None if market is None else market.hi
@@ -47,7 +49,7 @@ class Book:
 
     bits_before = 0.0  # sent by another form of this run, before
 
-    def reprice(self, state: State) -> None:
+    def reprice(self, state: State | LinkState) -> None:
         """Solve the CPU half centrally for the budget in force; from now on its gap is relative to the gap here."""
         if state.market is None or state.shares is None:
             return
@@ -56,20 +58,20 @@ class Book:
         self.first["cpu"] = max(start, least_notable(state.market, self.cpu_optimum))
         self.best = math.inf
 
-    def _best_shares(self, state: State) -> CpuOptimum:
+    def _best_shares(self, state: State | LinkState) -> CpuOptimum:
         assert state.market is not None
         market, grid = state.market, state.market.grid
         lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
         hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
         return optimal_shares(market.cost, state.budget * grid.unit, lo, hi)
 
-    def watch(self, state: State, round: Round | None = None) -> None:
+    def watch(self, state: State | LinkState, round: Round | Topology | None = None) -> None:
         """Every round: the budget and the boxes, and how many links the graph had."""
         if round is not None:
-            self.auditor.watch_links(round.topology)
+            self.auditor.watch_links(round if isinstance(round, Topology) else round.topology)
         state.audit(self.auditor)
 
-    def write(self, state: State, number: int) -> float:
+    def write(self, state: State | LinkState, number: int) -> float:
         """One row of history; returns the relative gap - or, where a model has no optimum to compare with, its loss as a
         part of the one at the start, if that is worse."""
         row: dict[str, float] = {"round": float(number)}
@@ -102,10 +104,11 @@ class Book:
                 self.first.setdefault("loss", max(abs(row["loss"]), 1e-300))
                 progress["loss"] = row["loss"] / self.first["loss"]
             sampler = state.learning.sampler
-            row |= {
-                "consensus": self.auditor.consensus(Y),
-                "tracker": self.auditor.tracker_error(sampler.again(Y), state.learning.trackers),
-            }
+            row["consensus"] = self.auditor.consensus(Y)
+            if isinstance(state, LinkState):
+                row["gradient"] = self.auditor.gradient_error(sampler.again(Y))
+            else:
+                row["tracker"] = self.auditor.tracker_error(sampler.again(Y), state.learning.trackers)
             if not sampler.exact:
                 row["noise"] = noise_floor(state, number)
         parts = [gap / self.first[half] for half, gap in gaps.items()]

@@ -52,7 +52,7 @@ def largest_code(mantissa: int) -> int:
 def quantise(change: float, floor: int, mantissa: int) -> int:
     """The nearest code of |change| above this floor, 0 where it is below; its sign is that of the change."""
     drop = MANTISSA - mantissa
-    code = (((float_bits(change) & SIZE) + ((1 << drop) >> 1)) >> drop) - floor
+    code: int = (((float_bits(change) & SIZE) + ((1 << drop) >> 1)) >> drop) - floor
     return min(max(code, 0), (OCTAVES << mantissa) - 1)
 
 
@@ -81,5 +81,5 @@ def first_floor(row: Floats, mantissa: int) -> int:
         largest = max(largest, abs(row[c]))
     if largest == 0.0:
         return FIRST << mantissa
-    top = float_bits(largest) >> (MANTISSA - mantissa)
+    top: int = float_bits(largest) >> (MANTISSA - mantissa)
     return max(top - (OCTAVES << mantissa) + 1 + (HEADROOM << mantissa), 1 << mantissa)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from equipoise._short import short_repr
 from equipoise.errors import InputError, unknown_name
 from equipoise.train.quantize import Exact, LogQuantizer, Quantizer
 
+if TYPE_CHECKING:
+    from equipoise.train.hostile.faults import Faults
+    from equipoise.train.network import Network
+    from equipoise.train.problem import Problem
+
 BOXES = ("price", "limit", "penalty")
 WEIGHTS = ("curvature", "laplacian", "metropolis")
+CPU = ("auto", "links", "markets", "flows")
+LEARNING = ("auto", "links", "averages", "mixing")
 
 AUTO_STEP = 0.6  # of the limit of curvature and Metropolis weights, times e^(-rho/2) (docs/train.md, 3.7)
 AUTO_DESCENT = 0.3  # step * alpha * max L_i, times e^(-rho/2); 0.2 took a fifth more rounds
@@ -23,6 +30,10 @@ PENALTY = 10.0  # the paper's box penalty, in curvatures
 class Method:
     """Our method by default; `Method.paper()` is the paper's own form.
 
+    cpu     "links": prices over links that return (relaxed ADMM); "markets": every node clears one among its neighbours,
+            also where no link returns; "flows": the paper's, along edges; "auto" takes the first that the run allows
+    learning  "links": models over links that return (the same, exact answers or local steps); "averages" over
+            neighbourhoods, also for mini-batches and nets; "mixing": the paper's gradient tracking along edges
     step    of consensus and of CPU flows along edges, per unit of edge weight; a number selects the paper's dynamics, "auto"
             ours (by_markets, by_meetings) or a safe one
     alpha   of the descent along the tracked gradient; a number selects the paper's gradient tracking, where y moves by
@@ -49,6 +60,9 @@ class Method:
     ramp: tuple[float, float] | None = None
     tracker_start: Literal["gradient", "zero"] = "gradient"  # "zero" converges to the wrong model: kept to show it
     name: str = "equipoise"
+    cpu: str = "auto"
+    learning: str = "auto"
+    why: str = ""  # why `choose` took these two
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -89,6 +103,9 @@ class Method:
             raise InputError(
                 'model_weights="curvature" speaks of CPU costs: use "metropolis" or "laplacian"', code="weights.model"
             )
+        for kind, known in ((self.cpu, CPU), (self.learning, LEARNING)):
+            if kind not in known:
+                raise unknown_name("dynamics", kind, known)
         if self.tracker_start not in ("gradient", "zero"):
             raise unknown_name("tracker start", self.tracker_start, ("gradient", "zero"))
 
@@ -105,15 +122,36 @@ class Method:
         }
         return cls(**(published | changes))
 
+    @classmethod
+    def auto(cls, problem: Problem, network: Network, faults: Faults | None = None, **settings: Any) -> Method:
+        """The dynamics that suit this problem on this network, by name, with the reason in `why`."""
+        from equipoise.train.choose import choose
+
+        return choose(cls(**settings), problem, network, faults)
+
     @property
     def by_markets(self) -> bool:
         """Whether nodes make markets among their neighbours; else CPU flows along edges, as in the paper (Method.paper,
         messages node by node or edge by edge, no momentum, a step or weights of one's own, another rule for boxes)."""
-        return self._ours and self.box == "price" and self.cpu_weights == "curvature"
+        if self.cpu != "auto":
+            return self.cpu == "markets"
+        return self.own_prices
 
     @property
     def by_meetings(self) -> bool:
         """Whether models are averaged over neighbourhoods; else models and trackers mix along edges, as in the paper."""
+        if self.learning != "auto":
+            return self.learning == "averages"
+        return self.own_models
+
+    @property
+    def own_prices(self) -> bool:
+        """Whether no setting asks for the paper's flows of CPU."""
+        return self._ours and self.box == "price" and self.cpu_weights == "curvature"
+
+    @property
+    def own_models(self) -> bool:
+        """Whether no setting asks for the paper's mixing of models."""
         return self._ours and self.alpha == "auto" and self.fade is None and self.model_weights == "metropolis"
 
     @property

@@ -1,4 +1,4 @@
-"""Regions: the nodes that live in one process - all, some, or one - and the directed links that leave them (docs/train.md, 2)."""
+"""Regions: the nodes that live in one process - all, some, or one - and the directed links that leave them."""
 
 from __future__ import annotations
 

@@ -20,12 +20,14 @@ from equipoise.train.arrays import Floats
 from equipoise.train.audit import WITNESSES
 from equipoise.train.book import Book
 from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
+from equipoise.train.choose import choose
 from equipoise.train.hostile.book import HostileBook
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.loss import CentresLost
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.hostile.sound import is_hostile, refuse_delayed_learning, refuse_unsound
 from equipoise.train.hostile.state import HostileState
+from equipoise.train.link_state import LinkState
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
@@ -117,8 +119,9 @@ def solve(
         raise InputError(f"engine takes equipoise.engine.Workers(count, on=...), not {engine!r}", code="engine.type")
     if faults is not None and not isinstance(faults, Faults):
         raise InputError(f"faults takes Faults(loss=..., crash=...), not {faults!r}", code="faults.type")
-    state: Any  # both kinds have the same names
+    state: Any  # all kinds have the same names
     book: Any
+    method = choose(method, problem, network, faults, batch)
     if is_hostile(network, method, faults):
         faults = Faults() if faults is None else faults
         refuse_unsound(problem, network, method, faults, budgets)
@@ -130,8 +133,11 @@ def solve(
         delay = 0 if faults is None else int(faults.delay)
         if delay:
             refuse_delayed_learning(problem)
-        make = State if engine is None else engine.ordinary
-        state = make(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch, delay=delay)
+        if engine is None and "links" in (method.cpu, method.learning):
+            state = LinkState(problem, network, method, seed=seed, start=start, budgets=budgets)
+        else:
+            make = State if engine is None else engine.ordinary
+            state = make(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch, delay=delay)
         budgets = _check_budgets(budgets, state, rounds)
         book = Book(problem, state)
     name = fingerprint(problem, state, seed, budgets, faults)
@@ -234,7 +240,7 @@ def solve(
                 book.go_on_from(before, network.n)
     if status != "diverged" and (not book.rows or book.rows[-1]["round"] != number):
         book.write(state, number)
-    kind = Run if isinstance(state, State) else _hostile_run(state, book)
+    kind = Run if isinstance(state, State | LinkState) else _hostile_run(state, book)
     return kind(
         problem=problem,
         network=network,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, eigh_tridiagonal
-from scipy.sparse import diags_array
+from scipy.sparse import coo_array, diags_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
@@ -66,6 +66,25 @@ def lambda_2(topology: Topology, weights: Floats | None = None) -> float:
     return _rayleigh(topology, weights, _slowest_mode(laplacian, topology.n))
 
 
+def adjacency_gap(n: int, senders: Ints, receivers: Ints) -> float:
+    """1 - the second largest eigenvalue of D^(-1/2) A D^(-1/2), A the links both ways: how fast neighbours agree."""
+    if n < 3:
+        return 1.0
+    degree = np.maximum(np.bincount(senders, minlength=n), 1.0)
+    values = 1.0 / np.sqrt(degree[senders] * degree[receivers])
+    matrix = coo_array((values, (senders.astype(np.int32), receivers.astype(np.int32))), shape=(n, n)).tocsr()
+    if n <= DENSE_NODES:
+        return max(0.0, 1.0 - float(np.linalg.eigvalsh(matrix.toarray())[-2]))
+    top = np.sqrt(degree / degree.sum())  # the eigenvector of 1
+
+    def apply(v: Floats) -> Floats:
+        v = v - top * _dot(top, v)
+        return np.asarray(v - matrix @ v)
+
+    steps = int(min(GAP_STEPS, max(30.0, GAP_WORK / len(senders))))
+    return max(0.0, _lanczos(apply, n, top=False, steps=steps, start=top)[0])
+
+
 def market_gap(topology: Topology) -> float:
     """1 - tau: how far the slowest mode of prices moves in a round of markets (docs/train.md, 3.7).
 
@@ -91,13 +110,16 @@ def market_gap(topology: Topology) -> float:
     return max(0.0, _lanczos(apply, topology.n, top=False, steps=steps)[0])
 
 
-def _lanczos(apply: Apply, n: int, *, top: bool, steps: int, bound: float = np.inf) -> tuple[float, bool]:
-    """One end of the spectrum orthogonal to the constant vector (top: of all), and whether its residual is small.
+def _lanczos(
+    apply: Apply, n: int, *, top: bool, steps: int, bound: float = np.inf, start: Floats | None = None
+) -> tuple[float, bool]:
+    """One end of the spectrum orthogonal to `start`, else to constants (top: of all), and whether its residual is small.
 
     No reorthogonalisation: it would only remove copies of eigenvalues already found, and the ends are right without.
     """
     v = np.random.default_rng(0).standard_normal(n)
-    v -= 0.0 if top else v.mean()
+    known = np.full(n, 1.0 / math.sqrt(n)) if start is None else start
+    v -= 0.0 if top else known * _dot(known, v)
     v /= math.sqrt(_dot(v, v))
     previous, beta = np.zeros(n), 0.0
     diagonal, off_diagonal = np.zeros(steps), np.zeros(steps)
@@ -107,7 +129,7 @@ def _lanczos(apply: Apply, n: int, *, top: bool, steps: int, bound: float = np.i
         w -= beta * previous
         diagonal[k - 1] = alpha = _dot(w, v)
         w -= alpha * v
-        w -= 0.0 if top else w.mean()
+        w -= 0.0 if top else known * _dot(known, w)
         off_diagonal[k - 1] = beta = math.sqrt(_dot(w, w))
         exhausted = beta <= 1e-12 * abs(alpha)  # an invariant subspace: stars and complete graphs have few eigenvalues
         if k >= due or exhausted or k == steps:

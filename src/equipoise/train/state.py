@@ -341,7 +341,7 @@ def fingerprint(problem: Problem, state: Any, seed: int, budgets: Mapping[int, f
         parts.append(problem.budget)
         arrays += [market.lo, market.hi, market.curvature, market.cost.derivative(market.grid.floats(market.start()))]
     if state.learning is not None:
-        arrays += [state.learning.yz, state.learning.gradient]
+        arrays += [state.models, state.learning.sampler.again(state.models)]
     digest = hashlib.sha256(repr(parts).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())

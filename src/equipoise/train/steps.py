@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -37,9 +38,14 @@ class Steps:
     alpha_limit: float | None  # 1 / (2 L) of averages; (2 - step lambda_max)^2 / (2 step L) along edges
     momentum: float = 0.0  # beta of the averages
     inertia: float | None = None  # theta of the markets: stable whatever it is
+    links: Mapping[str, float] = field(
+        default_factory=dict
+    )  # of prices and models over links: stable whatever they are
 
     def used(self, method: Method) -> dict[str, float]:
         """Those that this method plays by, by name."""
+        if self.links:
+            return dict(self.links)
         parts = {"step": None if method.by_markets and method.by_meetings else self.step, "alpha": self.alpha}
         parts |= {"momentum": self.momentum if method.by_meetings and self.alpha is not None else None}
         return {name: value for name, value in (parts | {"inertia": self.inertia}).items() if value is not None}

@@ -36,7 +36,9 @@ def curve_of(cost: Cost, lo: Floats, hi: Floats, curvature: Floats, start: Float
     mean = _mean_curvature(cost, lo, hi, curvature)
     if start is not None:  # a box that reaches to where a cost is very steep says little of where shares will be
         reach = np.where(start > 0, 2.0, 1.0)
-        mean = np.minimum(mean, _mean_curvature(cost, np.maximum(lo, start / reach), np.minimum(hi, start * reach), mean))
+        mean = np.minimum(
+            mean, _mean_curvature(cost, np.maximum(lo, start / reach), np.minimum(hi, start * reach), mean)
+        )
     return Curve(kind, one, two, lo, hi, FLATTEST * mean)
 
 

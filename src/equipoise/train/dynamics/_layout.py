@@ -77,8 +77,16 @@ class Layout:
         """Links of each own row, a link counted once for every graph that it is in."""
         return np.asarray(self.paths.degree.sum(axis=0), dtype=np.float64)
 
+    def keep(self, rows: AnyArray, axis: int = -1) -> AnyArray:
+        """Values of own rows along an axis, in the order of their nodes: what a checkpoint holds."""
+        return np.take(rows, self.by_node, axis=axis)
+
+    def take(self, whole: AnyArray, axis: int = -1, ghosts: bool = False) -> AnyArray:
+        """From values of every node of the network those of own rows, or of all rows."""
+        return np.take(whole, self.nodes if ghosts else self.nodes[: self.own], axis=axis)
+
     def spread_links(self, t: int, entries: AnyArray) -> AnyArray:
-        """Values of the entries of a graph, one for each link that ever leaves a node here; 0 where it is not in the graph."""
+        """Values of a graph's entries, by link that ever leaves a node here; 0 where it is not in the graph."""
         spread = np.zeros(len(self.table), dtype=entries.dtype)
         spread[self.entry_links[t]] = entries
         return spread[self.links]
@@ -121,7 +129,7 @@ def _stack(graphs: list[_Graph]) -> Paths:
 
     def stacked(name: str, kind: type = np.uint32) -> AnyArray:
         parts = [getattr(graph, name) for graph in graphs]
-        whole = np.zeros((len(parts), max(map(len, parts))), dtype=kind)
+        whole: AnyArray = np.zeros((len(parts), max(map(len, parts))), dtype=kind)
         for row, part in zip(whole, parts, strict=True):
             row[: len(part)] = part
         return whole

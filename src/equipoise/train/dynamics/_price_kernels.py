@@ -112,7 +112,8 @@ class Boxes(NamedTuple):
 def strength(one: int, other: int, lean: int) -> float:
     """2 ** ((lean max + (1 - lean) min) / 8): the same bits at both ends, on every machine."""
     e = lean * max(one, other) + (10 - lean) * min(one, other)
-    return OCTAVE[e % STEPS] * bits_float((e // STEPS + 1023) << MANTISSA)
+    power: float = bits_float((e // STEPS + 1023) << MANTISSA)
+    return float(OCTAVE[e % STEPS]) * power
 
 
 @inlined
@@ -153,8 +154,8 @@ def sum_large_gifts(cap: float, paths: Paths, t: int, weight: Floats, P: Floats,
         for c in range(LANES):
             if A[q, c] > cap:
                 own, net, size = P[paths.ids[t, q, c]], 0.0, 0.0
-                for l in range(paths.start[t, q], paths.start[t, q + 1]):
-                    d = whole(min(max(weight[l, c] * (own - P[paths.lane_node[t, l, c]]), -cap), cap))
+                for e in range(paths.start[t, q], paths.start[t, q + 1]):
+                    d = whole(min(max(weight[e, c] * (own - P[paths.lane_node[t, e, c]]), -cap), cap))
                     net += d
                     size += abs(d)
                 G[q, c] = net
@@ -290,12 +291,12 @@ def reweigh(
         i = boxes.rows[q]
         boxes.flags[i] = 0
         for e in range(paths.first[t, i], paths.first[t, i + 1]):
-            l, j = paths.place[t, e], paths.node[t, e]
+            at, j = paths.place[t, e], paths.node[t, e]
             new = rule.theta * strength(said[i], said[j], rule.lean) * per
-            if new != weight[l]:
-                change = (new - weight[l]) * back
+            if new != weight[at]:
+                change = (new - weight[at]) * back
                 pull = 0.5 * change * (prices[i] + prices[j])
-                weight[l] = new
+                weight[at] = new
                 node.weight[t, i] += change
                 node.pull[t, i] += pull
                 node.weight_sum[i] += change
@@ -416,7 +417,7 @@ def next_level(i: int, t: int, g: float, keep: float, back: float, unit: float, 
     node.pull[t, i] = now
     total = now if len(node.pull) == 1 else node.pull_sum[i] + (now - was)
     node.pull_sum[i] = total
-    return node.plan[i] * unit + total
+    return float(node.plan[i]) * unit + float(total)
 
 
 @kernel

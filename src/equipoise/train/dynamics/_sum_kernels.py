@@ -111,7 +111,7 @@ def answer_all(matrix: Floats, slope: Floats, pull: Floats, models: Floats) -> N
 
 @cache
 def straight(columns: int, static: bool) -> tuple[Callable[..., None], ...]:
-    """say_codes, gather and answer_all for so many columns. Two passes for what is heard: in one, they wait for each other."""
+    """say_codes, gather and answer_all for so many columns; in one pass the last two would wait for each other."""
     r = range(columns)
     say = ["def say(said, models, weight, floors, mantissa):", "    drop = MANTISSA - mantissa"]
     say += ["    half, top = (1 << drop) >> 1, (OCTAVES << mantissa) - 1", "    for q in range(len(models)):"]

@@ -1,8 +1,8 @@
-"""CPU where every message arrives and links return: relaxed ADMM on prices, one code per node and round (docs/train.md, 3.5).
+"""CPU where every message arrives and links return: relaxed ADMM on prices, one code per node and round.
 
     say    p_i, one code for all neighbours
     hear   g_ij = round(relax rho_ij (p_i - p_j)) in whole units, at both ends alike: g_ij = -g_ji
-           plan_i -= sum_j g_ij;   h_i = (1 - 2 relax) h_i + 2 relax (D p_i - sum_j rho_ij (p_i - p_j) / 2),  D = sum_j rho_ij
+           plan_i -= sum_j g_ij;   h_i = (1 - 2 relax) h_i + 2 relax (D p_i - sum_j rho_ij (p_i - p_j) / 2),  D = sum_j rho
            x + D f'(x) = plan_i + h_i in the box, so p_i = (plan_i + h_i - x) / D
 
 A gift follows from two prices that both ends have heard, so it costs no bits, and the sum of shares is the budget in every
@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from equipoise.kernels import Floats, Ints
+from equipoise.train.arrays import AnyArray
 from equipoise.train.codec import bits_per_number, mantissa_bits
 from equipoise.train.costs._kernels import OTHER, QUADRATIC, answer, curve_of, steepness
 from equipoise.train.dynamics._layout import LANES, Layout
@@ -63,7 +64,7 @@ class Prices:
         self.layout, self.market, self.mantissa = layout, market, mantissa_bits(quantizer)
         self.played = np.zeros(layout.graphs, dtype=np.int64)  # rounds, per graph
         graphs, own, rows, links = layout.graphs, layout.own, layout.rows, layout.paths.node.shape[1]
-        boxed, unit, at = market.boxed, market.grid.unit, start * market.grid.unit
+        boxed, unit, at = market.boxed, market.grid.unit, market.grid.floats(start)
         slow = min(0.5, gap / 2.0)
         self.rule = Rule(
             kind=curve_of(market.cost, market.lo, market.hi, market.curvature).kind,
@@ -137,8 +138,15 @@ class Prices:
         curve, quadratic = self.whole, self.rule.kind == QUADRATIC
         steep = np.maximum(curve.first, curve.flattest) if quadratic else curve.first
         ready = np.zeros(own if quadratic else 0)
-        parts = (steep, curve.second, curve.flattest, curve.lo, curve.hi)
-        self.curves = Curves(*(np.ascontiguousarray(part[place]) for part in parts), ready, ready.copy())
+        self.curves = Curves(
+            slope=steep[place],
+            centre=curve.second[place],
+            flattest=curve.flattest[place],
+            lo=curve.lo[place],
+            hi=curve.hi[place],
+            scale=ready,
+            middle=ready.copy(),
+        )
         self.sums = np.zeros((2, layout.paths.ids.shape[1], LANES))
         self.extra_bits = np.array([ELASTICITY_BITS, TWO_PART_BITS])
         make_all_ready(self.rule, self.node, self.curves)
@@ -214,3 +222,53 @@ class Prices:
             code = (rounds - 1) * bits_per_number(self.mantissa) + FLOAT_BITS + rounds * (1 + self.rule.boxed)
             total += self.layout.spread_links(t, self.talk.bits[t][owner] + (code if rounds else 0))
         return total
+
+    NODE = (
+        "price",
+        "plan",
+        "shares",
+        "pull",
+        "pull_sum",
+        "weight",
+        "weight_sum",
+        "answer",
+        "settled",
+        "elastic",
+        "told",
+    )
+    TALK = ("price", "before", "floors", "elastic")
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep: values by node, and by link that leaves one."""
+        layout, own = self.layout, self.layout.own
+        kept = {f"node/{name}": layout.keep(getattr(self.node, name)) for name in self.NODE}
+        kept |= {f"said/{name}": layout.keep(getattr(self.talk, name)[:, :own]) for name in self.TALK}
+        kept |= {f"node/{name}": layout.keep(getattr(self.boxes, name)) for name in ("net", "size")}
+        for t, links in enumerate(layout.paths.links):
+            place = layout.paths.place[t, :links]
+            kept[f"link/weights{t}"] = layout.spread_links(t, self.weights[t].reshape(-1)[place])
+            if self.rule.boxed:
+                kept[f"link/owed{t}"] = layout.spread_links(t, self.boxes.owed[t, :links])
+        return kept | {"node/bits": layout.keep(self.talk.bits), "played": self.played}
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        """Take up a checkpoint of the whole network."""
+        layout, boxes, own = self.layout, self.boxes, self.layout.own
+        for name in self.NODE:
+            getattr(self.node, name)[:] = layout.take(memory[f"node/{name}"])
+        for name in self.TALK:
+            getattr(self.talk, name)[:, : layout.rows] = layout.take(memory[f"said/{name}"], ghosts=True)
+        for name in ("net", "size"):
+            getattr(boxes, name)[:] = layout.take(memory[f"node/{name}"])
+        self.talk.bits[:] = layout.take(memory["node/bits"])
+        self.played = memory["played"].copy()
+        for t, links in enumerate(layout.entry_links):
+            self.weights[t].reshape(-1)[layout.paths.place[t, : len(links)]] = memory[f"link/weights{t}"][links]
+            if self.rule.boxed:
+                boxes.owed[t, : len(links)] = memory[f"link/owed{t}"][links]
+                owing = np.flatnonzero(boxes.owed[t])
+                boxes.owing_count[t] = len(owing)
+                boxes.owing[t, : len(owing)] = owing
+        news = (self.talk.elastic[:, :own] != self.node.told).any()
+        self.talk.news[:] = [layout.graphs if news else 0, 0, 0]
+        make_all_ready(self.rule, self.node, self.curves)

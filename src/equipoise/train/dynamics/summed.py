@@ -15,6 +15,7 @@ import math
 import numpy as np
 
 from equipoise.kernels import Floats, Ints
+from equipoise.train.arrays import AnyArray
 from equipoise.train.codec import MANTISSA, bits_per_number, mantissa_bits
 from equipoise.train.dynamics._layout import Layout
 from equipoise.train.dynamics._sum_kernels import (
@@ -30,6 +31,7 @@ from equipoise.train.dynamics._sum_kernels import (
 from equipoise.train.models._base import Model
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.quantize import FLOAT_BITS, Quantizer
+from equipoise.train.sampler import Sampler
 
 RELAX = 0.8
 STIFF = 0.55  # of L: curvature of a gradient step; half of L is the least that is stable
@@ -45,8 +47,8 @@ MATRIX_COLUMNS = 128  # up to which least squares keeps a matrix per node
 def choose_theta(gap: float, L: float, model: Model, graphs: int) -> float:
     """D / L: how hard neighbours pull, as a part of the steepest curvature.
 
-    About 1 / sqrt(conditioning x gap) is best, measured on least squares with conditioning 1e2 to 1e4 on rings, grids and random
-    graphs; where no ridge tells the conditioning, what a well-conditioned model wants.
+    About 1 / sqrt(conditioning x gap) is best: measured on least squares, conditioning 1e2 to 1e4, on rings, grids and
+    random graphs. Where no ridge tells the conditioning, it is what a well-conditioned model wants.
     """
     usual = max(USUAL, SLOW / math.sqrt(max(gap, 1e-12)))
     turns = 1.0 if graphs == 1 else IN_TURN
@@ -63,10 +65,11 @@ class Summed:
     exchanges = 1
 
     def __init__(
-        self, layout: Layout, model: Model, quantizer: Quantizer, L: float, theta: float, start: Floats
+        self, layout: Layout, sampler: Sampler, quantizer: Quantizer, L: float, theta: float, start: Floats
     ) -> None:
-        """`model` and `start`, the first models, are those of the nodes that live here, in their order."""
-        self.layout, self.model, self.mantissa = layout, model, mantissa_bits(quantizer)
+        """The sampler's model and `start`, the first models, are those of the nodes that live here, in their order."""
+        model = sampler.model
+        self.layout, self.sampler, self.model, self.mantissa = layout, sampler, model, mantissa_bits(quantizer)
         self.played = np.zeros(layout.graphs, dtype=np.int64)  # rounds, per graph
         graphs, own, rows, m = layout.graphs, layout.own, layout.rows, model.size
         contacts = np.asarray(np.bincount(layout.table.senders, sum(map(np.int64, layout.table.turns)), layout.table.n))
@@ -124,7 +127,7 @@ class Summed:
             models[:] = ahead - (gradient + total * ahead - self.pull) / step
 
     def burst(self, number: int, count: int) -> int:
-        """`count` rounds of least squares without leaving compiled code; how many were played before models were no numbers."""
+        """`count` rounds of least squares in compiled code; how many were played before models were no numbers."""
         assert self.matrix is not None
         play = player(self.model.size, self.layout.graphs == 1)
         done = play(self.layout.paths, self.table, self.pulls, self.matrix, self.slope, number, count)
@@ -147,3 +150,23 @@ class Summed:
             bits = ((rounds - 1) * bits_per_number(self.mantissa) + FLOAT_BITS) * self.model.size if rounds else 0
             total += self.layout.spread_links(t, np.full(len(entries), bits))
         return total
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep, by node."""
+        layout, own, pulls = self.layout, self.layout.own, self.pulls
+        kept = {name: getattr(pulls, name) for name in self.NODE} | {"last": self.last}
+        kept = {f"node/{name}": layout.keep(array, axis=-2) for name, array in kept.items()}
+        kept["said/said"] = layout.keep(self.table.said[:, :own], axis=-2)
+        return kept | {"said/floors": layout.keep(self.table.floors[:, :own]), "played": self.played}
+
+    NODE = ("models", "flow", "mean", "mean_sum")
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        """Take up a checkpoint of the whole network."""
+        layout = self.layout
+        for name in self.NODE:
+            getattr(self.pulls, name)[:] = layout.take(memory[f"node/{name}"], axis=-2)
+        self.last[:] = layout.take(memory["node/last"], axis=-2)
+        self.table.said[:] = layout.take(memory["said/said"], axis=-2, ghosts=True)
+        self.table.floors[:] = layout.take(memory["said/floors"], ghosts=True)
+        self.played = memory["played"].copy()

@@ -1,0 +1,96 @@
+"""Which dynamics a run plays: each declares what it needs, and the first whose needs are met is taken, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from equipoise.errors import InputError
+from equipoise.train.costs.coupled import Coupled
+from equipoise.train.hostile.faults import Faults
+from equipoise.train.hostile.sound import is_hostile
+from equipoise.train.method import Method
+from equipoise.train.network import Network
+from equipoise.train.problem import Problem
+
+WAYS_OUT = {
+    "symmetric": "links that carry both ways: make the network undirected",
+    "repeating": 'links that return: use switching=COUNT instead of "fresh"',
+    "reliable": "links that lose nothing: leave faults out",
+    "exact": "exact gradients of a convex model: leave batch, Coupled, ramp and descent out",
+    "own": "settings that it understands: leave step, alpha, momentum, box, weights, cap, fade and node or edge codes alone",
+}
+
+
+class Form(NamedTuple):
+    """A dynamics by name: what it needs, and in a few words what it is."""
+
+    name: str
+    needs: frozenset[str]
+    words: str
+
+
+CPU_FORMS = (
+    Form("links", frozenset({"symmetric", "repeating", "reliable", "own", "exact"}), "prices over links that return"),
+    Form("markets", frozenset({"symmetric", "reliable", "own"}), "a market around every node"),
+    Form("flows", frozenset({"symmetric"}), "the paper's flows along edges"),
+)
+LEARNING_FORMS = (
+    Form("links", frozenset({"symmetric", "repeating", "reliable", "own", "exact"}), "models over links that return"),
+    Form("averages", frozenset({"symmetric", "reliable", "own"}), "averages over neighbourhoods"),
+    Form("mixing", frozenset({"symmetric"}), "the paper's gradient tracking along edges"),
+)
+
+
+def choose(
+    method: Method, problem: Problem, network: Network, faults: Faults | None = None, batch: object = None
+) -> Method:
+    """The method with both dynamics named; an impossible one is refused with the need that is missing."""
+    if is_hostile(network, method, faults):
+        return method
+    model = problem.model
+    noisy = batch is not None or (isinstance(problem.cost, Coupled) and model is not None)
+    plain = method.descent == 1.0 and method.ramp is None and method.cap == "auto" and not noisy
+    given = {
+        "symmetric": not network.directed,
+        "repeating": network.period is not None,
+        "reliable": faults is None or faults.none,
+        "exact": plain and (model is None or model.convex),
+    }
+
+    def both(given: dict[str, bool]) -> tuple[tuple[str, str], tuple[str, str]]:
+        cpu = _first(CPU_FORMS, method.cpu, given | {"own": method.own_prices}, "cpu")
+        learning = _first(LEARNING_FORMS, method.learning, given | {"own": method.own_models}, "learning")
+        return (learning if problem.cost is None else cpu), (cpu if model is None else learning)
+
+    (cpu, why_cpu), (learning, why_learning) = both(given)
+    if "links" in (cpu, learning) and cpu != learning:
+        if "links" in (method.cpu, method.learning):
+            raise InputError(
+                f"cpu={cpu!r} and learning={learning!r} keep different books of the same links: choose links for both, or "
+                "for neither",
+                code="dynamics.mixed",
+            )
+        # One half cannot do with links: the other takes its next best, so that both speak of the same links.
+        (cpu, why_cpu), (learning, why_learning) = both(given | {"repeating": False})
+    said = [f"CPU by {why_cpu}"] if problem.cost is not None else []
+    said += [f"models by {why_learning}"] if model is not None else []
+    cpu = cpu if problem.cost is not None else method.cpu
+    learning = learning if model is not None else method.learning
+    return replace(method, cpu=cpu, learning=learning, why="; ".join(said))
+
+
+def _first(forms: tuple[Form, ...], asked: str, given: dict[str, bool], option: str) -> tuple[str, str]:
+    """The form that was asked for, or the first that can be had; and why not an earlier one."""
+    passed: list[str] = []
+    for form in forms:
+        missing = [need for need in sorted(form.needs) if not given[need]]
+        if asked == form.name and missing:
+            raise InputError(
+                f"{option}={asked!r} needs {WAYS_OUT[missing[0]]}; or leave {option} out", code=f"need.{missing[0]}"
+            )
+        if asked == form.name or (asked == "auto" and not missing):
+            return form.name, f"{form.name} ({form.words}{'; '.join(['', *passed])})"
+        if missing:
+            passed.append(f"{form.name} would need {WAYS_OUT[missing[0]].split(':')[0]}")
+    raise InputError(f"no dynamics for {option} on this network: it is directed", code="need.symmetric")
