@@ -1,11 +1,13 @@
 """What a certificate must not pass: nothing optimised, outputs that were changed, what is no number; and what it must."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from equipoise.cli import main
 from equipoise.errors import InputError
 from equipoise.train import Faults, Latency, LeastSquares, Network, Problem, Quadratic, check_cost, solve
 from equipoise.train.hostile.state import HostileState
@@ -74,6 +76,29 @@ def test_the_certificate_passes_exactly_when_the_cost_is_that_of_the_optimum():
         assert run.certificate()["gap"].passed == (away <= 1e-6 * first), lo
 
 
+def test_a_gap_that_is_large_beside_the_optimum_is_told():
+    """One steep node makes the start so bad that a hundred-thousandth of its gap is most of the optimum: it is said."""
+    cost = Quadratic([1e6] + [1.0] * (NODES - 1), np.linspace(0, 40, NODES), lo=0.0, hi=60.0)
+    told = solve(Problem(cost, 240.0), NETWORK, rounds=2000, target=1e-5).certificate()["gap"]
+    beside = float(told.meaning.split("relative to the optimum itself it is ")[1])
+    assert told.passed
+    assert beside > 100 * told.value
+    calm = solve(Problem(costs("quadratic", (0.0, 60.0)), 240.0), NETWORK, rounds=500).certificate()["gap"]
+    assert calm.meaning.endswith("relative to the start")
+
+
+def test_the_command_says_that_nothing_was_optimised(frozen, tmp_path, monkeypatch):
+    """--lo 0.001 with a broken optimiser: exit code 1 and a certificate that failed, not "target reached in round 1"."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["equipoise", "train", "--data", "none", "--lo", "0.001", "--rounds", "5"])
+    with pytest.raises(SystemExit) as leaving:
+        main()
+    assert leaving.value.code == 1
+    (kept,) = tmp_path.glob("runs/*/result.json")
+    failed = {c["name"] for c in json.loads(kept.read_text())["certificate"]["checks"] if not c["passed"]}
+    assert {"gap", "kkt"} <= failed
+
+
 # a start that is already optimal
 
 
@@ -95,6 +120,18 @@ def test_an_optimal_start_has_converged_before_the_first_round(seed, nodes, kind
     played = solve(Problem(cost, float(budget)), network, rounds=50)
     assert played.status == "finished"
     assert played.certificate().passed
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1], ids=["no loss left", "some loss left"])
+@pytest.mark.parametrize("faults", [None, Faults(loss=0.1)], ids=["calm", "faults"])
+def test_models_that_start_at_their_optimum_have_converged(noise, faults):
+    """Also where the least loss is 0, of which rounding is no small part."""
+    rng = np.random.default_rng(5)
+    rows = [(X, X @ [1.0, 2.0] + noise * rng.standard_normal(8)) for X in rng.standard_normal((NODES, 8, 2))]
+    model = LeastSquares(rows)
+    run = solve(Problem(model=model), NETWORK, rounds=50, target=1e-6, start=model.optimum(), faults=faults)
+    assert (run.status, run.rounds) == ("converged", 0)
+    assert run.certificate().passed
 
 
 def test_an_optimal_start_waits_for_a_change_of_budget():

@@ -118,7 +118,7 @@ def cost_noise(market: Market, optimum: CpuOptimum) -> float:
 
 def loss_noise(optimum: ModelOptimum) -> float:
     """A difference of losses too small to speak of."""
-    return max(ARRIVED * abs(optimum.loss), 1e-300)
+    return max(ARRIVED * abs(optimum.loss), ROUNDED * abs(optimum.loss_at_zero), 1e-300)
 
 
 def as_part(gap: float, first: float, noise: float) -> float:

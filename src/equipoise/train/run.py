@@ -45,6 +45,7 @@ NOISE_ROOM = 4.0  # times the expected gap of mini-batches that a certificate al
 TOO_NOISY = 0.1  # of the gap at the start: where noise allows more, a small gap says nothing
 ONE_MODEL = 0.05  # of the largest model: farthest apart that models which are not convex may lie and count as one
 SHARES_IN_CSV = 100
+NOTEWORTHY = 1e-3  # of the optimum: a gap beyond is told, however small a part of the start's it is
 SAME = 1e-6  # of a gap: how well the end of the history and the outputs must agree
 DRAWN_NODES = 400  # up to which a page draws the network
 
@@ -339,7 +340,18 @@ class Run(Result):
             )
         if limit > target:
             limit_text += "; no target was given, so what the noise of mini-batches allows"
-        return Check.at_most("gap", value, limit, limit_text)
+        return Check.at_most("gap", value, limit, limit_text + self._beside_optimum(gaps, value))
+
+    def _beside_optimum(self, gaps: dict[str, tuple[float, float]], value: float) -> str:
+        """A start that was very bad, as one steep node can make it, makes a small part of its gap a large one beside the
+        optimum itself: then this is said too."""
+        totals = {"model": 0.0 if self.model_optimum is None else abs(self.model_optimum.loss)}
+        if self.market is not None and self.cpu_optimum is not None:
+            best = self.market.cost.value(self.cpu_optimum.shares)
+            totals["cpu"] = abs(float(best[self._counted()].sum()))
+        parts = [gap / totals[half] for half, (gap, _) in gaps.items() if totals[half] > 0]
+        worst = max(parts, default=0.0)
+        return f"; relative to the optimum itself it is {worst:.1e}" if worst > max(NOTEWORTHY, value) else ""
 
     def _steps_check(self) -> Check:
         if not self.convex:
@@ -357,12 +369,11 @@ class Run(Result):
 
     def _recount(self) -> tuple[int, int]:
         """The fewest and the most bits that the protocol allows on these graphs."""
-        if not self.rounds:
-            return 0, 0
         width = 0 if self.models is None else self.models.shape[1]
         boxed = self.market is not None and self.market.boxed
         sent = Sent(self.network, self.method, self.market is not None, boxed, width, len(self.link_bits.bits))
-        return sent.allowed(self.rounds, self.worst.rounds, self.worst.links)
+        least, most = sent.allowed(self.rounds, self.worst.rounds, self.worst.links)
+        return (least, most) if self.rounds else (0, most)  # before the first round nobody has met
 
     def __repr__(self) -> str:
         verdict = "passed" if self.certificate().passed else "failed"

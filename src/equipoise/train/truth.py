@@ -15,6 +15,7 @@ from equipoise.train.models._base import Model
 HALVINGS = 200
 NEAR = 8  # units of the grid by which best shares may be off
 PRICE_ERROR = 1e-9  # of a price: what rounding may leave of a difference
+LOSS_ERROR = 1e-12  # of the loss at 0: what rounding may leave of a difference
 FLAT = 1e-6  # of the gradient at 0: the centralised solver has arrived
 
 
@@ -33,6 +34,7 @@ class ModelOptimum:
     parameters: Floats
     loss: float
     trusted: bool
+    loss_at_zero: float = 0.0  # of the model 0: how large the numbers are that losses are differences of
 
 
 def optimal_shares(cost: Cost, budget: float, lo: Floats, hi: Floats) -> CpuOptimum:
@@ -138,24 +140,26 @@ def optimal_model(model: Model) -> ModelOptimum:
     known = model.optimum()
     if known is None:
         known = _descend(model)
-    loss, flat = _loss_and_flatness(model, known)
-    return ModelOptimum(known, loss, flat)
+    return _measured(model, known)
 
 
-def _loss_and_flatness(model: Model, y: Floats) -> tuple[float, bool]:
-    """The total loss of a model, and whether the gradient there is flat beside the one at 0."""
+def _measured(model: Model, y: Floats) -> ModelOptimum:
+    """A model with its total loss, and whether the gradient there is flat beside the one at 0."""
     loss, gradient = model.total(y)
-    steep = float(np.abs(model.total(np.zeros(model.size))[1]).max())
-    return loss, float(np.abs(gradient).max()) <= max(FLAT * steep, 1e-12)
+    at_zero, first = model.total(np.zeros(model.size))
+    flat = float(np.abs(gradient).max()) <= max(FLAT * float(np.abs(first).max()), 1e-12)
+    return ModelOptimum(y, loss, flat, at_zero)
 
 
 def why_not_least(best: ModelOptimum, model: Model) -> str:
     """Why this is not the best model, in words; "" if it is: its loss is the one it claims, and its gradient is flat."""
     with np.errstate(all="ignore"):
-        loss, flat = _loss_and_flatness(model, best.parameters)
-    if not flat:
+        found = _measured(model, best.parameters)
+    if not found.trusted:
         return "the gradient at the best model is not 0"
-    return "" if abs(loss - best.loss) <= 1e-9 * abs(loss) else "the loss of the best model is another one"
+    pairs = ((found.loss, best.loss), (found.loss_at_zero, best.loss_at_zero))
+    same = [abs(one - other) <= LOSS_ERROR * max(abs(one), abs(found.loss_at_zero)) for one, other in pairs]
+    return "" if all(same) else "the loss of the best model is another one"
 
 
 def _descend(model: Model) -> Floats:
