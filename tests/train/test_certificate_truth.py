@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -97,6 +98,23 @@ def test_the_command_says_that_nothing_was_optimised(frozen, tmp_path, monkeypat
     (kept,) = tmp_path.glob("runs/*/result.json")
     failed = {c["name"] for c in json.loads(kept.read_text())["certificate"]["checks"] if not c["passed"]}
     assert {"gap", "kkt"} <= failed
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.01, 1.0, 30.0]), st.sampled_from([30, 400]), st.booleans())
+def test_a_pass_is_always_deserved(seed, width, rounds, latency):
+    """Boxes side by side on a path, narrow or wide, arrived or not: a gap that passed is one by the costs themselves."""
+    rng = np.random.default_rng(seed)
+    lo = rng.uniform(1, 20, NODES)
+    hi = lo + width * rng.uniform(0.1, 1, NODES)
+    a = rng.uniform(50, 500, NODES)
+    cost = Latency(a, lo=lo, hi=hi) if latency else Quadratic(a, rng.uniform(0, 60, NODES), lo=lo, hi=hi)
+    budget = float(lo.sum() + rng.uniform(0.1, 0.9) * (hi - lo).sum())
+    run = solve(Problem(cost, budget), Network.path(NODES), rounds=rounds)
+    best, first = run.cpu_optimum.shares, run.market.grid.floats(run.market.start())
+    start, end = (math.fsum(cost.value(x) - cost.value(best)) for x in (first, run.shares))
+    if run.certificate()["gap"].passed:
+        assert end <= 1.01e-6 * start + 1e-12 * float(np.abs(cost.value(best)).sum())
 
 
 # a start that is already optimal
