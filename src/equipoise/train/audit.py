@@ -10,8 +10,9 @@ import numpy as np
 
 from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.costs._base import Cost
+from equipoise.train.costs._base import Cost, second
 from equipoise.train.models._base import Model
+from equipoise.train.problem import Market
 from equipoise.train.topology import Topology
 from equipoise.train.truth import CpuOptimum, ModelOptimum
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from equipoise.train.problem import Market
 
 NEGATIVE = 1e-9  # a relative gap below minus this is not rounding
+ROUNDED = 64 * float(np.finfo(np.float64).eps)  # of the size of costs: a smaller difference of them is rounding
+ARRIVED = 1e-12  # of the least loss: how near to it a centralised solver comes
+GRID_NOISE = 4096  # units by which shares may be off without anybody caring
 WITNESSES = 32  # nodes whose own model is scored on all data; beyond that, the ones farthest from the average
 
 
@@ -106,8 +110,49 @@ class Auditor:
         size = float(max(np.abs(gradients).sum(axis=0).max(), np.abs(Z).sum(axis=0).max(), 1e-300))
         self.worst.gradient = max(self.worst.gradient, size)
         error = off / self.worst.gradient
-        self.worst.tracker = max(self.worst.tracker, error)
+        self.worst.tracker = largest(self.worst.tracker, error)
         return error
+
+
+def largest(*values: float) -> float:
+    """The largest; not a number if any is not, which Python's own max would hide."""
+    return math.nan if any(math.isnan(value) for value in values) else max(values)
+
+
+def cost_size(market: Market, optimum: CpuOptimum) -> float:
+    """How large the numbers are that costs near the optimum are differences of: |f| + |f'| |x| + f'' x^2, summed.
+
+    At the optimum, never over the box: near an end that no share goes to, f'' may be larger by any factor.
+    """
+    x, cost = optimum.shares, market.cost
+    with np.errstate(all="ignore"):
+        each = np.abs(cost.value(x)) + np.abs(cost.derivative(x) * x) + second(cost, x, market.lo, market.hi) * x**2
+    return float(each.sum())
+
+
+def cost_noise(market: Market, optimum: CpuOptimum) -> float:
+    """A cost difference too small to speak of: rounding of costs, or of shares to the grid."""
+    steep = second(market.cost, optimum.shares, market.lo, market.hi)
+    off_grid = float(steep.sum()) * (GRID_NOISE * market.grid.unit) ** 2
+    return max(ROUNDED * cost_size(market, optimum), off_grid, 1e-300)
+
+
+def loss_noise(optimum: ModelOptimum) -> float:
+    """A difference of losses too small to speak of."""
+    return max(ARRIVED * abs(optimum.loss), ROUNDED * abs(optimum.loss_at_zero), 1e-300)
+
+
+def as_part(gap: float, first: float, noise: float) -> float:
+    """A gap as a part of the first one; 0 where it is rounding, if the first was so small that rounding would show."""
+    return 0.0 if abs(gap) <= noise and noise > NEGATIVE * first else gap / first
+
+
+def worst_part(parts: list[float]) -> float:
+    """The larger, unless one is negative: an infeasible half is not hidden by the other, and neither is one that is not
+    a number."""
+    if not parts or any(math.isnan(part) for part in parts):
+        return math.nan
+    return min(parts) if min(parts) < -NEGATIVE else max(parts)
 
 
 def disagreement(Y: Floats, size: float) -> float:

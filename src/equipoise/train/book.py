@@ -10,21 +10,29 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats
-from equipoise.train.audit import NEGATIVE, Auditor, Extremes, kkt_violation
+from equipoise.train.audit import (
+    Auditor,
+    Extremes,
+    as_part,
+    cost_noise,
+    cost_size,
+    kkt_violation,
+    largest,
+    loss_noise,
+    worst_part,
+)
 from equipoise.train.link_state import LinkState
 from equipoise.train.links import Round
 from equipoise.train.models._base import Model
-from equipoise.train.problem import Market, Problem
+from equipoise.train.problem import Problem
 from equipoise.train.state import State
 from equipoise.train.topology import Topology
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
 SHARES_KEPT_UP_TO = 1000  # nodes; larger networks keep no history of every share
-ROUNDING = 1e-9  # of the optimal value: a start nearer than this to the optimum counts as this far away
-GRID_NOISE = 4096  # units by which shares may be off without anybody caring
 HALVES = ("cpu", "model", "loss")  # what a start is remembered of
 FEW = 4  # witnesses of a loss that nothing certifies: scoring a net on all data costs as much as many rounds
-RUNAWAY = 1e6  # a gap this many times the one at the start is a divergence
+RUNAWAY = 1e6  # a gap this many times the one at the start, and the optimum itself, is a divergence
 NOTABLE = 0.99  # a gap below this part of the best so far counts as progress
 
 
@@ -42,7 +50,9 @@ class Book:
         self.model_optimum: ModelOptimum | None = None if model is None or not model.convex else optimal_model(model)
         self.cpu_optimum: CpuOptimum | None = None
         self.first: dict[str, float] = {}  # each half's gap at the start, or after the last change of budget
-        self.best, self.best_round, self.latest = math.inf, 0, math.inf
+        self.noise: dict[str, float] = {}  # below which a gap is rounding
+        self.size: dict[str, float] = {}  # what a gap is compared with before it is called a divergence
+        self.best, self.best_round = math.inf, 0
         self.reprice(state)
         self.rows: list[dict[str, float]] = []
         self.shares: list[Floats] = []
@@ -55,15 +65,15 @@ class Book:
             return
         self.cpu_optimum = self._best_shares(state)
         start = self.auditor.cpu_gap(state.shares, self.cpu_optimum)
-        self.first["cpu"] = max(start, least_notable(state.market, self.cpu_optimum))
+        self.noise["cpu"] = cost_noise(state.market, self.cpu_optimum)
+        self.first["cpu"] = max(start, self.noise["cpu"])
+        self.size["cpu"] = max(start, cost_size(state.market, self.cpu_optimum), self.size.get("cpu", 0.0))
         self.best = math.inf
 
     def _best_shares(self, state: State | LinkState) -> CpuOptimum:
         assert state.market is not None
-        market, grid = state.market, state.market.grid
-        lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
-        hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
-        return optimal_shares(market.cost, state.budget * grid.unit, lo, hi)
+        market = state.market
+        return optimal_shares(market.cost, state.budget * market.grid.unit, *market.inner)
 
     def watch(self, state: State | LinkState, round: Round | Topology | None = None) -> None:
         """Every round: the budget and the boxes, and how many links the graph had."""
@@ -96,9 +106,10 @@ class Book:
         progress: dict[str, float] = {}
         if Y is not None and state.learning is not None:
             if self.model_optimum is not None:
-                gaps["model"] = float(self.auditor.model_gaps(Y, self.model_optimum).max())
-                self.first.setdefault("model", max(gaps["model"], ROUNDING * abs(self.model_optimum.loss), 1e-300))
-                row["model_gap"] = gaps["model"]
+                gaps["model"] = row["model_gap"] = float(self.auditor.model_gaps(Y, self.model_optimum).max())
+                self.noise["model"] = loss_noise(self.model_optimum)
+                self.first.setdefault("model", largest(gaps["model"], self.noise["model"]))
+                self.size["model"] = max(self.first["model"], abs(self.model_optimum.loss))
             else:
                 row["loss"] = worst_loss(state.learning.model, Y)
                 self.first.setdefault("loss", max(abs(row["loss"]), 1e-300))
@@ -111,15 +122,12 @@ class Book:
                 row["tracker"] = self.auditor.tracker_error(sampler.again(Y), state.learning.trackers)
             if not sampler.exact:
                 row["noise"] = noise_floor(state, number)
-        parts = [gap / self.first[half] for half, gap in gaps.items()]
-        relative = math.nan
-        if parts:  # an infeasible half is not hidden by the other
-            relative = min(parts) if min(parts) < -NEGATIVE else max(parts)
+        parts = [as_part(gap, self.first[half], self.noise[half]) for half, gap in gaps.items()]
+        relative = worst_part(parts)
         row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": relative}
         row["bits"] = self.bits_before + sum(state.bit_parts().values())
         self.rows.append(row)
-        done = max([*progress.values(), *([relative] if parts else [])])
-        self.latest = done
+        done = largest(*progress.values(), *([relative] if parts else []))
         if abs(done) < NOTABLE * self.best:
             self.best, self.best_round = abs(done), number
         return done
@@ -132,8 +140,10 @@ class Book:
         self.auditor.worst.rounds = min(self.auditor.worst.rounds, number)
 
     def runaway(self) -> bool:
-        """Whether the gap has grown so much since the start that the run has diverged."""
-        return self.latest > RUNAWAY
+        """Whether a half has gone far beyond any gap that its problem could have, or is no number at all."""
+        row = self.rows[-1]
+        sizes = {f"{half}_gap": size for half, size in self.size.items()} | {"loss": self.first.get("loss", 1.0)}
+        return any(not row.get(name, 0.0) <= RUNAWAY * size for name, size in sizes.items())
 
     def history(self) -> dict[str, Floats]:
         """Columns of all rows."""
@@ -206,10 +216,3 @@ def refuse_zeros(model: Model, state: Any) -> None:
             "solve(..., start=model.start(seed))",
             code="start.zeros",
         )
-
-
-def least_notable(market: Market, optimum: CpuOptimum) -> float:
-    """A cost difference too small to speak of, for starts that happen to be optimal: rounding of costs or grid."""
-    x = optimum.shares
-    size = float(np.abs(market.cost.value(x)).sum() + (market.curvature * x**2).sum())
-    return max(ROUNDING * size, float(market.curvature.sum()) * (GRID_NOISE * market.grid.unit) ** 2, 1e-300)

@@ -103,6 +103,12 @@ class Market:
         return min(max(self.grid.units(budget), exact_sum(self.low)), exact_sum(self.high))
 
     @property
+    def inner(self) -> tuple[Floats, Floats]:
+        """The boxes as the grid has them, in CPUs: snapped inward, and open ends stay open."""
+        lo = np.where(np.isfinite(self.lo), self.grid.floats(self.low), -np.inf)
+        return lo, np.where(np.isfinite(self.hi), self.grid.floats(self.high), np.inf)
+
+    @property
     def boxed(self) -> bool:
         """Whether any node has a bound at all."""
         return bool(np.isfinite(self.lo).any() or np.isfinite(self.hi).any())

@@ -31,11 +31,37 @@ class Sent:
         Codes and floats are known to the bit where links stay; a message after a silence takes up to a float. What else
         varies: elasticities that changed, factors of a limiter and amounts that it cut, and how long the largest L took.
         """
+        if "links" in (self.method.cpu, self.method.learning):
+            return self._over_links(rounds)
         missed = rounds - audited  # a round in which the run diverged had messages, and no audit
         last = 2 * self.network.topology(max(rounds - 1, 0)).edges
         least, _ = self._between(audited, links)
         _, most = self._between(rounds, links + missed * last)
         return least, most
+
+    def _over_links(self, rounds: int) -> tuple[int, int]:
+        """Over links that return all is known to the bit but how often an elasticity or a part of a box was said.
+
+        A graph's links carry floats at their first meeting, then codes: sign, exponent of 6 bits, mantissa. Prices have a
+        flag for an elasticity and, with boxes, one for parts. The largest L is told by floats until all know it.
+        """
+        network, quantizer = self.network, self.method.quantizer
+        assert network.period is not None
+        mantissa = max(0, math.ceil(-math.log2(math.expm1(quantizer.rho / 2)) - 1)) if quantizer.rho else 52
+        code = 7 + min(mantissa, 20) if quantizer.rho else FLOAT_BITS
+        fixed = loose = 0
+        for k in range(min(network.period, rounds)):
+            links = 2 * network.topology(k).edges
+            times = len(range(k, rounds, network.period))
+            numbers = FLOAT_BITS + (times - 1) * code
+            fixed += links * numbers * (self.size + self.cpu)
+            if self.cpu:
+                fixed += links * (16 + times * (1 + self.boxed))
+                loose += links * times * (16 + 20 * self.boxed)
+        if self.cpu and rounds < network.period:  # the first elasticities of graphs that no round has played
+            fixed += 16 * sum(2 * network.topology(k).edges for k in range(rounds, network.period))
+        shortest, longest = _flooding(network, self.met) if self.size else (0, 0)
+        return fixed + FLOAT_BITS * shortest, fixed + loose + FLOAT_BITS * longest
 
     def _between(self, rounds: int, links: int) -> tuple[int, int]:
         network, method, met = self.network, self.method, self.met

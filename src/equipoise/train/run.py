@@ -12,16 +12,30 @@ from equipoise.certificate import Certificate, Check
 from equipoise.document import Array, Document, Plain, plain, write_table
 from equipoise.result import Result
 from equipoise.train.arrays import AnyArray, Floats
-from equipoise.train.audit import NEGATIVE, Extremes, disagreement, kkt_violation
+from equipoise.train.audit import (
+    NEGATIVE,
+    Auditor,
+    Extremes,
+    as_part,
+    cost_noise,
+    disagreement,
+    kkt_violation,
+    largest,
+    loss_noise,
+    worst_part,
+)
+from equipoise.train.book import worst_loss
 from equipoise.train.channel import Tally
+from equipoise.train.costs._base import second
 from equipoise.train.links import LinkBits
 from equipoise.train.method import Method
+from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
 from equipoise.train.recount import Sent
 from equipoise.train.spec import TrainSpec
 from equipoise.train.steps import Steps
-from equipoise.train.truth import CpuOptimum, ModelOptimum
+from equipoise.train.truth import CpuOptimum, ModelOptimum, why_not_best, why_not_least
 
 Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
 
@@ -31,6 +45,8 @@ NOISE_ROOM = 4.0  # times the expected gap of mini-batches that a certificate al
 TOO_NOISY = 0.1  # of the gap at the start: where noise allows more, a small gap says nothing
 ONE_MODEL = 0.05  # of the largest model: farthest apart that models which are not convex may lie and count as one
 SHARES_IN_CSV = 100
+NOTEWORTHY = 1e-3  # of the optimum: a gap beyond is told, however small a part of the start's it is
+SAME = 1e-6  # of a gap: how well the end of the history and the outputs must agree
 DRAWN_NODES = 400  # up to which a page draws the network
 
 
@@ -63,6 +79,9 @@ class Run(Result):
     market: Market | None
     seconds: float
     start_seconds: float  # of which: before the first round (data, eigenvalues, the centralised solver)
+    scales: dict[str, float] = field(
+        default_factory=dict
+    )  # "cpu", "model": what each half's gap is a part of at the end
     beside: dict[str, Plain] = field(default_factory=dict)  # scores on held-out data, rivals, the engine: plain values
     spec: TrainSpec | None = None  # what it was built from
 
@@ -143,7 +162,9 @@ class Run(Result):
         if self.status == "diverged" or not len(losses):
             return Check("loss", None, self.target, False, "the run diverged: no loss")
         meaning = "the worst centre's loss on everybody's data, as a part of the one at the start"
-        fallen = float(losses[-1] / losses[0])
+        fallen = worst_loss(*self._learnt()) / float(losses[0])
+        if abs(fallen - float(losses[-1] / losses[0])) > SAME * abs(fallen):
+            return Check("loss", fallen, self.target, False, "the history ends at another loss than the models have")
         if self.target is not None:
             return Check.at_most("loss", fallen, self.target, meaning)
         return Check(
@@ -155,29 +176,115 @@ class Run(Result):
         )
 
     def _cpu_checks(self, target: float) -> list[Check]:
-        assert self.market is not None and self.shares is not None and self.budget is not None
-        market, x = self.market, self.shares
-        # A gap g allows prices to differ by sqrt(2 a g) (co-coercivity); prices the grid cannot tell apart are allowed.
-        allowed_gap = target * float(self.history["cpu_gap"].max(initial=0.0))
-        steepest = float(market.curvature.max())
-        limit = min(
-            np.sqrt(2 * steepest * allowed_gap), 10 * np.sqrt(target) * float(self.history["kkt"].max(initial=0.0))
-        )
-        prices = market.cost.derivative(np.clip(x, market.lo, market.hi))
-        limit = max(limit, 8 * market.grid.unit * steepest, 64 * float(np.spacing(np.abs(prices).max())))
+        assert self.market is not None and self.shares is not None
+        here, market = self._counted(), self.market
+        outside = np.maximum(market.lo - self.shares, self.shares - market.hi)[here]
         return [
             self._budget_check(),
-            Check.at_most("box", max(self.worst.box, 0.0), 0.0, "farthest any share ever was outside its box, in CPUs"),
+            Check.at_most(
+                "box",
+                largest(self.worst.box, 0.0, *outside[~(outside <= 0.0)].tolist()),
+                0.0,
+                "farthest any share ever was outside its box, in CPUs",
+            ),
             Check.at_most(
                 "kkt",
-                self._kkt(),
-                limit,
+                self._kkt() if np.isfinite(self.shares).all() else np.nan,
+                self._kkt_limit(target),
                 "farthest price of a node that could still act on it from the best common price",
             ),
         ]
 
+    def _kkt_limit(self, target: float) -> float:
+        """How far prices may differ: a gap g allows sqrt(2 a g) (co-coercivity) where a is the largest f'' between shares
+        and best shares; and prices that rounding or the grid cannot tell apart. Nodes that are at a bound, and should be,
+        can be of any steepness, and have no say."""
+        assert self.market is not None and self.shares is not None and self.cpu_optimum is not None
+        market, best = self.market, self.cpu_optimum.shares
+        lo, hi = market.inner
+        x = np.clip(self.shares, market.lo, market.hi)
+        there = self._counted() & ~((x == best) & ((best == lo) | (best == hi)))
+        with np.errstate(all="ignore"):
+            bends = np.maximum(second(market.cost, x, market.lo, market.hi), second(market.cost, best, lo, hi))
+            price = float(np.abs(market.cost.derivative(x)[there]).max(initial=0.0))
+        steepest = float(bends[there].max(initial=0.0))
+        noise = cost_noise(market, self.cpu_optimum)
+        limit = min(
+            np.sqrt(2 * steepest * target * self._scale("cpu")),
+            10 * np.sqrt(target) * float(self.history["kkt"].max(initial=0.0)),
+        )
+        alike = max(np.sqrt(2 * steepest * noise), 8 * market.grid.unit * steepest, 64 * np.spacing(price))
+        return float(max(limit, alike))
+
+    def _scale(self, half: str) -> float:
+        """What the gap of a half is a part of."""
+        return self.scales[half] if half in self.scales else float(self.history[f"{half}_gap"][0])
+
     def _first_model_gap(self) -> float:
         return float(self.history["model_gap"][0])
+
+    def _counted(self) -> AnyArray:
+        """Whose shares count at the end."""
+        assert self.shares is not None
+        return np.ones(len(self.shares), dtype=np.bool_)
+
+    def _priced(self) -> tuple[Floats, float, Floats, Floats]:
+        """Shares to hold against the best ones; and the budget and the boxes that those are for."""
+        assert self.market is not None and self.shares is not None and self.budget is not None
+        return self.shares, self.budget, *self.market.inner
+
+    def _learnt(self) -> tuple[Model, Floats]:
+        """The model on the data of those who are there, and the parameters that each of them has."""
+        assert self.problem.model is not None and self.models is not None
+        return self.problem.model, self.models
+
+    def _gaps(self) -> dict[str, tuple[float, float]]:
+        """ "cpu" and "model": F - F* of the shares and of the models as they are, and what of it may be rounding."""
+        found: dict[str, tuple[float, float]] = {}
+        if self.market is not None and self.cpu_optimum is not None and self.shares is not None:
+            auditor = Auditor(self.market.cost, None, None, None)
+            gap = auditor.cpu_gap(self._priced()[0], self.cpu_optimum)
+            found["cpu"] = gap, cost_noise(self.market, self.cpu_optimum)
+        if self.model_optimum is not None and self.models is not None:
+            model, Y = self._learnt()
+            gap = float(Auditor(None, model, None, None).model_gaps(Y, self.model_optimum).max())
+            found["model"] = gap, loss_noise(self.model_optimum)
+        return found
+
+    def _doubt(self, gaps: dict[str, tuple[float, float]], value: float) -> str:
+        """Why nothing should be concluded from a gap of this value, in words: the optimum is none, or the history tells
+        another story than shares and models do. "" if there is no such reason."""
+        if "cpu" in gaps:
+            assert self.market is not None and self.cpu_optimum is not None
+            _, budget, lo, hi = self._priced()
+            why = why_not_best(self.cpu_optimum, self.market.cost, budget, lo, hi, self.market.grid.unit)
+            if why:
+                return why
+        if "model" in gaps:
+            assert self.model_optimum is not None
+            why = why_not_least(self.model_optimum, self._learnt()[0])
+            if why:
+                return why
+        told = float(self.history["relative_gap"][-1])
+        noise = sum(noise / self._scale(half) for half, (_, noise) in gaps.items())
+        if abs(told - value) > SAME * max(abs(told), abs(value)) + noise:
+            return f"the history ends at {told:.3g}, not at the gap of these shares and models"
+        return self._inflated(gaps)
+
+    def _inflated(self, gaps: dict[str, tuple[float, float]]) -> str:
+        """A start that was made to look worse than it was makes any end look good: hold it against the start itself."""
+        most = {half: float(self.history[f"{half}_gap"][0]) for half in gaps}
+        if "cpu" in gaps:
+            assert self.market is not None and self.cpu_optimum is not None
+            if len(set(self.history["budget"].tolist())) > 1 or getattr(self.market.cost, "moves", False):
+                del most["cpu"]  # the gap at the last change of budget is not known to anybody any more
+            else:
+                start = self.market.grid.floats(self.market.start())
+                most["cpu"] = Auditor(self.market.cost, None, None, None).cpu_gap(start, self.cpu_optimum)
+        for half, gap in most.items():
+            if self._scale(half) > (1 + SAME) * max(gap, gaps[half][1]):
+                return "the gap at the start was less than what gaps are a part of"
+        return ""
 
     def _since(self) -> str:
         """What gaps are a part of."""
@@ -190,7 +297,7 @@ class Run(Result):
             off = max(off, abs(self.asked - self.budget))  # snapping may cost a unit a node, not more
         return Check.at_most(
             "budget",
-            max(self.worst.budget, off),
+            largest(self.worst.budget, off),
             0.0,
             f"largest |sum of shares - budget| over {self.worst.rounds} rounds, in CPUs",
         )
@@ -198,7 +305,7 @@ class Run(Result):
     def _kkt(self) -> float:
         assert self.market is not None and self.shares is not None
         market, x = self.market, self.shares
-        return kkt_violation(x, market.cost.derivative(x), market.curvature, market.lo, market.hi)
+        return kkt_violation(x, market.cost.derivative(x), market.curvature, *market.inner)
 
     def _disagreement(self) -> float:
         assert self.models is not None
@@ -209,13 +316,18 @@ class Run(Result):
             return Check("gap", None, target, False, "the run diverged: no gap")
         if self.model_optimum is not None and not self.model_optimum.trusted:
             return Check.not_made("gap", "the centralised solver did not arrive at an optimum to compare with")
-        if not np.isfinite(self.history["relative_gap"][-1]):
+        gaps = self._gaps()
+        if not gaps:
             return Check.not_made("gap", "no centralised optimum to compare with")
+        value = worst_part([as_part(gap, self._scale(half), noise) for half, (gap, noise) in gaps.items()])
+        doubt = self._doubt(gaps, value)
+        if doubt:
+            return Check("gap", value if np.isfinite(value) else None, target, False, doubt)
         parts = ["the cost of the shares"] * (self.shares is not None) + ["the worst node's loss"] * (
             self.model_optimum is not None
         )
         limit_text = f"{' and '.join(parts)} against a centralised solver, relative to {self._since()}"
-        worst_negative = float(np.min(self.history["relative_gap"]))
+        worst_negative = min(value, float(np.min(self.history["relative_gap"])))
         if worst_negative < -NEGATIVE:
             return Check(
                 "gap",
@@ -234,7 +346,18 @@ class Run(Result):
             )
         if limit > target:
             limit_text += "; no target was given, so what the noise of mini-batches allows"
-        return Check.at_most("gap", self.relative_gap, limit, limit_text)
+        return Check.at_most("gap", value, limit, limit_text + self._beside_optimum(gaps, value))
+
+    def _beside_optimum(self, gaps: dict[str, tuple[float, float]], value: float) -> str:
+        """A start that was very bad, as one steep node can make it, makes a small part of its gap a large one beside the
+        optimum itself: then this is said too."""
+        totals = {"model": 0.0 if self.model_optimum is None else abs(self.model_optimum.loss)}
+        if self.market is not None and self.cpu_optimum is not None:
+            best = self.market.cost.value(self.cpu_optimum.shares)
+            totals["cpu"] = abs(float(best[self._counted()].sum()))
+        parts = [gap / totals[half] for half, (gap, _) in gaps.items() if totals[half] > 0]
+        worst = max(parts, default=0.0)
+        return f"; relative to the optimum itself it is {worst:.1e}" if worst > max(NOTEWORTHY, value) else ""
 
     def _steps_check(self) -> Check:
         if not self.convex:
@@ -255,7 +378,8 @@ class Run(Result):
         width = 0 if self.models is None else self.models.shape[1]
         boxed = self.market is not None and self.market.boxed
         sent = Sent(self.network, self.method, self.market is not None, boxed, width, len(self.link_bits.bits))
-        return sent.allowed(self.rounds, self.worst.rounds, self.worst.links)
+        least, most = sent.allowed(self.rounds, self.worst.rounds, self.worst.links)
+        return (least, most) if self.rounds else (0, most)  # before the first round nobody has met
 
     def __repr__(self) -> str:
         verdict = "passed" if self.certificate().passed else "failed"

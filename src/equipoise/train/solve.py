@@ -5,7 +5,8 @@ from __future__ import annotations
 import numbers
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +22,7 @@ from equipoise.train.audit import WITNESSES
 from equipoise.train.book import Book
 from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
 from equipoise.train.choose import choose
-from equipoise.train.hostile.book import HostileBook
+from equipoise.train.hostile.book import HostileBook, counted
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.loss import CentresLost
 from equipoise.train.hostile.run import HostileRun
@@ -30,7 +31,7 @@ from equipoise.train.hostile.state import HostileState
 from equipoise.train.link_state import LinkState
 from equipoise.train.method import Method
 from equipoise.train.network import Network
-from equipoise.train.problem import Problem
+from equipoise.train.problem import Market, Problem
 from equipoise.train.run import Run, Status
 from equipoise.train.state import State, fingerprint
 
@@ -171,9 +172,16 @@ def solve(
                 kept["rescued"] = np.array(sorted(rescued.items()))
             save_checkpoint(checkpoint, kept, name)
 
+    def waiting() -> bool:
+        """Whether something is still to happen that a run must not stop before."""
+        return any(later >= number for later in budgets) or state.last_event >= number
+
     status: Status = "finished"
     reason = f"all {rounds} rounds played"
-    while number < rounds:
+    over = number == 0 and target is not None and abs(relative) <= target and not waiting()
+    if over:  # a start that is already optimal needs no rounds
+        status, reason = "converged", f"the target {_measure(problem)} {target:g} was reached at the start"
+    while number < rounds and not over:
         try:
             round = state.meet(number)
             if state.epoch != epoch:
@@ -208,17 +216,15 @@ def solve(
                         f"{_advice(state)}",
                     )
                     break
-                waiting = any(later >= number for later in budgets) or state.last_event >= number
-                if target is not None and abs(relative) <= target and not waiting:
-                    status = "converged"
+                if target is not None and abs(relative) <= target and not waiting():
+                    over, status = True, "converged"
                     reason = f"the target {_measure(problem)} {target:g} was reached in round {number}"
-                    break
-                if patience is not None and number - book.best_round >= patience and not waiting:
-                    status, reason = "stagnated", f"no progress in the last {patience} rounds"
-                    break
-            if checkpoint is not None and number % checkpoint_every == 0:
+                elif patience is not None and number - book.best_round >= patience and not waiting():
+                    over, status, reason = True, "stagnated", f"no progress in the last {patience} rounds"
+            if checkpoint is not None and number % checkpoint_every == 0 and not over:
                 keep()
-            if callback is not None and _said_stop(callback(Moment(number, rounds, relative, state))):
+            said_stop = callback is not None and _said_stop(callback(Moment(number, rounds, relative, state)))
+            if said_stop and not over:
                 keep()
                 if book.rows[-1]["round"] != number:
                     book.write(state, number)
@@ -263,7 +269,8 @@ def solve(
         tallies=state.tallies(),
         steps=state.steps,
         worst=book.auditor.worst,
-        market=state.market,
+        market=_as_at_the_end(state.market),
+        scales={half: gap for half, gap in book.first.items() if half != "loss"},
         seconds=time.perf_counter() - began,
         start_seconds=start_seconds,
     )
@@ -288,6 +295,8 @@ def _hostile_run(state: HostileState, book: HostileBook) -> Callable[..., Run]:
         faults=state.faults,
         events=tuple(state.happened),
         present=state.members.alive.copy(),
+        known=state.members.known.copy(),
+        counted=counted(state),
         in_flight=state.in_flight * unit,
         trouble=tuple(state.trouble),
         packets=state.packets,
@@ -295,6 +304,12 @@ def _hostile_run(state: HostileState, book: HostileBook) -> Callable[..., Run]:
         cpu_links=state.cpu_mail.links_to_pass,
         model_links=state.mail.links_to_pass,
     )
+
+
+def _as_at_the_end(market: Market | None) -> Market | None:
+    """A cost that moves goes on moving when its problem is solved again: a run keeps what it was at the end."""
+    moves = market is not None and getattr(market.cost, "moves", False)
+    return replace(market, cost=copy(market.cost)) if market is not None and moves else market
 
 
 def _asked(problem: Problem, budgets: Mapping[int, float], number: int) -> float | None:

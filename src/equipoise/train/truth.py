@@ -13,6 +13,9 @@ from equipoise.train.costs._base import Cost
 from equipoise.train.models._base import Model
 
 HALVINGS = 200
+NEAR = 8  # units of the grid by which best shares may be off
+PRICE_ERROR = 1e-9  # of a price: what rounding may leave of a difference
+LOSS_ERROR = 1e-12  # of the loss at 0: what rounding may leave of a difference
 FLAT = 1e-6  # of the gradient at 0: the centralised solver has arrived
 
 
@@ -31,6 +34,7 @@ class ModelOptimum:
     parameters: Floats
     loss: float
     trusted: bool
+    loss_at_zero: float = 0.0  # of the model 0: how large the numbers are that losses are differences of
 
 
 def optimal_shares(cost: Cost, budget: float, lo: Floats, hi: Floats) -> CpuOptimum:
@@ -47,6 +51,24 @@ def optimal_shares(cost: Cost, budget: float, lo: Floats, hi: Floats) -> CpuOpti
             high = middle
     price = 0.5 * (low + high)
     return CpuOptimum(_share_out_rest(at_price(price), at_price(low), at_price(high), budget, lo, hi), price)
+
+
+def why_not_best(best: CpuOptimum, cost: Cost, budget: float, lo: Floats, hi: Floats, unit: float) -> str:
+    """Why these are not the best shares of a budget, in words; "" if they are: they are feasible, and at their price no
+    node would rather have less or more. Knows nothing of how they were found; `unit` of the grid, in CPUs."""
+    x, price = best.shares, best.price
+    if not np.isfinite(x).all() or np.isnan(price):
+        return "the best shares are not finite numbers"
+    if abs(float(x.sum()) - budget) > PRICE_ERROR * (abs(budget) + float(np.abs(x).sum())) + len(x) * unit:
+        return "the best shares do not add up to the budget"
+    if ((x < lo) | (x > hi)).any():
+        return "the best shares are outside their boxes"
+    near = NEAR * (unit + np.spacing(np.abs(x)))
+    with np.errstate(all="ignore"):
+        below, above = cost.derivative(np.maximum(x - near, lo)), cost.derivative(np.minimum(x + near, hi))
+        size = PRICE_ERROR * np.maximum(abs(price), np.maximum(np.abs(below), np.abs(above)))
+        less, more = (x > lo) & ~(below <= price + size), (x < hi) & ~(above >= price - size)
+    return "the best shares are not optimal at their price" if (less | more).any() else ""
 
 
 def _share_out_rest(x: Floats, below: Floats, above: Floats, budget: float, lo: Floats, hi: Floats) -> Floats:
@@ -118,9 +140,26 @@ def optimal_model(model: Model) -> ModelOptimum:
     known = model.optimum()
     if known is None:
         known = _descend(model)
-    loss, gradient = model.total(known)
-    steep = float(np.abs(model.total(np.zeros(model.size))[1]).max())
-    return ModelOptimum(known, loss, float(np.abs(gradient).max()) <= max(FLAT * steep, 1e-12))
+    return _measured(model, known)
+
+
+def _measured(model: Model, y: Floats) -> ModelOptimum:
+    """A model with its total loss, and whether the gradient there is flat beside the one at 0."""
+    loss, gradient = model.total(y)
+    at_zero, first = model.total(np.zeros(model.size))
+    flat = float(np.abs(gradient).max()) <= max(FLAT * float(np.abs(first).max()), 1e-12)
+    return ModelOptimum(y, loss, flat, at_zero)
+
+
+def why_not_least(best: ModelOptimum, model: Model) -> str:
+    """Why this is not the best model, in words; "" if it is: its loss is the one it claims, and its gradient is flat."""
+    with np.errstate(all="ignore"):
+        found = _measured(model, best.parameters)
+    if not found.trusted:
+        return "the gradient at the best model is not 0"
+    pairs = ((found.loss, best.loss), (found.loss_at_zero, best.loss_at_zero))
+    same = [abs(one - other) <= LOSS_ERROR * max(abs(one), abs(found.loss_at_zero)) for one, other in pairs]
+    return "" if all(same) else "the loss of the best model is another one"
 
 
 def _descend(model: Model) -> Floats:

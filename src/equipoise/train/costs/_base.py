@@ -17,6 +17,14 @@ LOCAL_REACH = 1e-4  # half the distance of a local one
 RESPONSE_HALVINGS, RESPONSE_CLOSE = 100, 1e-15
 REACH = 1e-6  # half the distance of a finite difference, as a part of the box
 DERIVATIVE_TOLERANCE = 1e-4  # central differences of a smooth function agree far better than this
+STEP = (
+    1e-5  # of the distance to the nearer end of the box, or of the size of x: half the distance of a central difference
+)
+LONGEST = 1e-2  # of the size of x, where the box is open
+RESOLVED = 1e-10  # of |f / f'|: a central difference that far is rounded to 6 digits
+COARSEST = 1000.0  # spacings of floats: a shorter step would measure their rounding
+ROUNDING = 4e-15  # of f and of f' x, whatever their units
+NEXT_TO_NOTHING = 1e-9  # of the largest slope inside the box: as good as 0
 UNBOUNDED_REACH = 100.0  # how far to sample where the box has no end
 
 
@@ -216,16 +224,22 @@ def _finite(name: str, method: str, function: object, x: Floats) -> Floats:
 
 
 def _check_derivative(name: str, cost: Cost, points: Floats, slopes: Floats, lo: Floats, hi: Floats) -> None:
+    """Against central differences of the value; every tolerance is a part of the cost's own size, in whatever units."""
+    steepest = np.abs(slopes[1:-1]).max(axis=0)
     for x, slope in zip(points[1:-1], slopes[1:-1], strict=True):
-        step = np.minimum(1e-5 * np.maximum(1.0, np.abs(x)), 0.25 * np.minimum(x - lo, hi - x))
-        step = np.where(step > 0, step, 1e-9)
-        above, below = _finite(name, "value", cost.value, x + step), _finite(name, "value", cost.value, x - step)
-        found = (above - below) / (2 * step)
-        noise = 1e-15 * (np.abs(above) + np.abs(below)) / step
-        wrong = (
-            np.abs(found - slope) > DERIVATIVE_TOLERANCE * np.maximum(np.abs(found), np.abs(slope)) + 8 * noise + 1e-9
-        )
-        wrong &= hi > lo
+        room = np.minimum(x - lo, hi - x)
+        size = np.maximum(np.abs(x), UNBOUNDED_REACH)
+        with np.errstate(all="ignore"):  # an open box says nothing of units: as far as rounding of f asks for
+            resolved = np.nan_to_num(RESOLVED * np.abs(_finite(name, "value", cost.value, x) / slope))
+        wished = np.where(np.isfinite(room), STEP * room, np.clip(resolved, STEP * size, LONGEST * size))
+        step = np.minimum(np.maximum(wished, COARSEST * np.spacing(np.abs(x))), 0.25 * room)
+        right, left = x + step, x - step
+        apart = right - left
+        above, below = _finite(name, "value", cost.value, right), _finite(name, "value", cost.value, left)
+        found = (above - below) / np.where(apart > 0, apart, 1.0)
+        noise = ROUNDING * (np.abs(above) + np.abs(below) + np.abs(slope * x)) / np.where(apart > 0, apart, 1.0)
+        allowed = DERIVATIVE_TOLERANCE * np.maximum(np.abs(found), np.abs(slope)) + 4 * noise
+        wrong = (np.abs(found - slope) > allowed + NEXT_TO_NOTHING * steepest) & (apart > 0)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise InputError(
@@ -236,7 +250,10 @@ def _check_derivative(name: str, cost: Cost, points: Floats, slopes: Floats, lo:
 
 
 def _check_convex(name: str, points: Floats, slopes: Floats) -> None:
-    falls = np.diff(slopes, axis=0) < -1e-9 * (1.0 + np.abs(slopes[1:]))
+    """The derivative never falls by more than rounding, which is a part of the slopes themselves."""
+    size = np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1]))
+    noise = NEXT_TO_NOTHING * size + ROUNDING * np.abs(slopes[1:-1]).max(axis=0)
+    falls = np.diff(slopes, axis=0) < -noise
     if falls.any():
         k, i = (int(v) for v in np.argwhere(falls)[0])
         raise InputError(

@@ -7,18 +7,18 @@ import math
 import numpy as np
 
 from equipoise.train.arrays import AnyArray, Floats
-from equipoise.train.audit import NEGATIVE, Auditor, disagreement, kkt_violation
-from equipoise.train.book import (
-    NOTABLE,
-    ROUNDING,
-    RUNAWAY,
-    SHARES_KEPT_UP_TO,
-    Book,
-    least_notable,
-    noise_floor,
-    refuse_zeros,
-    worst_loss,
+from equipoise.train.audit import (
+    Auditor,
+    as_part,
+    cost_noise,
+    cost_size,
+    disagreement,
+    kkt_violation,
+    largest,
+    loss_noise,
+    worst_part,
 )
+from equipoise.train.book import NOTABLE, SHARES_KEPT_UP_TO, Book, noise_floor, refuse_zeros, worst_loss
 from equipoise.train.grid import exact_sum, spread
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.hostile.traffic import Traffic
@@ -42,7 +42,8 @@ class HostileBook(Book):
         self.model_optimum: ModelOptimum | None = None
         self.survivors: Subset | None = None
         self.first: dict[str, float] = {}
-        self.size: dict[str, float] = {}  # what a gap is compared with before it is called a divergence
+        self.noise: dict[str, float] = {}
+        self.size: dict[str, float] = {}
         self.best, self.best_round = math.inf, 0
         self.rows: list[dict[str, float]] = []
         self.shares: list[Floats] = []
@@ -70,32 +71,24 @@ class HostileBook(Book):
             self.model_optimum = optimal_model(self.survivors)
             start = self._model_gap(state)
             self.size["model"] = max(start, abs(self.model_optimum.loss), self.size.get("model", 1e-300))
-            least = max(ROUNDING * abs(self.model_optimum.loss), 1e-300)
+            self.noise["model"] = loss_noise(self.model_optimum)
             begun = self.auditor.gaps_of(self.survivors, state.learning.start[chosen], self.model_optimum)
-            self.first["model"] = max(start, least, float(begun.max()))
+            self.first["model"] = largest(start, self.noise["model"], float(begun.max()))
 
     def _price(self, state: HostileState) -> None:
         """The best shares of those who are there."""
         if state.market is not None:
             market, grid = state.market, state.market.grid
             there = state.members.known
-            lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
-            hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
-            pinned = _pins(lo, hi)
+            lo, hi = market.inner
+            pinned = pins(lo, hi)
             lo, hi = np.where(there, lo, pinned), np.where(there, hi, pinned)
             units = min(state.budget, exact_sum(market.high[there]))  # boxes that are too small end up full
             self.cpu_optimum = optimal_shares(market.cost, units * grid.unit + float(pinned[~there].sum()), lo, hi)
             start = self.auditor.cpu_gap(self._priced(state), self.cpu_optimum)
-            x = self.cpu_optimum.shares
-            worth = float(np.abs(market.cost.value(x)).sum() + (market.curvature * x**2).sum())
-            self.size["cpu"] = max(start, worth, self.size.get("cpu", 0.0))
-            self.first["cpu"] = max(start, least_notable(market, self.cpu_optimum), self._first_gap(state))
-
-    def runaway(self) -> bool:
-        """Whether a half has gone far beyond any gap that its problem could have."""
-        row = self.rows[-1]
-        lost = row.get("loss", 0.0) > RUNAWAY * self.first.get("loss", 1.0)
-        return lost or any(row[f"{half}_gap"] > RUNAWAY * size for half, size in self.size.items())
+            self.size["cpu"] = max(start, cost_size(market, self.cpu_optimum), self.size.get("cpu", 0.0))
+            self.noise["cpu"] = cost_noise(market, self.cpu_optimum)
+            self.first["cpu"] = max(start, self.noise["cpu"], self._first_gap(state))
 
     def watch(self, state: HostileState, traffic: Traffic | None = None) -> None:  # type: ignore[override]
         """Every round: shares + in flight against the budget, shares alone, and the boxes."""
@@ -135,14 +128,17 @@ class HostileBook(Book):
             row |= self._learning(state)
             if not state.learning.sampler.exact:
                 row["noise"] = noise_floor(state, number, state.members.alive & state.members.known)
-        parts = [0.0 if -ROUNDED * self.size[half] <= gap < 0 else gap / self.first[half] for half, gap in gaps.items()]
-        row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": _worst(parts)}
+        parts = [
+            0.0 if -ROUNDED * self.size[half] <= gap < 0 else as_part(gap, self.first[half], self.noise[half])
+            for half, gap in gaps.items()
+        ]
+        row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": worst_part(parts)}
         row["bits"] = self.bits_before + sum(state.bit_parts().values())
         self.rows.append(row)
-        done = max([abs(part) for part in parts] + list(progress.values()))
+        done = largest(*(abs(part) for part in parts), *progress.values())
         if abs(done) < NOTABLE * self.best:
             self.best, self.best_round = abs(done), number
-        return max(done, row.get("consensus", 0.0) ** 2)  # a target asks for models that agree to its root
+        return largest(done, row.get("consensus", 0.0) ** 2)  # a target asks for models that agree to its root
 
     def _learning(self, state: HostileState) -> dict[str, float]:
         """How far models differ, and whether trackers + in flight are still the sum of gradients, computed anew."""
@@ -162,11 +158,7 @@ class HostileBook(Book):
     def _priced(self, state: HostileState) -> Floats:
         """Shares where they count, and elsewhere the value at which the optimum is pinned as well."""
         assert state.market is not None and state.shares is not None and state.allocation is not None
-        market, grid = state.market, state.market.grid
-        counts = state.members.known & state.members.alive & ~state.allocation.collecting
-        lo = np.where(np.isfinite(market.lo), grid.floats(market.low), -np.inf)
-        hi = np.where(np.isfinite(market.hi), grid.floats(market.high), np.inf)
-        return np.where(counts, state.shares, _pins(lo, hi))
+        return np.where(counted(state), state.shares, pins(*state.market.inner))
 
     def _first_gap(self, state: HostileState) -> float:
         """The gap that equal shares would have among those who are there."""
@@ -183,11 +175,12 @@ class HostileBook(Book):
         return float(self.auditor.gaps_of(self.survivors, state.learning.models[both], self.model_optimum).max())
 
 
-def _worst(parts: list[float]) -> float:
-    """The larger, unless one is negative: an infeasible half is not hidden by the other."""
-    if not parts:
-        return math.nan
-    return min(parts) if min(parts) < -NEGATIVE else max(parts)
+def counted(state: HostileState) -> AnyArray:
+    """Whose shares count: centres that are there, are known to be, and have a whole share."""
+    gathering = np.zeros(len(state.members.alive), dtype=np.bool_)
+    if state.allocation is not None:
+        gathering = state.allocation.collecting
+    return np.asarray(state.members.known & state.members.alive & ~gathering)
 
 
 def survivors_kkt(state: HostileState, x: Floats) -> float:
@@ -195,13 +188,13 @@ def survivors_kkt(state: HostileState, x: Floats) -> float:
     assert state.market is not None and state.allocation is not None
     market = state.market
     counts = state.members.alive & ~state.allocation.collecting
-    inside = np.where(counts, x, _pins(market.lo, market.hi))
+    inside = np.where(counts, x, pins(market.lo, market.hi))
     with np.errstate(all="ignore"):
         prices = market.cost.derivative(inside)
     parts: list[AnyArray] = [array[counts] for array in (x, prices, market.curvature, market.lo, market.hi)]
     return kkt_violation(*parts) if counts.any() else 0.0
 
 
-def _pins(lo: Floats, hi: Floats) -> Floats:
+def pins(lo: Floats, hi: Floats) -> Floats:
     """A value inside each box, for those who are not there."""
     return np.where(np.isfinite(lo), lo, np.where(np.isfinite(hi), hi, 0.0))

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
-from equipoise.train.arrays import AnyArray
-from equipoise.train.audit import disagreement, kkt_violation
+from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.audit import disagreement, kkt_violation, largest
+from equipoise.train.grid import exact_sum
+from equipoise.train.hostile.book import pins
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.ledger import SCALE_BITS, SUM_BITS
 from equipoise.train.hostile.mail import SEQUENCE_BITS
 from equipoise.train.hostile.timetable import Event
+from equipoise.train.models._base import Model
+from equipoise.train.problem import Subset
 from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.run import Run
 
@@ -25,6 +29,8 @@ class HostileRun(Run):
     faults: Faults = field(default_factory=Faults)
     events: tuple[Event, ...] = ()
     present: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # who is there at the end
+    known: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # who the others count on
+    counted: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # whose share counts
     in_flight: float = 0.0  # CPUs in nobody's share at the end
     trouble: tuple[str, ...] = ()  # what kept the survivors from their optimum, by name
     model_scale: float = 1.0  # what the models' gaps are a part of at the end
@@ -61,17 +67,39 @@ class HostileRun(Run):
         off = abs(float(np.sum(self.shares)) + self.in_flight - self.budget)
         return Check.at_most(
             "budget",
-            max(self.worst.budget, off),
+            largest(self.worst.budget, off),
             0.0,
             f"largest |shares + in flight - budget| over {self.worst.rounds} rounds, in CPUs",
         )
 
+    def _counted(self) -> AnyArray:
+        return self.counted
+
+    def _priced(self) -> tuple[Floats, float, Floats, Floats]:
+        """Those who are not known to be there are pinned, with what they hold in addition to the survivors' budget."""
+        assert self.market is not None and self.shares is not None and self.budget is not None
+        lo, hi = self.market.inner
+        pinned, known = pins(lo, hi), self.known
+        room = exact_sum(self.market.high[known]) * self.market.grid.unit  # boxes that are too small end up full
+        budget = min(self.budget, room) + float(pinned[~known].sum())
+        lo, hi = np.where(known, lo, pinned), np.where(known, hi, pinned)
+        return np.where(self.counted, self.shares, pinned), budget, lo, hi
+
+    def _learnt(self) -> tuple[Model, Floats]:
+        model, Y = super()._learnt()
+        there = self.present & self.known if self.convex else self.present
+        return Subset(model, np.flatnonzero(self.known)), Y[there]
+
+    def _inflated(self, gaps: dict[str, tuple[float, float]]) -> str:
+        return ""  # gaps are a part of the one at the last event, of which no record is kept
+
     def _kkt(self) -> float:
         assert self.market is not None and self.shares is not None
         there, market = self.present, self.market
+        lo, hi = market.inner
         x = self.shares[there]
         prices = market.cost.derivative(np.clip(self.shares, market.lo, market.hi))[there]
-        return kkt_violation(x, prices, market.curvature[there], market.lo[there], market.hi[there])
+        return kkt_violation(x, prices, market.curvature[there], lo[there], hi[there])
 
     def _disagreement(self) -> float:
         assert self.models is not None
