@@ -53,7 +53,7 @@ def choose(
     plain = method.descent == 1.0 and method.ramp is None and method.cap == "auto" and not noisy
     given = {
         "symmetric": not network.directed,
-        "repeating": network.period is not None,
+        "repeating": network.period is not None and network.n > 1,
         "reliable": faults is None or faults.none,
         "exact": plain and (model is None or model.convex),
     }

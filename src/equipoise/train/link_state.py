@@ -25,7 +25,7 @@ from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.region import LinkTable
 from equipoise.train.sampler import Sampler
 from equipoise.train.spectrum import adjacency_gap
-from equipoise.train.state import first_models, part_of
+from equipoise.train.state import first_models, part_of, warn_of_locked_links
 from equipoise.train.steps import Steps, known_smoothness
 from equipoise.train.topology import Topology
 
@@ -57,6 +57,7 @@ class LinkState:
         self.overhead: Ints = np.zeros(len(self.table), dtype=np.int64)
         used: dict[str, float] = {}
         if self.market is not None:
+            warn_of_locked_links(self.market, network)
             units = self.market.start()
             self.allocation = Prices(self.layout, self.market, method.quantizer, self.gap, units)
             used |= {"cpu_theta": self.allocation.rule.theta, "cpu_relax": self.allocation.rule.relax}

@@ -43,7 +43,7 @@ class Sent:
         """Over links that return all is known to the bit but how often an elasticity or a part of a box was said.
 
         A graph's links carry floats at their first meeting, then codes: sign, exponent of 6 bits, mantissa. Prices have a
-        flag for an elasticity and, with boxes, one for parts. The largest L is told by floats until all know it.
+        flag for an elasticity and, with boxes, one for parts and what a row at its bound decides. The largest L is told by floats until all know it.
         """
         network, quantizer = self.network, self.method.quantizer
         assert network.period is not None
@@ -57,7 +57,7 @@ class Sent:
             fixed += links * numbers * (self.size + self.cpu)
             if self.cpu:
                 fixed += links * (16 + times * (1 + self.boxed))
-                loose += links * times * (16 + 20 * self.boxed)
+                loose += links * times * (16 + (20 + 67) * self.boxed)
         if self.cpu and rounds < network.period:  # the first elasticities of graphs that no round has played
             fixed += 16 * sum(2 * network.topology(k).edges for k in range(rounds, network.period))
         shortest, longest = _flooding(network, self.met) if self.size else (0, 0)

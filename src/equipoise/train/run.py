@@ -41,6 +41,7 @@ Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
 
 DEFAULT_TARGET = 1e-6  # relative gap that a certificate asks for when the run was given no target
 TRACKER_LIMIT = 1e-9
+GRADIENT_NOISE = 1e-9  # of L times the model: gradients smaller than this are rounding
 NOISE_ROOM = 4.0  # times the expected gap of mini-batches that a certificate allows: the worst node, in any one round
 TOO_NOISY = 0.1  # of the gap at the start: where noise allows more, a small gap says nothing
 ONE_MODEL = 0.05  # of the largest model: farthest apart that models which are not convex may lie and count as one
@@ -135,7 +136,9 @@ class Run(Result):
         """Over links no sum is kept on the way: what counts is that the gradients cancel where the models are."""
         assert self.models is not None and self.problem.model is not None
         sums = self.problem.model.gradients(self.models)
-        size = max(self.worst.gradient, float(np.abs(sums).sum(axis=0).max()), 1e-300)
+        model = self.problem.model
+        rounding = GRADIENT_NOISE * float(model.smoothness().sum() * np.abs(self.models).max())
+        size = max(self.worst.gradient, float(np.abs(sums).sum(axis=0).max()), rounding, 1e-300)
         off = float(np.abs(sums.sum(axis=0)).max()) / size
         meaning = "|sum of gradients at the nodes' own models|, computed anew, as a part of the largest gradients"
         return Check.at_most("gradient", off, float(np.sqrt(target)), meaning)

@@ -77,7 +77,7 @@ class State:
                 self.allocation = Allocation(self.market, method, self.steps.step, pairs, slots, delay)
             self.budget = self.market.budget
             if method.limits_boxes:
-                _warn_of_locked_links(self.market, network)
+                warn_of_locked_links(self.market, network)
         if problem.model is not None and self.steps.alpha is not None:
             first = first_models(problem.model, start, seed)
             half = Averaging if method.by_meetings else Learning
@@ -285,7 +285,7 @@ def part_of(memory: dict[str, AnyArray], part: str) -> dict[str, AnyArray]:
     return {name.removeprefix(part + "/"): array for name, array in memory.items() if name.startswith(part + "/")}
 
 
-def _warn_of_locked_links(market: Market, network: Network) -> None:
+def warn_of_locked_links(market: Market, network: Network) -> None:
     """CPU passes through a pinned node, but not along a link with both ends pinned: say so where that cuts the network."""
     pinned = market.low == market.high
     if pinned.sum() < 2 or network.period is None:

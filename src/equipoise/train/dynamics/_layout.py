@@ -31,6 +31,7 @@ class Paths(NamedTuple):
     node: AnyArray
     owner: AnyArray
     place: AnyArray
+    back: AnyArray  # where the neighbour has this row among its own; a ghost's number where it lives elsewhere
     start: AnyArray
     ids: AnyArray
     lane_node: AnyArray
@@ -107,6 +108,10 @@ class _Graph:
         self.node = np.concatenate([heard, self.owner[abroad]])
         counts = np.concatenate([self.degree, np.bincount(heard[abroad] - own, minlength=rows - own)])
         self.first = np.concatenate([[0], np.cumsum(counts)])
+        number: Ints = np.full(len(table), -1)
+        number[self.link] = np.arange(len(self.link))
+        self.back = number[table.back[self.link]]
+        self.back[self.back < 0] = np.arange(int((self.back < 0).sum()))
         groups = -(-own // LANES)
         order = np.lexsort((-self.degree, np.arange(own) // WINDOW))
         self.ids = np.full(groups * LANES, rows)
@@ -140,6 +145,7 @@ def _stack(graphs: list[_Graph]) -> Paths:
         node=stacked("node"),
         owner=stacked("owner"),
         place=stacked("place"),
+        back=stacked("back"),
         start=stacked("start"),
         ids=stacked("ids").reshape(len(graphs), -1, LANES),
         lane_node=lanes.reshape(len(graphs), -1, LANES),

@@ -21,13 +21,12 @@ FULL = 0.15  # of the elasticity that a node at a bound counts for: it passes pr
 PER_OCTAVE = 8  # elasticities are said in eighths of an octave
 STEPS = 80  # of an octave that a link's weight can take: eighths, leaning in tenths
 MAGIC = 1.5 * 2.0**52  # v + MAGIC - MAGIC is the nearest whole number, |v| < 2^51
+AMOUNT_BITS = 66  # a fraction of what is pending, and single units: what a row that ends at its bound tells
 PARTS, PART_BITS = 16, 4  # a part of what a box bears is a / 2^s, a below this
 NEAR = 1e-3  # octaves: an elasticity so near to what is wanted has arrived
-NEWS, CHANGED, LIMITED = (
-    0,
-    1,
-    2,
-)  # graphs in which elasticities are still to be said; rows said anew; rows that hold back
+# Graphs in which elasticities are still to be said; rows said anew; rows that hold back; whether these have decided what
+# moves; rounds with a second exchange for it.
+NEWS, CHANGED, LIMITED, DECIDED, SECOND = range(5)
 OCTAVE = 2.0 ** (np.arange(STEPS) / STEPS)  # both ends of a link must get the same bits: a table, not a power
 
 
@@ -54,7 +53,7 @@ class Talk(NamedTuple):
     codes: AnyArray  # of own rows, where they are to be sent elsewhere
     changed: Ints  # rows whose elasticity was said anew
     limited: Ints  # rows that cannot bear all that is pending
-    news: Ints  # NEWS, CHANGED, LIMITED
+    news: Ints  # NEWS to SECOND
     bits: Ints  # [graph, own row]: said beside codes to each neighbour
 
 
@@ -106,6 +105,10 @@ class Boxes(NamedTuple):
     rows: Ints
     entries: AnyArray
     lefts: Ints
+    pending: Ints  # [entry] of limited rows in this round
+    moved: Ints  # [entry] what they decide
+    abroad: Ints  # [ghost entry]: what limited neighbours elsewhere have decided
+    pinned: Ints  # [row]: 1 where lo = hi
 
 
 @inlined
@@ -217,36 +220,95 @@ def look_around(chosen: Ints, count: int, paths: Paths, t: int, flags: AnyArray,
 
 
 @kernel
-def hold_back(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, shares: Ints, weight: Floats, t: int) -> None:
-    """Of what was pending on links of limited rows, the smaller of both ends' parts moves; the rest stays owed.
+def due(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, weight: Floats, t: int, e: int) -> int:
+    """What is pending on an entry: the gift of the last meeting and what is owed; below 0 to be received."""
+    before = talk.before[t]
+    mine, theirs = before[paths.owner[t, e]], before[paths.node[t, e]]
+    return gift(weight[paths.place[t, e]], mine, theirs, rule.cap) + int(boxes.owed[t, e])
 
-    Each end does this by itself, from what both have said. The main pass moves all that is pending, so shares are corrected
-    here by what is left.
+
+@kernel
+def decide(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, shares: Ints, weight: Floats, t: int) -> None:
+    """Limited rows decide what moves on their links, and tell it: a second exchange in this round.
+
+    Between two limited rows the smaller of both ends' parts moves. A neighbour that is not limited bears anything up to what
+    is pending, so there a row moves all, but scales down either its receipts or its givings to end at its bound: what only
+    passes through it is not held up. Scaled amounts add up to the unit, so that a pinned row stays where it is.
     """
-    count, fresh = talk.news[LIMITED], 0
-    before, flags = talk.before[t], boxes.flags
-    for q in range(count):
-        flags[talk.limited[q]] |= 1
+    own = len(shares)
+    for q in range(talk.news[LIMITED]):
+        boxes.flags[talk.limited[q]] |= 1
+    for q in range(talk.news[LIMITED]):
+        i = talk.limited[q]
+        if i >= own:
+            continue
+        gives, takes, after = 0, 0, shares[i]
+        for e in range(paths.first[t, i], paths.first[t, i + 1]):
+            amount, j = due(rule, paths, talk, boxes, weight, t, e), paths.node[t, e]
+            boxes.pending[e] = amount
+            if boxes.flags[j] & 1:
+                amount = both_parts(amount, boxes, i, j)
+                boxes.moved[e] = amount
+            elif amount > 0:
+                gives += amount
+            else:
+                takes -= amount
+            after -= amount
+        cut = 0
+        if after > boxes.high[i]:
+            cut, wanted, total, side = -1, takes - (after - boxes.high[i]), takes, -1
+        elif after < boxes.low[i]:
+            cut, wanted, total, side = 1, gives - (boxes.low[i] - after), gives, 1
+        talk.bits[t, i] += 1 if cut == 0 else 1 + AMOUNT_BITS
+        part = 0.0 if cut == 0 or wanted <= 0 else float(wanted) / float(total) * (1.0 - 2.0**-50)
+        left = 0 if cut == 0 else wanted
+        for turn in range(2 if cut != 0 else 1):  # first scaled down, then single units until they add up
+            for e in range(paths.first[t, i], paths.first[t, i + 1]):
+                if boxes.flags[paths.node[t, e]] & 1:
+                    continue
+                amount = boxes.pending[e]
+                if cut == 0 or amount * side <= 0:
+                    boxes.moved[e] = amount
+                elif turn == 0:
+                    size = min(math.floor(part * float(abs(amount))), left)
+                    boxes.moved[e] = side * size
+                    left -= size
+                elif left > 0:
+                    more = min(left, abs(amount) - abs(boxes.moved[e]))
+                    boxes.moved[e] += side * more
+                    left -= more
+
+
+@kernel
+def both_parts(amount: int, boxes: Boxes, i: int, j: int) -> int:
+    """Of what is pending between two limited rows, what both bear."""
+    giver, taker, size = (i, j, amount) if amount > 0 else (j, i, -amount)
+    out: int = (size * boxes.out_part[giver, 0]) >> boxes.out_part[giver, 1]
+    into: int = (size * boxes.in_part[taker, 0]) >> boxes.in_part[taker, 1]
+    return min(out, into) if amount > 0 else -min(out, into)
+
+
+@kernel
+def hold_back(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, shares: Ints, weight: Floats, t: int) -> None:
+    """What was pending and is not moved stays owed.
+
+    The main pass moves all that is pending, so shares are corrected here by what is left. Each end does this by itself.
+    """
+    count, fresh, own = talk.news[LIMITED], 0, len(shares)
+    flags = boxes.flags
     found = look_around(talk.limited, count, paths, t, flags, boxes.rows)
     for q in range(found):
         i = boxes.rows[q]
         for e in range(paths.first[t, i], paths.first[t, i + 1]):
             j = paths.node[t, e]
-            if not (flags[i] | flags[j]) & 1:
-                continue
-            due = gift(weight[paths.place[t, e]], before[i], before[j], rule.cap) + boxes.owed[t, e]
-            if due > 0:
-                moved = min(
-                    (due * boxes.out_part[i, 0]) >> boxes.out_part[i, 1],
-                    (due * boxes.in_part[j, 0]) >> boxes.in_part[j, 1],
-                )
-                left = due - moved
+            if flags[i] & 1:
+                left = boxes.pending[e] - boxes.moved[e]
+            elif flags[j] & 1:
+                back = paths.back[t, e]
+                moved = boxes.moved[back] if j < own else boxes.abroad[back]
+                left = due(rule, paths, talk, boxes, weight, t, e) + moved
             else:
-                moved = min(
-                    (-due * boxes.out_part[j, 0]) >> boxes.out_part[j, 1],
-                    (-due * boxes.in_part[i, 0]) >> boxes.in_part[i, 1],
-                )
-                left = due + moved
+                continue
             if left != 0:
                 shares[i] += left
                 boxes.entries[fresh] = e
@@ -293,6 +355,7 @@ def reweigh(
         for e in range(paths.first[t, i], paths.first[t, i + 1]):
             at, j = paths.place[t, e], paths.node[t, e]
             new = rule.theta * strength(said[i], said[j], rule.lean) * per
+            new = 0.0 if boxes.pinned[i] & boxes.pinned[j] else new  # nothing can pass between two
             if new != weight[at]:
                 change = (new - weight[at]) * back
                 pull = 0.5 * change * (prices[i] + prices[j])
@@ -308,7 +371,7 @@ def reweigh(
 @kernel
 def make_ready(rule: Rule, node: Node, curves: Curves, i: int) -> None:
     """What follows from the sum of a node's weights."""
-    node.inverse[i] = 1.0 / node.weight_sum[i]
+    node.inverse[i] = 1.0 / node.weight_sum[i] if node.weight_sum[i] > 0.0 else 0.0
     if rule.kind == QUADRATIC:
         stiff = node.weight_sum[i] * curves.slope[i]
         curves.scale[i] = 1.0 / (1.0 + stiff)
@@ -386,6 +449,10 @@ def hear_gifts(
     t = k % len(paths.first)
     lanes, flat = weights[t], weights[t].reshape(-1)
     if talk.news[LIMITED] or (rule.boxed and boxes.owing_count[t]):
+        talk.news[SECOND] += talk.news[LIMITED] > 0
+        if talk.news[DECIDED] == 0:
+            decide(rule, paths, talk, boxes, node.shares, flat, t)
+        talk.news[DECIDED] = 0
         hold_back(rule, paths, talk, boxes, node.shares, flat, t)
     if talk.news[CHANGED]:
         reweigh(rule, paths, talk, node, curves, boxes, flat, t)

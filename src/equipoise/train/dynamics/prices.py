@@ -60,7 +60,7 @@ class Prices:
         self, layout: Layout, market: Market, quantizer: Quantizer, gap: float, start: Ints, ghosts: Ints | None = None
     ) -> None:
         """`market` and `start`, the first shares in units, are those of the nodes that live here, in their order; `ghosts`
-        the elasticities that neighbours elsewhere have said."""
+        is what neighbours elsewhere have said of themselves: elasticities, and whether they are pinned."""
         self.layout, self.market, self.mantissa = layout, market, mantissa_bits(quantizer)
         self.played = np.zeros(layout.graphs, dtype=np.int64)  # rounds, per graph
         graphs, own, rows, links = layout.graphs, layout.own, layout.rows, layout.paths.node.shape[1]
@@ -81,7 +81,9 @@ class Prices:
         place[layout.by_node] = np.arange(own)  # of each row among the nodes
         elastic = -np.log2(steepness(market.cost, self.whole, at))[place]
         told = np.round(PER_OCTAVE * (elastic - np.log2(layout.contacts))).astype(np.int64)
-        said = told if ghosts is None else np.concatenate([told, ghosts])
+        pinned = (market.low == market.high)[place]
+        first = np.column_stack([told, pinned])  # what is said at first contact
+        said, self.pinned = (first if ghosts is None else np.concatenate([first, ghosts])).T
 
         def ints(*shape: int) -> Ints:
             return np.zeros(shape, dtype=np.int64)
@@ -116,7 +118,7 @@ class Prices:
             codes=np.zeros(own if rows > own else 0, dtype=np.int32),
             changed=ints(rows),
             limited=ints(rows),
-            news=ints(3),
+            news=ints(5),
             bits=np.full((graphs, own), ELASTICITY_BITS),
         )
         kept = links if boxed else 0
@@ -134,6 +136,10 @@ class Prices:
             rows=ints(own),
             entries=np.zeros(kept, dtype=np.uint32),
             lefts=ints(kept),
+            pending=ints(kept),
+            moved=ints(kept),
+            abroad=ints(kept if rows > own else 0),
+            pinned=np.ascontiguousarray(self.pinned),
         )
         curve, quadratic = self.whole, self.rule.kind == QUADRATIC
         steep = np.maximum(curve.first, curve.flattest) if quadratic else curve.first
@@ -160,7 +166,8 @@ class Prices:
             one, other = said[owner], said[heard]
             e = rule.lean * np.maximum(one, other) + (10 - rule.lean) * np.minimum(one, other)
             lanes = self.weights[t].reshape(-1)
-            lanes[place] = rule.theta * np.ldexp(OCTAVE[e % STEPS], e // STEPS) * (rule.relax / rule.unit)
+            rho = rule.theta * np.ldexp(OCTAVE[e % STEPS], e // STEPS) * (rule.relax / rule.unit)
+            lanes[place] = np.where(self.pinned[owner] & self.pinned[heard], 0.0, rho)  # nothing can pass between two
             total[t] = np.bincount(owner, lanes[place], own) * (rule.unit / rule.relax)
         return total
 
@@ -270,5 +277,5 @@ class Prices:
                 boxes.owing_count[t] = len(owing)
                 boxes.owing[t, : len(owing)] = owing
         news = (self.talk.elastic[:, :own] != self.node.told).any()
-        self.talk.news[:] = [layout.graphs if news else 0, 0, 0]
+        self.talk.news[:3] = layout.graphs if news else 0, 0, 0
         make_all_ready(self.rule, self.node, self.curves)
