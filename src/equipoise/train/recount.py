@@ -43,7 +43,8 @@ class Sent:
         """Over links that return all is known to the bit but how often an elasticity or a part of a box was said.
 
         A graph's links carry floats at their first meeting, then codes: sign, exponent of 6 bits, mantissa. Prices have a
-        flag for an elasticity and, with boxes, one for parts and what a row at its bound decides. The largest L is told by floats until all know it.
+        flag for an elasticity and, with boxes, one for parts and for what a row at its bound decides. The largest L is told
+        by floats until all know it.
         """
         network, quantizer = self.network, self.method.quantizer
         assert network.period is not None

@@ -21,7 +21,7 @@ FULL = 0.15  # of the elasticity that a node at a bound counts for: it passes pr
 PER_OCTAVE = 8  # elasticities are said in eighths of an octave
 STEPS = 80  # of an octave that a link's weight can take: eighths, leaning in tenths
 MAGIC = 1.5 * 2.0**52  # v + MAGIC - MAGIC is the nearest whole number, |v| < 2^51
-AMOUNT_BITS = 66  # a fraction of what is pending, and single units: what a row that ends at its bound tells
+COARSE_BITS, AMOUNT_BITS = 10, 66  # a part of what is pending; an exact fraction and single units
 PARTS, PART_BITS = 16, 4  # a part of what a box bears is a / 2^s, a below this
 NEAR = 1e-3  # octaves: an elasticity so near to what is wanted has arrived
 # Graphs in which elasticities are still to be said; rows said anew; rows that hold back; whether these have decided what
@@ -254,29 +254,47 @@ def decide(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, shares: Ints, wei
             else:
                 takes -= amount
             after -= amount
-        cut = 0
         if after > boxes.high[i]:
-            cut, wanted, total, side = -1, takes - (after - boxes.high[i]), takes, -1
+            left = scale_down(paths, boxes, t, i, -1, takes - (after - boxes.high[i]), takes)
         elif after < boxes.low[i]:
-            cut, wanted, total, side = 1, gives - (boxes.low[i] - after), gives, 1
-        talk.bits[t, i] += 1 if cut == 0 else 1 + AMOUNT_BITS
-        part = 0.0 if cut == 0 or wanted <= 0 else float(wanted) / float(total) * (1.0 - 2.0**-50)
-        left = 0 if cut == 0 else wanted
-        for turn in range(2 if cut != 0 else 1):  # first scaled down, then single units until they add up
-            for e in range(paths.first[t, i], paths.first[t, i + 1]):
-                if boxes.flags[paths.node[t, e]] & 1:
-                    continue
-                amount = boxes.pending[e]
-                if cut == 0 or amount * side <= 0:
-                    boxes.moved[e] = amount
-                elif turn == 0:
-                    size = min(math.floor(part * float(abs(amount))), left)
-                    boxes.moved[e] = side * size
-                    left -= size
-                elif left > 0:
-                    more = min(left, abs(amount) - abs(boxes.moved[e]))
-                    boxes.moved[e] += side * more
-                    left -= more
+            left = scale_down(paths, boxes, t, i, 1, gives - (boxes.low[i] - after), gives)
+        else:
+            left = scale_down(paths, boxes, t, i, 0, 0, 0)
+        talk.bits[t, i] += 1 + (
+            0 if boxes.low[i] <= after <= boxes.high[i] else AMOUNT_BITS if left < 0 else COARSE_BITS
+        )
+
+
+@kernel
+def scale_down(paths: Paths, boxes: Boxes, t: int, i: int, side: int, wanted: int, total: int) -> int:
+    """What a limited row moves on links to neighbours that are not: all, but on one side (1: givings, -1: receipts) no more
+    than `wanted` of `total` units. How many units it stays below that; -1 where it had to be exact."""
+    a, s = part_of(wanted, total)
+    part = float(wanted) / float(total) * (1.0 - 2.0**-50) if wanted > 0 else 0.0
+    left = wanted
+    for turn in range(
+        3 if side != 0 else 1
+    ):  # in 10 bits; if the box is too narrow for that by a fraction; single units
+        if turn == 1:
+            if left <= boxes.high[i] - boxes.low[i]:
+                return left
+            left = wanted
+        for e in range(paths.first[t, i], paths.first[t, i + 1]):
+            if boxes.flags[paths.node[t, e]] & 1:
+                continue
+            amount = boxes.pending[e]
+            size = abs(amount)
+            if side == 0 or amount * side <= 0:
+                boxes.moved[e] = amount
+            elif turn < 2:
+                size = (size * a) >> s if turn == 0 else min(math.floor(part * float(size)), left)
+                boxes.moved[e] = side * size
+                left -= size
+            else:
+                more = min(left, size - abs(boxes.moved[e]))
+                boxes.moved[e] += side * more
+                left -= more
+    return -1
 
 
 @kernel
