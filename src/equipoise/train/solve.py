@@ -62,7 +62,7 @@ Callback = Callable[[Moment], object]
 class Engine(Protocol):
     """Plays rounds somewhere else: makes states that look like State and HostileState."""
 
-    def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> State: ...
+    def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> State | LinkState: ...
 
     def hostile(
         self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any

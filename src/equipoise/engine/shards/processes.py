@@ -196,12 +196,14 @@ def warm_up() -> None:
     workers use, so that whoever is forked has them."""
     import numpy as np
 
+    from equipoise.engine.sharded import LinkShard
     from equipoise.engine.shards.hostile_state import HostileShard
     from equipoise.engine.shards.region import regions
     from equipoise.engine.shards.shard import Shard
     from equipoise.train.costs.quadratic import Quadratic
     from equipoise.train.hostile.faults import Faults
     from equipoise.train.hostile.state import HostileState
+    from equipoise.train.link_state import LinkState
     from equipoise.train.method import Method
     from equipoise.train.models.least_squares import LeastSquares
     from equipoise.train.network import Network
@@ -213,6 +215,9 @@ def warm_up() -> None:
         problem = Problem(Quadratic(np.arange(1.0, 5.0), 3.0, lo=0.0, hi=4.0), 9.0, LeastSquares(shards, reg=0.1))
         halves = np.array([0, 0, 1, 1])
         for network in (Network.ring(4), Network.sequence([Network.ring(4), Network.path(4)])):
+            links = LinkState(problem, network, Method())
+            start = np.zeros((4, 2))
+            in_step([LinkShard(links, shard, halves, start) for shard in range(2)], 0, 6)
             state = State(problem, network, Method())
             state.make_room()
             in_step([Shard(state, region) for region in regions(network, halves)], 0, 3)

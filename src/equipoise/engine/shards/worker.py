@@ -63,11 +63,12 @@ class Worker:
     def play(self, begin: int, count: int) -> Report:
         """These rounds, or fewer: until one diverges or a peer is gone."""
         report = Report(self.shard.region.shard)
-        if self._shown or self._every == KEPT_EVERY:  # nobody may be taken back behind what was looked at
+        keeps = not getattr(self.shard, "plain", False)  # whether it can go on without a peer
+        if keeps and (self._shown or self._every == KEPT_EVERY):  # nobody may be taken back behind what was looked at
             self._keep(begin)
         try:
             for number in range(begin, begin + count):
-                if not self.copies or number % self._every == 0:
+                if keeps and (not self.copies or number % self._every == 0):
                     self._keep(number)
                 if self.post.halted:
                     raise Halted

@@ -6,8 +6,11 @@ import os
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from equipoise.document import Row
 from equipoise.engine.cpu_limit import Usage
+from equipoise.engine.sharded import ShardedLinks
 from equipoise.engine.shards.crew import Crew, Threads
 from equipoise.engine.shards.front import ShardedState
 from equipoise.engine.shards.hostile_front import ShardedHostileState
@@ -56,13 +59,20 @@ class Workers:
         self.count, self.on, self.address, self.hold = count, on, address, hold
         self.keeper: Keeper | None = None
         self.crew: Crew | None = None
-        self.state: ShardedState | ShardedHostileState | None = None
+        self.state: ShardedState | ShardedLinks | ShardedHostileState | None = None
         self._before: list[int] = []  # bytes per round of an earlier form of the run ...
         self._lost: list[dict[str, Any]] = []  # ... and who was lost in it
 
-    def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> ShardedState:
+    def ordinary(
+        self, problem: Problem, network: Network, method: Method, **options: Any
+    ) -> ShardedState | ShardedLinks:
         """The state of a run without faults, for `solve`."""
         self._begin_anew(network)
+        if "links" in (method.cpu, method.learning):
+            own = {name: options[name] for name in ("seed", "start", "budgets") if name in options}
+            self.state = ShardedLinks(self._crew(), self._many(network), problem, network, method, **own)
+            self._hold(self.state)
+            return self.state
         self.state = ShardedState(self._crew(), self._many(network), problem, network, method, **options)
         self._hold(self.state)
         return self.state
@@ -83,7 +93,7 @@ class Workers:
         self._hold(self.state)
         return self.state
 
-    def _hold(self, state: ShardedState | ShardedHostileState) -> None:
+    def _hold(self, state: ShardedState | ShardedLinks | ShardedHostileState) -> None:
         """From now on every worker gets what its centres hold, looked at every few rounds."""
         hold = self.hold
         if hold is None or self.crew is None:
@@ -99,8 +109,9 @@ class Workers:
 
         state.at_once, state.played = LOOK_EVERY, set_shares
         first: dict[int, int] = {}
-        if state.allocation is not None:
-            first = {shard: int(state.allocation.shares[state.shard_of == shard].sum()) for shard in nodes}
+        if state.allocation is not None and state.market is not None and state.shares is not None:
+            units = np.round(state.shares / state.market.grid.unit).astype(np.int64)
+            first = {shard: int(units[state.shard_of == shard].sum()) for shard in nodes}
         keeper.set(hold.shares(first, nodes))
 
     def usage(self) -> dict[int, Usage]:

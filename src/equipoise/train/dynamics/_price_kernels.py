@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.kernels import Floats, Ints, bits_float, float_bits, generated, inlined, kernel
 from equipoise.train.arrays import AnyArray
 from equipoise.train.audit import look_at_units
-from equipoise.train.codec import MANTISSA, SIGN, first_floor, moved_floor, quantise
+from equipoise.train.codec import MANTISSA, SIGN, first_floor, moved_floor, quantise, value
 from equipoise.train.costs._kernels import LATENCY, QUADRATIC, newton
 from equipoise.train.dynamics._layout import LANES, Paths
 
@@ -416,6 +416,17 @@ def encode(p: Floats, P: Floats, before: Floats, floors: Ints, mantissa: int, co
         floors[i] = moved_floor(floor, code, mantissa)
         if len(codes) > 0:
             codes[i] = code if change >= 0.0 else -code
+
+
+@kernel
+def hear_codes(codes: Ints, rows: Ints, talk: Talk, t: int, mantissa: int) -> None:
+    """What a receiver elsewhere does: the same additions as the sender made."""
+    for q in range(len(rows)):
+        g, code = rows[q], codes[q]
+        floor, was = talk.floors[t, g], talk.price[t, g]
+        talk.before[t, g] = was
+        talk.price[t, g] = was + value(abs(code), floor, mantissa, float(code))
+        talk.floors[t, g] = moved_floor(floor, abs(code), mantissa)
 
 
 @kernel

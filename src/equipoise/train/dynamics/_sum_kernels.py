@@ -13,7 +13,7 @@ import numba
 
 from equipoise.kernels import Floats, Ints, bits_float, float_bits, generated, kernel
 from equipoise.train.arrays import AnyArray
-from equipoise.train.codec import MANTISSA, OCTAVES, SIGN, SIZE, first_floor, moved_floor, quantise
+from equipoise.train.codec import MANTISSA, OCTAVES, SIGN, SIZE, first_floor, moved_floor, quantise, value
 from equipoise.train.dynamics._layout import Paths
 
 STRAIGHT = 16
@@ -67,6 +67,19 @@ def say_codes(table: Table, pulls: Pulls, t: int) -> None:
             if keep:
                 table.codes[i, c] = code if change >= 0.0 else -code
         table.floors[t, i] = moved_floor(floor, largest, mantissa)
+
+
+@kernel
+def hear_rows(codes: Ints, rows: Ints, table: Table, t: int) -> None:
+    """What a receiver elsewhere does: the same additions as the sender made."""
+    for q in range(len(rows)):
+        g, largest = rows[q], 0
+        floor = table.floors[t, g]
+        for c in range(codes.shape[1]):
+            code = codes[q, c]
+            largest = max(largest, abs(code))
+            table.said[t, g, c] += value(abs(code), floor, table.mantissa, float(code))
+        table.floors[t, g] = moved_floor(floor, largest, table.mantissa)
 
 
 @kernel

@@ -18,12 +18,13 @@ import numpy as np
 
 from equipoise.kernels import Floats, Ints
 from equipoise.train.arrays import AnyArray
-from equipoise.train.codec import bits_per_number, mantissa_bits
+from equipoise.train.codec import bits_per_number, first_floor, mantissa_bits
 from equipoise.train.costs._kernels import OTHER, QUADRATIC, answer, curve_of, steepness
 from equipoise.train.dynamics._layout import LANES, Layout
 from equipoise.train.dynamics._price_kernels import (
     OCTAVE,
     PER_OCTAVE,
+    SECOND,
     STEPS,
     Boxes,
     Curves,
@@ -57,16 +58,26 @@ class Prices:
     exchanges = 1
 
     def __init__(
-        self, layout: Layout, market: Market, quantizer: Quantizer, gap: float, start: Ints, ghosts: Ints | None = None
+        self,
+        layout: Layout,
+        market: Market,
+        quantizer: Quantizer,
+        gap: float,
+        start: Ints,
+        *,
+        ghosts: Ints | None = None,
+        rule: Rule | None = None,
     ) -> None:
         """`market` and `start`, the first shares in units, are those of the nodes that live here, in their order; `ghosts`
-        is what neighbours elsewhere have said of themselves: elasticities, and whether they are pinned."""
+        is what neighbours elsewhere have said of themselves: elasticities, and whether they are pinned; `rule` that of the
+        whole network, where this is a part of it."""
         self.layout, self.market, self.mantissa = layout, market, mantissa_bits(quantizer)
         self.played = np.zeros(layout.graphs, dtype=np.int64)  # rounds, per graph
         graphs, own, rows, links = layout.graphs, layout.own, layout.rows, layout.paths.node.shape[1]
-        boxed, unit, at = market.boxed, market.grid.unit, market.grid.floats(start)
+        unit, at = market.grid.unit, market.grid.floats(start)
+        boxed = market.boxed if rule is None else rule.boxed
         slow = min(0.5, gap / 2.0)
-        self.rule = Rule(
+        self.rule = rule or Rule(
             kind=curve_of(market.cost, market.lo, market.hi, market.curvature).kind,
             boxed=boxed,
             unit=unit,
@@ -207,6 +218,21 @@ class Prices:
             follow(node, self.talk)
 
     # what others look at
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of one code."""
+        return bits_per_number(self.mantissa)
+
+    @property
+    def second_exchanges(self) -> int:
+        """Rounds in which rows at their bounds spoke twice."""
+        return int(self.talk.news[SECOND])
+
+    def set_first_floors(self, t: int, rows: Ints) -> None:
+        """After prices that came as they are."""
+        for row in rows:
+            self.talk.floors[t, row] = first_floor(self.talk.price[t, row : row + 1], self.mantissa)
 
     @property
     def units(self) -> Ints:

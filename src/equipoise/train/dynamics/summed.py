@@ -16,7 +16,7 @@ import numpy as np
 
 from equipoise.kernels import Floats, Ints
 from equipoise.train.arrays import AnyArray
-from equipoise.train.codec import MANTISSA, bits_per_number, mantissa_bits
+from equipoise.train.codec import MANTISSA, bits_per_number, first_floor, mantissa_bits
 from equipoise.train.dynamics._layout import Layout
 from equipoise.train.dynamics._sum_kernels import (
     Pulls,
@@ -65,10 +65,19 @@ class Summed:
     exchanges = 1
 
     def __init__(
-        self, layout: Layout, sampler: Sampler, quantizer: Quantizer, L: float, theta: float, start: Floats
+        self,
+        layout: Layout,
+        sampler: Sampler,
+        quantizer: Quantizer,
+        L: float,
+        theta: float,
+        start: Floats,
+        pace: tuple[int, float] | None = None,
     ) -> None:
-        """The sampler's model and `start`, the first models, are those of the nodes that live here, in their order."""
+        """The sampler's model and `start`, the first models, are those of the nodes that live here, in their order; `pace`
+        are local steps and their momentum in the whole network, where this is a part of it."""
         model = sampler.model
+        self.L, self.theta = L, theta
         self.layout, self.sampler, self.model, self.mantissa = layout, sampler, model, mantissa_bits(quantizer)
         self.played = np.zeros(layout.graphs, dtype=np.int64)  # rounds, per graph
         graphs, own, rows, m = layout.graphs, layout.own, layout.rows, model.size
@@ -89,9 +98,11 @@ class Summed:
         if type(model) is LeastSquares and m <= MATRIX_COLUMNS:  # a subclass may differ
             H, eye = model.hessian[place], np.eye(m)
             self.matrix, self.slope = np.linalg.inv(H + self.total[:, None, None] * eye), model.slope[place]
-        loosest = math.sqrt((self.step + self.total.min(initial=np.inf)) / self.total.min(initial=np.inf))
-        self.local_steps = 1 if self.matrix is not None else max(1, round(loosest))
-        self.momentum = (loosest - 1.0) / (loosest + 1.0) if self.local_steps > 1 else 0.0
+        least = float(self.total.min(initial=np.inf))
+        loosest = math.sqrt((self.step + least) / least)  # root of an answer's conditioning
+        steps = 1 if self.matrix is not None else max(1, round(loosest))
+        self.pace = pace or (steps, (loosest - 1.0) / (loosest + 1.0) if steps > 1 else 0.0)
+        self.local_steps, self.momentum = self.pace
         self.last = self.pulls.models.copy()
 
     # a round
@@ -136,6 +147,16 @@ class Summed:
         return done
 
     # what others look at
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of one code."""
+        return bits_per_number(self.mantissa)
+
+    def set_first_floors(self, t: int, rows: Ints) -> None:
+        """After numbers that came as they are."""
+        for row in rows:
+            self.table.floors[t, row] = first_floor(self.table.said[t, row], self.mantissa)
 
     @property
     def models(self) -> Floats:
