@@ -127,7 +127,7 @@ class LinkShard:
         for peer, packet in came.items():
             entries = self.boundaries[peer].into[t]
             heard = entries[limited[paths.node[t, entries]] & ~limited[paths.owner[t, entries]]]
-            half.boxes.abroad[paths.back[t, heard]] = np.frombuffer(packet, dtype=np.int64)
+            half.boxes.abroad[paths.back[t, heard] - paths.links[t]] = np.frombuffer(packet, dtype=np.int64)
 
     def _said(self, number: int, boundary: Boundary) -> bytes:
         """What one peer hears of this shard's rows."""

@@ -310,46 +310,50 @@ def both_parts(amount: int, boxes: Boxes, i: int, j: int) -> int:
 
 @inner
 def hold_back(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, node: Node, weight: Floats, t: int) -> None:
-    """What was pending and is not moved stays owed.
+    """What was pending on links of limited rows and is not moved stays owed, at both ends alike.
 
-    The main pass moves all that is pending, so shares are corrected here by what is left. Each end does this by itself.
+    The main pass moves all that is pending, so shares are corrected here by what is left.
     """
-    shares, flags = node.shares, boxes.flags
-    count, fresh, own = talk.news[LIMITED], 0, len(shares)
-    found = look_around(talk.limited, count, paths, t, flags, boxes.rows)
-    for q in range(found):
-        i = boxes.rows[q]
+    own, links, fresh = len(node.shares), paths.links[t], 0
+    for q in range(talk.news[LIMITED]):
+        i = talk.limited[q]
         for e in range(paths.first[t, i], paths.first[t, i + 1]):
             j = paths.node[t, e]
-            if flags[i] & 1:
+            if i < own:
                 left = boxes.pending[e] - boxes.moved[e]
-            elif flags[j] & 1:
-                back = paths.back[t, e]
-                moved = boxes.moved[back] if j < own else boxes.abroad[back]
-                left = due(rule, paths, talk, boxes, weight, t, e) + moved
-            else:
-                continue
-            shares[i] += left
-            if abs(left) < FORGOTTEN:  # at both ends alike
-                node.plan[i] += left
-            else:
-                boxes.entries[fresh] = e
-                boxes.lefts[fresh] = left
-                fresh += 1
+                fresh = keep_owed(boxes, node, i, e, left, fresh)
+                if j < own and not boxes.flags[j] & 1:
+                    fresh = keep_owed(boxes, node, j, paths.back[t, e], -left, fresh)
+            elif not boxes.flags[j] & 1:  # a limited row elsewhere has decided
+                mine = paths.back[t, e]
+                left = due(rule, paths, talk, boxes, weight, t, mine) + boxes.abroad[e - links]
+                fresh = keep_owed(boxes, node, j, mine, left, fresh)
     for q in range(boxes.owing_count[t]):
         boxes.owed[t, boxes.owing[t, q]] = 0
     for q in range(fresh):
         boxes.owed[t, boxes.entries[q]] = boxes.lefts[q]
         boxes.owing[t, q] = boxes.entries[q]
     boxes.owing_count[t] = fresh
-    for q in range(found):
-        flags[boxes.rows[q]] = 0
-    for q in range(count):
+    for q in range(talk.news[LIMITED]):
         i = talk.limited[q]
-        flags[i] = 0
+        boxes.flags[i] = 0
         boxes.out_part[i, 0], boxes.out_part[i, 1] = 1, 0
         boxes.in_part[i, 0], boxes.in_part[i, 1] = 1, 0
     talk.news[LIMITED] = 0
+
+
+@inlined
+def keep_owed(boxes: Boxes, node: Node, i: int, e: int, left: int, fresh: int) -> int:
+    """What is left of an entry's pending gift stays with its giver; how many entries owe."""
+    if left == 0:
+        return fresh
+    node.shares[i] += left
+    if abs(left) < FORGOTTEN:
+        node.plan[i] += left
+        return fresh
+    boxes.entries[fresh] = e
+    boxes.lefts[fresh] = left
+    return fresh + 1
 
 
 @inner
