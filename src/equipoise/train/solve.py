@@ -35,6 +35,8 @@ from equipoise.train.problem import Market, Problem
 from equipoise.train.run import Run, Status
 from equipoise.train.state import State, fingerprint
 
+MOST_KEPT = 10_000_000  # nodes x rounds up to which the shares of every round are kept
+
 
 @dataclass(frozen=True, eq=False)
 class Moment:
@@ -141,6 +143,7 @@ def solve(
             state = make(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch, delay=delay)
         budgets = _check_budgets(budgets, state, rounds)
         book = Book(problem, state)
+    book.auditor.keeps = problem.cost is not None and network.n * rounds <= MOST_KEPT
     name = fingerprint(problem, state, seed, budgets, faults)
     every = every or _how_often(problem, rounds)
     number, relative, epoch = 0, np.inf, 0
@@ -269,6 +272,8 @@ def solve(
         tallies=state.tallies(),
         steps=state.steps,
         worst=book.auditor.worst,
+        units=np.concatenate(book.auditor.kept) if book.auditor.kept else None,
+        unit_budgets=np.array(book.auditor.kept_budgets, dtype=np.int64),
         market=_as_at_the_end(state.market),
         scales={half: gap for half, gap in book.first.items() if half != "loss"},
         seconds=time.perf_counter() - began,
