@@ -346,3 +346,14 @@ def test_best_shares_by_hand():
     # Prices are 0, -3, -3 (x - c); the first could go down by 1 at most, so a common price of -2 is 1 away from all.
     spread = price_spread(x, cost.derivative(x), np.full(3, scale), np.zeros(3), np.full(3, 20.0))
     assert spread == pytest.approx(scale)
+
+
+def test_a_run_of_workers_is_verified_by_its_recorded_rounds(tmp_path):
+    """Their folder has no shares of every round; here every round is recorded."""
+    from equipoise.engine import Workers
+
+    with Workers(2) as crew:
+        folder = TrainSpec(**SHARED).build().run(engine=crew).save(tmp_path / "run", report=False)
+    document = verify(folder)
+    assert document.certificate.passed, document.certificate
+    assert document.result["rounds_of_shares"] == document.result["rounds"] + 1

@@ -165,7 +165,7 @@ class Seen:
         """Shares and models against optima found here by other means than the run's."""
         if self.market is None and not self.convex:
             return []
-        if self.files.events or self.files.spec.couple or self.noisy:
+        if self.files.events or self.files.spec.couple or (self.noisy and self.convex):
             why = CAME if self.files.events else MOVED if self.files.spec.couple else NO_TARGET
             return [Check.not_made("gap", why)]
         parts = []

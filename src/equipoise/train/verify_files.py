@@ -127,7 +127,10 @@ class Shares:
         numbers = [k for k in range(files.rounds + 1) for _ in range(1 + (k in self.changes))]
         parts = [sum(at < k for at in self.changes) + (j > 0 and numbers[j - 1] == k) for j, k in enumerate(numbers)]
         self.all = len(numbers)
-        if "units" in files.arrays:
+        self.kept = "units" in files.arrays
+        if self.kept and "engine" in files.result:  # workers keep the start alone
+            self.kept = len(files.arrays["units"]) >= self.all
+        if self.kept:
             self.units = files.arrays["units"].astype(np.int64)
             late = max(self.all - len(self.units), 0)  # a run that was resumed kept them from there on
         else:
@@ -139,7 +142,7 @@ class Shares:
         flying = files.history.get("in_flight")  # units in nobody's share, on a hostile network
         self.flying = [0] * len(self.numbers) if flying is None else [round(x / self.unit) for x in flying]
         self.fits = len(self.units) == len(self.numbers) == len(self.flying) and self.units.shape[1:] == (files.n,)
-        self.every = "units" in files.arrays and late == 0  # also what a change of budget left
+        self.every = self.kept and late == 0  # also what a change of budget left
         self.whole = sorted(set(self.numbers)) == list(range(files.rounds + 1))
 
     @property

@@ -120,7 +120,7 @@ class Story:
             "shares of every round are missing": market.whole
             or bool(files.played)
             or "engine" in files.result
-            or "units" in arrays
+            or market.kept
             or files.n * files.job.rounds > KEPT,
             "the last shares are not the last units": np.array_equal(market.units[-1] * unit, market.last),
             "result.json has other shares": np.array_equal(np.array(files.result["shares"]), market.last),
@@ -138,7 +138,7 @@ class Story:
             alike = there.shape == value.shape and np.allclose(there, value, rtol=INPUT, atol=0.0)
             facts[f"cost_{name} is not what {CONFIG} gives"] = alike
         in_force = [market.budgets[part] for part in market.parts]
-        if "units" in arrays:
+        if market.kept:
             facts["unit_budgets are not the budgets in force"] = arrays["unit_budgets"].tolist() == in_force
         wrong = [what for what, fine in facts.items() if not fine]
         for row, number in enumerate(files.recorded):
