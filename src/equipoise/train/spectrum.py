@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, eigh_tridiagonal
-from scipy.sparse import diags_array
+from scipy.sparse import coo_array, diags_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
@@ -168,3 +168,21 @@ def _rayleigh(topology: Topology, weights: Floats | None, v: Floats) -> float:
     w = topology.weights if weights is None else weights
     v = v - v.mean()
     return float(w @ (v[topology.tails] - v[topology.heads]) ** 2 / (v @ v))
+
+
+def adjacency_gap(n: int, senders: Ints, receivers: Ints) -> float:
+    """1 - the second eigenvalue of D^(-1/2) A D^(-1/2), for directed links that go both ways; at most 1 where n is large."""
+    degree = np.maximum(np.bincount(senders, minlength=n), 1)
+    if n < 3:
+        return 1.0
+    each = 1.0 / np.sqrt(degree[senders] * degree[receivers])
+    matrix = coo_array((each, (senders, receivers)), shape=(n, n)).tocsr()
+    if n <= DENSE_NODES:
+        return max(float(1.0 - np.linalg.eigvalsh(matrix.toarray())[-2]), 0.0)
+    top = np.sqrt(degree / degree.sum())  # of eigenvalue 1
+
+    def apply(v: Floats) -> Floats:
+        return np.asarray(matrix @ v - top * _dot(top, v))
+
+    steps = int(min(GAP_STEPS, max(30.0, GAP_WORK / max(len(senders), 1))))
+    return max(0.0, 1.0 - _lanczos(apply, n, top=True, steps=steps, bound=1.0)[0])

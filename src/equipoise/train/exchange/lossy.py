@@ -1,0 +1,220 @@
+"""Packets are lost, late, repeated and overtaken.
+
+The message table has a row for each of the last packets of every link. A packet names the one it builds on, always one
+that its receiver is known to hold; where none is recent enough its numbers are sent as they are. Packets on the way back
+carry acknowledgements. Draws depend on (seed, round, sender, receiver) alone: every engine sees the same losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from equipoise.kernels import Bools, Ints, kernel
+from equipoise.train.arrays import AnyArray
+from equipoise.train.exchange import Half
+from equipoise.train.hostile.faults import Faults, finite_loss
+from equipoise.train.region import LinkTable, Region
+
+LOSS, WAIT, WEATHER, FIRST_WEATHER, AGAIN = 1, 2, 3, 4, 5  # what a draw is for
+COPY = 8  # added to it for a packet's second copy
+HEADER_BITS = 48  # 16 each: a packet's own number, that of the one it builds on, and of the newest one received
+LEAST_WINDOW = 8  # packets that both ends remember
+NEVER = -1
+
+
+def window_of(faults: Faults) -> int:
+    """Packets to remember: a few round trips, so that one of them is acknowledged though some are lost."""
+    return LEAST_WINDOW * (1 + faults.delay // 2)
+
+
+class Weather(NamedTuple):
+    """What befalls packets: Gilbert-Elliott losses, copies and delays."""
+
+    seed: int
+    enter: float
+    leave: float
+    good: float
+    bad: float
+    again: float
+    delay: int
+    jitter: bool
+
+
+class Fates(NamedTuple):
+    """Per slot: packets so far, the newest one received, whether its weather is bad; per packet of the window (and copy):
+    the round in which it arrives, and what it acknowledges."""
+
+    count: Ints
+    newest: Ints
+    bad: Bools
+    met: Bools
+    due: Ints
+    ack: Ints
+
+
+class Lossy:
+    """All nodes in one process, on a network that loses and delays.
+
+    `kept` holds the links that both ends count on, `passes` those over which a packet can arrive at all, `acting` the nodes
+    that act in this round: whoever knows of crashes and splits sets them. `copies` is the chance that a packet comes twice.
+    """
+
+    def __init__(self, table: LinkTable, faults: Faults, copies: float = 0.0) -> None:
+        self.table, self.window = table, window_of(faults)
+        self.region = Region.cut(table, np.arange(table.n), self.window)
+        self.region.where[:] = NEVER
+        bursts, slots = finite_loss(faults.loss), len(table)
+        self._weather = Weather(
+            int(faults.seed), bursts.enter, bursts.leave, bursts.good, bursts.bad, copies, faults.delay, faults.jitter
+        )
+        self._fates = Fates(
+            np.zeros(slots, dtype=np.int64),
+            np.full(slots, NEVER, dtype=np.int64),
+            np.zeros(slots, dtype=np.bool_),
+            np.zeros(slots, dtype=np.bool_),
+            np.full((2 if copies else 1, self.window, slots), NEVER, dtype=np.int64),
+            np.full((self.window, slots), NEVER, dtype=np.int64),
+        )
+        self.kept, self.passes = np.ones(slots, dtype=np.bool_), np.ones(slots, dtype=np.bool_)
+        self.acting = np.ones(table.n, dtype=np.bool_)
+        self.headers = self.region.count("headers")
+        self.packets = self.lost = 0
+
+    @property
+    def newest(self) -> Ints:
+        """The number of the newest packet that each slot's owner has received over the way back."""
+        return self._fates.newest
+
+    def open(self, number: int) -> None:
+        region, turn = self.region, self.table.turn(number)
+        going = turn & self.kept & self.acting[self.table.senders]
+        _open(self.window, going, self._fates.count, region.acked, region.base, region.target)
+
+    def move(self, number: int, halves: Sequence[Half]) -> None:
+        region, table, fates = self.region, self.table, self._fates
+        ends = table.senders, table.receivers, table.back
+        lost = _send(number, table.turn(number), region.target, self.passes, ends, self._weather, fates, self.headers)
+        self.lost += lost
+        self.packets += int(np.count_nonzero(region.target >= 0))
+        _deliver(number, self._weather.delay, table.back, region.target, fates, region.acked, region.where, region.fresh)
+
+    def drop(self, links: Bools) -> None:
+        """Packets on their way over these links are lost."""
+        self._fates.due[:, :, links] = NEVER
+
+    def forget(self, links: Bools) -> None:
+        """Links that close or start anew: nothing said over them counts any more. Both ways must be given."""
+        self.drop(links)
+        for array in (self._fates.newest, self.region.acked, self.region.where):
+            array[links] = NEVER
+
+    def memory(self) -> dict[str, AnyArray]:
+        """What a checkpoint must keep."""
+        region = self.region
+        kept = self._fates._asdict() | {"acked": region.acked, "where": region.where, "headers": self.headers}
+        return kept | {"counts": np.array([self.packets, self.lost])}
+
+    def restore(self, memory: dict[str, AnyArray]) -> None:
+        for name, array in (self._fates._asdict() | {"acked": self.region.acked, "where": self.region.where}).items():
+            array[:] = memory[name]
+        self.headers[:] = memory["headers"]
+        self.packets, self.lost = map(int, memory["counts"])
+
+
+@kernel
+def draw(seed: int, number: int, sender: int, receiver: int, use: int) -> float:
+    """Uniform in [0, 1), from its arguments alone (splitmix64, thrice)."""
+    state = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(use)
+    for part in (np.uint64(number), np.uint64(sender), np.uint64(receiver)):
+        state = (state ^ part) * np.uint64(0xBF58476D1CE4E5B9)
+        state ^= state >> np.uint64(30)
+        state = state * np.uint64(0x94D049BB133111EB) + np.uint64(0x9E3779B97F4A7C15)
+        state ^= state >> np.uint64(27)
+    state *= np.uint64(0x94D049BB133111EB)
+    state ^= state >> np.uint64(31)
+    return float(state >> np.uint64(11)) * 2.0**-53
+
+
+@kernel
+def _open(window: int, going: Bools, count: Ints, acked: Ints, base: Ints, target: Ints) -> None:
+    """Rows of a link are its number plus a multiple of the number of links, in turn."""
+    slots = len(going)
+    for l in range(slots):
+        target[l] = (count[l] % window) * slots + l if going[l] else -1
+        base[l] = (acked[l] % window) * slots + l if acked[l] >= 0 and count[l] - acked[l] < window else -1
+
+
+@kernel
+def _send(
+    number: int,
+    turn: Bools,
+    target: Ints,
+    passes: Bools,
+    ends: tuple[Ints, Ints, Ints],
+    weather: Weather,
+    fates: Fates,
+    headers: Ints,
+) -> int:
+    """The fate of every packet of this round; how many are lost."""
+    senders, receivers, _ = ends
+    window, lost = fates.ack.shape[0], 0
+    for l in range(len(target)):
+        if not turn[l]:
+            continue
+        i, j = senders[l], receivers[l]
+        if weather.enter > 0.0:
+            if not fates.met[l]:
+                fates.met[l] = True
+                odds = weather.enter / (weather.enter + weather.leave)
+                fates.bad[l] = draw(weather.seed, number, i, j, FIRST_WEATHER) < odds
+            else:
+                chance = draw(weather.seed, number, i, j, WEATHER)
+                fates.bad[l] = chance >= weather.leave if fates.bad[l] else chance < weather.enter
+        if target[l] < 0:
+            continue
+        row = fates.count[l] % window
+        fates.count[l] += 1
+        fates.ack[row, l] = fates.newest[l]
+        headers[l] += HEADER_BITS
+        arrives = _arrival(number, i, j, weather, fates.bad[l], 0) if passes[l] else NEVER
+        fates.due[0, row, l] = arrives
+        lost += arrives == NEVER
+        if fates.due.shape[0] > 1:
+            again = passes[l] and draw(weather.seed, number, i, j, AGAIN) < weather.again
+            fates.due[1, row, l] = _arrival(number, i, j, weather, fates.bad[l], COPY) if again else NEVER
+    return lost
+
+
+@kernel
+def _arrival(number: int, i: int, j: int, weather: Weather, bad: bool, copy: int) -> int:
+    """The round in which a packet arrives."""
+    chance = weather.bad if bad else weather.good
+    if chance > 0.0 and draw(weather.seed, number, i, j, LOSS + copy) < chance:
+        return NEVER
+    if weather.jitter and weather.delay > 0:
+        return number + int(draw(weather.seed, number, i, j, WAIT + copy) * (weather.delay + 1))
+    return number + weather.delay
+
+
+@kernel
+def _deliver(
+    number: int, delay: int, back: Ints, target: Ints, fates: Fates, acked: Ints, where: Ints, fresh: Bools
+) -> None:
+    """Packets that arrive in this round; one that was overtaken is dropped, but what it acknowledges counts."""
+    window, slots = fates.ack.shape[0], len(back)
+    fresh[:] = False
+    for l in range(slots):
+        last = fates.count[l] - 1
+        if delay == 0 and target[l] < 0:
+            continue
+        for sent in range(max(0, last - delay), last + 1):
+            row = sent % window
+            for copy in range(fates.due.shape[0]):
+                if fates.due[copy, row, l] == number:
+                    r = back[l]
+                    acked[r] = max(acked[r], fates.ack[row, l])
+                    if sent > fates.newest[r]:
+                        fates.newest[r], where[r], fresh[r] = sent, row * slots + l, True
