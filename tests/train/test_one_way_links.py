@@ -20,7 +20,7 @@ from equipoise.train import (
 from equipoise.train.hostile.descent import _limit
 from equipoise.train.hostile.pushed import Pushed, stationary
 from equipoise.train.hostile.relay import Relay
-from equipoise.train.hostile.state import HostileState
+from equipoise.train.hostile.one_way import OneWayState
 from refusals import refused
 
 NETWORKS = {
@@ -97,7 +97,7 @@ def test_gap_below_1e_10_on_a_switching_digraph():
 def test_weights_are_learnt_one_for_each_graph():
     """v = C v, against an eigenvector found by numpy."""
     network = NETWORKS["switching"]()
-    state = HostileState(Problem(quadratic(20, False), 500.0), network, Method(), Faults(), rounds=500)
+    state = OneWayState(Problem(quadratic(20, False), 500.0), network, Method(), Faults(), rounds=500)
     for number in range(400):
         state.advance(state.meet(number), number)
     assert isinstance(state.allocation, Pushed)

@@ -25,6 +25,7 @@ from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.loss import CentresLost
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.hostile.sound import is_hostile, refuse_delayed_learning, refuse_unsound
+from equipoise.train.hostile.one_way import hostile_state
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.method import Method
 from equipoise.train.network import Network
@@ -122,7 +123,7 @@ def solve(
     if is_hostile(network, method, faults):
         faults = Faults() if faults is None else faults
         refuse_unsound(problem, network, method, faults, budgets)
-        make: Any = HostileState if engine is None else engine.hostile
+        make: Any = hostile_state if engine is None else engine.hostile
         state = make(problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch)
         book = HostileBook(problem, state)
         budgets = {}
@@ -143,7 +144,7 @@ def solve(
         number = int(memory["round"])
         if "rescued" in memory:  # it lost centres on its way, and went on in the other form
             rescued = dict(memory["rescued"].tolist())
-            make = HostileState if engine is None else engine.hostile
+            make = hostile_state if engine is None else engine.hostile
             state = make(
                 problem, network, method, Faults(crash=rescued), rounds=rounds, seed=seed, start=start, batch=batch
             )
@@ -286,8 +287,7 @@ def _hostile_run(state: HostileState, book: HostileBook) -> Callable[..., Run]:
         trouble=tuple(state.trouble),
         packets=state.packets,
         lost=state.lost,
-        cpu_links=state.cpu_mail.links_to_pass,
-        model_links=state.mail.links_to_pass,
+        links_passed=state.links_passed,
     )
 
 

@@ -93,7 +93,7 @@ class Ledger(NamedTuple):
 class Gifts:
     """Who holds how much CPU, what is on its way, and at what price. Needs links that carry both ways and return."""
 
-    OWN = ("opening", "answer", "elastic", "settled", "tally")
+    OWN = ("opening", "answer", "elastic", "settled", "tally")  # the rest is in plan and ledger
     COUNTED = ("prices", "ledgers")
 
     def __init__(
@@ -165,8 +165,8 @@ class Gifts:
 
     # rounds
 
-    def reprice(self) -> None:
-        """Prices, elasticities and flows anew, from the shares that are there."""
+    def reprice(self, links: Bools | None = None) -> None:
+        """Prices, elasticities, and the flows of these links anew, from the shares that are there."""
         plan, market = self.plan, self.market
         x = np.clip(market.grid.floats(market.start()), market.lo, market.hi)
         x[self.region.ids] = np.clip(market.grid.floats(self.shares), self.curve.lo, self.curve.hi)
@@ -175,8 +175,7 @@ class Gifts:
         self.elastic[:] = -np.log2(steepness(market.cost, self.curve, self.answer))
         plan.told[:] = np.round(PER_OCTAVE * (self.elastic - self.degree))
         self.settled[:] = 0.0
-        self._set_start()
-        self.reopen(np.ones(len(self.owner), dtype=np.bool_))
+        self.reopen(np.ones(len(self.owner), dtype=np.bool_) if links is None else links)
 
     def say(self, number: int) -> bool:
         region = self.region

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from equipoise.train.book import (
 )
 from equipoise.train.grid import exact_sum, spread
 from equipoise.train.hostile.state import HostileState
-from equipoise.train.hostile.traffic import Traffic
 from equipoise.train.problem import Problem, Subset
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
@@ -97,7 +97,7 @@ class HostileBook(Book):
         lost = row.get("loss", 0.0) > RUNAWAY * self.first.get("loss", 1.0)
         return lost or any(row[f"{half}_gap"] > RUNAWAY * size for half, size in self.size.items())
 
-    def watch(self, state: HostileState, traffic: Traffic | None = None) -> None:  # type: ignore[override]
+    def watch(self, state: HostileState, traffic: object = None) -> None:  # type: ignore[override]
         """Every round: shares + in flight against the budget, shares alone, and the boxes."""
         if traffic is not None:
             self.auditor.worst.rounds += 1
@@ -144,12 +144,14 @@ class HostileBook(Book):
             self.best, self.best_round = abs(done), number
         return max(done, row.get("consensus", 0.0) ** 2)  # a target asks for models that agree to its root
 
-    def _learning(self, state: HostileState) -> dict[str, float]:
+    def _learning(self, state: Any) -> dict[str, float]:
         """How far models differ, and whether trackers + in flight are still the sum of gradients, computed anew."""
         assert state.learning is not None
         known, learning = state.members.known, state.learning
         Y = learning.models[state.members.alive]
         self.auditor.worst.model = max(self.auditor.worst.model, float(np.linalg.norm(Y, axis=1).max()))
+        if isinstance(state, HostileState):
+            return {"consensus": disagreement(Y, self.auditor.worst.model)}
         gradients = np.where(known[:, None], learning.sampler.again(learning.models), 0.0)
         asleep = known & ~state.steady
         gradients[asleep] = learning.gradient[asleep]

@@ -10,8 +10,10 @@ import numpy as np
 from equipoise.certificate import Certificate, Check
 from equipoise.train.arrays import AnyArray
 from equipoise.train.audit import disagreement, kkt_violation
+from equipoise.train.codec import bits_per_number, mantissa_bits
+from equipoise.train.dynamics.gifts import SCALE_BITS, SUM_BITS
+from equipoise.train.exchange.lossy import HEADER_BITS
 from equipoise.train.hostile.faults import Faults
-from equipoise.train.hostile.ledger import SCALE_BITS, SUM_BITS
 from equipoise.train.hostile.mail import SEQUENCE_BITS
 from equipoise.train.hostile.timetable import Event
 from equipoise.train.quantize import FLOAT_BITS
@@ -29,12 +31,13 @@ class HostileRun(Run):
     trouble: tuple[str, ...] = ()  # what kept the survivors from their optimum, by name
     model_scale: float = 1.0  # what the models' gaps are a part of at the end
     packets: int = 0  # handed to the network
-    cpu_links: int = 0  # links that packets about CPU had to pass, all together; about models
-    model_links: int = 0
+    links_passed: tuple[int, int] = (0, 0)  # by packets about CPU, all together; about models
     lost: int = 0
 
     def certificate(self) -> Certificate:
         checks = list(super().certificate().checks)
+        if not self.network.directed:  # models over links that carry both ways have no trackers
+            checks = [check for check in checks if check.name != "tracker"]
         if self.shares is not None:
             place = next(k for k, check in enumerate(checks) if check.name == "budget") + 1
             checks.insert(
@@ -79,16 +82,30 @@ class HostileRun(Run):
 
     def _recount(self) -> tuple[int, int]:
         """Every packet has its number, perhaps a ledger, and codes or floats."""
+        return self._recount_one_way() if self.network.directed else self._recount_both_ways()
+
+    def _recount_both_ways(self) -> tuple[int, int]:
+        m = 0 if self.models is None else self.models.shape[1]
+        code = bits_per_number(mantissa_bits(self.method.quantizer))
+        low, high = sorted((code, FLOAT_BITS))
+        least, most = HEADER_BITS + m * low, HEADER_BITS + m * high
+        if self.shares is not None:
+            least += low + SUM_BITS + 1
+            most += high + SUM_BITS + 1 + SCALE_BITS
+        return self.packets * least, self.packets * most
+
+    def _recount_one_way(self) -> tuple[int, int]:
         m = 0 if self.models is None else self.models.shape[1]
         low, high = sorted((self.method.quantizer.bits, FLOAT_BITS))
         least = most = 0
+        cpu_links, model_links = self.links_passed
         if self.shares is not None:
-            pushed = self.network.directed and self.faults.none and self.market is not None and not self.market.boxed
+            pushed = self.faults.none and self.market is not None and not self.market.boxed
             fixed = SEQUENCE_BITS + (FLOAT_BITS if pushed else 2 * SUM_BITS + SCALE_BITS)
-            least, most = self.cpu_links * (fixed + low), self.cpu_links * (fixed + high)
+            least, most = cpu_links * (fixed + low), cpu_links * (fixed + high)
         if m:
-            least += self.model_links * (SEQUENCE_BITS + 2 * m * low)
-            most += self.model_links * (SEQUENCE_BITS + 2 * m * high)
+            least += model_links * (SEQUENCE_BITS + 2 * m * low)
+            most += model_links * (SEQUENCE_BITS + 2 * m * high)
         return least, most
 
     def summary(self) -> dict[str, Any]:
