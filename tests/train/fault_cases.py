@@ -544,7 +544,7 @@ class Watch:
         h, total = learning.stiffness, learning.stiffness * last - np.einsum("ijk,ik->ij", self.H, last) + self.s
         weight = np.full(len(known), h)
         np.add.at(total, i[open_], learning.z[open_])
-        np.add.at(weight, i[open_], learning.penalty[open_])
+        np.add.at(weight, i[open_], learning.rho[open_])
         self.largest = max(self.largest, float(np.abs(total).max()), float(np.abs(h * Y).max()))
         off = np.abs(weight[:, None] * Y - total)[acts]
         self.worst_model = max(self.worst_model, float(off.max(initial=0.0)) / max(self.largest, 1e-300))

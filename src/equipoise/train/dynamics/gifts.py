@@ -42,7 +42,9 @@ SUM_BITS = 64  # of a running sum
 SCALE_BITS = 16  # of log2(elasticity / degree) in eighths, where it has changed; else one bit says that it has not
 PER_OCTAVE = 8
 LARGER = 0.7  # rho = theta larger^.7 smaller^.3 of the elasticities per link of both ends: found by trying
-CALM = 0.3  # of a change of elasticity that a round follows
+CALM = 0.3  # of a change of elasticity that a round follows, at most
+CALMER, LESS_CALM = 0.7, 1.01  # times that after a turn, and after no turn: late news cannot swing it up
+HYSTERESIS = 0.75  # eighths of an octave by which an elasticity is off before it is told anew
 ARRIVED = 1e-3  # of log2: nothing worth following
 FULL_NODE = 0.15  # elasticity of a node at its bound, as a part of what its curvature says
 RELAX, RELAX_PER_GAP, RELAX_BOXED = 0.95, 0.7, 0.7  # .9 with boxes takes 1.7 times the rounds
@@ -60,6 +62,11 @@ class Slots(NamedTuple):
     target: Ints
     where: Ints
     fresh: Bools
+    acked: Ints
+
+    @classmethod
+    def of(cls, region: Region) -> Slots:
+        return cls(region.first, region.base, region.target, region.where, region.fresh, region.acked)
 
 
 class Plan(NamedTuple):
@@ -74,6 +81,15 @@ class Plan(NamedTuple):
     rho: Floats
     pair: Ints
     due: Floats
+
+
+class Following(NamedTuple):
+    """Per node: log2 of its degree and of its elasticity, the elasticity that was arrived at, and how fast it follows."""
+
+    degree: Floats
+    elastic: Floats
+    settled: Floats
+    calm: Floats
 
 
 class Ledger(NamedTuple):
@@ -93,7 +109,7 @@ class Ledger(NamedTuple):
 class Gifts:
     """Who holds how much CPU, what is on its way, and at what price. Needs links that carry both ways and return."""
 
-    OWN = ("opening", "answer", "elastic", "settled", "tally")  # the rest is in plan and ledger
+    OWN = ("opening", "answer", "elastic", "settled", "calm", "tally")  # the rest is in plan and ledger
     COUNTED = ("prices", "ledgers")
 
     def __init__(
@@ -132,6 +148,7 @@ class Gifts:
         )
         self.messages = np.zeros(region.rows, dtype=MESSAGE)
         self.answer, self.elastic, self.settled = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
+        self.calm = np.full(nodes, CALM)  # its sign is that of the last change
         self.bits = tuple(region.count(name) for name in self.COUNTED)
         self.tally = np.zeros(3, dtype=np.int64)
         self.acting = np.ones(nodes, dtype=np.bool_)
@@ -178,19 +195,19 @@ class Gifts:
         self.reopen(np.ones(len(self.owner), dtype=np.bool_) if links is None else links)
 
     def say(self, number: int) -> bool:
-        region = self.region
-        slots = Slots(region.first, region.base, region.target, region.where, region.fresh)
-        return bool(
-            _say(slots, self.plan, self.ledger, self.messages, self.code, self.market.grid.unit, self.bits, self.tally)
-        )
+        slots, scale = Slots.of(self.region), (self.theta, self.market.grid.unit)
+        return bool(_say(slots, self.plan, self.ledger, self.messages, self.code, scale, self.bits, self.tally))
 
     def hear(self, number: int) -> bool:
-        region, plan = self.region, self.plan
-        slots = Slots(region.first, region.base, region.target, region.where, region.fresh)
-        _hear(slots, plan, self.ledger, self.messages, self.theta, self.relax, self.acting)
+        plan = self.plan
+        _hear(Slots.of(self.region), plan, self.ledger, self.messages, self.theta, self.relax, self.acting)
         answer(self.market.cost, self.curve, plan.weight, plan.level, self.answer)
         steep = steepness(self.market.cost, self.curve, self.answer)
-        return bool(_price(plan, self.answer, steep, self.curve, self.degree, self.elastic, self.settled, self.acting))
+        follow = Following(self.degree, self.elastic, self.settled, self.calm)
+        return bool(_price(plan, self.answer, steep, self.curve, follow, self.acting))
+
+    def keep(self, rows: Ints, places: Ints) -> None:
+        self.messages[places] = self.messages[rows]
 
     # who comes and goes
 
@@ -203,10 +220,9 @@ class Gifts:
         self._set_start()
 
     def reopen(self, links: Bools) -> None:
-        """These links are in the plan again, with no flow as yet; what was given before counts as received."""
-        ledger, plan, owner = self.ledger, self.plan, self.owner[links]
-        plan.rho[links] = self.theta * 2.0 ** (plan.told[owner] / PER_OCTAVE)  # until the other end has said its own
-        plan.z[links] = plan.rho[links] * plan.price[owner]
+        """These links are to be in the plan again, with no flow as yet; what was given before counts as received."""
+        ledger, plan = self.ledger, self.plan
+        plan.z[links] = plan.rho[links] = 0.0
         plan.pair[links] = UNKNOWN
         if ledger.gave.any():
             ledger.offset[links] = ledger.gave[self.table.back[links]] - ledger.gave[links]
@@ -300,21 +316,23 @@ def _say(
     ledger: Ledger,
     messages: AnyArray,
     code: tuple[int, int],
-    unit: float,
+    scale: tuple[float, float],
     bits: tuple[Ints, Ints],
     tally: Ints,
 ) -> bool:
     """Prices and gifts of every node to each neighbour. False when the plan is out of all bounds."""
     mantissa, code_bits = code
+    theta, unit = scale
     per_unit, fine = 1.0 / unit, True
     for i in range(len(plan.price)):
         wish, price = 0.0, plan.price[i]
+        greeting = theta * 2.0 ** (plan.told[i] / PER_OCTAVE) * price  # over links that are not in the plan yet
         for l in range(slots.first[i], slots.first[i + 1]):
             t, b = slots.target[l], slots.base[l]
             if t < 0:
                 continue
             flow = plan.rho[l] * price - plan.z[l]
-            q = flow + plan.rho[l] * price
+            q = flow + plan.rho[l] * price if plan.pair[l] != UNKNOWN else greeting
             tally[NUMBERS] += 1
             if b < 0 or mantissa == MANTISSA:
                 messages[t].q = q
@@ -332,9 +350,9 @@ def _say(
             plan.due[l] = due
             if due >= 1.0 and slots.where[l] >= 0:
                 wish += due
-        fine &= wish < BIGGEST_FLOW
         spare = _spare(ledger, i)
-        part = 0.0 if not 0.0 < wish < BIGGEST_FLOW else min(1.0, spare / wish)
+        fine &= wish < (BIGGEST_FLOW if spare == BIGGEST_FLOW else np.inf)
+        part = 0.0 if not 0.0 < wish < np.inf else min(1.0, spare / wish)
         given = 0
         for l in range(slots.first[i], slots.first[i + 1]):
             t, b = slots.target[l], slots.base[l]
@@ -383,6 +401,8 @@ def _hear(
     """Take in what has arrived: what neighbours think of flows, and what they have given."""
     z, rho = plan.z, plan.rho
     for i in range(len(plan.price)):
+        if not acting[i]:
+            continue
         weight, level, escrow = 0.0, plan.start[i], ledger.escrow[i]
         for l in range(slots.first[i], slots.first[i + 1]):
             if slots.fresh[l]:
@@ -390,8 +410,10 @@ def _hear(
                 escrow += heard.gave - ledger.got[l]
                 ledger.got[l] = heard.gave
                 pair = (plan.told[i] << 20) + heard.scale
-                if plan.pair[l] != UNKNOWN:  # else it was said with a rho of which this end knew nothing
+                if plan.pair[l] != UNKNOWN:
                     z[l] += relax * (heard.q - z[l])
+                elif slots.acked[l] < 0:
+                    continue  # a link is in the plan once both ends have heard each other
                 if plan.pair[l] != pair:
                     plan.pair[l] = pair
                     larger, smaller = max(plan.told[i], heard.scale), min(plan.told[i], heard.scale)
@@ -401,8 +423,7 @@ def _hear(
             weight += rho[l]
             level += z[l]
         plan.weight[i], plan.level[i], ledger.escrow[i] = weight, level, escrow
-        if acting[i]:
-            _settle(ledger, i)
+        _settle(ledger, i)
 
 
 @kernel
@@ -421,16 +442,7 @@ def _settle(ledger: Ledger, i: int) -> None:
 
 
 @kernel
-def _price(
-    plan: Plan,
-    answer: Floats,
-    steep: Floats,
-    curve: Curve,
-    degree: Floats,
-    elastic: Floats,
-    settled: Floats,
-    acting: Bools,
-) -> bool:
+def _price(plan: Plan, answer: Floats, steep: Floats, curve: Curve, follow: Following, acting: Bools) -> bool:
     """Prices anew; elasticities follow the curvature calmly. False when a price is not finite."""
     fine = True
     for i in range(len(answer)):
@@ -441,13 +453,18 @@ def _price(
             fine &= np.isfinite(plan.price[i])
         at_bound = answer[i] <= curve.lo[i] or answer[i] >= curve.hi[i]
         aim = (FULL_NODE if at_bound else 1.0) / steep[i]
-        if aim == settled[i]:
+        if aim == follow.settled[i]:
             continue
-        wanted = math.log2(aim)
-        if abs(wanted - elastic[i]) < ARRIVED:
-            settled[i] = aim
-        else:
-            settled[i] = 0.0
-            elastic[i] += CALM * (wanted - elastic[i])
-            plan.told[i] = round(PER_OCTAVE * (elastic[i] - degree[i]))
+        off = math.log2(aim) - follow.elastic[i]
+        if abs(off) < ARRIVED:
+            follow.settled[i] = aim
+            continue
+        follow.settled[i] = 0.0
+        calm = follow.calm[i]
+        calm = -CALMER * calm if calm * off < 0.0 else math.copysign(min(abs(calm) * LESS_CALM, CALM), calm)
+        follow.calm[i] = calm
+        follow.elastic[i] += abs(calm) * off
+        exact = PER_OCTAVE * (follow.elastic[i] - follow.degree[i])
+        if abs(exact - plan.told[i]) > HYSTERESIS:
+            plan.told[i] = round(exact)
     return fine

@@ -62,7 +62,7 @@ class Links:
         self.before = self.models.copy()
         self.gradient = np.array(sampler.at(start, 0))[region.ids]
         slots, m = len(region.link), start.shape[1]
-        self.rho, self.z = self.penalty.copy(), self.penalty[:, None] * self.models[self.owner]
+        self.rho, self.z = np.zeros(slots), np.zeros((slots, m))  # 0 while a link is not in the sums
         self.said, self.floors = np.zeros((region.rows, m)), np.zeros(region.rows, dtype=np.int64)
         self.bits = region.count("models")
         self.tally = np.zeros(3, dtype=np.int64)
@@ -75,15 +75,13 @@ class Links:
         return self.models
 
     def say(self, number: int) -> bool:
-        region = self.region
-        slots = Slots(region.first, region.base, region.target, region.where, region.fresh)
-        _say(slots, self.models, self.z, self.rho, self.said, self.floors, self.code, self.bits, self.tally)
+        slots, rho = Slots.of(self.region), (self.rho, self.penalty)
+        _say(slots, self.models, self.z, rho, self.said, self.floors, self.code, self.bits, self.tally)
         return True
 
     def hear(self, number: int) -> bool:
-        region, stiffness = self.region, self.stiffness / self.method.faded(number)
-        slots = Slots(region.first, region.base, region.target, region.where, region.fresh)
-        _take(slots, self.z, self.said, RELAX)
+        slots, stiffness = Slots.of(self.region), self.stiffness / self.method.faded(number)
+        _take(slots, self.models, self.z, (self.rho, self.penalty), self.said, RELAX, self.acting)
         fine = _descend(
             slots.first, self.models, self.before, self.gradient, self.z, self.rho, stiffness, self.momentum, self.acting,
             self.largest,
@@ -97,14 +95,16 @@ class Links:
         self.gradient = np.ascontiguousarray(gradient)
         return bool(fine and np.isfinite(self.gradient[self.acting]).all())
 
+    def keep(self, rows: Ints, places: Ints) -> None:
+        self.said[places] = self.said[rows]
+
     def shut(self, links: Bools) -> None:
         """These links are out of the sums, at this end."""
         self.z[links] = self.rho[links] = 0.0
 
     def reopen(self, links: Bools) -> None:
-        """These links start anew."""
-        self.rho[links] = self.penalty[links]
-        self.z[links] = self.penalty[links, None] * self.models[self.owner[links]]
+        """These links start anew: they are in the sums again once both ends have heard each other."""
+        self.shut(links)
 
     def enter(self, nodes: Ints) -> None:
         """Centres join with the model a run starts from."""
@@ -130,7 +130,7 @@ def _say(
     slots: Slots,
     models: Floats,
     z: Floats,
-    rho: Floats,
+    rho: tuple[Floats, Floats],
     said: Floats,
     floors: Ints,
     code: tuple[int, int],
@@ -142,9 +142,10 @@ def _say(
     numbers = saturated = underflowed = 0
     for i in range(len(models)):
         for l in range(slots.first[i], slots.first[i + 1]):
-            t, b, twice = slots.target[l], slots.base[l], 2.0 * rho[l]
+            t, b = slots.target[l], slots.base[l]
             if t < 0:
                 continue
+            twice = 2.0 * rho[0][l] if rho[0][l] > 0.0 else rho[1][l]
             numbers += m
             if b < 0 or mantissa == MANTISSA:
                 for c in range(m):
@@ -168,13 +169,30 @@ def _say(
 
 
 @kernel
-def _take(slots: Slots, z: Floats, said: Floats, relax: float) -> None:
+def _take(
+    slots: Slots,
+    models: Floats,
+    z: Floats,
+    rho: tuple[Floats, Floats],
+    said: Floats,
+    relax: float,
+    acting: Bools,
+) -> None:
     m = z.shape[1]
-    for l in range(len(z)):
-        if slots.fresh[l]:
-            w = slots.where[l]
-            for c in range(m):
-                z[l, c] += relax * (said[w, c] - z[l, c])
+    for i in range(len(acting)):
+        if not acting[i]:
+            continue
+        for l in range(slots.first[i], slots.first[i + 1]):
+            if not slots.fresh[l]:
+                continue
+            if rho[0][l] > 0.0:
+                w = slots.where[l]
+                for c in range(m):
+                    z[l, c] += relax * (said[w, c] - z[l, c])
+            elif slots.acked[l] >= 0:
+                rho[0][l] = rho[1][l]
+                for c in range(m):
+                    z[l, c] = rho[1][l] * models[i, c]
 
 
 @kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from equipoise.kernels import Ints
 from equipoise.train.region import Region
 
 
@@ -16,6 +17,9 @@ class Half(Protocol):
 
     def hear(self, number: int) -> bool:
         """Rows `where` of the message table, where fresh -> own memory."""
+
+    def keep(self, rows: Ints, places: Ints) -> None:
+        """Copy rows of the message table that would be overwritten before they are heard."""
 
 
 class Exchange(Protocol):

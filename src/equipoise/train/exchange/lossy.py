@@ -64,9 +64,12 @@ class Lossy:
 
     def __init__(self, table: LinkTable, faults: Faults, copies: float = 0.0) -> None:
         self.table, self.window = table, window_of(faults)
+        bursts, slots = finite_loss(faults.loss), len(table)
         self.region = Region.cut(table, np.arange(table.n), self.window)
         self.region.where[:] = NEVER
-        bursts, slots = finite_loss(faults.loss), len(table)
+        self.region.fresh[:] = False
+        self._waiting = self.region.rows  # where packets wait for a node that does not act, one row per slot
+        self.region.rows += slots if faults.straggle else 0
         self._weather = Weather(
             int(faults.seed), bursts.enter, bursts.leave, bursts.good, bursts.bad, copies, faults.delay, faults.jitter
         )
@@ -79,7 +82,7 @@ class Lossy:
             np.full((self.window, slots), NEVER, dtype=np.int64),
         )
         self.kept, self.passes = np.ones(slots, dtype=np.bool_), np.ones(slots, dtype=np.bool_)
-        self.acting = np.ones(table.n, dtype=np.bool_)
+        self.acting = self._acted = np.ones(table.n, dtype=np.bool_)
         self.headers = self.region.count("headers")
         self.packets = self.lost = 0
 
@@ -99,7 +102,14 @@ class Lossy:
         lost = _send(number, table.turn(number), region.target, self.passes, ends, self._weather, fates, self.headers)
         self.lost += lost
         self.packets += int(np.count_nonzero(region.target >= 0))
+        region.fresh &= ~self._acted[table.senders]  # what was not heard yet waits
         _deliver(number, self._weather.delay, table.back, region.target, fates, region.acked, region.where, region.fresh)
+        self._acted = self.acting
+        late = np.flatnonzero(region.fresh & ~self.acting[table.senders])
+        if len(late):
+            for half in halves:
+                half.keep(region.where[late], self._waiting + late)
+            region.where[late] = self._waiting + late
 
     def drop(self, links: Bools) -> None:
         """Packets on their way over these links are lost."""
@@ -110,17 +120,21 @@ class Lossy:
         self.drop(links)
         for array in (self._fates.newest, self.region.acked, self.region.where):
             array[links] = NEVER
+        self.region.fresh[links] = False
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
+        return self._arrays() | {"acted": self._acted, "counts": np.array([self.packets, self.lost])}
+
+    def _arrays(self) -> dict[str, AnyArray]:
         region = self.region
-        kept = self._fates._asdict() | {"acked": region.acked, "where": region.where, "headers": self.headers}
-        return kept | {"counts": np.array([self.packets, self.lost])}
+        slots = {"acked": region.acked, "where": region.where, "fresh": region.fresh, "headers": self.headers}
+        return self._fates._asdict() | slots
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
-        for name, array in (self._fates._asdict() | {"acked": self.region.acked, "where": self.region.where}).items():
+        for name, array in self._arrays().items():
             array[:] = memory[name]
-        self.headers[:] = memory["headers"]
+        self._acted = memory["acted"]
         self.packets, self.lost = map(int, memory["counts"])
 
 
@@ -205,7 +219,6 @@ def _deliver(
 ) -> None:
     """Packets that arrive in this round; one that was overtaken is dropped, but what it acknowledges counts."""
     window, slots = fates.ack.shape[0], len(back)
-    fresh[:] = False
     for l in range(slots):
         last = fates.count[l] - 1
         if delay == 0 and target[l] < 0:
