@@ -260,6 +260,8 @@ class Gifts:
         portions[:rest] += 1
         self.escrow[heirs] += portions
         opening[heirs] += portions
+        for heir in heirs[portions < 0]:
+            _settle(self.ledger, int(heir))
         self._set_start()
         return claim
 
