@@ -18,9 +18,9 @@ from equipoise.train import (
     solve,
 )
 from equipoise.train.hostile.descent import _limit
+from equipoise.train.hostile.one_way import OneWayState
 from equipoise.train.hostile.pushed import Pushed, stationary
 from equipoise.train.hostile.relay import Relay
-from equipoise.train.hostile.one_way import OneWayState
 from refusals import refused
 
 NETWORKS = {

@@ -23,9 +23,9 @@ from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
 from equipoise.train.hostile.book import HostileBook
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.loss import CentresLost
+from equipoise.train.hostile.one_way import hostile_state
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.hostile.sound import is_hostile, refuse_delayed_learning, refuse_unsound
-from equipoise.train.hostile.one_way import hostile_state
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.method import Method
 from equipoise.train.network import Network

@@ -24,7 +24,7 @@ from equipoise.train.codec import (
     quantise,
     value,
 )
-from equipoise.train.dynamics.gifts import Slots
+from equipoise.train.dynamics._slots import Slots
 from equipoise.train.method import Method
 from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.region import LinkTable, Region
@@ -67,7 +67,9 @@ class Links:
         self.bits = region.count("models")
         self.tally = np.zeros(3, dtype=np.int64)
         self.acting = np.ones(len(region.ids), dtype=np.bool_)
-        self.largest = RUNAWAY * (1.0 + max(np.abs(self.models).max(initial=0.0), np.abs(self.gradient).max(initial=0.0)))
+        self.largest = RUNAWAY * (
+            1.0 + max(np.abs(self.models).max(initial=0.0), np.abs(self.gradient).max(initial=0.0))
+        )
 
     @property
     def yz(self) -> Floats:
@@ -83,7 +85,15 @@ class Links:
         slots, stiffness = Slots.of(self.region), self.stiffness / self.method.faded(number)
         _take(slots, self.models, self.z, (self.rho, self.penalty), self.said, RELAX, self.acting)
         fine = _descend(
-            slots.first, self.models, self.before, self.gradient, self.z, self.rho, stiffness, self.momentum, self.acting,
+            slots.first,
+            self.models,
+            self.before,
+            self.gradient,
+            self.z,
+            self.rho,
+            stiffness,
+            self.momentum,
+            self.acting,
             self.largest,
         )
         with np.errstate(all="ignore"):
@@ -141,28 +151,28 @@ def _say(
     m, top = models.shape[1], largest_code(mantissa)
     numbers = saturated = underflowed = 0
     for i in range(len(models)):
-        for l in range(slots.first[i], slots.first[i + 1]):
-            t, b = slots.target[l], slots.base[l]
+        for e in range(slots.first[i], slots.first[i + 1]):
+            t, b = slots.target[e], slots.base[e]
             if t < 0:
                 continue
-            twice = 2.0 * rho[0][l] if rho[0][l] > 0.0 else rho[1][l]
+            twice = 2.0 * rho[0][e] if rho[0][e] > 0.0 else rho[1][e]
             numbers += m
             if b < 0 or mantissa == MANTISSA:
                 for c in range(m):
-                    said[t, c] = twice * models[i, c] - z[l, c]
+                    said[t, c] = twice * models[i, c] - z[e, c]
                 floors[t] = 0 if mantissa == MANTISSA else first_floor(said[t], mantissa)
-                bits[l] += FLOAT_BITS * m
+                bits[e] += FLOAT_BITS * m
                 continue
             floor, largest = floors[b], 0
             for c in range(m):
-                change = twice * models[i, c] - z[l, c] - said[b, c]
+                change = twice * models[i, c] - z[e, c] - said[b, c]
                 size = quantise(change, floor, mantissa)
                 largest = max(largest, size)
                 said[t, c] = said[b, c] + value(size, floor, mantissa, change)
                 saturated += size >= top
                 underflowed += (size == 0) & (change != 0.0)
             floors[t] = moved_floor(floor, largest, mantissa)
-            bits[l] += code_bits * m
+            bits[e] += code_bits * m
     tally[NUMBERS] += numbers
     tally[SATURATED] += saturated
     tally[UNDERFLOWED] += underflowed
@@ -170,29 +180,23 @@ def _say(
 
 @kernel
 def _take(
-    slots: Slots,
-    models: Floats,
-    z: Floats,
-    rho: tuple[Floats, Floats],
-    said: Floats,
-    relax: float,
-    acting: Bools,
+    slots: Slots, models: Floats, z: Floats, rho: tuple[Floats, Floats], said: Floats, relax: float, acting: Bools
 ) -> None:
     m = z.shape[1]
     for i in range(len(acting)):
         if not acting[i]:
             continue
-        for l in range(slots.first[i], slots.first[i + 1]):
-            if not slots.fresh[l]:
+        for e in range(slots.first[i], slots.first[i + 1]):
+            if not slots.fresh[e]:
                 continue
-            if rho[0][l] > 0.0:
-                w = slots.where[l]
+            if rho[0][e] > 0.0:
+                w = slots.where[e]
                 for c in range(m):
-                    z[l, c] += relax * (said[w, c] - z[l, c])
-            elif slots.acked[l] >= 0:
-                rho[0][l] = rho[1][l]
+                    z[e, c] += relax * (said[w, c] - z[e, c])
+            elif slots.acked[e] >= 0:
+                rho[0][e] = rho[1][e]
                 for c in range(m):
-                    z[l, c] = rho[1][l] * models[i, c]
+                    z[e, c] = rho[1][e] * models[i, c]
 
 
 @kernel
@@ -218,10 +222,10 @@ def _descend(
         for c in range(m):
             ahead = models[i, c] + momentum * (models[i, c] - before[i, c])
             total[c] = stiffness * ahead - gradient[i, c]
-        for l in range(first[i], first[i + 1]):
-            weight += rho[l]
+        for e in range(first[i], first[i + 1]):
+            weight += rho[e]
             for c in range(m):
-                total[c] += z[l, c]
+                total[c] += z[e, c]
         for c in range(m):
             before[i, c] = models[i, c]
             models[i, c] = total[c] / weight

@@ -47,7 +47,7 @@ class Fates(NamedTuple):
     """Per slot: packets so far, the newest one received, whether its weather is bad; per packet of the window (and copy):
     the round in which it arrives, and what it acknowledges."""
 
-    count: Ints
+    sent: Ints
     newest: Ints
     bad: Bools
     met: Bools
@@ -94,7 +94,7 @@ class Lossy:
     def open(self, number: int) -> None:
         region, turn = self.region, self.table.turn(number)
         going = turn & self.kept & self.acting[self.table.senders]
-        _open(self.window, going, self._fates.count, region.acked, region.base, region.target)
+        _open(self.window, going, self._fates.sent, region.acked, region.base, region.target)
 
     def move(self, number: int, halves: Sequence[Half]) -> None:
         region, table, fates = self.region, self.table, self._fates
@@ -103,7 +103,9 @@ class Lossy:
         self.lost += lost
         self.packets += int(np.count_nonzero(region.target >= 0))
         region.fresh &= ~self._acted[table.senders]  # what was not heard yet waits
-        _deliver(number, self._weather.delay, table.back, region.target, fates, region.acked, region.where, region.fresh)
+        _deliver(
+            number, self._weather.delay, table.back, region.target, fates, region.acked, region.where, region.fresh
+        )
         self._acted = self.acting
         late = np.flatnonzero(region.fresh & ~self.acting[table.senders])
         if len(late):
@@ -156,9 +158,9 @@ def draw(seed: int, number: int, sender: int, receiver: int, use: int) -> float:
 def _open(window: int, going: Bools, count: Ints, acked: Ints, base: Ints, target: Ints) -> None:
     """Rows of a link are its number plus a multiple of the number of links, in turn."""
     slots = len(going)
-    for l in range(slots):
-        target[l] = (count[l] % window) * slots + l if going[l] else -1
-        base[l] = (acked[l] % window) * slots + l if acked[l] >= 0 and count[l] - acked[l] < window else -1
+    for e in range(slots):
+        target[e] = (count[e] % window) * slots + e if going[e] else -1
+        base[e] = (acked[e] % window) * slots + e if acked[e] >= 0 and count[e] - acked[e] < window else -1
 
 
 @kernel
@@ -175,30 +177,30 @@ def _send(
     """The fate of every packet of this round; how many are lost."""
     senders, receivers, _ = ends
     window, lost = fates.ack.shape[0], 0
-    for l in range(len(target)):
-        if not turn[l]:
+    for e in range(len(target)):
+        if not turn[e]:
             continue
-        i, j = senders[l], receivers[l]
+        i, j = senders[e], receivers[e]
         if weather.enter > 0.0:
-            if not fates.met[l]:
-                fates.met[l] = True
+            if not fates.met[e]:
+                fates.met[e] = True
                 odds = weather.enter / (weather.enter + weather.leave)
-                fates.bad[l] = draw(weather.seed, number, i, j, FIRST_WEATHER) < odds
+                fates.bad[e] = draw(weather.seed, number, i, j, FIRST_WEATHER) < odds
             else:
                 chance = draw(weather.seed, number, i, j, WEATHER)
-                fates.bad[l] = chance >= weather.leave if fates.bad[l] else chance < weather.enter
-        if target[l] < 0:
+                fates.bad[e] = chance >= weather.leave if fates.bad[e] else chance < weather.enter
+        if target[e] < 0:
             continue
-        row = fates.count[l] % window
-        fates.count[l] += 1
-        fates.ack[row, l] = fates.newest[l]
-        headers[l] += HEADER_BITS
-        arrives = _arrival(number, i, j, weather, fates.bad[l], 0) if passes[l] else NEVER
-        fates.due[0, row, l] = arrives
+        row = fates.sent[e] % window
+        fates.sent[e] += 1
+        fates.ack[row, e] = fates.newest[e]
+        headers[e] += HEADER_BITS
+        arrives = _arrival(number, i, j, weather, fates.bad[e], 0) if passes[e] else NEVER
+        fates.due[0, row, e] = arrives
         lost += arrives == NEVER
         if fates.due.shape[0] > 1:
-            again = passes[l] and draw(weather.seed, number, i, j, AGAIN) < weather.again
-            fates.due[1, row, l] = _arrival(number, i, j, weather, fates.bad[l], COPY) if again else NEVER
+            again = passes[e] and draw(weather.seed, number, i, j, AGAIN) < weather.again
+            fates.due[1, row, e] = _arrival(number, i, j, weather, fates.bad[e], COPY) if again else NEVER
     return lost
 
 
@@ -219,15 +221,15 @@ def _deliver(
 ) -> None:
     """Packets that arrive in this round; one that was overtaken is dropped, but what it acknowledges counts."""
     window, slots = fates.ack.shape[0], len(back)
-    for l in range(slots):
-        last = fates.count[l] - 1
-        if delay == 0 and target[l] < 0:
+    for e in range(slots):
+        last = fates.sent[e] - 1
+        if delay == 0 and target[e] < 0:
             continue
-        for sent in range(max(0, last - delay), last + 1):
-            row = sent % window
+        for packet in range(max(0, last - delay), last + 1):
+            row = packet % window
             for copy in range(fates.due.shape[0]):
-                if fates.due[copy, row, l] == number:
-                    r = back[l]
-                    acked[r] = max(acked[r], fates.ack[row, l])
-                    if sent > fates.newest[r]:
-                        fates.newest[r], where[r], fresh[r] = sent, row * slots + l, True
+                if fates.due[copy, row, e] == number:
+                    r = back[e]
+                    acked[r] = max(acked[r], fates.ack[row, e])
+                    if packet > fates.newest[r]:
+                        fates.newest[r], where[r], fresh[r] = packet, row * slots + e, True

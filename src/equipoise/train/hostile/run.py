@@ -11,7 +11,7 @@ from equipoise.certificate import Certificate, Check
 from equipoise.train.arrays import AnyArray
 from equipoise.train.audit import disagreement, kkt_violation
 from equipoise.train.codec import bits_per_number, mantissa_bits
-from equipoise.train.dynamics.gifts import SCALE_BITS, SUM_BITS
+from equipoise.train.dynamics._gift_kernels import SCALE_BITS, SUM_BITS
 from equipoise.train.exchange.lossy import HEADER_BITS
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.mail import SEQUENCE_BITS

@@ -7,6 +7,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from equipoise.errors import InputError
+from equipoise.kernels import Bools, Ints
 from equipoise.train.arrays import AnyArray
 from equipoise.train.dynamics.gifts import Gifts
 from equipoise.train.dynamics.links import Links
@@ -14,7 +15,6 @@ from equipoise.train.exchange.lossy import Lossy
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.membership import Membership
 from equipoise.train.hostile.timetable import Event, Timetable
-from equipoise.kernels import Bools, Ints
 
 
 class Succession:
