@@ -11,6 +11,7 @@ from shard_cases import KINDS, differences, problem
 
 from equipoise.engine import Hold, Workers
 from equipoise.engine.shards.ray_actors import RayCrew
+from equipoise.errors import Failure
 from equipoise.train import Method, solve
 from ray_nodes import two_nodes
 from refusals import refused
