@@ -45,7 +45,7 @@ class Links:
     def __init__(
         self, region: Region, table: LinkTable, sampler: Sampler, method: Method, steepest: float, start: Floats
     ) -> None:
-        """`steepest` is L, the largest smoothness of any node's loss."""
+        """`sampler` and `start` speak of this region's nodes; `steepest` is L, the largest smoothness of any node's loss."""
         self.region, self.sampler, self.model, self.method = region, sampler, sampler.model, method
         mantissa = mantissa_bits(method.quantizer)
         self.code = mantissa, bits_per_number(mantissa)
@@ -58,9 +58,9 @@ class Links:
         each = np.sqrt(degree[region.ids[self.owner]] * degree[region.peer])
         self.penalty = steepest * max(LEAST_PENALTY, SLOW_NETWORK / np.sqrt(gap)) / each  # rho of an open link
         self.start = start
-        self.models = start[region.ids].copy()
+        self.models = start.copy()
         self.before = self.models.copy()
-        self.gradient = np.array(sampler.at(start, 0))[region.ids]
+        self.gradient = np.array(sampler.at(start, 0))
         slots, m = len(region.link), start.shape[1]
         self.rho, self.z = np.zeros(slots), np.zeros((slots, m))  # 0 while a link is not in the sums
         self.said, self.floors = np.zeros((region.rows, m)), np.zeros(region.rows, dtype=np.int64)
