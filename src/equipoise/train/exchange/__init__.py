@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from equipoise.kernels import Ints
+from equipoise.kernels import Bools, Ints
 from equipoise.train.region import Region
 
 
@@ -20,6 +20,15 @@ class Half(Protocol):
 
     def keep(self, rows: Ints, places: Ints) -> None:
         """Copy rows of the message table that would be overwritten before they are heard."""
+
+    def shut(self, links: Bools) -> None:
+        """These links are gone, or cut."""
+
+    def reopen(self, links: Bools) -> None:
+        """These links start anew."""
+
+    def enter(self, nodes: Ints) -> None:
+        """These nodes join."""
 
 
 class Exchange(Protocol):

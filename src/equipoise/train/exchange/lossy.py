@@ -16,18 +16,14 @@ from equipoise.kernels import Bools, Ints, kernel
 from equipoise.train.arrays import AnyArray
 from equipoise.train.exchange import Half
 from equipoise.train.hostile.faults import Faults, finite_loss
+from equipoise.train.hostile.membership import Membership
 from equipoise.train.region import LinkTable, Region
 
 LOSS, WAIT, WEATHER, FIRST_WEATHER, AGAIN = 1, 2, 3, 4, 5  # what a draw is for
-COPY = 8  # added to it for a packet's second copy
+HOP, COPY = 8, 1 << 20  # added to it for each further link that a packet passes, and for its second copy
 HEADER_BITS = 48  # 16 each: a packet's own number, that of the one it builds on, and of the newest one received
 LEAST_WINDOW = 8  # packets that both ends remember
 NEVER = -1
-
-
-def window_of(faults: Faults) -> int:
-    """Packets to remember: a few round trips, so that one of them is acknowledged though some are lost."""
-    return LEAST_WINDOW * (1 + faults.delay // 2)
 
 
 class Weather(NamedTuple):
@@ -58,12 +54,16 @@ class Fates(NamedTuple):
 class Lossy:
     """All nodes in one process, on a network that loses and delays.
 
-    `kept` holds the links that both ends count on, `passes` those over which a packet can arrive at all, `acting` the nodes
-    that act in this round: whoever knows of crashes and splits sets them. `copies` is the chance that a packet comes twice.
+    `kept` holds the links that both ends count on, `acting` the nodes that act in this round: whoever knows of crashes and
+    splits sets them. `hops` holds how many links a packet passes, 0 where it never arrives, and `rounds` how many it takes.
     """
 
-    def __init__(self, table: LinkTable, faults: Faults, copies: float = 0.0) -> None:
-        self.table, self.window = table, window_of(faults)
+    def __init__(self, table: LinkTable, faults: Faults, copies: float = 0.0, longest: int | None = None) -> None:
+        """`copies`: the chance that a packet comes twice. `longest`: rounds after which it never comes."""
+        self.table, self.longest = table, faults.delay if longest is None else longest
+        self.window = LEAST_WINDOW * (1 + self.longest // 2)  # a few round trips: one of them is acknowledged
+        # Where nothing is lost or late a sender knows of every packet, and one-way links need that.
+        self._certain = faults.lossless and self.longest == 0 and not faults.straggle
         bursts, slots = finite_loss(faults.loss), len(table)
         self.region = Region.cut(table, np.arange(table.n), self.window)
         self.region.where[:] = NEVER
@@ -81,10 +81,14 @@ class Lossy:
             np.full((2 if copies else 1, self.window, slots), NEVER, dtype=np.int64),
             np.full((self.window, slots), NEVER, dtype=np.int64),
         )
-        self.kept, self.passes = np.ones(slots, dtype=np.bool_), np.ones(slots, dtype=np.bool_)
+        self.kept = np.ones(slots, dtype=np.bool_)
+        self.hops, self.rounds = np.ones(slots, dtype=np.int64), np.ones(slots, dtype=np.int64)
+        self.halves: list[Half] = []
         self.acting = self._acted = np.ones(table.n, dtype=np.bool_)
         self.headers = self.region.count("headers")
         self.packets = self.lost = 0
+
+    too_far = False  # whether a packet may take longer than anybody waits for it
 
     @property
     def newest(self) -> Ints:
@@ -98,20 +102,27 @@ class Lossy:
 
     def move(self, number: int, halves: Sequence[Half]) -> None:
         region, table, fates = self.region, self.table, self._fates
-        ends = table.senders, table.receivers, table.back
-        lost = _send(number, table.turn(number), region.target, self.passes, ends, self._weather, fates, self.headers)
-        self.lost += lost
+        ways = table.senders, table.receivers, self.hops, self.rounds
+        self.lost += _send(
+            number, table.turn(number), region.target, ways, self.longest, self._weather, fates, self.headers
+        )
         self.packets += int(np.count_nonzero(region.target >= 0))
         region.fresh &= ~self._acted[table.senders]  # what was not heard yet waits
         _deliver(
             number, self._weather.delay, table.back, region.target, fates, region.acked, region.where, region.fresh
         )
+        if self._certain:
+            region.acked[region.target >= 0] = fates.sent[region.target >= 0] - 1
         self._acted = self.acting
         late = np.flatnonzero(region.fresh & ~self.acting[table.senders])
         if len(late):
             for half in halves:
                 half.keep(region.where[late], self._waiting + late)
             region.where[late] = self._waiting + late
+
+    def reach(self, members: Membership) -> None:
+        """Which packets can arrive, now that these are there."""
+        self.hops = members.passes(self.table.senders, self.table.receivers).astype(np.int64)
 
     def drop(self, links: Bools) -> None:
         """Packets on their way over these links are lost."""
@@ -168,14 +179,14 @@ def _send(
     number: int,
     turn: Bools,
     target: Ints,
-    passes: Bools,
-    ends: tuple[Ints, Ints, Ints],
+    ways: tuple[Ints, Ints, Ints, Ints],
+    longest: int,
     weather: Weather,
     fates: Fates,
     headers: Ints,
 ) -> int:
     """The fate of every packet of this round; how many are lost."""
-    senders, receivers, _ = ends
+    senders, receivers, hops, rounds = ways
     window, lost = fates.ack.shape[0], 0
     for e in range(len(target)):
         if not turn[e]:
@@ -195,37 +206,42 @@ def _send(
         fates.sent[e] += 1
         fates.ack[row, e] = fates.newest[e]
         headers[e] += HEADER_BITS
-        arrives = _arrival(number, i, j, weather, fates.bad[e], 0) if passes[e] else NEVER
-        fates.due[0, row, e] = arrives
-        lost += arrives == NEVER
+        first = number - 1 + rounds[e]
+        arrives = _arrival(number, first, i, j, weather, fates.bad[e], hops[e], 0)
+        fates.due[0, row, e] = arrives if arrives - number <= longest else NEVER
+        lost += fates.due[0, row, e] == NEVER
         if fates.due.shape[0] > 1:
-            again = passes[e] and draw(weather.seed, number, i, j, AGAIN) < weather.again
-            fates.due[1, row, e] = _arrival(number, i, j, weather, fates.bad[e], COPY) if again else NEVER
+            again = hops[e] if draw(weather.seed, number, i, j, AGAIN) < weather.again else 0
+            fates.due[1, row, e] = _arrival(number, first, i, j, weather, fates.bad[e], again, COPY)
     return lost
 
 
 @kernel
-def _arrival(number: int, i: int, j: int, weather: Weather, bad: bool, copy: int) -> int:
-    """The round in which a packet arrives."""
-    chance = weather.bad if bad else weather.good
-    if chance > 0.0 and draw(weather.seed, number, i, j, LOSS + copy) < chance:
-        return NEVER
-    if weather.jitter and weather.delay > 0:
-        return number + int(draw(weather.seed, number, i, j, WAIT + copy) * (weather.delay + 1))
-    return number + weather.delay
+def _arrival(number: int, first: int, i: int, j: int, weather: Weather, bad: bool, hops: int, copy: int) -> int:
+    """The round in which a packet arrives that can do so in round `first`; every link it passes can lose or delay it."""
+    chance, arrives = weather.bad if bad else weather.good, first
+    for hop in range(hops):
+        use = copy + HOP * hop
+        if chance > 0.0 and draw(weather.seed, number, i, j, LOSS + use) < chance:
+            return NEVER
+        if weather.jitter and weather.delay > 0:
+            arrives += int(draw(weather.seed, number, i, j, WAIT + use) * (weather.delay + 1))
+        else:
+            arrives += weather.delay
+    return arrives if hops > 0 else NEVER
 
 
 @kernel
 def _deliver(
-    number: int, delay: int, back: Ints, target: Ints, fates: Fates, acked: Ints, where: Ints, fresh: Bools
+    number: int, longest: int, back: Ints, target: Ints, fates: Fates, acked: Ints, where: Ints, fresh: Bools
 ) -> None:
     """Packets that arrive in this round; one that was overtaken is dropped, but what it acknowledges counts."""
     window, slots = fates.ack.shape[0], len(back)
     for e in range(slots):
         last = fates.sent[e] - 1
-        if delay == 0 and target[e] < 0:
+        if longest == 0 and target[e] < 0:
             continue
-        for packet in range(max(0, last - delay), last + 1):
+        for packet in range(max(0, last - longest), last + 1):
             row = packet % window
             for copy in range(fates.due.shape[0]):
                 if fates.due[copy, row, e] == number:

@@ -75,8 +75,9 @@ class HostileState:
                 if self.allocation is not None:
                     self.allocation.reprice()
         self.steps = self._steps()
+        self.exchange.halves = [half for half in (self.allocation, self.learning) if half is not None]
         self.succession = Succession(
-            self.members, self.exchange, self.allocation, self.learning, self.timetable, self.budget
+            self.members, [self.exchange], self.allocation, self.timetable, self.budget, network.directed
         )
 
     def _steps(self) -> Steps:

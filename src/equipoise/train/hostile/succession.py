@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -10,7 +12,6 @@ from equipoise.errors import InputError
 from equipoise.kernels import Bools, Ints
 from equipoise.train.arrays import AnyArray
 from equipoise.train.dynamics.gifts import Gifts
-from equipoise.train.dynamics.links import Links
 from equipoise.train.exchange.lossy import Lossy
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.membership import Membership
@@ -23,16 +24,15 @@ class Succession:
     def __init__(
         self,
         members: Membership,
-        exchange: Lossy,
+        exchanges: Sequence[Lossy],
         allocation: Gifts | None,
-        learning: Links | None,
         timetable: Timetable,
         budget: int,
+        directed: bool,
     ) -> None:
-        self.members, self.exchange, self.allocation, self.learning = members, exchange, allocation, learning
-        self.timetable, self.budget = timetable, budget
-        table = exchange.table
-        self.senders, self.receivers = table.senders, table.receivers
+        """`exchanges`: that of links as they are, and perhaps another one for the CPU half."""
+        self.members, self.exchanges, self.allocation = members, exchanges, allocation
+        self.timetable, self.budget, self.directed = timetable, budget, directed
         self.epoch = 0  # grows whenever the survivors' optimum changes
         self.happened: list[Event] = []
         self.trouble: list[str] = []
@@ -50,7 +50,9 @@ class Succession:
         self.happened.append(event)
         if event.kind == "split":
             members.side[nodes] = True
-            self.exchange.drop(members.side[self.senders] != members.side[self.receivers])
+            for exchange in self.exchanges:
+                table = exchange.table
+                exchange.drop(members.side[table.senders] != members.side[table.receivers])
         elif event.kind == "cut":
             members.cut = True
         elif event.kind == "heal":
@@ -58,7 +60,8 @@ class Succession:
             members.cut = False
         elif event.kind == "crash":
             members.alive[nodes] = False
-            self.exchange.drop(self._touching(nodes))
+            for exchange in self.exchanges:
+                exchange.drop(np.isin(exchange.table.senders, nodes) | np.isin(exchange.table.receivers, nodes))
         elif event.kind == "noticed":
             members.known[nodes] = False
             members.waiting += nodes.tolist()
@@ -82,15 +85,14 @@ class Succession:
 
     def _rewire(self) -> None:
         """Links leave the plans of both ends, or start anew, as members know of each other."""
-        members, exchange = self.members, self.exchange
-        exchange.passes = members.passes(self.senders, self.receivers)
-        kept = members.open(self.senders, self.receivers)
-        closed, opened = exchange.kept & ~kept, kept & ~exchange.kept
-        exchange.kept = kept
-        if closed.any() or opened.any():
-            exchange.forget(closed | opened)
-            for half in (self.allocation, self.learning):
-                if half is not None:
+        for exchange in self.exchanges:
+            exchange.reach(self.members)
+            kept = self.members.open(exchange.table.senders, exchange.table.receivers)
+            closed, opened = exchange.kept & ~kept, kept & ~exchange.kept
+            exchange.kept = kept
+            if closed.any() or opened.any():
+                exchange.forget(closed | opened)
+                for half in exchange.halves:
                     half.shut(closed)
                     half.reopen(opened)
 
@@ -116,8 +118,8 @@ class Succession:
         members.arriving = [node for node in members.arriving if node in members.waiting]
         if len(nodes):
             members.alive[nodes] = members.known[nodes] = True
-            for half in (self.allocation, self.learning):
-                if half is not None:
+            for exchange in self.exchanges:
+                for half in exchange.halves:
                     half.enter(nodes)
             self._rewire()
 
@@ -126,13 +128,11 @@ class Succession:
             heirs = heirs if len(heirs) else np.flatnonzero(self.members.alive)[:1]
             self.allocation.close(gone, heirs, self.members.alive)
 
-    def _touching(self, nodes: Ints) -> Bools:
-        return np.isin(self.senders, nodes) | np.isin(self.receivers, nodes)
-
     def _partners(self, gone: Ints) -> Bools:
-        """Who has a link with these."""
-        met = np.zeros(self.exchange.table.n, dtype=np.bool_)
-        met[self.receivers[np.isin(self.senders, gone)]] = True
+        """Who may have had dealings with these."""
+        met = np.zeros(self.timetable.n, dtype=np.bool_)
+        for exchange in self.exchanges:
+            met[exchange.table.receivers[np.isin(exchange.table.senders, gone)]] = True
         met[gone] = False
         return met
 
@@ -152,6 +152,8 @@ class Succession:
             self.trouble.append(f"the CPU of centre {named} cannot be claimed: centres it dealt with cannot be asked")
         if self.allocation is not None:
             self._look_at_boxes(self.allocation, number)
+        if any(exchange.too_far for exchange in self.exchanges):
+            self.trouble.append("the way back of a one-way link has become too long: its CPU cannot be given")
         pieces = self._pieces()
         if pieces > 1:
             self.trouble.append(f"the survivors are in {pieces} pieces: no link joins them")
@@ -168,7 +170,7 @@ class Succession:
             )
         elif self._cramped is not None:
             self._cramped = None
-            allocation.reprice(self.exchange.kept)  # prices had risen and risen
+            allocation.reprice(self.exchanges[-1].kept)  # prices had risen and risen
         least = exact_sum(market.low[members.known & members.alive])
         if least > self.budget:
             raise InputError(
@@ -178,37 +180,43 @@ class Succession:
             )
 
     def _ever_used(self) -> Bools:
-        """Links that some graph has when their sender acts, both ways."""
-        table = self.exchange.table
+        """Links that some graph has when their sender acts; both ways, where links carry both ways."""
+        table = self.exchanges[0].table
         period = len(table.turns)
         every = np.ones(table.n, dtype=np.int64)
         for node, rounds in self.timetable.faults.straggle.items():
             every[node] = rounds
-        often = np.gcd(period, every[self.senders])
+        often = np.gcd(period, every[table.senders])
         used = np.zeros(len(table), dtype=np.bool_)
         for phase, turn in enumerate(table.turns):
             used |= turn & (phase % often == 0)
-        return np.asarray(used & used[table.back])
+        return used if self.directed else np.asarray(used & used[table.back])
 
     def _pieces(self) -> int:
-        """Into how many the survivors fall for good."""
-        alive, n = self.members.known, self.exchange.table.n
-        kept = alive[self.senders] & alive[self.receivers] & self._used
-        graph = coo_array((np.ones(int(kept.sum())), (self.senders[kept], self.receivers[kept])), shape=(n, n))
-        _, piece = connected_components(graph, directed=False)
-        return len(np.unique(piece[alive]))
+        """Into how many the survivors fall for good; 1 where nobody knows, for graphs never repeat."""
+        known, table = self.members.known, self.exchanges[0].table
+        if not table.turns:
+            return 1
+        kept = known[table.senders] & known[table.receivers] & self._used
+        ends = table.senders[kept], table.receivers[kept]
+        graph = coo_array((np.ones(len(ends[0])), ends), shape=(table.n, table.n))
+        _, piece = connected_components(graph, directed=self.directed, connection="strong")
+        return len(np.unique(piece[known]))
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
-        return {"kept": self.exchange.kept, "cramped": np.array(-1 if self._cramped is None else self._cramped)}
+        kept = {f"kept{k}": exchange.kept for k, exchange in enumerate(self.exchanges)}
+        return kept | {"cramped": np.array(-1 if self._cramped is None else self._cramped)}
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
-        self.exchange.kept = memory["kept"].copy()
+        for k, exchange in enumerate(self.exchanges):
+            exchange.kept = memory[f"kept{k}"].copy()
         cramped = int(memory["cramped"])
         self._cramped = None if cramped < 0 else cramped
 
     def take_up(self, number: int) -> None:
         """After all else was restored: what happened before this round has happened."""
-        self.exchange.passes = self.members.passes(self.senders, self.receivers)
+        for exchange in self.exchanges:
+            exchange.reach(self.members)
         self.happened = [event for event in self.timetable.events if event.round < number]
         self._look_for_trouble(number)
