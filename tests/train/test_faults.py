@@ -253,7 +253,9 @@ def arrivals(case, rounds):
         case.method,
         faults=case.faults,
         rounds=rounds,
-        callback=lambda moment: rows.append(moment.state.exchange.region.fresh[moment.state.back]) and None,
+        callback=lambda moment: (
+            rows.append(moment.state.exchange.region.fresh[moment.state.exchange.table.back]) and None
+        ),
     )
     return np.array(rows)
 
@@ -447,6 +449,7 @@ def test_faults_that_make_no_sense_are_refused(refusal, build):
     ("refusal", "method"),
     [
         (("unsound.quantizer",), Method(quantizer=LogQuantizer(mode="edge"))),
+        (("unsound.quantizer", "Exact()"), Method(quantizer=LogQuantizer(mode="node"))),
         (("unsound.flows",), Method.paper()),
         (("unsound.flows",), Method(momentum=False)),
         (("unsound.flows",), Method(step=0.1)),

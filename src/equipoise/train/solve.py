@@ -23,7 +23,6 @@ from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
 from equipoise.train.hostile.book import HostileBook
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.loss import CentresLost
-from equipoise.train.hostile.one_way import hostile_state
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.hostile.sound import is_hostile, refuse_delayed_learning, refuse_unsound
 from equipoise.train.hostile.state import HostileState
@@ -123,7 +122,7 @@ def solve(
     if is_hostile(network, method, faults):
         faults = Faults() if faults is None else faults
         refuse_unsound(problem, network, method, faults, budgets)
-        make: Any = hostile_state if engine is None else engine.hostile
+        make: Any = HostileState if engine is None else engine.hostile
         state = make(problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch)
         book = HostileBook(problem, state)
         budgets = {}
@@ -144,7 +143,7 @@ def solve(
         number = int(memory["round"])
         if "rescued" in memory:  # it lost centres on its way, and went on in the other form
             rescued = dict(memory["rescued"].tolist())
-            make = hostile_state if engine is None else engine.hostile
+            make = HostileState if engine is None else engine.hostile
             state = make(
                 problem, network, method, Faults(crash=rescued), rounds=rounds, seed=seed, start=start, batch=batch
             )

@@ -93,7 +93,7 @@ def say(
             tally[NUMBERS] += 1
             if b < 0 or mantissa == MANTISSA:
                 messages[t].q = q
-                messages[t].floor = 0 if mantissa == MANTISSA else _floor_of(q, mantissa)
+                messages[t].floor = 0 if mantissa == MANTISSA else floor_of(q, mantissa)
                 bits[0][e] += FLOAT_BITS
             else:
                 change, floor = q - messages[b].q, messages[b].floor
@@ -139,7 +139,7 @@ def _spare(ledger: Ledger, i: int) -> int:
 
 
 @kernel
-def _floor_of(q: float, mantissa: int) -> int:
+def floor_of(q: float, mantissa: int) -> int:
     row = np.empty(1)
     row[0] = q
     return first_floor(row, mantissa)

@@ -51,16 +51,23 @@ class Gifts:
     OWN = ("opening", "answer", "elastic", "settled", "calm", "tally")  # the rest is in plan and ledger
 
     def __init__(
-        self, region: Region, table: LinkTable, market: Market, quantizer: Quantizer, present: Bools | None = None
+        self,
+        region: Region,
+        table: LinkTable,
+        market: Market,
+        quantizer: Quantizer,
+        present: Bools | None = None,
+        relax: float | None = None,
     ) -> None:
-        """`present`: nodes that are there at the start, and divide the budget."""
+        """`present`: nodes that are there at the start, and divide the budget. `relax`: for news that is old."""
         self.region, self.table, self.market = region, table, market
         mantissa = mantissa_bits(quantizer)
         self.code = mantissa, bits_per_number(mantissa)
         nodes, slots = len(region.ids), len(region.link)
         gap = min(0.5, 0.5 * adjacency_gap(table.n, table.senders, table.receivers))
         self.theta = (1.0 if table.static else IN_TURN) / (2.0 * math.sqrt((1.0 - gap) * max(gap, 1e-12)))
-        self.relax = RELAX_BOXED if market.boxed else RELAX - RELAX_PER_GAP * gap
+        usual = RELAX_BOXED if market.boxed else RELAX - RELAX_PER_GAP * gap
+        self.relax = usual if relax is None else relax
         whole = curve_of(market.cost, market.lo, market.hi, market.curvature)
         self.curve: Curve = whole._replace(
             **{name: getattr(whole, name)[region.ids] for name in ("first", "second", "lo", "hi", "flattest")}

@@ -51,7 +51,7 @@ class Links:
         self.code = mantissa, bits_per_number(mantissa)
         gap = max(adjacency_gap(table.n, table.senders, table.receivers), 1e-12)
         self.stiffness = _stiffness(method, steepest)
-        self.steepest = steepest
+        self.alpha, self.alpha_limit = 1.0 / self.stiffness, 2.0 / steepest  # stable from h = L / 2 on
         self.momentum = 0.0 if method.cap == "auto" else float(method.cap)
         degree = table.degree
         self.owner = np.repeat(np.arange(len(region.ids)), np.diff(region.first))

@@ -12,6 +12,8 @@ from equipoise.train.region import Region
 class Half(Protocol):
     """Shares or models: says what it holds, and acts on what it hears."""
 
+    acting: Bools  # nodes that act in this round
+
     def say(self, number: int) -> bool:
         """Own memory -> rows `target` of the message table. False when a number is out of all bounds."""
 

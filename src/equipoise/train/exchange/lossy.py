@@ -108,9 +108,7 @@ class Lossy:
         )
         self.packets += int(np.count_nonzero(region.target >= 0))
         region.fresh &= ~self._acted[table.senders]  # what was not heard yet waits
-        _deliver(
-            number, self._weather.delay, table.back, region.target, fates, region.acked, region.where, region.fresh
-        )
+        _deliver(number, self.longest, table.back, region.target, fates, region.acked, region.where, region.fresh)
         if self._certain:
             region.acked[region.target >= 0] = fates.sent[region.target >= 0] - 1
         self._acted = self.acting

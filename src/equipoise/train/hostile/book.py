@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from equipoise.train.book import (
     refuse_zeros,
     worst_loss,
 )
+from equipoise.train.dynamics.tracking import Tracking
 from equipoise.train.grid import exact_sum, spread
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.problem import Problem, Subset
@@ -144,13 +144,13 @@ class HostileBook(Book):
             self.best, self.best_round = abs(done), number
         return max(done, row.get("consensus", 0.0) ** 2)  # a target asks for models that agree to its root
 
-    def _learning(self, state: Any) -> dict[str, float]:
+    def _learning(self, state: HostileState) -> dict[str, float]:
         """How far models differ, and whether trackers + in flight are still the sum of gradients, computed anew."""
         assert state.learning is not None
         known, learning = state.members.known, state.learning
         Y = learning.models[state.members.alive]
         self.auditor.worst.model = max(self.auditor.worst.model, float(np.linalg.norm(Y, axis=1).max()))
-        if isinstance(state, HostileState):
+        if not isinstance(learning, Tracking):
             return {"consensus": disagreement(Y, self.auditor.worst.model)}
         gradients = np.where(known[:, None], learning.sampler.again(learning.models), 0.0)
         asleep = known & ~state.steady

@@ -14,7 +14,6 @@ from equipoise.train.codec import bits_per_number, mantissa_bits
 from equipoise.train.dynamics._gift_kernels import SCALE_BITS, SUM_BITS
 from equipoise.train.exchange.lossy import HEADER_BITS
 from equipoise.train.hostile.faults import Faults
-from equipoise.train.hostile.mail import SEQUENCE_BITS
 from equipoise.train.hostile.timetable import Event
 from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.run import Run
@@ -81,32 +80,19 @@ class HostileRun(Run):
         return disagreement(self.models[self.present], self.worst.model)
 
     def _recount(self) -> tuple[int, int]:
-        """Every packet has its number, perhaps a ledger, and codes or floats."""
-        return self._recount_one_way() if self.network.directed else self._recount_both_ways()
-
-    def _recount_both_ways(self) -> tuple[int, int]:
-        m = 0 if self.models is None else self.models.shape[1]
-        code = bits_per_number(mantissa_bits(self.method.quantizer))
-        low, high = sorted((code, FLOAT_BITS))
-        least, most = HEADER_BITS + m * low, HEADER_BITS + m * high
-        if self.shares is not None:
-            least += low + SUM_BITS + 1
-            most += high + SUM_BITS + 1 + SCALE_BITS
-        return self.packets * least, self.packets * most
-
-    def _recount_one_way(self) -> tuple[int, int]:
-        m = 0 if self.models is None else self.models.shape[1]
-        low, high = sorted((self.method.quantizer.bits, FLOAT_BITS))
-        least = most = 0
+        """Every packet has its number, perhaps a ledger, and codes or floats; around one-way links it is sent many times."""
+        m = 0 if self.models is None else self.models.shape[1] * (2 if self.network.directed else 1)
+        low, high = sorted((bits_per_number(mantissa_bits(self.method.quantizer)), FLOAT_BITS))
         cpu_links, model_links = self.links_passed
+        least, most = model_links * m * low, model_links * m * high
         if self.shares is not None:
-            pushed = self.faults.none and self.market is not None and not self.market.boxed
-            fixed = SEQUENCE_BITS + (FLOAT_BITS if pushed else 2 * SUM_BITS + SCALE_BITS)
-            least, most = cpu_links * (fixed + low), cpu_links * (fixed + high)
-        if m:
-            least += model_links * (SEQUENCE_BITS + 2 * m * low)
-            most += model_links * (SEQUENCE_BITS + 2 * m * high)
-        return least, most
+            pushed = self.network.directed and self.faults.none and self.market is not None and not self.market.boxed
+            ledger = (FLOAT_BITS, FLOAT_BITS) if pushed else (SUM_BITS + 1, SUM_BITS + 1 + SCALE_BITS)
+            least += cpu_links * (low + ledger[0])
+            most += cpu_links * (high + ledger[1])
+        apart = self.network.directed and self.shares is not None and cpu_links != model_links
+        headers = HEADER_BITS * (cpu_links + model_links * (m > 0) if apart else max(cpu_links, model_links))
+        return least + headers, most + headers
 
     def summary(self) -> dict[str, Any]:
         found = super().summary()

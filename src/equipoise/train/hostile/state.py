@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.kernels import Bools, Ints
 from equipoise.parallel import side_by_side
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor
@@ -15,20 +16,27 @@ from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.coupling import CouplingLink
 from equipoise.train.dynamics.gifts import Gifts
 from equipoise.train.dynamics.links import Links
+from equipoise.train.dynamics.pushed import Pushed
+from equipoise.train.dynamics.tracking import Tracking
 from equipoise.train.exchange.lossy import Lossy
+from equipoise.train.exchange.relayed import Relayed
 from equipoise.train.grid import exact_sum
+from equipoise.train.hostile.descent import KEPT, choose_descent
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.membership import Membership
+from equipoise.train.hostile.one_way import one_way_table
 from equipoise.train.hostile.succession import Succession
 from equipoise.train.hostile.timetable import Event, Timetable
 from equipoise.train.links import LinkBits
 from equipoise.train.method import Method
 from equipoise.train.network import Network
-from equipoise.train.problem import Problem
+from equipoise.train.problem import Market, Problem
 from equipoise.train.region import LinkTable
 from equipoise.train.sampler import Sampler
 from equipoise.train.state import first_models, meters, part_of
 from equipoise.train.steps import Steps, known_smoothness
+
+RELAX_AROUND = 0.5  # of gifts that are answered around, rounds later
 
 
 class HostileState:
@@ -50,43 +58,67 @@ class HostileState:
     ) -> None:
         self.network, self.method, self.faults = network, method, faults
         nodes = problem.sized(network.n)
-        table = LinkTable.of(network)
-        self.senders, self.receivers, self.back = table.senders, table.receivers, table.back
+        table = one_way_table(network) if network.directed else LinkTable.of(network)
         self.timetable = Timetable(faults, nodes, rounds)
         self.members = Membership(self.timetable)
         self.coupling = CouplingLink.of(problem, method, batch)
         self.market = problem.market(nodes)
         self.budget = 0 if self.market is None else self.market.budget
         self.last_event = self.timetable.last
-        self.exchange = Lossy(table, faults)
-        self.allocation: Gifts | None = None
-        self.learning: Links | None = None
+        self.exchange = self.cpu_exchange = Lossy(table, faults)
+        self.allocation: Gifts | Pushed | None = None
+        self.learning: Links | Tracking | None = None
         if self.market is not None:
-            self.allocation = Gifts(self.exchange.region, table, self.market, method.quantizer, self.members.alive)
+            self.allocation = self._open_market(self.market)
         if problem.model is not None:
-            first = first_models(problem.model, start, seed)
             if self.coupling is not None and self.shares is not None:  # batches follow shares
                 batch = self.coupling.first(self.shares)
-            steepest = float(known_smoothness(problem.model).max())
             sampler = Sampler(problem.model, batch, seed)
-            self.learning = Links(self.exchange.region, table, sampler, method, steepest, first)
+            self.learning = self._open_learning(sampler, first_models(problem.model, start, seed))
             if self.coupling is not None:
                 self.coupling.after(sampler)
                 if self.allocation is not None:
                     self.allocation.reprice()
         self.steps = self._steps()
-        self.exchange.halves = [half for half in (self.allocation, self.learning) if half is not None]
-        self.succession = Succession(
-            self.members, [self.exchange], self.allocation, self.timetable, self.budget, network.directed
-        )
+        self.exchanges = [self.exchange] + [self.cpu_exchange] * (self.cpu_exchange is not self.exchange)
+        if self.allocation is not None:
+            self.cpu_exchange.halves.append(self.allocation)
+        if self.learning is not None:
+            self.exchange.halves.append(self.learning)
+        gifts = self.allocation if isinstance(self.allocation, Gifts) else None
+        self.succession = Succession(self.members, self.exchanges, gifts, self.timetable, self.budget, network.directed)
+
+    def _open_market(self, market: Market) -> Gifts | Pushed:
+        """Gifts where links carry both ways; on one-way links the push form, or gifts that are answered around."""
+        network, method, faults = self.network, self.method, self.faults
+        if not network.directed:
+            exchange, relax = self.exchange, None
+        elif faults.none and not market.boxed:
+            return Pushed(self.exchange.region, self.exchange.table, market, method, network)
+        else:
+            exchange, relax = Relayed(network, faults), RELAX_AROUND
+            self.cpu_exchange = exchange
+        return Gifts(exchange.region, exchange.table, market, method.quantizer, self.members.alive, relax)
+
+    def _open_learning(self, sampler: Sampler, start: Floats) -> Links | Tracking:
+        region, table, method = self.exchange.region, self.exchange.table, self.method
+        steepest = float(known_smoothness(sampler.model).max())
+        if not self.network.directed:
+            return Links(region, table, sampler, method, steepest, start)
+        chosen = choose_descent(self.network, self.faults, sampler.model, steepest)
+        alpha = chosen.rate / (method.sector * steepest) if method.alpha == "auto" else float(method.alpha)
+        cap = chosen.cap if method.cap == "auto" else float(method.cap)
+        cap = 1.0 - (1.0 - cap) / method.descent if method.descent > 1.0 else cap  # as fast, by momentum alone
+        return Tracking(region, table, sampler, method, (alpha, cap, KEPT), start, chosen.limit / steepest)
 
     def _steps(self) -> Steps:
-        """What the halves are played by; the learning half is stable from h = L / 2 on."""
-        inertia = None if self.allocation is None else self.allocation.theta
+        """What the halves are played by."""
+        step = self.allocation.step if isinstance(self.allocation, Pushed) else 0.0
+        inertia = self.allocation.theta if isinstance(self.allocation, Gifts) else None
         if self.learning is None:
-            return Steps(0.0, None, None, None, inertia=inertia)
-        alpha = 1.0 / self.learning.stiffness
-        return Steps(0.0, None, alpha, 2.0 / self.learning.steepest, self.learning.momentum, inertia)
+            return Steps(step, None, None, None, inertia=inertia)
+        learning = self.learning
+        return Steps(step, None, learning.alpha, learning.alpha_limit, learning.momentum, inertia)
 
     # rounds
 
@@ -98,17 +130,19 @@ class HostileState:
 
     def advance(self, turn: AnyArray, number: int) -> str | None:
         """One round of both halves; the name of what diverged, or None."""
-        cpu, learning, exchange = self.allocation, self.learning, self.exchange
+        learning = self.learning
         if self.coupling is not None and learning is not None and self.shares is not None:
             self.coupling.before(self.shares, learning.sampler, number)
         acting = self.timetable.acting(number, self.members.alive)
-        halves = [half for half in (cpu, learning) if half is not None]
-        exchange.acting = acting
-        for half in halves:
-            half.acting = acting
-        exchange.open(number)
+        for exchange in self.exchanges:
+            exchange.acting = acting
+            for half in exchange.halves:
+                half.acting = acting
+            exchange.open(number)
         fine = self._both(lambda half: half.say(number))
-        exchange.move(number, halves)
+        for exchange in self.exchanges:
+            if exchange.halves:
+                exchange.move(number, exchange.halves)
         if all(fine):
             fine = self._both(lambda half: half.hear(number))
         if self.coupling is not None and learning is not None:
@@ -125,6 +159,20 @@ class HostileState:
         )
 
     # what others look at
+
+    @property
+    def senders(self) -> Ints:
+        """Of every link over which CPU is given."""
+        return self.cpu_exchange.table.senders
+
+    @property
+    def receivers(self) -> Ints:
+        return self.cpu_exchange.table.receivers
+
+    @property
+    def steady(self) -> Bools:
+        """Whose gradient is that of this round: no straggler that slept."""
+        return self.exchange.acting
 
     @property
     def epoch(self) -> int:
@@ -175,17 +223,23 @@ class HostileState:
     @property
     def packets(self) -> int:
         """Packets handed to the network."""
-        return self.exchange.packets
+        return sum(exchange.packets for exchange in self.exchanges)
 
     @property
     def lost(self) -> int:
         """Packets that never arrived."""
-        return self.exchange.lost
+        return sum(exchange.lost for exchange in self.exchanges)
 
     @property
     def links_passed(self) -> tuple[int, int]:
-        """By packets about CPU, and about models; one packet carries both."""
-        return self.packets, self.packets
+        """By packets about CPU, and about models; one packet carries both unless it is answered around."""
+        cpu = self.cpu_exchange
+        return cpu.links_passed if isinstance(cpu, Relayed) else cpu.packets, self.exchange.packets
+
+    def tracker_in_flight(self) -> Floats:
+        """Trackers on links that both ends count on."""
+        assert isinstance(self.learning, Tracking)
+        return self.learning.in_flight(self.exchange.kept)
 
     def tallies(self) -> dict[str, Tally]:
         """How often each stream left the code's range."""
@@ -198,13 +252,23 @@ class HostileState:
 
     def bit_parts(self) -> dict[str, int]:
         """Bits sent so far over all links, by what they were for."""
-        return {name: int(bits.sum()) for name, bits in self.exchange.region.bits.items()}
+        parts: dict[str, int] = {}
+        for exchange in self.exchanges:
+            for name, bits in exchange.region.bits.items():
+                parts[name] = parts.get(name, 0) + int(bits.sum())
+        return parts
 
     def link_bits(self) -> LinkBits:
-        """Bits of each directed link."""
-        bits = np.sum(list(self.exchange.region.bits.values()), axis=0)
+        """Bits of each directed link; those that are passed on count where they come from."""
+        keys, each = [], []
+        for exchange in self.exchanges:
+            table = exchange.table
+            keys.append(table.senders * table.n + table.receivers)
+            each.append(np.sum(list(exchange.region.bits.values()), axis=0))
+        found, place = np.unique(np.concatenate(keys), return_inverse=True)
+        bits = np.bincount(place, np.concatenate(each)).astype(np.int64)  # exact below 2^53
         used = bits > 0
-        return LinkBits(self.senders[used], self.receivers[used], bits[used])
+        return LinkBits(found[used] // self.network.n, found[used] % self.network.n, bits[used])
 
     def meters(self) -> dict[str, float]:
         """Samples drawn and CPU-seconds spent, where batches are drawn."""
@@ -213,7 +277,8 @@ class HostileState:
     def _parts(self) -> dict[str, Any]:
         """Whatever has a memory."""
         sampler = None if self.learning is None else self.learning.sampler
-        parts = {"exchange": self.exchange, "members": self.members, "cpu": self.allocation, "model": self.learning}
+        parts: dict[str, Any] = {f"exchange{k}": exchange for k, exchange in enumerate(self.exchanges)}
+        parts |= {"members": self.members, "cpu": self.allocation, "model": self.learning}
         parts |= {"sampler": sampler, "coupling": self.coupling, "succession": self.succession}
         return {name: part for name, part in parts.items() if part is not None}
 
