@@ -67,9 +67,10 @@ class Tracking:
         steps: tuple[float, float, float],
         start: Floats,
         alpha_limit: float,
+        directed: bool,
     ) -> None:
         """`steps`: alpha, momentum, and the part of what it mixes that a node keeps."""
-        self.alpha_limit = alpha_limit
+        self.alpha_limit, self.directed = alpha_limit, directed
         self.region, self.table, self.sampler, self.model, self.method = region, table, sampler, sampler.model, method
         self.alpha, self.momentum, self.kept = steps
         mantissa = mantissa_bits(method.quantizer)
@@ -173,8 +174,12 @@ class Tracking:
         if known is None:
             table, here = self.table, self.table.turn(number)
             out, into = (np.bincount(ends[here], minlength=table.n) for ends in (table.senders, table.receivers))
-            push = np.where(here, (1.0 - self.kept) / np.maximum(out[table.senders], 1), 0.0)
-            pull = np.where(here[table.back], (1.0 - self.kept) / np.maximum(into[table.senders], 1), 0.0)
+            if not self.directed:  # both ends take the larger number of neighbours
+                out = into = np.maximum(out[table.senders], out[table.receivers])
+            else:
+                out, into = out[table.senders], into[table.senders]
+            push = np.where(here, (1.0 - self.kept) / np.maximum(out, 1), 0.0)
+            pull = np.where(here[table.back], (1.0 - self.kept) / np.maximum(into, 1), 0.0)
             known = push, pull
             if turns:
                 self._weights[number % turns] = known
@@ -283,7 +288,7 @@ def _hear(
                     sums.heard[e, c] = said[w, c]
                     yz[i, m + c] += said[w, m + c] - sums.taken[e, c]
                     sums.taken[e, c] = said[w, m + c]
-            if sums.met[e]:
+            if sums.met[e] and pull[e] > 0.0:
                 for c in range(m):
                     yz[i, c] += pull[e] * (sums.heard[e, c] - ahead[i, c])
         for c in range(m):

@@ -35,7 +35,7 @@ class HostileRun(Run):
 
     def certificate(self) -> Certificate:
         checks = list(super().certificate().checks)
-        if not self.network.directed:  # models over links that carry both ways have no trackers
+        if not self._tracks:
             checks = [check for check in checks if check.name != "tracker"]
         if self.shares is not None:
             place = next(k for k, check in enumerate(checks) if check.name == "budget") + 1
@@ -51,6 +51,11 @@ class HostileRun(Run):
         if self.trouble:
             checks.append(Check("reach", float(len(self.trouble)), 0.0, False, "; ".join(self.trouble)))
         return Certificate(tuple(checks))
+
+    @property
+    def _tracks(self) -> bool:
+        """Whether models were learnt by trackers; over links that carry both ways most need none."""
+        return "tracker" in self.history
 
     def _since(self) -> str:
         return "the last event, or to equal shares and first models" if self.events else "the start"
@@ -81,7 +86,7 @@ class HostileRun(Run):
 
     def _recount(self) -> tuple[int, int]:
         """Every packet has its number, perhaps a ledger, and codes or floats; around one-way links it is sent many times."""
-        m = 0 if self.models is None else self.models.shape[1] * (2 if self.network.directed else 1)
+        m = 0 if self.models is None else self.models.shape[1] * (2 if self._tracks else 1)
         low, high = sorted((bits_per_number(mantissa_bits(self.method.quantizer)), FLOAT_BITS))
         cpu_links, model_links = self.links_passed
         least, most = model_links * m * low, model_links * m * high

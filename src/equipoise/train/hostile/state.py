@@ -21,7 +21,7 @@ from equipoise.train.dynamics.tracking import Tracking
 from equipoise.train.exchange.lossy import Lossy
 from equipoise.train.exchange.relayed import Relayed
 from equipoise.train.grid import exact_sum
-from equipoise.train.hostile.descent import KEPT, choose_descent
+from equipoise.train.hostile.descent import choose_descent, trackers_are_worth_it
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.membership import Membership
 from equipoise.train.hostile.one_way import one_way_table
@@ -102,14 +102,16 @@ class HostileState:
 
     def _open_learning(self, sampler: Sampler, start: Floats) -> Links | Tracking:
         region, table, method = self.exchange.region, self.exchange.table, self.method
-        steepest = float(known_smoothness(sampler.model).max())
-        if not self.network.directed:
+        model = sampler.model
+        steepest = float(known_smoothness(model).max())
+        chosen = choose_descent(self.network, self.faults, model, steepest)
+        if not self.network.directed and not trackers_are_worth_it(chosen, model, start, steepest):
             return Links(region, table, sampler, method, steepest, start)
-        chosen = choose_descent(self.network, self.faults, sampler.model, steepest)
         alpha = chosen.rate / (method.sector * steepest) if method.alpha == "auto" else float(method.alpha)
         cap = chosen.cap if method.cap == "auto" else float(method.cap)
         cap = 1.0 - (1.0 - cap) / method.descent if method.descent > 1.0 else cap  # as fast, by momentum alone
-        return Tracking(region, table, sampler, method, (alpha, cap, KEPT), start, chosen.limit / steepest)
+        steps = alpha, cap, chosen.kept
+        return Tracking(region, table, sampler, method, steps, start, chosen.limit / steepest, self.network.directed)
 
     def _steps(self) -> Steps:
         """What the halves are played by."""
