@@ -8,8 +8,10 @@ from numpy.testing import assert_array_equal
 
 from equipoise.train import Faults, LeastSquares, Method, Network, Partition, Problem, Quadratic, solve
 from equipoise.train.dynamics.links import Links
+from equipoise.train.dynamics.tracking import Tracking
 from equipoise.train.exchange.in_memory import InMemory
 from equipoise.train.exchange.lossy import HEADER_BITS, Lossy
+from equipoise.train.hostile.state import HostileState
 from equipoise.train.region import LinkTable, Region
 from equipoise.train.sampler import Sampler
 from refusals import refused
@@ -148,3 +150,43 @@ def test_networks_that_never_repeat_are_refused_with_the_way_out():
     network = Network.erdos_renyi(8, 0.4, switching="fresh")
     with refused("need.repeating", "switching=COUNT"):
         solve(Problem(model=LeastSquares(shards(8))), network, faults=Faults(loss=0.1), rounds=10)
+
+
+def ill_conditioned(n=10, seed=0):
+    """Curvatures of 1 and of 1e-3, and a ridge."""
+    rng = np.random.default_rng(seed)
+    scale = np.geomspace(1.0, 0.03, 4)
+    return [(rng.standard_normal((12, 4)) * scale, rng.standard_normal(12)) for _ in range(n)]
+
+
+def test_ill_conditioned_models_are_learnt_by_trackers():
+    """Momentum pays there; where the data itself is well conditioned a small ridge changes nothing."""
+    for data, kind in ((ill_conditioned(), Tracking), (shards(10), Links)):
+        problem = Problem(model=LeastSquares(data, reg=1e-3))
+        state = HostileState(problem, Network.complete(10), Method(), Faults(loss=0.2), rounds=10)
+        assert isinstance(state.learning, kind)
+
+
+def test_trackers_bear_crashes_joins_and_splits():
+    """Sum of trackers + in flight = sum of gradients in every row, and the survivors' optimum at the end."""
+    model = LeastSquares(ill_conditioned(), reg=1e-3)
+    faults = Faults(
+        loss=0.2, delay=1, crash={3: 30}, join={5: 50}, partition=Partition({0, 1}, 80, 140), straggle={7: 2}
+    )
+    network = Network.erdos_renyi(10, 0.6, seed=1)
+    run = solve(Problem(model=model), network, faults=faults, rounds=4000, target=1e-6, every=10)
+    assert run.status == "converged"
+    assert run.history["tracker"].max() < 1e-12
+    assert run.certificate().passed
+    assert not run.present[3]
+
+
+def test_a_resumed_run_with_trackers_repeats_bit_for_bit(tmp_path):
+    model, file = LeastSquares(ill_conditioned(), reg=1e-3), tmp_path / "k.npz"
+    given = {"rounds": 90, "every": 7, "faults": Faults(loss=0.3, delay=2, crash={4: 40}, straggle={2: 3})}
+    network = Network.erdos_renyi(10, 0.4, switching=3, seed=1)
+    whole = solve(Problem(model=model), network, **given)
+    solve(Problem(model=model), network, **given, checkpoint=file, callback=lambda moment: moment.number == 43)
+    rest = solve(Problem(model=model), network, **given, resume=file)
+    assert_array_equal(rest.models, whole.models)
+    assert rest.bits == whole.bits
