@@ -19,9 +19,9 @@ from equipoise.train.audit import (
     worst_part,
 )
 from equipoise.train.book import NOTABLE, SHARES_KEPT_UP_TO, Book, noise_floor, refuse_zeros, worst_loss
+from equipoise.train.dynamics.tracking import Tracking
 from equipoise.train.grid import exact_sum, spread
 from equipoise.train.hostile.state import HostileState
-from equipoise.train.hostile.traffic import Traffic
 from equipoise.train.problem import Problem, Subset
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
@@ -90,7 +90,7 @@ class HostileBook(Book):
             self.noise["cpu"] = cost_noise(market, self.cpu_optimum)
             self.first["cpu"] = max(start, self.noise["cpu"], self._first_gap(state))
 
-    def watch(self, state: HostileState, traffic: Traffic | None = None) -> None:  # type: ignore[override]
+    def watch(self, state: HostileState, traffic: object = None) -> None:  # type: ignore[override]
         """Every round: shares + in flight against the budget, shares alone, and the boxes."""
         if traffic is not None:
             self.auditor.worst.rounds += 1
@@ -146,6 +146,8 @@ class HostileBook(Book):
         known, learning = state.members.known, state.learning
         Y = learning.models[state.members.alive]
         self.auditor.worst.model = max(self.auditor.worst.model, float(np.linalg.norm(Y, axis=1).max()))
+        if not isinstance(learning, Tracking):
+            return {"consensus": disagreement(Y, self.auditor.worst.model)}
         gradients = np.where(known[:, None], learning.sampler.again(learning.models), 0.0)
         asleep = known & ~state.steady
         gradients[asleep] = learning.gradient[asleep]
