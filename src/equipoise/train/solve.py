@@ -382,7 +382,7 @@ def refuse_wrong_types(problem: object, network: object, method: object, faults:
 
 
 def refuse_uncountable(name: str, value: Any) -> None:
-    if value is not None and not (isinstance(value, numbers.Integral) and value >= 1):
+    if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
         raise InputError(f"{name} must be a whole number of at least 1, not {value!r}", code=f"{name}.range")
 
 

@@ -49,17 +49,6 @@ class HostileBook(Book):
         self.shares: list[Floats] = []
         self.reprice(state)
 
-    def go_on_from(self, book: Book, centres: int) -> None:
-        """Take over the rows and the worst of a run that had no faults until now."""
-        self.rows = [row | {"centres": float(centres)} for row in book.rows]
-        if self.cpu_optimum is not None:
-            self.rows = [row | {"in_flight": 0.0} for row in self.rows]
-        self.shares = book.shares
-        self.bits_before = self.rows[-1]["bits"] if self.rows else 0.0
-        ours, theirs = self.auditor.worst, book.auditor.worst
-        for name in ("budget", "box", "tracker", "gradient", "model", "rounds"):
-            setattr(ours, name, max(getattr(ours, name), getattr(theirs, name)))
-
     def reprice(self, state: HostileState) -> None:  # type: ignore[override]
         """Solve both halves centrally for those who are there; from now on gaps are relative to the gap
         here, or to that of equal shares (first models) if it is larger."""
@@ -133,7 +122,7 @@ class HostileBook(Book):
             for half, gap in gaps.items()
         ]
         row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": worst_part(parts)}
-        row["bits"] = self.bits_before + sum(state.bit_parts().values())
+        row["bits"] = float(sum(state.bit_parts().values()))
         self.rows.append(row)
         done = largest(*(abs(part) for part in parts), *progress.values())
         if abs(done) < NOTABLE * self.best:
