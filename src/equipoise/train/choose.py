@@ -51,6 +51,7 @@ def choose(
     model = problem.model
     noisy = batch is not None or (isinstance(problem.cost, Coupled) and model is not None)
     plain = method.descent == 1.0 and method.ramp is None and method.cap == "auto" and not noisy
+    plain = plain and method.tracker_start == "gradient"  # there are no trackers to start
     given = {
         "symmetric": not network.directed,
         "repeating": network.period is not None and network.n > 1,
