@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.errors import InputError
 from equipoise.kernels import Bools, Ints
 from equipoise.parallel import side_by_side
 from equipoise.train.arrays import AnyArray, Floats
@@ -294,6 +295,11 @@ class HostileState:
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         """Take up a checkpoint."""
+        if "exchange0/sent" not in memory:
+            raise InputError(
+                "this checkpoint is of a version that played faults in another form: start the run anew, without resume",
+                code="checkpoint.form",
+            )
         for name, part in self._parts().items():
             part.restore(part_of(memory, name))
         self.succession.take_up(int(memory["round"]))
