@@ -12,6 +12,7 @@ from equipoise.cli import main
 from equipoise.errors import InputError
 from equipoise.train import Faults, Latency, LeastSquares, Network, Problem, Quadratic, check_cost, solve
 from equipoise.train.hostile.state import HostileState
+from equipoise.train.link_state import LinkState
 from equipoise.train.state import State
 
 NODES = 12
@@ -36,9 +37,10 @@ def shards(seed=0):
 @pytest.fixture
 def frozen(monkeypatch):
     """A broken optimiser: rounds go by, and nothing moves."""
-    for kind in (State, HostileState):
+    for kind in (State, LinkState, HostileState):
         monkeypatch.setattr(kind, "advance", lambda self, round, number: None)
-    monkeypatch.setattr(State, "swift", False)
+    for kind in (State, LinkState):
+        monkeypatch.setattr(kind, "swift", False)
 
 
 # nothing was optimised

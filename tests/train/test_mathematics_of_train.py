@@ -135,7 +135,7 @@ def test_a_round_of_markets(rng):
     """T28, T29, T30, T31: Ideal channel, elasticities of 1: prices, answers, flows and the next price, by matrices."""
     network = Network.erdos_renyi(7, 0.4, seed=3)
     c = rng.uniform(0, 9, 7)
-    run = solve(Problem(Quadratic(1.0, c), 21.0), network, Method(quantizer=Exact()), rounds=2)
+    run = solve(Problem(Quadratic(1.0, c), 21.0), network, Method(quantizer=Exact(), cpu="markets"), rounds=2)
     A, more = meetings(network)
     R, C = np.diag(1 / more), np.diag(1 / (A @ (1 / more)))
     tau = max(0.5, np.linalg.eigvalsh(R @ A @ C @ A @ R)[-2])
@@ -158,7 +158,7 @@ def test_a_round_of_averages(rng):
     """T33, T34, T35: Ideal channel, least squares: the mean of the answers, the tracker, and the automatic steps."""
     network = Network.erdos_renyi(6, 0.5, seed=2)
     model = LeastSquares([(rng.standard_normal((5, 2)), rng.standard_normal(5)) for _ in range(6)], reg=0.05)
-    run = solve(Problem(model=model), network, Method(quantizer=Exact()), rounds=3)
+    run = solve(Problem(model=model), network, Method(quantizer=Exact(), learning="averages"), rounds=3)
     A, more = meetings(network)
     R, C = np.diag(1 / more), np.diag(1 / (A @ (1 / more)))
     T = R @ A @ C @ A @ R
