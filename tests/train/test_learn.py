@@ -120,7 +120,7 @@ def test_innovation_codes_reach_what_node_codes_cannot():
 
 def test_learning_bits_by_hand():
     """Ring of 6, 3 parameters, 10 rounds. On each link, by averages: models and means, each 3 floats at first contact and
-    9 rounds of 3 nine-bit codes; 8 bits of degree, and the largest L and the largest first gradient, each flooded over 3 hops."""
+    9 rounds of 3 nine-bit codes; 8 bits of degree, and the largest L and first gradient, each flooded over 3 hops."""
     problem = Problem(model=LeastSquares(regression_shards(nodes=6, size=3)))
     run = solve(problem, Network.ring(6), Method(learning="averages"), rounds=10)
     assert run.link_bits.bits.tolist() == [2 * (3 * 64 + 9 * 3 * 9) + 8 + 2 * 3 * 64] * 12
