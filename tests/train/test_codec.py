@@ -53,7 +53,7 @@ def test_bits_of_a_code(rho, bits):
 
 @given(st.floats(-1e300, 1e300), st.integers(30, 1900), st.sampled_from(RHOS))
 def test_a_code_of_what_was_heard_is_the_same_code(v, exponent, rho):
-    """Round trip: reading a code and coding it again gives the code; it fits its bits, and 0 stands for what is too small."""
+    """Round trip: reading a code and coding it again gives the code; it fits its bits, and 0 is what is too small."""
     mantissa = mantissa_bits(LogQuantizer(rho=rho))
     floor = exponent << mantissa
     code = quantise(v, floor, mantissa)
@@ -80,8 +80,7 @@ def test_the_range_moves_after_what_was_sent():
 
 
 def test_a_range_that_moves_meets_any_jump():
-    """Nothing was said, then a change of 2^200, then one of 2^-100: sixteen messages follow the first to a part in 16, thirty
-    the second."""
+    """Nothing was said, then a change of 2^200, then one 40 octaves smaller: 16 messages follow the first, 30 the second."""
     mantissa, floor, held = 3, FIRST << 3, 0.0
     for goal, messages in ((2.0**200, 16), (2.0**200 + 2.0**160, 30)):
         for _ in range(messages):
