@@ -254,42 +254,54 @@ def alone(state, node):
     )
     rows = whole.layout.row[layout.ghosts]
     ghosts = np.column_stack([whole.node.told[rows], whole.pinned[rows]])
-    half = Prices(layout, mine, state.method.quantizer, state.gap, market.start()[one], ghosts)
-    half.rule = half.rule._replace(cap=whole.rule.cap)  # of the largest degree of all, which both ends must know
-    return half
+    return Prices(layout, mine, state.method.quantizer, state.gap, market.start()[one], ghosts=ghosts, rule=whole.rule)
 
 
-def deliver(whole, half, t, changed, limited, parts):
-    """Packets of the neighbours: price, elasticity if new, parts that their boxes bear if limited."""
-    rows, own = whole.layout.row[half.layout.nodes], half.layout.own
-    for name in ("price", "before", "floors", "elastic"):
-        getattr(half.talk, name)[t, own : len(rows)] = getattr(whole.talk, name)[t, rows[own:]]
-    for news, mine, said in (
-        (kernels.CHANGED, half.talk.changed, changed),
-        (kernels.LIMITED, half.talk.limited, limited),
-    ):
-        for ghost in range(own, len(rows)):
-            if int(half.layout.nodes[ghost]) in said:
-                mine[half.talk.news[news]] = ghost
-                half.talk.news[news] += 1
-    for ghost in range(own, len(rows)):
-        node = int(half.layout.nodes[ghost])
-        if node in parts:
-            half.boxes.out_part[ghost], half.boxes.in_part[ghost] = parts[node]
+def deliver(halves, node, number):
+    """Packets of the neighbours: a price or its code, an elasticity if new, parts that their boxes bear if limited."""
+    half = halves[node]
+    talk, layout, t = half.talk, half.layout, number % half.layout.graphs
+    for ghost in range(1, layout.rows):
+        other = halves[int(layout.nodes[ghost])]
+        if other.layout.table.turn(number)[_link(layout.table, int(layout.nodes[ghost]), node)]:
+            if number < layout.graphs:
+                talk.price[t, ghost] = other.talk.price[t, 0]
+                half.set_first_floors(t, [ghost])
+            else:
+                kernels.hear_codes(other.talk.codes[:1].astype(np.int64), np.array([ghost]), talk, t, half.mantissa)
+            if other.talk.elastic[t, 0] != talk.elastic[t, ghost]:
+                talk.elastic[t, ghost] = other.talk.elastic[t, 0]
+                talk.changed[talk.news[kernels.CHANGED]] = ghost
+                talk.news[kernels.CHANGED] += 1
+            if _limited(other):
+                talk.limited[talk.news[kernels.LIMITED]] = ghost
+                talk.news[kernels.LIMITED] += 1
+                half.boxes.out_part[ghost], half.boxes.in_part[ghost] = other.boxes.out_part[0], other.boxes.in_part[0]
 
 
-def second_exchange(whole, half, t):
-    """Limited neighbours tell what they decided; the node decides for itself."""
-    if not half.rule.boxed:
-        return
+def _link(table, sender, receiver):
+    return int(np.flatnonzero((table.senders == sender) & (table.receivers == receiver))[0])
+
+
+def _limited(half):
+    return half.talk.news[kernels.LIMITED] > 0 and half.talk.limited[0] == 0
+
+
+def decide(half, t):
+    """A limited node decides what moves on its links."""
     if half.talk.news[kernels.LIMITED]:
         flat = half.weights[t].reshape(-1)
         kernels.decide(half.rule, half.layout.paths, half.talk, half.boxes, half.node.shares, flat, t)
         half.talk.news[kernels.DECIDED] = 1
-        entry = {int(link): e for e, link in enumerate(whole.layout.entry_links[t])}
-        for e, link in enumerate(half.layout.entry_links[t]):
-            there = entry[int(whole.layout.table.back[link])]
-            half.boxes.abroad[half.layout.paths.back[t, e]] = whole.boxes.moved[there]
+
+
+def tell_decisions(halves, node, t):
+    """The second exchange: what neighbours have decided for the links to this node."""
+    half = halves[node]
+    for e, link in enumerate(half.layout.entry_links[t] if half.rule.boxed else ()):
+        other = halves[int(half.layout.table.receivers[link])]
+        there = np.flatnonzero(other.layout.entry_links[t] == half.layout.table.back[link])[0]
+        half.boxes.abroad[half.layout.paths.back[t, e]] = other.boxes.moved[there]
 
 
 @pytest.mark.parametrize("case", range(8))
@@ -300,26 +312,22 @@ def test_nodes_alone_do_what_the_whole_does(case):
     boxed = case < 6
     network = Network.erdos_renyi(10, 0.35, switching=graphs if graphs > 1 else 0, seed=case)
     state = LinkState(Problem(cost_of(kind, 10, case, boxed), 250.0), network, Method())
-    whole = state.allocation
-    halves = [alone(state, i) for i in range(10)]
-    held = 0
+    whole, held = state.allocation, 0
+    halves = [alone(state, node) for node in range(10)]
     for number in range(120):
-        t, row = number % graphs, whole.layout.row
-        whole.say(number)
-        nodes = whole.layout.nodes
-        changed = {int(nodes[r]) for r in whole.talk.changed[: whole.talk.news[kernels.CHANGED]]}
-        limited = {int(nodes[r]) for r in whole.talk.limited[: whole.talk.news[kernels.LIMITED]]}
-        parts = {i: (whole.boxes.out_part[row[i]].copy(), whole.boxes.in_part[row[i]].copy()) for i in limited}
-        held += len(limited)
-        for i, half in enumerate(halves):
-            half.say(number)
-            assert half.talk.price[t, 0] == whole.talk.price[t, row[i]]
-            assert (half.talk.news[kernels.LIMITED] > 0) == (i in limited)
-            deliver(whole, half, t, changed, limited, parts)
-        whole.hear(number)
+        t = number % graphs
+        state.advance(state.meet(number), number)
         for half in halves:
-            second_exchange(whole, half, t)
-            half.hear(number)
+            half.say(number)
+        held += sum(map(_limited, halves))
+        for node in range(10):
+            deliver(halves, node, number)
+        for half in halves:
+            decide(half, t)
+        for node in range(10):
+            tell_decisions(halves, node, t)
+        for half in halves:
+            assert half.hear(number)
         for name in ("shares", "plan", "price"):
             mine = np.array([getattr(half.node, name)[0] for half in halves])
             assert np.array_equal(mine, whole.layout.keep(getattr(whole.node, name))), (number, name)
