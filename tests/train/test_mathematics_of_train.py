@@ -308,7 +308,7 @@ def test_a_round_of_prices_over_links(rng):
         h = keep * h + (1 - keep) * (D * p - apart / 2)
         level = s + h
         p = (level - (level + D * a * c) / (1 + D * a)) / D
-    assert run.shares == pytest.approx(s, abs=1e-9)
+    assert run.shares == pytest.approx(s, abs=1e-7)  # gifts are whole multiples of 1024 units
 
 
 def test_a_round_of_models_over_links(rng):

@@ -301,7 +301,7 @@ def tell_decisions(halves, node, t):
     for e, link in enumerate(half.layout.entry_links[t] if half.rule.boxed else ()):
         other = halves[int(half.layout.table.receivers[link])]
         there = np.flatnonzero(other.layout.entry_links[t] == half.layout.table.back[link])[0]
-        half.boxes.abroad[half.layout.paths.back[t, e]] = other.boxes.moved[there]
+        half.boxes.abroad[half.layout.paths.back[t, e] - half.layout.paths.links[t]] = other.boxes.moved[there]
 
 
 @pytest.mark.parametrize("case", range(8))
