@@ -176,6 +176,24 @@ def test_pinned_nodes_pass_cpu_on_where_graphs_take_turns():
     assert run.shares == pytest.approx([5.0, -2.5, 27.5], abs=1e-3)
 
 
+@pytest.mark.xfail(
+    strict=True, reason="between two rows that hold back the smaller part moves, and a pinned row's is always 0"
+)
+@pytest.mark.parametrize(
+    ("wish", "lo", "hi", "best"),
+    [
+        ([0, 20, -50, 60], [0, 20, 5, 0], [80, 20, 80, 80], [0, 20, 5, 60]),
+        ([0, 20, -50, 20, 60], [0, 20, 5, 20, 0], [80, 20, 80, 20, 80], [0, 20, 5, 20, 60]),
+    ],
+    ids=["pinned beside one at its bound", "one at its bound between two pinned"],
+)
+def test_pinned_nodes_pass_cpu_on_to_nodes_at_their_bounds(wish, lo, hi, best):
+    """A path that stays, no two pinned nodes side by side, so nothing is warned of. By hand: all at a wish or a bound."""
+    problem = Problem(Quadratic(1.0, np.array(wish, float), lo=np.array(lo, float), hi=np.array(hi, float)), sum(best))
+    run = solve(problem, Network.path(len(wish)), rounds=6000)
+    assert run.shares == pytest.approx(best, abs=1e-2)
+
+
 # what is said
 
 
