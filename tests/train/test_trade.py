@@ -70,7 +70,7 @@ def test_the_budget_holds_to_the_last_bit_in_200_000_rounds():
     def look(moment):
         nonlocal wrong, moved, checked
         cost.now += 1
-        units, market = moment.state.allocation.shares, moment.state.market
+        units, market = moment.state.allocation.units, moment.state.market
         wrong += int(units.sum()) != moment.state.budget
         if moment.number % 100 == 0:  # the reported floats too, in exact rational arithmetic
             expected = budgets.get((moment.number - 1) // 10_000 * 10_000, 500.0)
