@@ -77,7 +77,7 @@ def measure(scale: Scale) -> Measured:
                 x=Axis("rho", log=True),
                 y=Axis("bits"),
                 series=[Series("ours", RHOS, [row["bits"] or math.nan for row in ours])],
-                caption="Finer codes pay in bits per message, coarser ones in rounds: a rho between is cheapest.",
+                caption="Finer codes pay in bits per message; coarser ones cost hardly any rounds.",
             ),
         ),
     )
