@@ -75,18 +75,32 @@ class RunFiles:
 
     @property
     def played(self) -> str:
-        """By what the config has both halves played: "" over links that return."""
-        job, method = self.job, self.method
+        """By what both halves were played, as result.json has it; "" over links that return."""
         if self.hostile:
-            return "ledgers, on a hostile network"
+            return "gifts and ledgers, on a hostile network"
+        if self.over_links:
+            return ""
+        method = self.method
+        cpu = [] if self.market is None else ["markets" if method.by_markets else "flows"]
+        return " and ".join(cpu + ([] if self.model is None else ["averages" if method.by_meetings else "mixing"]))
+
+    @property
+    def over_links(self) -> bool:
+        """Whether result.json says so: it names their steps."""
+        halves = {"cpu_theta": self.market, "model_theta": self.model}
+        return not self.hostile and all(
+            name in self.result["steps"] for name, half in halves.items() if half is not None
+        )
+
+    @property
+    def may_be_over_links(self) -> bool:
+        """Whether config.yaml allows it: links that return and lose nothing, exact gradients, settings of our own method."""
+        job, method = self.job, self.method
         exact = job.batch is None and not self.spec.couple and (self.model is None or self.model.convex)
         exact = exact and method.cap == "auto" and method.descent == 1.0 and method.ramp is None
         own = (self.market is None or method.own_prices) and (self.model is None or method.own_models)
-        reliable = job.faults is None or job.faults.none
-        if self.network.period is not None and self.n > 1 and reliable and exact and own:
-            return ""
-        cpu = [] if self.market is None else ["markets" if method.by_markets else "flows"]
-        return " and ".join(cpu + ([] if self.model is None else ["averages" if method.by_meetings else "mixing"]))
+        returns = self.network.period is not None and self.n > 1 and not self.network.directed
+        return returns and exact and own and (job.faults is None or job.faults.none)
 
 
 class Shares:

@@ -45,6 +45,7 @@ class Story:
             "the history ends in another round": files.diverged or files.recorded[-1] == files.rounds,
             "the history ends at another gap": files.diverged
             or all(like(result[k], history[k][-1]) for k in ("gap", "relative_gap")),
+            f"it cannot have been played over links by {CONFIG}": files.may_be_over_links or not files.over_links,
             "more rounds than asked for": files.rounds <= files.job.rounds,
             "it finished before the last round": result["status"] != "finished" or files.rounds == files.job.rounds,
             "it converged without its target": result["status"] != "converged"
