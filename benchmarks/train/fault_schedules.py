@@ -68,7 +68,7 @@ def replay(seed: int, quiet: int) -> None:
     print(f"seed {seed}: {case.network}, {', '.join(case.kinds)}\n{case.faults}\n{case.method.quantizer}")
     outcome = one((seed, quiet))[2]
     print(f"{outcome.verdict} after {outcome.rounds} rounds; good {outcome.needed} rounds after the last event")
-    print(f"gaps {outcome.gaps}; trackers to {outcome.tracker:.1e}")
+    print(f"gaps {outcome.gaps}; models to {outcome.model_error:.1e}")
     for note in outcome.notes:
         print(note)
 
@@ -76,7 +76,7 @@ def replay(seed: int, quiet: int) -> None:
 def summarise(found: list[tuple[int, tuple[str, ...], Outcome]]) -> None:
     verdicts = Counter(outcome.verdict for _, _, outcome in found)
     print(f"\n{len(found)} schedules: " + ", ".join(f"{count} {name}" for name, count in verdicts.most_common()))
-    print(f"trackers to {max(outcome.tracker for _, _, outcome in found):.1e}")
+    print(f"models to {max(outcome.model_error for _, _, outcome in found):.1e}")
     slow = [(seed, outcome) for seed, _, outcome in found if outcome.verdict == "slow"]
     for seed, outcome in slow[:40]:
         print(f"slow: seed {seed}, gaps " + ", ".join(f"{half} {gap:.1e}" for half, gap in outcome.gaps.items()))

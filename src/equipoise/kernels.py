@@ -36,6 +36,15 @@ def kernel(function: Function) -> Function:
     return cast(Function, compiled)
 
 
+def inner(function: Function) -> Function:
+    """A kernel that only kernels call: no way in from Python is compiled, which is most of the work for a small one."""
+    if not COMPILES:
+        return cast(Function, _uncompiled(function))
+    compiled = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    compiled._cache = KernelCache(function)
+    return cast(Function, compiled)
+
+
 def inlined(function: Function) -> Function:
     """A small function that becomes part of each kernel that calls it."""
     return cast(Function, numba.njit(inline="always", error_model="numpy")(function))

@@ -9,7 +9,6 @@ import numpy as np
 from equipoise.train import (
     Coupled,
     Exact,
-    Faults,
     Latency,
     LeastSquares,
     LogQuantizer,
@@ -89,10 +88,8 @@ METHODS = {
     "uniform": Method(quantizer=UniformQuantizer()),
     "limit": Method(box="limit"),
 }
-FOUR_KINDS: dict[str, dict[str, Any]] = {  # undirected, directed, lossy, quantised
+KINDS: dict[str, dict[str, Any]] = {
     "undirected": {"network": NETWORKS["switching"], "method": METHODS["exact"]},
-    "directed": {"network": NETWORKS["one-way"], "method": METHODS["log"]},
-    "lossy": {"network": NETWORKS["static"], "method": METHODS["log"], "faults": Faults(loss=0.3, delay=2, seed=4)},
     "quantised": {"network": NETWORKS["switching"], "method": METHODS["log"]},
 }
 

@@ -10,8 +10,8 @@ from fault_cases import Case, Drawn, Seeded, Watch, draw_case, play
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from equipoise.train import Faults, Network, Partition, Problem, Quadratic, solve
-from equipoise.train.hostile.ledger import Ledger
-from equipoise.train.hostile.push_pull import PushPull
+from equipoise.train.dynamics.gifts import Gifts
+from equipoise.train.dynamics.links import Links
 
 FOUND = {
     10: "a crash in a split, and a join before it healed",
@@ -40,7 +40,7 @@ def schedules(draw) -> Case:
 )
 @given(schedules())
 def test_any_schedule_keeps_its_promises(case):
-    """Budget, escrow, boxes, running sums and trackers in every round; at the end the optimum, or the reason why not."""
+    """Budget, escrow, boxes, running sums and models in every round; at the end the optimum, or the reason why not."""
     outcome = play(case, quiet=800)
     assert outcome.verdict in ("converged", "slow", "reported", "refused"), outcome.notes
 
@@ -75,13 +75,13 @@ def test_the_watch_sees_a_unit_that_is_lost(monkeypatch):
 
         return closed
 
-    assert "budget off by -1 units" in broken(monkeypatch, Ledger, "close", wrong, crash={2: 20})
+    assert "budget off by -1 units" in broken(monkeypatch, Gifts, "close", wrong, crash={2: 20})
 
 
-def test_the_watch_sees_trackers_that_are_not_taken_back(monkeypatch):
-    """A cut whose links stay in the books."""
-    said = broken(monkeypatch, PushPull, "reverse", lambda _: lambda *_: None, partition=Partition({0, 1}, 20, 60))
-    assert "trackers off" in said and "one side off" in said
+def test_the_watch_sees_links_that_stay_in_the_sums(monkeypatch):
+    """A cut whose links both ends still count on."""
+    said = broken(monkeypatch, Links, "shut", lambda _: lambda *_: None, partition=Partition({0, 1}, 20, 60))
+    assert "still in the sums" in said and "models off" in said
 
 
 def test_the_watch_knows_a_schedule_that_cannot_end_well():

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from equipoise.engine.shards.crew import Crew
+from equipoise.engine.shards.front import lost_worker
 from equipoise.engine.shards.partition import partition
 from equipoise.engine.shards.restrict import local_market, part_of_model
 from equipoise.engine.shards.worker import Report
-from equipoise.errors import Failure
 from equipoise.kernels import Bools
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.audit import Auditor, look_at_units
@@ -71,8 +71,6 @@ def _by_node(layout: Layout, rows: Ints) -> Ints:
 class LinkShard:
     """The halves of some nodes, ready for their next round."""
 
-    plain = True  # it does not go on without a peer, so it keeps no copies to go back to
-
     def __init__(self, whole: LinkState, shard: int, shard_of: Ints, start: Floats | None) -> None:
         nodes = np.flatnonzero(shard_of == shard)
         self.layout = layout = Layout(whole.table, nodes)
@@ -127,7 +125,7 @@ class LinkShard:
         for peer, packet in came.items():
             entries = self.boundaries[peer].into[t]
             heard = entries[limited[paths.node[t, entries]] & ~limited[paths.owner[t, entries]]]
-            half.boxes.abroad[paths.back[t, heard]] = np.frombuffer(packet, dtype=np.int64)
+            half.boxes.abroad[paths.back[t, heard] - paths.links[t]] = np.frombuffer(packet, dtype=np.int64)
 
     def _said(self, number: int, boundary: Boundary) -> bytes:
         """What one peer hears of this shard's rows."""
@@ -299,14 +297,9 @@ class ShardedLinks(LinkState):
 
     def _refuse_loss(self, number: int) -> None:
         """A worker that is gone ends the run, by name; a checkpoint can be gone on from."""
-        gone = [shard for shard in self.shards if shard not in self.crew.living]
-        if gone:
-            nodes = np.flatnonzero(self.shard_of == gone[0]).tolist()
-            named = ", ".join(map(str, nodes[:6])) + (", ..." if len(nodes) > 6 else "")
-            raise Failure(
-                f"round {number}: worker {gone[0]} (process {self.crew.process_of(gone[0])}) died with centres {named}; "
-                "go on from a checkpoint with --resume, or without it start anew"
-            )
+        for shard, part in self.shards.items():
+            if shard not in self.crew.living:
+                raise lost_worker(self.crew, shard, part.region.nodes, number)
 
     # looking
 

@@ -49,6 +49,15 @@ class Auditor:
     lo: Floats | None
     hi: Floats | None
     worst: Extremes = field(default_factory=Extremes)
+    keeps: bool = False  # whether the shares of every round are kept, for whoever checks them later
+    kept: list[Ints] = field(default_factory=list)  # in units, [round, node] each
+    kept_budgets: list[int] = field(default_factory=list)  # in force in each of those rounds
+
+    def keep(self, units: Ints, budget: int) -> None:
+        """Shares of some rounds, [round, node], and the budget in force."""
+        if self.keeps:
+            self.kept.append(units)
+            self.kept_budgets += [budget] * len(units)
 
     def watch_links(self, topology: Topology, rounds: int = 1) -> None:
         """Every round: how many links the graph had."""
@@ -67,6 +76,7 @@ class Auditor:
         seen: Ints = np.zeros(2, dtype=np.int64)
         look_at_units(shares, market.low, market.high, budget, seen)
         self.see_units(seen, market.grid.unit)
+        self.keep(shares[None].copy(), budget)
 
     def see_units(self, seen: Ints, unit: float) -> None:
         """The worst of some rounds, in units: the budget missed, the box left."""

@@ -57,8 +57,6 @@ class Book:
         self.rows: list[dict[str, float]] = []
         self.shares: list[Floats] = []
 
-    bits_before = 0.0  # sent by another form of this run, before
-
     def reprice(self, state: State | LinkState) -> None:
         """Solve the CPU half centrally for the budget in force; from now on its gap is relative to the gap here."""
         if state.market is None or state.shares is None:
@@ -125,19 +123,12 @@ class Book:
         parts = [as_part(gap, self.first[half], self.noise[half]) for half, gap in gaps.items()]
         relative = worst_part(parts)
         row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": relative}
-        row["bits"] = self.bits_before + sum(state.bit_parts().values())
+        row["bits"] = float(sum(state.bit_parts().values()))
         self.rows.append(row)
         done = largest(*progress.values(), *([relative] if parts else []))
         if abs(done) < NOTABLE * self.best:
             self.best, self.best_round = abs(done), number
         return done
-
-    def go_back(self, number: int) -> None:
-        """What was written of this round and later ones is void: they are played again."""
-        self.rows = [row for row in self.rows if row["round"] < number]
-        del self.shares[len(self.rows) :]
-        self.best_round = min(self.best_round, number)
-        self.auditor.worst.rounds = min(self.auditor.worst.rounds, number)
 
     def runaway(self) -> bool:
         """Whether a half has gone far beyond any gap that its problem could have, or is no number at all."""
@@ -157,7 +148,6 @@ class Book:
         """What a checkpoint must keep."""
         kept: dict[str, AnyArray] = {f"history/{name}": column for name, column in self.history().items()}
         kept["book/worst"] = np.array(astuple(self.auditor.worst))
-        kept["book/bits_before"] = np.array(self.bits_before)
         kept["book/best"] = np.array([self.best, self.best_round])
         kept["book/first"] = np.array([self.first.get(half, np.nan) for half in HALVES])
         if self.shares:
@@ -170,7 +160,6 @@ class Book:
         self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
         budget, box, tracker, gradient, model, rounds, links, over = map(float, memory["book/worst"])
         self.auditor.worst = Extremes(budget, box, tracker, gradient, model, int(rounds), int(links), over)
-        self.bits_before = float(memory["book/bits_before"])
         self.best, self.best_round = float(memory["book/best"][0]), int(memory["book/best"][1])
         first = dict(zip(HALVES, map(float, memory["book/first"]), strict=True))
         self.first = {half: gap for half, gap in first.items() if not math.isnan(gap)}

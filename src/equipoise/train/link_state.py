@@ -95,12 +95,13 @@ class LinkState:
         """`count` rounds at once, the two halves side by side: how many were played, and what diverged in the last."""
         allocation, learning, market = self.allocation, self.learning, self.market
         seen: Ints = np.zeros(2, dtype=np.int64)
+        record: Ints = np.zeros((count if auditor.keeps else 0, self.network.n), dtype=np.int64)
 
         def trade() -> int:
             if allocation is None or market is None:
                 return count
             boxes = allocation.boxes
-            watch = Watch(self.budget, boxes.low, boxes.high, seen, np.zeros((0, 0), dtype=np.int64))
+            watch = Watch(self.budget, boxes.low, boxes.high, seen, record)
             return allocation.burst(number, count, watch)
 
         def learn() -> int:
@@ -109,6 +110,7 @@ class LinkState:
         traded, learnt = side_by_side(trade, learn, worth=count * self.network.n)
         if market is not None:
             auditor.see_units(seen, market.grid.unit)
+            auditor.keep(record[:traded][:, self.layout.by_node], self.budget)
         done = min(traded, learnt)
         for k in range(min(self.layout.graphs, done)):
             times = len(range(k, done, self.layout.graphs))

@@ -84,6 +84,10 @@ class Run(Result):
     scales: dict[str, float] = field(
         default_factory=dict
     )  # "cpu", "model": what each half's gap is a part of at the end
+    units: AnyArray | None = (
+        None  # shares of every round in whole units of the grid, [round, node], where they were kept
+    )
+    unit_budgets: AnyArray | None = None  # and the budget in force in each
     beside: dict[str, Plain] = field(default_factory=dict)  # scores on held-out data, rivals, the engine: plain values
     beside_history: list[Row] = field(default_factory=list)  # of another dynamics that played the same problem
     spec: TrainSpec | None = None  # what it was built from
@@ -446,8 +450,11 @@ class Run(Result):
             "share_history": self.share_history,
             "seconds": np.array(self.seconds),
         }
+        bits = self.link_bits
+        found |= {"link_senders": bits.senders, "link_receivers": bits.receivers, "link_bits": bits.bits}
         if self.market is not None:
-            found |= {"lo": self.market.lo, "hi": self.market.hi}
+            found |= {"lo": self.market.lo, "hi": self.market.hi, "unit": np.array(self.market.grid.unit)}
+            found |= {"units": self.units, "unit_budgets": self.unit_budgets}
             own = vars(self.market.cost).items()
             found |= {f"cost_{name}": value for name, value in own if isinstance(value, np.ndarray)}
         if self.model_optimum is not None:

@@ -6,7 +6,7 @@ import numbers
 import time
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.document import Row
-from equipoise.errors import Failure, InputError
+from equipoise.errors import InputError
 from equipoise.parallel import on_one_thread
 from equipoise.train.arrays import Floats
 from equipoise.train.audit import WITNESSES
@@ -24,7 +24,6 @@ from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
 from equipoise.train.choose import choose
 from equipoise.train.hostile.book import HostileBook, counted
 from equipoise.train.hostile.faults import Faults
-from equipoise.train.hostile.loss import CentresLost
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.hostile.sound import is_hostile, refuse_delayed_learning, refuse_unsound
 from equipoise.train.hostile.state import HostileState
@@ -35,6 +34,8 @@ from equipoise.train.problem import Market, Problem
 from equipoise.train.run import Run, Status
 from equipoise.train.state import State, fingerprint
 
+MOST_KEPT = 10_000_000  # nodes x rounds up to which the shares of every round are kept
+
 
 @dataclass(frozen=True, eq=False)
 class Moment:
@@ -43,7 +44,7 @@ class Moment:
     number: int
     rounds: int
     relative_gap: float
-    state: Any  # State, or HostileState where there are faults
+    state: Any  # State, LinkState, or HostileState where there are faults
 
     @property
     def shares(self) -> Floats | None:
@@ -60,7 +61,7 @@ Callback = Callable[[Moment], object]
 
 
 class Engine(Protocol):
-    """Plays rounds somewhere else: makes states that look like State and HostileState."""
+    """Plays rounds somewhere else: makes states that look like LinkState, State and HostileState."""
 
     def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> State | LinkState: ...
 
@@ -68,12 +69,42 @@ class Engine(Protocol):
         self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
     ) -> HostileState: ...
 
-    def rescued(
-        self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
-    ) -> HostileState: ...
-
     def report(self) -> Row:
         """Where rounds were played and what that took, as plain values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """How a run begins, is watched, stopped and kept.
+
+    every      record history each so many rounds (default: as often as costs little beside the rounds themselves)
+    patience   stop when the gap has not improved by 1% in this many rounds
+    callback   called after each round with a Moment; return True to stop
+    checkpoint, resume   a file that keeps the run each `checkpoint_every` rounds and when stopped; go on from it
+    start      y(0): "zeros", "random" (by seed), or an array; "auto" is model.start(seed) where a net has it, else zeros
+    batch      samples a node draws each round for its gradient (a number, or one per node); None: all it has
+    budgets    {round: CPUs}: before that round the budget becomes this; it enters or leaves inside the boxes
+    engine     where rounds are played: equipoise.engine's workers; None: in this process
+    """
+
+    every: int | None = None
+    patience: int | None = None
+    callback: Callback | None = None
+    checkpoint: str | Path | None = None
+    checkpoint_every: int = 200
+    resume: str | Path | None = None
+    start: str | ArrayLike = "auto"
+    batch: ArrayLike | None = None
+    budgets: Mapping[int, float] | None = None
+    engine: Engine | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("every", "patience", "checkpoint_every"):
+            refuse_uncountable(name, getattr(self, name))
+        if self.engine is not None and not hasattr(self.engine, "ordinary"):
+            raise InputError(
+                f"engine takes equipoise.engine.Workers(count, on=...), not {self.engine!r}", code="engine.type"
+            )
 
 
 @on_one_thread
@@ -83,210 +114,232 @@ def solve(
     method: Method | None = None,
     *,
     rounds: int = 2000,
-    seed: int = 0,
     target: float | None = None,
-    patience: int | None = None,
-    every: int | None = None,
-    start: str | ArrayLike = "auto",
-    batch: ArrayLike | None = None,
+    seed: int = 0,
     faults: Faults | None = None,
-    budgets: Mapping[int, float] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = 200,
-    resume: str | Path | None = None,
-    engine: Engine | None = None,
+    control: Control | None = None,
+    **settings: Any,
 ) -> Run:
     """Run `rounds` rounds, or fewer.
 
     target     stop once the gap is this part of the gap at the start (worse half of the two)
-    patience   stop when the gap has not improved by 1% in this many rounds
-    every      record history each so many rounds (default: as often as costs little beside the rounds themselves)
-    start      y(0): "zeros", "random" (by seed), or an array; "auto" is model.start(seed) where a net has it, else zeros
-    batch      samples a node draws each round for its gradient (a number, or one per node); None: all it has
     faults     what goes wrong on the network: losses, delays, crashes, joins, splits
-    budgets    {round: CPUs}: before that round the budget becomes this; it enters or leaves inside the boxes
-    callback   called after each round with a Moment; return True to stop
-    checkpoint, resume   a file that keeps the run each `checkpoint_every` rounds and when stopped; go on from it
-    engine     where rounds are played: equipoise.engine's workers; None: in this process
+    control    how the run begins, is watched, stopped and kept; its fields are also taken by name, as `settings`
     """
-    began = time.perf_counter()
-    method = Method() if method is None else method
-    if not isinstance(problem, Problem) or not isinstance(network, Network) or not isinstance(method, Method):
-        given = ", ".join(type(part).__name__ for part in (problem, network, method))
-        raise InputError(f"solve takes a Problem, a Network and a Method, not {given}", code="solve.type")
-    _check(rounds, target, patience, every, checkpoint_every)
-    if engine is not None and not (hasattr(engine, "ordinary") or hasattr(engine, "hostile")):
-        raise InputError(f"engine takes equipoise.engine.Workers(count, on=...), not {engine!r}", code="engine.type")
-    if faults is not None and not isinstance(faults, Faults):
-        raise InputError(f"faults takes Faults(loss=..., crash=...), not {faults!r}", code="faults.type")
-    state: Any  # all kinds have the same names
-    book: Any
-    method = choose(method, problem, network, faults, batch)
-    if is_hostile(network, method, faults):
-        faults = Faults() if faults is None else faults
-        refuse_unsound(problem, network, method, faults, budgets)
-        make: Any = HostileState if engine is None else engine.hostile
-        state = make(problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch)
-        book = HostileBook(problem, state)
-        budgets = {}
-    else:
-        delay = 0 if faults is None else int(faults.delay)
+    loop = Loop(problem, network, method or Method(), rounds, target, seed, faults, controlled(control, settings))
+    loop.begin()
+    while loop.number < rounds and loop.status is None:
+        loop.play()  # a round, or as many as nobody looks at
+        loop.judge()  # history and the rules to stop
+        loop.look_in()  # checkpoint and callback
+    return loop.result()
+
+
+def controlled(control: Control | None, settings: dict[str, Any]) -> Control:
+    """Control with these fields changed; a name that it does not have is refused."""
+    known = [field.name for field in fields(Control)]
+    for name in settings:
+        if name not in known:
+            raise InputError(f"solve has no setting {name!r}; Control takes {', '.join(known)}", code="solve.setting")
+    return replace(control or Control(), **settings)
+
+
+class Loop:
+    """A run on its way: its state, its history, and whether it is over."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        network: Network,
+        method: Method,
+        rounds: int,
+        target: float | None,
+        seed: int,
+        faults: Faults | None,
+        control: Control,
+    ) -> None:
+        self.began = time.perf_counter()
+        refuse_wrong_types(problem, network, method, faults)
+        refuse_uncountable("rounds", rounds)
+        if target is not None and not (isinstance(target, numbers.Real) and 0 < target < 1):
+            raise InputError(
+                f"target must be between 0 and 1, a part of the gap at the start, not {target!r}", code="target.range"
+            )
+        self.problem, self.network, self.rounds, self.target, self.seed = problem, network, rounds, target, seed
+        self.control, self.number, self.relative, self.epoch = control, 0, np.inf, 0
+        self.status: Status | None = None
+        self.reason = f"all {rounds} rounds played"
+        self.method = choose(method, problem, network, faults, control.batch)
+        self.budgets: dict[int, float] = {}
+        self.state: Any  # all kinds have the same names
+        self.book: Any
+        if is_hostile(network, self.method, faults):
+            self._prepare_hostile(faults or Faults())
+        else:
+            self._prepare(0 if faults is None else int(faults.delay))
+        self.book.auditor.keeps = problem.cost is not None and network.n * rounds <= MOST_KEPT
+        self.name = fingerprint(problem, self.state, seed, self.budgets, faults)
+        self.every = control.every or how_often(problem, rounds)
+
+    def _prepare(self, delay: int) -> None:
+        problem, network, control = self.problem, self.network, self.control
         if delay:
             refuse_delayed_learning(problem)
-        if engine is None and "links" in (method.cpu, method.learning):
-            state = LinkState(problem, network, method, seed=seed, start=start, budgets=budgets)
+        options: dict[str, Any] = {"seed": self.seed, "start": control.start, "budgets": control.budgets}
+        over_links = "links" in (self.method.cpu, self.method.learning)
+        if not over_links:
+            options |= {"batch": control.batch, "delay": delay}
+        make: Any = control.engine.ordinary if control.engine is not None else LinkState if over_links else State
+        self.state = make(problem, network, self.method, **options)
+        self.budgets = checked_budgets(control.budgets, self.state, self.rounds)
+        self.book = Book(problem, self.state)
+
+    def _prepare_hostile(self, faults: Faults) -> None:
+        control = self.control
+        refuse_unsound(self.problem, self.network, self.method, faults, control.budgets)
+        make: Any = HostileState if control.engine is None else control.engine.hostile
+        options = {"rounds": self.rounds, "seed": self.seed, "start": control.start, "batch": control.batch}
+        self.state = make(self.problem, self.network, self.method, faults, **options)
+        self.book = HostileBook(self.problem, self.state)
+
+    def begin(self) -> None:
+        """The first row, or the last one of a checkpoint."""
+        if self.control.resume is not None:
+            memory = load_checkpoint(self.control.resume, self.name)
+            self.number = int(memory["round"])
+            self.state.restore(memory)
+            self.epoch = self.state.epoch
+            self.book.reprice(self.state)
+            self.book.restore(memory)
+            self.relative = self.book.rows[-1]["relative_gap"] if self.book.rows else np.inf
         else:
-            make = State if engine is None else engine.ordinary
-            state = make(problem, network, method, seed=seed, start=start, budgets=budgets, batch=batch, delay=delay)
-        budgets = _check_budgets(budgets, state, rounds)
-        book = Book(problem, state)
-    name = fingerprint(problem, state, seed, budgets, faults)
-    every = every or _how_often(problem, rounds)
-    number, relative, epoch = 0, np.inf, 0
-    rescued: dict[int, int] = {}  # centres that were lost, and the round, where the run has gone on by ledgers since
-    if resume is not None:
-        memory = load_checkpoint(resume, name)
-        number = int(memory["round"])
-        if "rescued" in memory:  # it lost centres on its way, and went on in the other form
-            rescued = dict(memory["rescued"].tolist())
-            make = HostileState if engine is None else engine.hostile
-            state = make(
-                problem, network, method, Faults(crash=rescued), rounds=rounds, seed=seed, start=start, batch=batch
-            )
-            book = HostileBook(problem, state)
-        state.restore(memory)
-        epoch = state.epoch
-        book.reprice(state)
-        book.restore(memory)
-        relative = book.rows[-1]["relative_gap"] if book.rows else np.inf
-    else:
-        book.watch(state)
-        relative = book.write(state, 0)
-    start_seconds = time.perf_counter() - began
+            self.book.watch(self.state)
+            self.relative = self.book.write(self.state, 0)
+            if self._arrived():  # a start that is already optimal needs no rounds
+                self._end("converged", f"the target {self._measure} {self.target:g} was reached at the start")
+        self.start_seconds = time.perf_counter() - self.began
 
-    def keep() -> None:
-        if checkpoint is not None:
-            kept = state.memory() | book.memory() | {"round": np.array(number)}
-            if rescued:
-                kept["rescued"] = np.array(sorted(rescued.items()))
-            save_checkpoint(checkpoint, kept, name)
+    def play(self) -> None:
+        """One round, or all until something else is due."""
+        state, number = self.state, self.number
+        graph = state.meet(number)
+        if state.epoch != self.epoch:
+            self.epoch = state.epoch
+            self.book.reprice(state)
+        if number in self.budgets:
+            state.rebudget(self.budgets[number], graph)
+            self.book.reprice(state)
+            self.book.watch(state)
+        if self.control.callback is None and state.swift:
+            played, diverged = state.hurry(graph, number, self._next_pause() - number, self.book.auditor)
+            self.number += played
+        else:
+            diverged = state.advance(graph, number)
+            self.number += 1
+            if not diverged:
+                self.book.watch(state, graph)
+        if diverged:
+            self._end("diverged", f"the {diverged} diverged in round {self.number}: {advice(state)}")
 
-    def waiting() -> bool:
+    def judge(self) -> None:
+        """A row of history where one is due, and whether the run is over."""
+        if self.status is not None or not (self.number % self.every == 0 or self.number == self.rounds):
+            return
+        self.relative = self.book.write(self.state, self.number)
+        patience = self.control.patience
+        if self.book.runaway():
+            times = f"the {self._measure} is {self.relative:.1e} times that at the start in round {self.number}"
+            self._end("diverged", f"{times}: {advice(self.state)}")
+        elif self._arrived():
+            self._end("converged", f"the target {self._measure} {self.target:g} was reached in round {self.number}")
+        elif patience is not None and self.number - self.book.best_round >= patience and not self._waiting():
+            self._end("stagnated", f"no progress in the last {patience} rounds")
+
+    def look_in(self) -> None:
+        """A checkpoint where one is due, and the user's own look."""
+        control = self.control
+        if self.status == "diverged":
+            return
+        if self.number % control.checkpoint_every == 0 and self.status is None:
+            self._keep()
+        if control.callback is not None:
+            answer = control.callback(Moment(self.number, self.rounds, self.relative, self.state))
+            # True or numpy's True; anything else a callback happens to return means go on.
+            if isinstance(answer, (bool, np.bool_)) and answer and self.status is None:
+                self._keep()
+                self._end("stopped", f"the callback stopped the run in round {self.number}")
+
+    def result(self) -> Run:
+        """What the run leaves behind."""
+        state, book = self.state, self.book
+        if self.status != "diverged" and (not book.rows or book.rows[-1]["round"] != self.number):
+            book.write(state, self.number)
+        kind: Any = Run if isinstance(state, State | LinkState) else hostile_run(state, book)
+        run: Run = kind(
+            problem=self.problem,
+            network=self.network,
+            method=self.method,
+            seed=self.seed,
+            status=self.status or "finished",
+            reason=self.reason,
+            rounds=self.number,
+            target=self.target,
+            budget=None if state.market is None else state.budget * state.market.grid.unit,
+            asked=self._asked(),
+            shares=state.shares,
+            models=None if state.models is None else state.models.copy(),
+            cpu_optimum=book.cpu_optimum,
+            model_optimum=book.model_optimum,
+            history=book.history(),
+            share_history=book.share_history(),
+            link_bits=state.link_bits(),
+            bit_parts=state.bit_parts(),
+            tallies=state.tallies(),
+            steps=state.steps,
+            worst=book.auditor.worst,
+            units=np.concatenate(book.auditor.kept) if book.auditor.kept else None,
+            unit_budgets=np.array(book.auditor.kept_budgets, dtype=np.int64),
+            market=as_at_the_end(state.market),
+            scales={half: gap for half, gap in book.first.items() if half != "loss"},
+            seconds=time.perf_counter() - self.began,
+            start_seconds=self.start_seconds,
+        )
+        return run
+
+    def _end(self, status: Status, reason: str) -> None:
+        self.status, self.reason = status, reason
+
+    def _arrived(self) -> bool:
+        return self.target is not None and abs(self.relative) <= self.target and not self._waiting()
+
+    def _waiting(self) -> bool:
         """Whether something is still to happen that a run must not stop before."""
-        return any(later >= number for later in budgets) or state.last_event >= number
+        return any(later >= self.number for later in self.budgets) or self.state.last_event >= self.number
 
-    status: Status = "finished"
-    reason = f"all {rounds} rounds played"
-    over = number == 0 and target is not None and abs(relative) <= target and not waiting()
-    if over:  # a start that is already optimal needs no rounds
-        status, reason = "converged", f"the target {_measure(problem)} {target:g} was reached at the start"
-    while number < rounds and not over:
-        try:
-            round = state.meet(number)
-            if state.epoch != epoch:
-                epoch = state.epoch
-                book.reprice(state)
-            if number in budgets:
-                state.rebudget(budgets[number], round)
-                book.reprice(state)
-                book.watch(state)
-            if callback is None and state.swift:
-                due = _next_pause(
-                    number, rounds, every, budgets, checkpoint_every if checkpoint is not None else rounds
-                )
-                played, diverged = state.hurry(round, number, due - number, book.auditor)
-                number += played
-                if played <= 0:  # centres were lost, and some rounds are played again without them
-                    book.go_back(number)
-            else:
-                diverged = state.advance(round, number)
-                number += 1
-                if not diverged:
-                    book.watch(state, round)
-            if diverged:
-                status, reason = "diverged", f"the {diverged} diverged in round {number}: {_advice(state)}"
-                break
-            if number % every == 0 or number == rounds:
-                relative = book.write(state, number)
-                if book.runaway():
-                    status, reason = (
-                        "diverged",
-                        f"the {_measure(problem)} is {relative:.1e} times that at the start in round {number}: "
-                        f"{_advice(state)}",
-                    )
-                    break
-                if target is not None and abs(relative) <= target and not waiting():
-                    over, status = True, "converged"
-                    reason = f"the target {_measure(problem)} {target:g} was reached in round {number}"
-                elif patience is not None and number - book.best_round >= patience and not waiting():
-                    over, status, reason = True, "stagnated", f"no progress in the last {patience} rounds"
-            if checkpoint is not None and number % checkpoint_every == 0 and not over:
-                keep()
-            said_stop = callback is not None and _said_stop(callback(Moment(number, rounds, relative, state)))
-            if said_stop and not over:
-                keep()
-                if book.rows[-1]["round"] != number:
-                    book.write(state, number)
-                status, reason = "stopped", f"the callback stopped the run in round {number}"
-                break
-        except CentresLost as loss:
-            number = loss.round
-            book.go_back(number)
-            if not loss.known:  # the survivors go on, by ledgers
-                assert engine is not None
-                rescued = dict.fromkeys(loss.nodes, loss.round)
-                faults = Faults(crash=rescued)
-                _refuse_loss(loss, problem, network, method, faults, budgets)
-                start = "auto" if loss.models is None else loss.models
-                state = engine.rescued(
-                    problem, network, method, faults, rounds=rounds, seed=seed, start=start, batch=batch, after=loss
-                )
-                before, book = book, HostileBook(problem, state)
-                book.go_on_from(before, network.n)
-    if status != "diverged" and (not book.rows or book.rows[-1]["round"] != number):
-        book.write(state, number)
-    kind = Run if isinstance(state, State | LinkState) else _hostile_run(state, book)
-    return kind(
-        problem=problem,
-        network=network,
-        method=method,
-        seed=seed,
-        status=status,
-        reason=reason,
-        rounds=number,
-        target=target,
-        budget=None if state.market is None else state.budget * state.market.grid.unit,
-        asked=_asked(problem, budgets, number),
-        shares=state.shares,
-        models=None if state.models is None else state.models.copy(),
-        cpu_optimum=book.cpu_optimum,
-        model_optimum=book.model_optimum,
-        history=book.history(),
-        share_history=book.share_history(),
-        link_bits=state.link_bits(),
-        bit_parts=state.bit_parts(),
-        tallies=state.tallies(),
-        steps=state.steps,
-        worst=book.auditor.worst,
-        market=_as_at_the_end(state.market),
-        scales={half: gap for half, gap in book.first.items() if half != "loss"},
-        seconds=time.perf_counter() - began,
-        start_seconds=start_seconds,
-    )
+    def _keep(self) -> None:
+        if self.control.checkpoint is not None:
+            kept = self.state.memory() | self.book.memory() | {"round": np.array(self.number)}
+            save_checkpoint(self.control.checkpoint, kept, self.name)
+
+    def _next_pause(self) -> int:
+        """The next round after which something else is due: a row of history, a checkpoint, a new budget, the end."""
+        number = self.number
+        steps = [self.every] + ([self.control.checkpoint_every] if self.control.checkpoint is not None else [])
+        regular = [(number // step + 1) * step for step in steps]
+        return min([self.rounds, *regular, *(at for at in self.budgets if at > number)])
+
+    def _asked(self) -> float | None:
+        """The budget the user asked for in the last round."""
+        due = [at for at in self.budgets if at < self.number]
+        return self.budgets[max(due)] if due else self.problem.budget
+
+    @property
+    def _measure(self) -> str:
+        """What a target is a part of: a net has no gap, for nobody knows its optimum."""
+        return "loss" if self.problem.model is not None and not self.problem.model.convex else "gap"
 
 
-def _refuse_loss(
-    loss: CentresLost, problem: Problem, network: Network, method: Method, faults: Faults, budgets: Mapping[int, float]
-) -> None:
-    """Not every method can do without centres it has counted on."""
-    try:
-        refuse_unsound(problem, network, method, faults, budgets)
-    except InputError as error:
-        raise Failure(f"{loss}, and the run cannot go on without them: {error}") from None
-
-
-def _hostile_run(state: HostileState, book: HostileBook) -> Callable[..., Run]:
+def hostile_run(state: HostileState, book: HostileBook) -> Callable[..., Run]:
     """With what happened, and what is still in flight."""
     unit = 0.0 if state.market is None else state.market.grid.unit
     return partial(
@@ -301,35 +354,17 @@ def _hostile_run(state: HostileState, book: HostileBook) -> Callable[..., Run]:
         trouble=tuple(state.trouble),
         packets=state.packets,
         lost=state.lost,
-        cpu_links=state.cpu_mail.links_to_pass,
-        model_links=state.mail.links_to_pass,
+        links_passed=state.links_passed,
     )
 
 
-def _as_at_the_end(market: Market | None) -> Market | None:
+def as_at_the_end(market: Market | None) -> Market | None:
     """A cost that moves goes on moving when its problem is solved again: a run keeps what it was at the end."""
     moves = market is not None and getattr(market.cost, "moves", False)
     return replace(market, cost=copy(market.cost)) if market is not None and moves else market
 
 
-def _asked(problem: Problem, budgets: Mapping[int, float], number: int) -> float | None:
-    """The budget the user asked for in the last round."""
-    due = [at for at in budgets if at < number]
-    return budgets[max(due)] if due else problem.budget
-
-
-def _next_pause(number: int, rounds: int, every: int, budgets: Mapping[int, float], keep_every: int) -> int:
-    """The next round after which something else is due: a row of history, a checkpoint, a new budget, the end."""
-    regular = [(number // step + 1) * step for step in (every, keep_every)]
-    return min([rounds, *regular, *(at for at in budgets if at > number)])
-
-
-def _said_stop(answer: object) -> bool:
-    """True or numpy's True; anything else a callback happens to return means go on."""
-    return isinstance(answer, (bool, np.bool_)) and bool(answer)
-
-
-def _how_often(problem: Problem, rounds: int) -> int:
+def how_often(problem: Problem, rounds: int) -> int:
     """Scoring every node's model on all data costs about as many gradients as there are nodes: do it that rarely."""
     if problem.model is None:
         return max(1, rounds // 2000)
@@ -338,23 +373,20 @@ def _how_often(problem: Problem, rounds: int) -> int:
     return max(1, rounds // 200, 1 if problem.model.quick_totals else min(problem.model.nodes, WITNESSES))
 
 
-def _measure(problem: Problem) -> str:
-    """What a target is a part of: a net has no gap, for nobody knows its optimum."""
-    return "loss" if problem.model is not None and not problem.model.convex else "gap"
+def refuse_wrong_types(problem: object, network: object, method: object, faults: object) -> None:
+    if not isinstance(problem, Problem) or not isinstance(network, Network) or not isinstance(method, Method):
+        given = ", ".join(type(part).__name__ for part in (problem, network, method))
+        raise InputError(f"solve takes a Problem, a Network and a Method, not {given}", code="solve.type")
+    if faults is not None and not isinstance(faults, Faults):
+        raise InputError(f"faults takes Faults(loss=..., crash=...), not {faults!r}", code="faults.type")
 
 
-def _check(rounds: int, target: float | None, patience: int | None, every: int | None, checkpoint_every: int) -> None:
-    whole = {"rounds": rounds, "checkpoint_every": checkpoint_every, "patience": patience, "every": every}
-    for name, value in whole.items():
-        if value is not None and not (isinstance(value, numbers.Integral) and value >= 1):
-            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}", code=f"{name}.range")
-    if target is not None and not (isinstance(target, numbers.Real) and 0 < target < 1):
-        raise InputError(
-            f"target must be between 0 and 1, a part of the gap at the start, not {target!r}", code="target.range"
-        )
+def refuse_uncountable(name: str, value: Any) -> None:
+    if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
+        raise InputError(f"{name} must be a whole number of at least 1, not {value!r}", code=f"{name}.range")
 
 
-def _check_budgets(budgets: Mapping[int, float] | None, state: State, rounds: int) -> dict[int, float]:
+def checked_budgets(budgets: Mapping[int, float] | None, state: State | LinkState, rounds: int) -> dict[int, float]:
     """Changes of budget, each feasible."""
     if not budgets:
         return {}
@@ -367,17 +399,17 @@ def _check_budgets(budgets: Mapping[int, float] | None, state: State, rounds: in
     return dict(budgets)
 
 
-def _advice(state: Any) -> str:
+def advice(state: Any) -> str:
+    """What to change where a run diverged."""
     steps = state.steps
     if steps.cpu_limit is not None and steps.step >= steps.cpu_limit:
         return f"step {steps.step:g} is past its limit {steps.cpu_limit:.4g}; lower it or use step='auto'"
     if steps.alpha is not None and steps.alpha_limit is not None and steps.alpha >= steps.alpha_limit:
-        remedy = (
-            "lower it or use alpha='auto'"
-            if state.method.descent == 1.0
-            else f"lower descent {state.method.descent:.3g}"
-        )
+        descent = state.method.descent
+        remedy = "lower it or use alpha='auto'" if descent == 1.0 else f"lower descent {descent:.3g}"
         return f"alpha {steps.alpha:g} is past its limit {steps.alpha_limit:.4g}; {remedy}"
+    if steps.links:
+        return "lower rho; are all numbers of the problem finite?"
     if state.method.by_markets or state.method.by_meetings:
         return "lower rho, or cap"
     return "lower step, alpha or rho"

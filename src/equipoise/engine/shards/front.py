@@ -5,7 +5,6 @@ The whole run's state is kept here as a mirror. Workers hold the truth; the mirr
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -21,8 +20,6 @@ from equipoise.errors import Failure
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.audit import Auditor
 from equipoise.train.channel import Tally
-from equipoise.train.grid import exact_sum
-from equipoise.train.hostile.loss import CentresLost
 from equipoise.train.links import LinkBits, Pairs, Round
 from equipoise.train.method import Method
 from equipoise.train.network import Network
@@ -52,7 +49,6 @@ class ShardedState(State):
         self._stale = self._stale_all = False
         self._sums: dict[str, AnyArray] = {}
         self._bits: dict[str, int] = {}
-        self._mourning = False  # a worker is gone, and the others are asked what they have
         self._drawn: dict[int, int] = {}  # samples of each worker since it began
         self._at = 0
         self.make_room()
@@ -117,30 +113,9 @@ class ShardedState(State):
         return diverged
 
     def _give_up(self, begin: int) -> NoReturn:
-        """A worker is gone: the others go back to a round that all remember. What its centres held is the rest of the
-        budget; what they knew is lost."""
-        number = go_back(self.crew, begin)
-        if number < begin:
-            del self.wire_bytes[number - begin :]
-        self._stale = self._mourning = True
-        self._look()
-        lost = tuple(int(i) for i in np.flatnonzero(~np.isin(self.shard_of, self.crew.living)))
-        self.losses = losses_of(
-            [s for s in self.regions if s not in self.crew.living], self.shard_of, self.crew, number
-        )
-        held = models = None
-        if self.allocation is not None:
-            held = self.allocation.shares.copy()
-            held[list(lost)] = 0
-            held[lost[0]] = self.budget - exact_sum(held)
-        if self.learning is not None:
-            models = self.learning.models.copy()
-        samples = 0 if self.learning is None else self.learning.sampler.samples
-        seconds = 0.0
-        if self.coupling is not None and self.market is not None:
-            gone_back = max(0, begin - number) * self.coupling.cost.tau * self.budget * self.market.grid.unit
-            seconds = self.coupling.cpu_seconds - gone_back
-        raise CentresLost(lost, number, held, models, samples, seconds)
+        """A worker is gone, and its centres with it: the run ends by name; its checkpoint does not."""
+        gone = next(shard for shard in self.regions if shard not in self.crew.living)
+        raise lost_worker(self.crew, gone, np.flatnonzero(self.shard_of == gone), begin)
 
     def _audit(self, auditor: Auditor, diverged: str | None) -> None:
         """Shares of every round, as each worker saw its own: sums of whole units."""
@@ -159,7 +134,7 @@ class ShardedState(State):
         if not self._stale:
             return
         answers = self.crew.ask("look", dict.fromkeys(self.crew.living, ()))
-        if not self._mourning and len(answers) < len(self.regions):
+        if len(answers) < len(self.regions):
             self._give_up(self._at)
         self._stale = False
         self._bits = {}
@@ -292,39 +267,15 @@ class ShardedState(State):
         self._push()
 
 
-class LossWarning(UserWarning):
-    """A worker died, and the run goes on without its centres."""
-
-
-def losses_of(gone: list[int], shard_of: Ints, crew: Crew, number: int) -> list[dict[str, Any]]:
-    """Who died, said at once and kept for the result."""
-    found = []
-    for shard in gone:
-        nodes = np.flatnonzero(shard_of == shard).tolist()
-        named = ", ".join(map(str, nodes[:6])) + (", ..." if len(nodes) > 6 else "")
-        process = crew.process_of(shard)
-        found.append({"worker": shard, "process": process, "round": number, "centres": nodes})
-        said = f"worker {shard} (process {process}) died: its centres {named} have crashed in round {number}"
-        warnings.warn(said, LossWarning, stacklevel=2)
-    return found
+def lost_worker(crew: Crew, shard: int, nodes: Ints, number: int) -> Failure:
+    """Who died, with whom, and the way to go on."""
+    named = ", ".join(map(str, nodes[:6])) + (", ..." if len(nodes) > 6 else "")
+    return Failure(
+        f"round {number}: worker {shard} (process {crew.process_of(shard)}) died with centres {named}; "
+        "go on from a checkpoint with --resume, or without one start anew"
+    )
 
 
 def bytes_sent(reports: list[Report], rounds: int) -> list[int]:
     """Of all workers together in each round."""
     return [sum(report.sent[k] for report in reports if k < len(report.sent)) for k in range(rounds)]
-
-
-def go_back(crew: Crew, begin: int) -> int:
-    """After a death: all living workers go back to the latest round that each of them has a copy of. More may die
-    meanwhile."""
-    while crew.living:
-        living = crew.living
-        kept = crew.ask("rounds_kept", dict.fromkeys(living, ()))
-        common = set.intersection(*map(set, kept.values())) if kept else set()
-        if not common:
-            raise Failure(f"round {begin}: a worker died, and the others remember no round in common")
-        number: int = max(common)
-        crew.ask("go_back", dict.fromkeys(crew.living, (number,)))
-        if crew.living == living:
-            return number
-    raise Failure(f"round {begin}: all workers are gone")

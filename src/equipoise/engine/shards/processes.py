@@ -197,12 +197,9 @@ def warm_up() -> None:
     import numpy as np
 
     from equipoise.engine.sharded import LinkShard
-    from equipoise.engine.shards.hostile_state import HostileShard
     from equipoise.engine.shards.region import regions
     from equipoise.engine.shards.shard import Shard
     from equipoise.train.costs.quadratic import Quadratic
-    from equipoise.train.hostile.faults import Faults
-    from equipoise.train.hostile.state import HostileState
     from equipoise.train.link_state import LinkState
     from equipoise.train.method import Method
     from equipoise.train.models.least_squares import LeastSquares
@@ -221,8 +218,6 @@ def warm_up() -> None:
             state = State(problem, network, Method())
             state.make_room()
             in_step([Shard(state, region) for region in regions(network, halves)], 0, 3)
-        hostile = HostileState(problem, Network.ring(4), Method(), Faults(loss=0.1, delay=1), rounds=3)
-        in_step([HostileShard(hostile, region) for region in regions(Network.ring(4), halves)], 0, 3)
 
 
 def in_step(shards: list[Any], begin: int, count: int) -> list[str | None]:

@@ -251,7 +251,7 @@ class RayCrew:
                 if getattr(answer, "diverged", None):  # it plays no more, and the others would wait for it
                     self._halt()
         self.sound = True
-        if method in ("go_back", "take_up", "replace"):
+        if method in ("take_up", "replace"):
             self._epoch += 1
         return dict(sorted(answers.items()))
 

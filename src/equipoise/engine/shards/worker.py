@@ -1,20 +1,14 @@
-"""What a worker does when it is asked: play rounds with its peers, show what it has, go back, go on."""
+"""What a worker does when it is asked: play rounds with its peers, show what it has, go on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-
 from equipoise.engine.shards.crossing import Packets
 from equipoise.train.arrays import AnyArray
 
 Memory = dict[str, AnyArray]
-
-KEPT_EVERY = 10  # rounds between the copies of its state that a worker can go back to ...
-LARGE, KEPT_SELDOM = 50e6, 100  # ... or so many, where a copy has more bytes than this
-COPIES = 3  # a worker may be ahead of another by as many rounds as there are workers between them
 
 
 class Halted(Exception):
@@ -56,20 +50,12 @@ class Worker:
 
     def __init__(self, shard: Any, post: Post) -> None:
         self.shard, self.post = shard, post
-        self.copies: dict[int, Memory] = {}
-        self._every = 0
-        self._shown = False  # since the last copy
 
     def play(self, begin: int, count: int) -> Report:
         """These rounds, or fewer: until one diverges or a peer is gone."""
         report = Report(self.shard.region.shard)
-        keeps = not getattr(self.shard, "plain", False)  # whether it can go on without a peer
-        if keeps and (self._shown or self._every == KEPT_EVERY):  # nobody may be taken back behind what was looked at
-            self._keep(begin)
         try:
             for number in range(begin, begin + count):
-                if keeps and (not self.copies or number % self._every == 0):
-                    self._keep(number)
                 if self.post.halted:
                     raise Halted
                 report.sent.append(0)
@@ -96,48 +82,21 @@ class Worker:
             diverged: str | None = end.value
             return diverged
 
-    def _keep(self, number: int) -> None:
-        """A copy to go back to."""
-        if number in self.copies:
-            return
-        while len(self.copies) >= COPIES:
-            del self.copies[min(self.copies)]
-        self._shown = False
-        self.copies[number] = {name: np.array(array) for name, array in self.shard.memory().items()}
-        if not self._every:
-            size = sum(array.nbytes for array in self.copies[number].values())
-            self._every = KEPT_EVERY if size < LARGE else KEPT_SELDOM
-
-    def rounds_kept(self) -> list[int]:
-        """Rounds before which there is a copy."""
-        return sorted(self.copies)
-
-    def go_back(self, number: int) -> None:
-        """As before this round."""
-        self.shard.take_up({name: array.copy() for name, array in self.copies[number].items()})
-        self.copies = {number: self.copies[number]}
-        self.post.renew()
-
     def take_up(self, memory: Memory) -> None:
         """Go on from here."""
         self.shard.take_up(memory)
-        self.copies.clear()
         self.post.renew()
 
     def look(self) -> tuple[Memory, dict[str, int]]:
         """What changes every round, and bits so far."""
-        self._shown = True
         return self.shard.look(), self.shard.bits()
 
     def memory(self) -> Memory:
         """Everything."""
-        self._shown = True
         found: Memory = self.shard.memory()
         return found
 
     def replace(self, shard: Any) -> None:
         """Another shard in place of this one: a run goes on in another form."""
         self.shard = shard
-        self.copies.clear()
-        self._every = 0
         self.post.renew()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.sharded import ShardedLinks
 from equipoise.engine.shards.crew import Crew, Threads
 from equipoise.engine.shards.front import ShardedState
-from equipoise.engine.shards.hostile_front import ShardedHostileState
 from equipoise.engine.shards.keeper import Hold, Keeper, nodes_of, told
 from equipoise.engine.shards.processes import Processes
 from equipoise.engine.shards.worker import Report
@@ -25,12 +24,6 @@ from equipoise.train.problem import Problem
 
 PLACES = ("processes", "ray", "threads")
 LOOK_EVERY = 5  # rounds after which workers are held to what has been negotiated since
-
-
-def _units(report: Report) -> int:
-    """Of own nodes after the last round; a hostile run also tells what is on its way."""
-    last: Any = report.units[-1]
-    return int(last[0]) if isinstance(last, tuple) else int(last)
 
 
 class Workers:
@@ -59,7 +52,7 @@ class Workers:
         self.count, self.on, self.address, self.hold = count, on, address, hold
         self.keeper: Keeper | None = None
         self.crew: Crew | None = None
-        self.state: ShardedState | ShardedLinks | ShardedHostileState | None = None
+        self.state: ShardedState | ShardedLinks | None = None
         self._before: list[int] = []  # bytes per round of an earlier form of the run ...
         self._lost: list[dict[str, Any]] = []  # ... and who was lost in it
 
@@ -77,23 +70,16 @@ class Workers:
         self._hold(self.state)
         return self.state
 
-    def hostile(
-        self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
-    ) -> ShardedHostileState:
-        """The state of a run with faults or one-way links."""
-        self._begin_anew(network)
-        return self.rescued(problem, network, method, faults, **options)
+    def hostile(self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any) -> NoReturn:
+        """Faults and one-way links are played in one process."""
+        what = "one-way links" if network.directed else "faults"
+        raise InputError(
+            f"workers play networks whose links carry both ways and lose nothing, and these have {what}: leave out "
+            "engine (--workers), and the run is played in this process",
+            code="need.reliable",
+        )
 
-    def rescued(
-        self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
-    ) -> ShardedHostileState:
-        """The same on the workers that are left of a run without faults."""
-        self._before, self._lost = self.wire_bytes, self.losses
-        self.state = ShardedHostileState(self._crew(), self._many(network), problem, network, method, faults, **options)
-        self._hold(self.state)
-        return self.state
-
-    def _hold(self, state: ShardedState | ShardedLinks | ShardedHostileState) -> None:
+    def _hold(self, state: ShardedState | ShardedLinks) -> None:
         """From now on every worker gets what its centres hold, looked at every few rounds."""
         hold = self.hold
         if hold is None or self.crew is None:
@@ -103,7 +89,7 @@ class Workers:
         keeper, nodes = self.keeper, nodes_of(state.shard_of)
 
         def set_shares(reports: list[Report]) -> None:
-            units = {report.shard: _units(report) for report in reports if report.units}
+            units = {report.shard: int(report.units[-1]) for report in reports if report.units}
             if len(units) == len(reports):
                 keeper.set(hold.shares(units, {shard: nodes[shard] for shard in units}))
 

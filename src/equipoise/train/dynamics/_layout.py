@@ -31,7 +31,7 @@ class Paths(NamedTuple):
     node: AnyArray
     owner: AnyArray
     place: AnyArray
-    back: AnyArray  # where the neighbour has this row among its own; a ghost's number where it lives elsewhere
+    back: AnyArray  # the same link as the neighbour's entry
     start: AnyArray
     ids: AnyArray
     lane_node: AnyArray
@@ -110,8 +110,9 @@ class _Graph:
         self.first = np.concatenate([[0], np.cumsum(counts)])
         number: Ints = np.full(len(table), -1)
         number[self.link] = np.arange(len(self.link))
-        self.back = number[table.back[self.link]]
-        self.back[self.back < 0] = np.arange(int((self.back < 0).sum()))
+        back = number[table.back[self.link]]
+        back[abroad] = len(self.link) + np.arange(len(abroad))
+        self.back = np.concatenate([back, abroad])
         groups = -(-own // LANES)
         order = np.lexsort((-self.degree, np.arange(own) // WINDOW))
         self.ids = np.full(groups * LANES, rows)

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import numba
 import numpy as np
 
-from equipoise.kernels import Floats, Ints, bits_float, float_bits, generated, inlined, kernel
+from equipoise.kernels import Floats, Ints, bits_float, float_bits, generated, inlined, inner, kernel
 from equipoise.train.arrays import AnyArray
 from equipoise.train.audit import look_at_units
 from equipoise.train.codec import MANTISSA, SIGN, first_floor, moved_floor, quantise, value
@@ -20,7 +20,11 @@ CALM = 0.3  # of its way that an elasticity goes in a round
 FULL = 0.15  # of the elasticity that a node at a bound counts for: it passes prices on, and bends little
 PER_OCTAVE = 8  # elasticities are said in eighths of an octave
 STEPS = 80  # of an octave that a link's weight can take: eighths, leaning in tenths
-MAGIC = 1.5 * 2.0**52  # v + MAGIC - MAGIC is the nearest whole number, |v| < 2^51
+# Gifts are multiples of a quantum far below anything that matters (1e-12 of the budget), and what a box holds back below
+# half of it is forgotten: near the optimum nobody passes single units to and fro.
+QUANTUM = 1024  # units
+FORGOTTEN = QUANTUM // 2
+MAGIC = 1.5 * 2.0**52 * QUANTUM  # v + MAGIC - MAGIC is the nearest multiple of the quantum
 COARSE_BITS, AMOUNT_BITS = 10, 66  # a part of what is pending; an exact fraction and single units
 PARTS, PART_BITS = 16, 4  # a part of what a box bears is a / 2^s, a below this
 NEAR = 1e-3  # octaves: an elasticity so near to what is wanted has arrived
@@ -150,7 +154,7 @@ def _lanes() -> Callable[..., None]:
 sum_gifts = _lanes()
 
 
-@kernel
+@inner
 def sum_large_gifts(cap: float, paths: Paths, t: int, weight: Floats, P: Floats, G: Floats, A: Floats) -> None:
     """A node with a gift beyond the cap: both ends of such a link see it and cut it alike, so sums stay exact in floats."""
     for q in range(len(G)):
@@ -165,7 +169,7 @@ def sum_large_gifts(cap: float, paths: Paths, t: int, weight: Floats, P: Floats,
                 A[q, c] = size
 
 
-@kernel
+@inner
 def part_of(room: int, wanted: int) -> tuple[int, int]:
     """a and s with a / 2^s not above room / wanted, in 10 bits: the sum of (amount a) >> s stays within room."""
     if wanted <= room:
@@ -182,7 +186,7 @@ def part_of(room: int, wanted: int) -> tuple[int, int]:
     return a, s + PART_BITS
 
 
-@kernel
+@inner
 def find_limits(shares: Ints, boxes: Boxes, t: int, limited: Ints) -> int:
     """Own rows that cannot bear all that is pending, and the parts of their givings and receipts that they can."""
     tight, net, size = 0, boxes.net[t], boxes.size[t]
@@ -200,7 +204,7 @@ def find_limits(shares: Ints, boxes: Boxes, t: int, limited: Ints) -> int:
     return count
 
 
-@kernel
+@inner
 def look_around(chosen: Ints, count: int, paths: Paths, t: int, flags: AnyArray, rows: Ints) -> int:
     """Own rows among these and their neighbours, each once, in `rows`; their flag 2 is set."""
     own, found = len(paths.degree[t]), 0
@@ -219,7 +223,7 @@ def look_around(chosen: Ints, count: int, paths: Paths, t: int, flags: AnyArray,
     return found
 
 
-@kernel
+@inner
 def due(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, weight: Floats, t: int, e: int) -> int:
     """What is pending on an entry: the gift of the last meeting and what is owed; below 0 to be received."""
     before = talk.before[t]
@@ -254,18 +258,16 @@ def decide(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, shares: Ints, wei
             else:
                 takes -= amount
             after -= amount
+        side, wanted, total = 0, 0, 0
         if after > boxes.high[i]:
-            left = scale_down(paths, boxes, t, i, -1, takes - (after - boxes.high[i]), takes)
+            side, wanted, total = -1, takes - (after - boxes.high[i]), takes
         elif after < boxes.low[i]:
-            left = scale_down(paths, boxes, t, i, 1, gives - (boxes.low[i] - after), gives)
-        else:
-            left = scale_down(paths, boxes, t, i, 0, 0, 0)
-        talk.bits[t, i] += 1 + (
-            0 if boxes.low[i] <= after <= boxes.high[i] else AMOUNT_BITS if left < 0 else COARSE_BITS
-        )
+            side, wanted, total = 1, gives - (boxes.low[i] - after), gives
+        left = scale_down(paths, boxes, t, i, side, wanted, total)
+        talk.bits[t, i] += 1 + (0 if side == 0 else AMOUNT_BITS if left < 0 else COARSE_BITS)
 
 
-@kernel
+@inner
 def scale_down(paths: Paths, boxes: Boxes, t: int, i: int, side: int, wanted: int, total: int) -> int:
     """What a limited row moves on links to neighbours that are not: all, but on one side (1: givings, -1: receipts) no more
     than `wanted` of `total` units. How many units it stays below that; -1 where it had to be exact."""
@@ -297,7 +299,7 @@ def scale_down(paths: Paths, boxes: Boxes, t: int, i: int, side: int, wanted: in
     return -1
 
 
-@kernel
+@inner
 def both_parts(amount: int, boxes: Boxes, i: int, j: int) -> int:
     """Of what is pending between two limited rows, what both bear."""
     giver, taker, size = (i, j, amount) if amount > 0 else (j, i, -amount)
@@ -306,49 +308,55 @@ def both_parts(amount: int, boxes: Boxes, i: int, j: int) -> int:
     return min(out, into) if amount > 0 else -min(out, into)
 
 
-@kernel
-def hold_back(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, shares: Ints, weight: Floats, t: int) -> None:
-    """What was pending and is not moved stays owed.
+@inner
+def hold_back(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, node: Node, weight: Floats, t: int) -> None:
+    """What was pending on links of limited rows and is not moved stays owed, at both ends alike.
 
-    The main pass moves all that is pending, so shares are corrected here by what is left. Each end does this by itself.
+    The main pass moves all that is pending, so shares are corrected here by what is left.
     """
-    count, fresh, own = talk.news[LIMITED], 0, len(shares)
-    flags = boxes.flags
-    found = look_around(talk.limited, count, paths, t, flags, boxes.rows)
-    for q in range(found):
-        i = boxes.rows[q]
+    own, links, fresh = len(node.shares), paths.links[t], 0
+    for q in range(talk.news[LIMITED]):
+        i = talk.limited[q]
         for e in range(paths.first[t, i], paths.first[t, i + 1]):
             j = paths.node[t, e]
-            if flags[i] & 1:
+            if i < own:
                 left = boxes.pending[e] - boxes.moved[e]
-            elif flags[j] & 1:
-                back = paths.back[t, e]
-                moved = boxes.moved[back] if j < own else boxes.abroad[back]
-                left = due(rule, paths, talk, boxes, weight, t, e) + moved
-            else:
-                continue
-            if left != 0:
-                shares[i] += left
-                boxes.entries[fresh] = e
-                boxes.lefts[fresh] = left
-                fresh += 1
+                fresh = keep_owed(boxes, node, i, e, left, fresh)
+                if j < own and not boxes.flags[j] & 1:
+                    fresh = keep_owed(boxes, node, j, paths.back[t, e], -left, fresh)
+            elif not boxes.flags[j] & 1:  # a limited row elsewhere has decided
+                mine = paths.back[t, e]
+                left = due(rule, paths, talk, boxes, weight, t, mine) + boxes.abroad[e - links]
+                fresh = keep_owed(boxes, node, j, mine, left, fresh)
     for q in range(boxes.owing_count[t]):
         boxes.owed[t, boxes.owing[t, q]] = 0
     for q in range(fresh):
         boxes.owed[t, boxes.entries[q]] = boxes.lefts[q]
         boxes.owing[t, q] = boxes.entries[q]
     boxes.owing_count[t] = fresh
-    for q in range(found):
-        flags[boxes.rows[q]] = 0
-    for q in range(count):
+    for q in range(talk.news[LIMITED]):
         i = talk.limited[q]
-        flags[i] = 0
+        boxes.flags[i] = 0
         boxes.out_part[i, 0], boxes.out_part[i, 1] = 1, 0
         boxes.in_part[i, 0], boxes.in_part[i, 1] = 1, 0
     talk.news[LIMITED] = 0
 
 
-@kernel
+@inlined
+def keep_owed(boxes: Boxes, node: Node, i: int, e: int, left: int, fresh: int) -> int:
+    """What is left of an entry's pending gift stays with its giver; how many entries owe."""
+    if left == 0:
+        return fresh
+    node.shares[i] += left
+    if abs(left) < FORGOTTEN:
+        node.plan[i] += left
+        return fresh
+    boxes.entries[fresh] = e
+    boxes.lefts[fresh] = left
+    return fresh + 1
+
+
+@inner
 def add_owed(rule: Rule, paths: Paths, prices: Floats, boxes: Boxes, weight: Floats, t: int) -> None:
     """Pending are this round's gifts and what is owed."""
     for q in range(boxes.owing_count[t]):
@@ -359,7 +367,7 @@ def add_owed(rule: Rule, paths: Paths, prices: Floats, boxes: Boxes, weight: Flo
         boxes.size[t, i] += abs(new + owed) - abs(new)
 
 
-@kernel
+@inner
 def reweigh(
     rule: Rule, paths: Paths, talk: Talk, node: Node, curves: Curves, boxes: Boxes, weight: Floats, t: int
 ) -> None:
@@ -386,7 +394,7 @@ def reweigh(
     talk.news[CHANGED] = 0
 
 
-@kernel
+@inner
 def make_ready(rule: Rule, node: Node, curves: Curves, i: int) -> None:
     """What follows from the sum of a node's weights."""
     node.inverse[i] = 1.0 / node.weight_sum[i] if node.weight_sum[i] > 0.0 else 0.0
@@ -402,7 +410,7 @@ def make_all_ready(rule: Rule, node: Node, curves: Curves) -> None:
         make_ready(rule, node, curves, i)
 
 
-@kernel
+@inner
 def encode(p: Floats, P: Floats, before: Floats, floors: Ints, mantissa: int, codes: AnyArray) -> None:
     """Prices as they are heard: each moves by the nearest code of its change."""
     drop = MANTISSA - mantissa
@@ -482,7 +490,7 @@ def hear_gifts(
         if talk.news[DECIDED] == 0:
             decide(rule, paths, talk, boxes, node.shares, flat, t)
         talk.news[DECIDED] = 0
-        hold_back(rule, paths, talk, boxes, node.shares, flat, t)
+        hold_back(rule, paths, talk, boxes, node, flat, t)
     if talk.news[CHANGED]:
         reweigh(rule, paths, talk, node, curves, boxes, flat, t)
     P, G, A = talk.price[t], sums[0], sums[1]
@@ -516,7 +524,7 @@ def next_level(i: int, t: int, g: float, keep: float, back: float, unit: float, 
     return float(node.plan[i]) * unit + float(total)
 
 
-@kernel
+@inner
 def quadratic(rule: Rule, pos: AnyArray, G: Floats, P: Floats, node: Node, curves: Curves, t: int, keep: float) -> int:
     """Prices where f' = slope (x - centre); whether an elasticity is on its way."""
     odd, back = 0, 0.5 * rule.unit / rule.relax
@@ -530,7 +538,7 @@ def quadratic(rule: Rule, pos: AnyArray, G: Floats, P: Floats, node: Node, curve
     return odd
 
 
-@kernel
+@inner
 def latency(rule: Rule, pos: AnyArray, G: Floats, P: Floats, node: Node, curves: Curves, t: int, keep: float) -> int:
     """Prices where f' = 3 centre x^2 - slope / x^2."""
     odd, back = 0, 0.5 * rule.unit / rule.relax
@@ -547,7 +555,7 @@ def latency(rule: Rule, pos: AnyArray, G: Floats, P: Floats, node: Node, curves:
     return odd
 
 
-@kernel
+@inner
 def levels(rule: Rule, pos: AnyArray, G: Floats, P: Floats, node: Node, t: int, keep: float) -> None:
     """For costs that only Python knows: levels, to be answered there."""
     back = 0.5 * rule.unit / rule.relax

@@ -24,6 +24,7 @@ from equipoise.train.dynamics._layout import LANES, Layout
 from equipoise.train.dynamics._price_kernels import (
     OCTAVE,
     PER_OCTAVE,
+    QUANTUM,
     SECOND,
     STEPS,
     Boxes,
@@ -84,7 +85,7 @@ class Prices:
             relax=BOXED_RELAX if boxed else 0.95 - 0.7 * slow,
             theta=(1.0 if graphs == 1 else IN_TURN) / (2.0 * math.sqrt(slow * (1.0 - slow))),
             lean=LEAN,
-            cap=UNITS / max(1, int(layout.paths.degree.max(initial=1))),
+            cap=QUANTUM * math.floor(UNITS / QUANTUM / max(1, int(layout.paths.degree.max(initial=1)))),
             mantissa=self.mantissa,
         )
         self.whole = curve_of(market.cost, market.lo, market.hi, market.curvature, at)  # in the order of nodes

@@ -19,9 +19,9 @@ from equipoise.train.audit import (
     worst_part,
 )
 from equipoise.train.book import NOTABLE, SHARES_KEPT_UP_TO, Book, noise_floor, refuse_zeros, worst_loss
+from equipoise.train.dynamics.tracking import Tracking
 from equipoise.train.grid import exact_sum, spread
 from equipoise.train.hostile.state import HostileState
-from equipoise.train.hostile.traffic import Traffic
 from equipoise.train.problem import Problem, Subset
 from equipoise.train.truth import CpuOptimum, ModelOptimum, optimal_model, optimal_shares
 
@@ -48,17 +48,6 @@ class HostileBook(Book):
         self.rows: list[dict[str, float]] = []
         self.shares: list[Floats] = []
         self.reprice(state)
-
-    def go_on_from(self, book: Book, centres: int) -> None:
-        """Take over the rows and the worst of a run that had no faults until now."""
-        self.rows = [row | {"centres": float(centres)} for row in book.rows]
-        if self.cpu_optimum is not None:
-            self.rows = [row | {"in_flight": 0.0} for row in self.rows]
-        self.shares = book.shares
-        self.bits_before = self.rows[-1]["bits"] if self.rows else 0.0
-        ours, theirs = self.auditor.worst, book.auditor.worst
-        for name in ("budget", "box", "tracker", "gradient", "model", "rounds"):
-            setattr(ours, name, max(getattr(ours, name), getattr(theirs, name)))
 
     def reprice(self, state: HostileState) -> None:  # type: ignore[override]
         """Solve both halves centrally for those who are there; from now on gaps are relative to the gap
@@ -90,7 +79,7 @@ class HostileBook(Book):
             self.noise["cpu"] = cost_noise(market, self.cpu_optimum)
             self.first["cpu"] = max(start, self.noise["cpu"], self._first_gap(state))
 
-    def watch(self, state: HostileState, traffic: Traffic | None = None) -> None:  # type: ignore[override]
+    def watch(self, state: HostileState, traffic: object = None) -> None:  # type: ignore[override]
         """Every round: shares + in flight against the budget, shares alone, and the boxes."""
         if traffic is not None:
             self.auditor.worst.rounds += 1
@@ -133,7 +122,7 @@ class HostileBook(Book):
             for half, gap in gaps.items()
         ]
         row |= {"gap": sum(gaps.values()) if gaps else math.nan, "relative_gap": worst_part(parts)}
-        row["bits"] = self.bits_before + sum(state.bit_parts().values())
+        row["bits"] = float(sum(state.bit_parts().values()))
         self.rows.append(row)
         done = largest(*(abs(part) for part in parts), *progress.values())
         if abs(done) < NOTABLE * self.best:
@@ -146,6 +135,8 @@ class HostileBook(Book):
         known, learning = state.members.known, state.learning
         Y = learning.models[state.members.alive]
         self.auditor.worst.model = max(self.auditor.worst.model, float(np.linalg.norm(Y, axis=1).max()))
+        if not isinstance(learning, Tracking):
+            return {"consensus": disagreement(Y, self.auditor.worst.model)}
         gradients = np.where(known[:, None], learning.sampler.again(learning.models), 0.0)
         asleep = known & ~state.steady
         gradients[asleep] = learning.gradient[asleep]

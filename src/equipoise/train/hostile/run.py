@@ -10,11 +10,12 @@ import numpy as np
 from equipoise.certificate import Certificate, Check
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import disagreement, kkt_violation, largest
+from equipoise.train.codec import bits_per_number, mantissa_bits
+from equipoise.train.dynamics._gift_kernels import SCALE_BITS, SUM_BITS
+from equipoise.train.exchange.lossy import HEADER_BITS
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.book import pins
 from equipoise.train.hostile.faults import Faults
-from equipoise.train.hostile.ledger import SCALE_BITS, SUM_BITS
-from equipoise.train.hostile.mail import SEQUENCE_BITS
 from equipoise.train.hostile.timetable import Event
 from equipoise.train.models._base import Model
 from equipoise.train.problem import Subset
@@ -35,12 +36,13 @@ class HostileRun(Run):
     trouble: tuple[str, ...] = ()  # what kept the survivors from their optimum, by name
     model_scale: float = 1.0  # what the models' gaps are a part of at the end
     packets: int = 0  # handed to the network
-    cpu_links: int = 0  # links that packets about CPU had to pass, all together; about models
-    model_links: int = 0
+    links_passed: tuple[int, int] = (0, 0)  # by packets about CPU, all together; about models
     lost: int = 0
 
     def certificate(self) -> Certificate:
         checks = list(super().certificate().checks)
+        if not self._tracks:
+            checks = [check for check in checks if check.name != "tracker"]
         if self.shares is not None:
             place = next(k for k, check in enumerate(checks) if check.name == "budget") + 1
             checks.insert(
@@ -55,6 +57,11 @@ class HostileRun(Run):
         if self.trouble:
             checks.append(Check("reach", float(len(self.trouble)), 0.0, False, "; ".join(self.trouble)))
         return Certificate(tuple(checks))
+
+    @property
+    def _tracks(self) -> bool:
+        """Whether models were learnt by trackers; over links that carry both ways most need none."""
+        return "tracker" in self.history
 
     def _since(self) -> str:
         return "the last event, or to equal shares and first models" if self.events else "the start"
@@ -106,18 +113,19 @@ class HostileRun(Run):
         return disagreement(self.models[self.present], self.worst.model)
 
     def _recount(self) -> tuple[int, int]:
-        """Every packet has its number, perhaps a ledger, and codes or floats."""
-        m = 0 if self.models is None else self.models.shape[1]
-        low, high = sorted((self.method.quantizer.bits, FLOAT_BITS))
-        least = most = 0
+        """Every packet has its number, perhaps a ledger, and codes or floats; around one-way links it is sent many times."""
+        m = 0 if self.models is None else self.models.shape[1] * (2 if self._tracks else 1)
+        low, high = sorted((bits_per_number(mantissa_bits(self.method.quantizer)), FLOAT_BITS))
+        cpu_links, model_links = self.links_passed
+        least, most = model_links * m * low, model_links * m * high
         if self.shares is not None:
             pushed = self.network.directed and self.faults.none and self.market is not None and not self.market.boxed
-            fixed = SEQUENCE_BITS + (FLOAT_BITS if pushed else 2 * SUM_BITS + SCALE_BITS)
-            least, most = self.cpu_links * (fixed + low), self.cpu_links * (fixed + high)
-        if m:
-            least += self.model_links * (SEQUENCE_BITS + 2 * m * low)
-            most += self.model_links * (SEQUENCE_BITS + 2 * m * high)
-        return least, most
+            ledger = (FLOAT_BITS, FLOAT_BITS) if pushed else (SUM_BITS + 1, SUM_BITS + 1 + SCALE_BITS)
+            least += cpu_links * (low + ledger[0])
+            most += cpu_links * (high + ledger[1])
+        apart = self.network.directed and self.shares is not None and cpu_links != model_links
+        headers = HEADER_BITS * (cpu_links + model_links * (m > 0) if apart else max(cpu_links, model_links))
+        return least + headers, most + headers
 
     def summary(self) -> dict[str, Any]:
         found = super().summary()

@@ -9,6 +9,7 @@ from equipoise.train.hostile.faults import Faults
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
+from equipoise.train.quantize import Exact
 
 
 def is_hostile(network: Network, method: Method, faults: Faults | None) -> bool:
@@ -42,6 +43,12 @@ def refuse_unsound(
             f"the paper's flows have no sound form on {where}: a lost or late packet leaves its two ends with different "
             "flows, and the budget is lost; use the default method (no step, momentum or box), which keeps ledgers",
             code="unsound.flows",
+        )
+    if method.quantizer.mode != "innovation" and not isinstance(method.quantizer, Exact):
+        raise InputError(
+            f"{method.quantizer!r} has no sound form on {where}: messages there are codes of changes since one that has "
+            "arrived, with a relative precision; use LogQuantizer(rho) or Exact()",
+            code="unsound.quantizer",
         )
     if network.directed and problem.cost is not None and network.period is None:
         raise InputError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +43,6 @@ class Timetable:
 
     def __init__(self, faults: Faults, n: int, rounds: int) -> None:
         self.faults, self.n, self.rounds = faults, n, rounds
-        self.unforeseen: list[tuple[int, int]] = []  # crashes that were added: node and round
         self.first = np.ones(n, dtype=np.bool_)  # present in round 0
         events: list[Event] = []
         deeds: list[tuple[int, int, Kind, int]] = []  # round, order, kind, node
@@ -100,45 +98,6 @@ class Timetable:
         for event in self.events:
             self._by_round.setdefault(event.round, []).append(event)
         self.last = max((e.round for e in self.events), default=-1)
-
-    def add_crash(self, nodes: Iterable[int], at: int) -> None:
-        """Centres die before round `at`, which nobody foresaw. What they were to do from then on, they do not do."""
-        gone = set(nodes)
-        self.unforeseen += [(int(node), at) for node in sorted(gone)]
-        for node in gone:
-            _known("crash", node, self.n)
-            _within("crash", node, at, self.rounds)
-        alive = self._alive(at)
-        if not (alive & ~np.isin(np.arange(self.n), list(gone))).any():
-            raise InputError(f"round {at}: no centre is left: the last {len(gone)} crash", code="schedule.empty")
-        deeds = ("crash", "leave", "join")
-        notice = int(self.faults.notice)
-        kept = [
-            e
-            for e in self.events
-            if e.nodes[0] not in gone
-            or e.kind not in (*deeds, "noticed")
-            or e.round - (notice if e.kind == "noticed" else 0) < at
-        ]
-        for node in sorted(gone & set(np.flatnonzero(alive).tolist())):
-            kept += [Event(at, "crash", (node,)), Event(at + notice, "noticed", (node,))]
-        self._set(kept)
-
-    def memory(self) -> dict[str, AnyArray]:
-        """What a checkpoint must keep: the rest is in the faults that were asked for."""
-        return {"unforeseen": np.array(self.unforeseen, dtype=np.int64).reshape(-1, 2)}
-
-    def restore(self, memory: dict[str, AnyArray]) -> None:
-        for node, at in memory["unforeseen"].tolist()[len(self.unforeseen) :]:
-            self.add_crash([node], at)
-
-    def _alive(self, at: int) -> AnyArray:
-        """Who should be there before what happens in this round."""
-        alive = self.first.copy()
-        for event in self.events:
-            if event.round < at and event.kind in ("crash", "leave", "join"):
-                alive[list(event.nodes)] = event.kind == "join"
-        return alive
 
     def at(self, number: int) -> list[Event]:
         """Events before this round."""
