@@ -56,7 +56,7 @@ def notes(done):
         (("--method", "paper"), "flows", 9, "CPU by flows (the paper's flows along edges"),
         (("--quantizer", "exact"), "links", 64, "CPU by links"),
         (("--rho", "0.03"), "links", 13, "CPU by links"),
-        (("--loss", "0.1"), "ledgers", 9, "lose or delay messages"),
+        (("--loss", "0.1"), "gifts", 10, "for messages may be lost or late"),
     ],
 )
 def test_terminal_and_result_say_which_dynamics_ran_and_what_a_number_takes(

@@ -29,7 +29,7 @@ from equipoise.train.studies import Study, alpha_study, density_study, rho_study
 from equipoise.train.theory import analysis as theory
 from equipoise.train.theory.analysis import Analysis
 from equipoise.train.theory.predict import DENSE_STATE
-from equipoise.train.told import dynamics_of, message_of
+from equipoise.train.told import message_of
 
 if TYPE_CHECKING:
     from equipoise.document import Plain, Row
@@ -167,7 +167,7 @@ class TrainJob:
         return {
             "name": self.spec.beside,
             **{key: summary[key] for key in kept},
-            "dynamics": dynamics_of(other.method, other.problem),
+            "dynamics": other.dynamics(),
             "message": message_of(other.method),
             "passed": other.certificate().passed,
         }

@@ -435,13 +435,20 @@ class Run(Result):
                 "repeats": repeats,
                 "directed": network.directed,
             },
-            "dynamics": dynamics_of(self.method, self.problem),
-            "message": message_of(self.method),
+            "dynamics": self.dynamics(),
+            "message": self._message(),
         }
         if model is not None:
             own = getattr(model, "wrapped", model)  # a user's own model comes wrapped
             found["model"] = {"words": getattr(own, "words", "") or type(own).__name__, "convex": model.convex}
         return found
+
+    def dynamics(self) -> dict[str, Plain]:
+        """What was played: "cpu" and "learning" by name, None where there is no such half, and "why"."""
+        return dynamics_of(self.method, self.problem)
+
+    def _message(self) -> dict[str, Plain]:
+        return message_of(self.method)
 
     def _arrays(self) -> dict[str, Array | None]:
         found: dict[str, Array | None] = {

@@ -8,27 +8,33 @@ from equipoise.train.method import Method
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import FLOAT_BITS
 
-HOSTILE = {"cpu": "ledgers", "learning": "push-pull"}  # where messages are lost or late, or links carry one way
+WORDS = {
+    "gifts": "gifts over links, booked so that a later packet makes up for a lost one",
+    "pushed": "pushed along one-way links",
+    "links": "models over links, each with its own memory",
+    "trackers": "models pulled and trackers pushed",
+}
 FIRST = {"cpu": "markets", "learning": "averages"}  # what version 0.1.0 played where links are played now
 
 
 def dynamics_of(method: Method, problem: Problem) -> dict[str, Plain]:
     """The dynamics of both halves by name, None where the problem has no such half, and why."""
-    there = {"cpu": problem.cost is not None, "learning": problem.model is not None}
-    names = {half: getattr(method, half) if there[half] else None for half in there}
-    if method.why:
-        return {**names, "why": method.why}
-    names = {half: HOSTILE[half] if name is not None else None for half, name in names.items()}
-    said = ["CPU by ledgers (running sums that make up for lost packets)"] if there["cpu"] else []
-    said += ["models by push-pull (running sums too)"] if there["learning"] else []
-    why = "links carry one way, or lose or delay messages"
-    return {**names, "why": f"{'; '.join(said)}: {why}"}
+    cpu = None if problem.cost is None else method.cpu
+    return {"cpu": cpu, "learning": None if problem.model is None else method.learning, "why": method.why}
 
 
-def message_of(method: Method) -> dict[str, Plain]:
+def hostile_dynamics(cpu: str | None, learning: str | None, *, directed: bool) -> dict[str, Plain]:
+    """The same where messages are lost or late, or links carry one way."""
+    said = [] if cpu is None else [f"CPU by {cpu} ({WORDS[cpu]})"]
+    said += [] if learning is None else [f"models by {learning} ({WORDS[learning]})"]
+    because = "links carry one way" if directed else "messages may be lost or late, or centres go and come"
+    return {"cpu": cpu, "learning": learning, "why": f"{'; '.join(said)}; for {because}"}
+
+
+def message_of(method: Method, *, hostile: bool = False) -> dict[str, Plain]:
     """Bits of one number as they are sent, how it is coded, and what is told."""
     quantizer = method.quantizer
-    if "links" in (method.cpu, method.learning) and method.why:
+    if hostile or "links" in (method.cpu, method.learning):
         bits = bits_per_number(mantissa_bits(quantizer))
         return {"bits": bits, "mode": quantizer.mode, "code": "float" if bits == FLOAT_BITS else "minifloat"}
     kind = type(quantizer).__name__.removesuffix("Quantizer").lower()
