@@ -15,12 +15,6 @@ from equipoise.present.values import Cell, Cells, Column, Table
 
 DRAWN = 1000  # rows of a history
 BELOW = 1e-9  # gaps below minus this are no rounding
-NAMES = {
-    "paper": "the paper's, as published",
-    "links": "links",
-    "markets": "markets and averages",
-    "flows": "flows and mixing",
-}
 
 
 class Both(NamedTuple):
@@ -46,11 +40,15 @@ def both(document: Document) -> Both | None:
     ]
     if len(histories) < 2:
         return None
-    said = result.get("dynamics", {})
-    halves = dict.fromkeys(said[half] for half in ("cpu", "learning") if said.get(half))
-    own = f"this run ({' and '.join(halves)})" if halves else "this run"
-    name = str(other.get("name"))
-    return Both((own, NAMES.get(name, name)), (ours, other), (histories[0], histories[1]))
+    own = f"this run ({_played(result)})"
+    theirs = "the paper's, as published" if other.get("name") == "paper" else _played(other)
+    return Both((own, theirs), (ours, other), (histories[0], histories[1]))
+
+
+def _played(row: Row) -> str:
+    """The dynamics of both halves: "links", "markets and averages"."""
+    said = row.get("dynamics", {})
+    return " and ".join(dict.fromkeys(said[half] for half in ("cpu", "learning") if said.get(half)))
 
 
 def beside_table(document: Document) -> Table | None:
