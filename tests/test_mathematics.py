@@ -19,6 +19,7 @@ FOLDERS = (
     "train/costs",
     "train/models",
     "train/baselines",
+    "train/dynamics",
     "train/theory",
     "share/policies",
     "share/estimators",

@@ -27,6 +27,7 @@ from equipoise.claims.train import (
 from equipoise.train import LogQuantizer, Network, Problem, Quadratic, studies
 from equipoise.train.baselines import ours as ours_entrant
 from equipoise.train.learn import Learning
+from equipoise.train.link_state import LinkState
 from equipoise.train.state import State
 from equipoise.train.theory.closed_loop import ClosedLoop
 from equipoise.train.truth import optimal_model
@@ -86,15 +87,16 @@ def test_a_unit_lost_in_one_round_is_seen(monkeypatch):
     kept = feasible_at_all_times.measure(Tiny())
     assert kept.verdict.word == "reproduced"
     assert all(f.holds for f in kept.findings if "sum of shares" in f.quantity)
-    play = State.advance
+    for kind in (State, LinkState):
 
-    def leak(self: State, round: Any, number: int) -> str | None:
-        diverged = play(self, round, number)
-        if number == 7 and self.allocation is not None:
-            self.allocation.shares[0] -= 1
-        return diverged
+        def leak(self: Any, round: Any, number: int, play: Any = kind.advance) -> str | None:
+            diverged: str | None = play(self, round, number)
+            if number == 7 and self.allocation is not None:
+                held = self.allocation.node.shares if isinstance(self, LinkState) else self.allocation.shares
+                held[0] -= 1
+            return diverged
 
-    monkeypatch.setattr(State, "advance", leak)
+        monkeypatch.setattr(kind, "advance", leak)
     broken = feasible_at_all_times.measure(Tiny())
     assert [f.holds for f in broken.findings if "sum of shares" in f.quantity] == [False] * 6
     assert broken.verdict.word == "not reproduced"

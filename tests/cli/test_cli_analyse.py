@@ -21,15 +21,29 @@ def analyse(*options):
 
 
 def test_a_table_of_one_line_a_quantity_and_no_run(tmp_path, monkeypatch):
-    """A ring of four by hand: 4 edges, diameter 2, lambda_2 = (2 - 2 cos 90)/3 = 2/3, tau = (1/3)^2; no folder."""
+    """A ring of four by hand: 4 edges, diameter 2, lambda_2 = (2 - 2 cos 90)/3 = 2/3, gap 1 - cos 90 = 1; no folder."""
     monkeypatch.chdir(tmp_path)
     lines = {line.split("  ")[0].strip(): line for line in analyse(*SMALL).splitlines()}
-    for quantity, value in {"edges": "4", "diameter": "2", "paper: lambda_2": "0.6667", "bits per number": "9"}.items():
+    for quantity, value in {
+        "edges": "4",
+        "diameter": "2",
+        "paper: lambda_2": "0.6667",
+        "bits per number": "10",
+    }.items():
         assert re.search(rf"\s{re.escape(value)}\s", lines[quantity])
-    assert re.search(r"\s0\.8889\s", lines["market gap"])
-    assert {"alpha", "alpha limit", "momentum", "theta", "learning rounds"} <= set(lines)
+    assert re.search(r"\s1\s", lines["gap"])
+    assert {"CPU theta", "CPU relax", "model theta", "local steps", "learning rounds", "paper: crossing"} <= set(lines)
+    assert not {"alpha", "momentum", "theta", "market gap"} & set(lines)
     assert "never" in lines["paper: in time"]
     assert not list(tmp_path.iterdir())
+
+
+def test_where_links_do_not_return_it_speaks_of_markets_and_averages():
+    """A fresh graph each round: tau is that of the first few, and there is an alpha with its limit."""
+    fresh = (*SMALL[:-3], "erdos_renyi", "--p", "0.6", "--switching", "fresh")
+    lines = {line.split("  ")[0].strip() for line in analyse(*fresh).splitlines()}
+    assert {"alpha", "alpha limit", "momentum", "theta", "market gap", "learning rounds"} <= lines
+    assert not lines & {"gap", "CPU theta", "model theta"}
 
 
 def test_json_has_the_verb_and_plain_numbers():
@@ -38,7 +52,8 @@ def test_json_has_the_verb_and_plain_numbers():
     assert set(content) == {"verb", "version", "config", "result", "certificate", "looks"}
     assert content["verb"] == "train analyse" and content["config"]["nodes"] == 4
     result = content["result"]
-    assert result["target"] == 1e-5 and result["alpha"] < result["alpha_limit"] < result["crossing_alpha"]
+    assert result["target"] == 1e-5 and (result["cpu"], result["learning"]) == ("links", "links")
+    assert result["alpha"] is None and result["tracking_limit"] < result["tracking_crossing"]
     radii = [row["radius"] for row in result["sweep"]]
     assert min(radii) < 1 < max(radii)
 

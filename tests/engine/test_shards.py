@@ -118,20 +118,19 @@ def test_a_run_that_diverges_ends_in_the_same_state() -> None:
 
 
 def test_bytes_on_the_wire_are_the_bits_that_are_counted() -> None:
-    """Between two shards of a switching network every message crosses once: what is counted for those links, each packet
-    rounded up to bytes, and four bytes where both halves share a packet."""
-    which, network, rounds = problem("boxed"), NETWORKS["switching"], 40
+    """Two shards of a ring, one node on each side of either cut: what crosses is what is counted for those links, each part
+    of a packet rounded up to bytes."""
+    which, network, rounds = problem("boxed"), Network.ring(NODES), 40
     with Workers(2, on="threads") as workers:
-        solve(which, network, Method(), rounds=rounds, seed=3, engine=workers)
+        run = solve(which, network, Method(), rounds=rounds, seed=3, engine=workers)
         state, sent = workers.state, workers.wire_bytes
-        senders, receivers = state.links.directed()
-        crossing = np.flatnonzero(state.shard_of[senders] != state.shard_of[receivers])
-        state.memory()  # brings everything here
-        halves = (state.allocation.channel, state.allocation.markets, state.learning.channel, state.learning.meetings)
-        counted = sum(int(channel.bits_sent[crossing].sum()) for channel in halves)
-        counted += int(state.allocation.amount_bits[crossing].sum())
-    assert len(sent) == rounds and len(crossing) > 10
-    padding = 2 * rounds * (2 * (4 + 2) + 2) * 8  # two directions; phases 1 and 2 of both halves, 3 and 4 of one
+        bits = run.link_bits
+        crossing = np.flatnonzero(state.shard_of[bits.senders] != state.shard_of[bits.receivers])
+        counted = int((bits.bits - state.overhead)[crossing].sum()) - 16 * len(
+            crossing
+        )  # first elasticities: at the start
+    assert len(sent) == rounds and len(crossing) == 4
+    padding = 2 * rounds * 8 * 8  # two directions; up to eight parts of a packet
     assert counted <= 8 * sum(sent) <= counted + padding
 
 

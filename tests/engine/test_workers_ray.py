@@ -42,7 +42,7 @@ def test_an_actor_that_is_killed_ends_the_run_by_name(two_nodes: str) -> None:
             if moment.number == 23:
                 os.kill(workers.pids()[2], signal.SIGKILL)
 
-        with pytest.raises(Failure, match="are gone, with their worker"):
+        with pytest.raises(Failure, match="died with centres"):
             solve(problem("boxed"), KINDS["undirected"]["network"], rounds=900, callback=kill, engine=workers)
 
 

@@ -1,5 +1,5 @@
-"""The CPU half, by markets or by flows: the sum to the last bit, boxes in every round, and the optimum of a centralised
-solver. What concerns markets alone is in test_trade.py."""
+"""The CPU half, over links, by markets or by flows: the sum to the last bit, boxes in every round, and the optimum of a
+centralised solver. What concerns markets alone is in test_trade.py, and prices over links in test_prices.py."""
 
 import math
 from fractions import Fraction
@@ -216,9 +216,9 @@ def message(news):
 
 
 def test_static_links_carry_exactly_the_counted_bits():
-    """No boxes, 100 rounds on a ring, each link: two prices of 64 + 99 x 9 bits, a bit a round that the elasticity has not
-    changed, degree and curvature once. As flows: one price, no elasticity."""
-    run = solve(random_quadratic(), Network.ring(20), rounds=100)
+    """No boxes, 100 rounds on a ring, each link by markets: two prices of 64 + 99 x 9 bits, a bit a round that the
+    elasticity has not changed, degree and curvature once. As flows: one price, no elasticity."""
+    run = solve(random_quadratic(), Network.ring(20), Method(cpu="markets"), rounds=100)
     assert run.link_bits.bits.tolist() == [2 * (64 + 99 * 9) + 100 + 8 + 16] * 40
     assert run.bit_parts == {"prices": 40 * (2 * (64 + 99 * 9) + 100), "overhead": 40 * (8 + 16)}
     flows = solve(random_quadratic(), Network.ring(20), Method(momentum=False), rounds=100)
@@ -227,8 +227,8 @@ def test_static_links_carry_exactly_the_counted_bits():
 
 
 def test_a_hub_of_many_says_its_prices_in_two_codes():
-    """Star of 20: a code leaves 1/15.5 of its news, less than a twentieth takes two; leaves need one."""
-    run = solve(random_quadratic(), Network.star(20), rounds=100)
+    """Star of 20 by markets: a code leaves 1/15.5 of its news, less than a twentieth takes two; leaves need one."""
+    run = solve(random_quadratic(), Network.star(20), Method(cpu="markets"), rounds=100)
     hub = run.link_bits.senders == 0
     assert set(run.link_bits.bits[hub].tolist()) == {2 * 64 + 99 * (9 + 18) + 100 + 8 + 16}
     assert set(run.link_bits.bits[~hub].tolist()) == {2 * (64 + 99 * 9) + 100 + 8 + 16}
@@ -269,21 +269,24 @@ def test_the_grid_snaps_inward():
 def test_a_link_that_began_in_silence_follows_a_jump_of_seven_decades():
     """Prices start at 0; the budget doubles and they jump by 1e7: codes saturate, both ends zoom, the optimum is met."""
     problem = Problem(Quadratic(np.array([1e6, 2e6, 3e6, 1e6]), 10.0, lo=0.0), 40.0)
-    run = solve(problem, Network.ring(4), rounds=400, budgets={5: 80.0})
-    assert run.tallies["prices"].saturated > 0
     share = 40 / (1 / 1e6 + 1 / 2e6 + 1 / 3e6 + 1 / 1e6)  # by hand: equal prices a (x - 10)
-    assert_allclose(run.shares, 10 + share / problem.cost.a, rtol=1e-9)
+    for method in (Method(), Method(cpu="markets")):
+        run = solve(problem, Network.ring(4), method, rounds=400, budgets={5: 80.0})
+        assert_allclose(run.shares, 10 + share / problem.cost.a, rtol=1e-9)
+    assert run.tallies["prices"].saturated > 0  # links need not be asked: their floors move with every saturated code
 
 
 def test_much_cpu_passes_a_narrow_node():
-    """Path of 21, 84 CPUs must cross a middle node whose box is 0.03 wide: a limiter on gross flows would need 2,800 rounds,
-    or lock."""
+    """Path of 21, 84 CPUs must cross a middle node whose box is 0.03 wide. Markets clear what passes through before it
+    moves: 1,000 rounds do. Over links a box stores and forwards, its width at a time: 2,800 rounds and more."""
     c = np.where(np.arange(21) < 10, 0.0, 40.0)
     lo, hi = np.zeros(21), np.full(21, 40.0)
     lo[10], hi[10] = 6.0, 6.03
-    run = solve(Problem(Quadratic(1.0, c, lo=lo, hi=hi), 168.0), Network.path(21), rounds=1000, target=1e-6)
-    assert run.status == "converged"
-    assert run.worst.box <= 0
+    problem = Problem(Quadratic(1.0, c, lo=lo, hi=hi), 168.0)
+    for method, rounds in ((Method(cpu="markets"), 1000), (Method(), 6000)):
+        run = solve(problem, Network.path(21), method, rounds=rounds, target=1e-6)
+        assert run.status == "converged"
+        assert run.worst.box <= 0
 
 
 @pytest.mark.parametrize(
@@ -336,11 +339,14 @@ def test_open_boxes_with_any_budget(budget):
 
 def test_limiter_bits_by_hand():
     """One round on a path of three. Wide boxes: 64 bits of price, 64 of curvature, 8 of degree, 2 flags on each link (by
-    markets, 64 more for their price, and 16 + 1 bits of elasticity instead). Middle pinned: its promises are 16 bits more
+    markets, 64 more for their price, and 16 + 1 bits of elasticity instead; over links 64 of price, 16 of elasticity, 2
+    flags). Middle pinned: its promises are 16 bits more
     to both sides, and it cuts what it does on the busier side."""
     cost, flows = {"a": 1.0, "c": np.array([0.0, 9.0, 40.0])}, Method(momentum=False)
     wide = Problem(Quadratic(**cost, lo=-1e3, hi=1e3), 15.0)
-    assert solve(wide, Network.path(3), rounds=1).link_bits.bits.tolist() == [64 + 16 + 8 + 2 + 64 + 1] * 4
+    assert solve(wide, Network.path(3), rounds=1).link_bits.bits.tolist() == [64 + 16 + 2] * 4
+    markets = solve(wide, Network.path(3), Method(cpu="markets"), rounds=1)
+    assert markets.link_bits.bits.tolist() == [64 + 16 + 8 + 2 + 64 + 1] * 4
     assert solve(wide, Network.path(3), flows, rounds=1).link_bits.bits.tolist() == [64 + 64 + 8 + 2] * 4
     # Prices (5, -4, -35): 9 units of price push CPU 0 -> 1, and 31 units 1 -> 2. Node 1 can pull little and must cut its
     # pushes to 2: 64 bits for that amount, on the link 1 -> 2 alone.

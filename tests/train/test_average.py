@@ -1,4 +1,4 @@
-"""The learning half by default, averages over neighbourhoods: its equations, its invariant, and slow networks."""
+"""The learning half by averages over neighbourhoods: its equations, its invariant, and slow networks."""
 
 import networkx as nx
 import numpy as np
@@ -34,7 +34,8 @@ def test_trackers_sum_to_the_gradients_in_every_round(switching, quantizer):
         spread = max(spread, float(np.abs(z - model.gradients(y)).max()))
 
     network = Network.erdos_renyi(15, 0.25, switching=switching, seed=2)
-    solve(Problem(model=model), network, Method(quantizer=quantizer), rounds=300, start="random", callback=look)
+    method = Method(quantizer=quantizer, learning="averages")
+    solve(Problem(model=model), network, method, rounds=300, start="random", callback=look)
     assert worst <= 1e-13 * size
     assert spread > 1e-3 * size  # each tracker by itself is far from its own gradient
 

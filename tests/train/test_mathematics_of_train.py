@@ -25,9 +25,11 @@ from equipoise.train import (
     theory,
 )
 from equipoise.train.audit import Auditor, kkt_violation
+from equipoise.train.codec import bits_per_number, mantissa_bits
 from equipoise.train.theory.averages import averages_radius
 from equipoise.train.theory.bounds import mode_radius
 from equipoise.train.theory.closed_loop import ClosedLoop
+from equipoise.train.theory.links import link_radius, round_maps
 from equipoise.train.truth import optimal_shares
 
 
@@ -135,7 +137,7 @@ def test_a_round_of_markets(rng):
     """T28, T29, T30, T31: Ideal channel, elasticities of 1: prices, answers, flows and the next price, by matrices."""
     network = Network.erdos_renyi(7, 0.4, seed=3)
     c = rng.uniform(0, 9, 7)
-    run = solve(Problem(Quadratic(1.0, c), 21.0), network, Method(quantizer=Exact()), rounds=2)
+    run = solve(Problem(Quadratic(1.0, c), 21.0), network, Method(quantizer=Exact(), cpu="markets"), rounds=2)
     A, more = meetings(network)
     R, C = np.diag(1 / more), np.diag(1 / (A @ (1 / more)))
     tau = max(0.5, np.linalg.eigvalsh(R @ A @ C @ A @ R)[-2])
@@ -158,7 +160,7 @@ def test_a_round_of_averages(rng):
     """T33, T34, T35: Ideal channel, least squares: the mean of the answers, the tracker, and the automatic steps."""
     network = Network.erdos_renyi(6, 0.5, seed=2)
     model = LeastSquares([(rng.standard_normal((5, 2)), rng.standard_normal(5)) for _ in range(6)], reg=0.05)
-    run = solve(Problem(model=model), network, Method(quantizer=Exact()), rounds=3)
+    run = solve(Problem(model=model), network, Method(quantizer=Exact(), learning="averages"), rounds=3)
     A, more = meetings(network)
     R, C = np.diag(1 / more), np.diag(1 / (A @ (1 / more)))
     T = R @ A @ C @ A @ R
@@ -277,3 +279,87 @@ def test_bursts_and_the_variance_of_a_batch(rng):
     each = (X @ y - t)[:, None] * X
     _, spread = LeastSquares([(X, t)]).sampled(y[None, :], [np.arange(6)])
     assert spread[0] == pytest.approx(((each - each.mean(axis=0)) ** 2).sum() / 5)
+
+
+def links(network):
+    """Adjacency, and 1 - the second eigenvalue of it normalised, by hand."""
+    A = meetings(network)[0] - np.eye(network.n)
+    d = A.sum(axis=1)
+    return A, d, 1 - np.linalg.eigvalsh(A / np.sqrt(np.outer(d, d)))[-2]
+
+
+def test_a_round_of_prices_over_links(rng):
+    """T82, T83, T84: Ideal channel, no boxes, curvatures that eighths of an octave round: six rounds by matrices."""
+    network = Network.erdos_renyi(7, 0.4, seed=3)
+    a, c = rng.uniform(0.5, 3, 7), rng.uniform(0, 9, 7)
+    run = solve(Problem(Quadratic(a, c), 21.0), network, Method(quantizer=Exact()), rounds=6)
+    A, d, gap = links(network)
+    sigma = min(0.5, gap / 2)
+    theta, r = 1 / (2 * math.sqrt(sigma * (1 - sigma))), 0.95 - 0.7 * sigma
+    assert run.steps.links == pytest.approx({"cpu_theta": theta, "cpu_relax": r})
+    e = 2 ** (np.round(8 * np.log2(1 / a / d)) / 8)
+    rho = theta * A * np.maximum.outer(e, e) ** 0.7 * np.minimum.outer(e, e) ** 0.3
+    D = rho.sum(axis=1)
+    s, h, p = np.full(7, 3.0), np.zeros(7), a * (3.0 - c)
+    for number in range(6):
+        apart = D * p - rho @ p
+        s = s - r * apart
+        keep = 0.0 if number == 0 else 1 - 2 * r
+        h = keep * h + (1 - keep) * (D * p - apart / 2)
+        level = s + h
+        p = (level - (level + D * a * c) / (1 + D * a)) / D
+    assert run.shares == pytest.approx(s, abs=1e-7)  # gifts are whole multiples of 1024 units
+
+
+def test_a_round_of_models_over_links(rng):
+    """T85, T86: Ideal channel, least squares with a ridge and without: six rounds by matrices."""
+    network = Network.erdos_renyi(6, 0.5, seed=2)
+    A, d, gap = links(network)
+    for reg in (0.0, 0.05):
+        model = LeastSquares([(rng.standard_normal((5, 2)), rng.standard_normal(5)) for _ in range(6)], reg=reg)
+        run = solve(Problem(model=model), network, Method(quantizer=Exact()), rounds=6)
+        steepest = max(np.linalg.eigvalsh(h)[-1] for h in model.hessian)
+        theta = max(0.5, 0.13 / math.sqrt(gap))
+        theta = min(theta, 1 / math.sqrt(6 * steepest / reg * gap)) if reg else theta
+        assert run.steps.links["model_theta"] == pytest.approx(theta)
+        w = np.sqrt(theta * steepest / d)
+        R = np.diag(w * (A @ w)) - np.outer(w, w) * A
+        D = np.diag(R)[:, None]
+        y, V, S = np.zeros((3, 6, 2))
+        for number in range(6):
+            apart = R @ y
+            V = V - 0.8 * apart
+            keep = 0.0 if number == 0 else -0.6
+            S = keep * S + (1 - keep) * (D * y - apart / 2)
+            pull = model.slope + V + S
+            y = np.stack([np.linalg.solve(model.hessian[i] + D[i] * np.eye(2), pull[i]) for i in range(6)])
+        assert run.models == pytest.approx(y, abs=1e-12)
+
+
+def test_digits_of_a_code_over_links():
+    """T87: The fewest digits whose rounding is at most e^(rho/2) - 1, and seven bits beside them."""
+    for rho in (0.05, 0.125, 0.4, 1.0):
+        digits = next(b for b in range(20) if 2.0 ** -(b + 1) <= math.expm1(rho / 2))
+        assert math.ceil(-math.log2(math.exp(rho / 2) - 1) - 1) == digits
+        assert bits_per_number(mantissa_bits(LogQuantizer(rho=rho))) == 7 + digits
+
+
+def test_modes_over_links(rng):
+    """T88, T89: The matrix on the page, and a network of equal curvatures, whose map has the modes' eigenvalues."""
+    for u, elastic, weight, r in rng.uniform(0.1, 0.9, (5, 4)):
+        q = weight / (elastic + weight)
+        mode = np.array([[1 - r * q * u, -r * q * u], [r * q * (2 - u), 1 - 2 * r + r * q * (2 - u)]])
+        assert link_radius(u, elastic, weight, r) == pytest.approx(np.abs(np.linalg.eigvals(mode)).max())
+    A = links(Network.ring(6))[0]
+    R, E, r = 1.4 * (np.eye(6) - A / 2), 0.7, 0.8
+    answer = np.eye(6) / (E + 1.4)
+    page = np.block(
+        [
+            [np.eye(6) - r * R @ answer, -r * R @ answer],
+            [
+                2 * r * (1.4 * np.eye(6) - R / 2) @ answer,
+                (1 - 2 * r) * np.eye(6) + 2 * r * (1.4 * np.eye(6) - R / 2) @ answer,
+            ],
+        ]
+    )
+    assert round_maps([R], np.full(6, E), r)[0] == pytest.approx(page)

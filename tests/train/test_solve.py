@@ -80,23 +80,32 @@ def test_periodic_checkpoints_survive_a_crash(tmp_path):
     assert_array_equal(resumed.history["gap"], whole.history["gap"])
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
-def test_a_run_resumes_with_all_it_remembers(tmp_path, kind):
+MARKETS = Method(cpu="markets", learning="averages")
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"), [*((kind, MARKETS) for kind in NETWORKS), ("static", None), ("periodic", None)]
+)
+def test_a_run_resumes_with_all_it_remembers(tmp_path, kind, method):
     """Stopped in round 9, while plans lie outside boxes and averages carry on: a run that forgot them would differ."""
     problem, network, file = both_halves(), NETWORKS[kind], tmp_path / "run.npz"
-    whole = solve(problem, network, rounds=40)
+    whole = solve(problem, network, method, rounds=40)
     memory = {}
 
     def stop(moment):
         memory.update(moment.state.memory())
         return moment.number == 9
 
-    solve(problem, network, rounds=40, checkpoint=file, callback=stop)
-    assert np.abs(memory["model/average"] - memory["model/yz"][:, :3]).max() > 0
-    if kind == "static":
+    solve(problem, network, method, rounds=40, checkpoint=file, callback=stop)
+    if method is None:
+        assert np.abs(memory["cpu/node/plan"] - memory["cpu/node/shares"]).max() > 0
+        assert np.abs(memory["model/node/flow"]).max() > 0
+    else:
+        assert np.abs(memory["model/average"] - memory["model/yz"][:, :3]).max() > 0
+    if method is not None and kind == "static":
         assert np.abs(memory["cpu/excess"]).max() > 0
         assert np.abs(memory["cpu/backlog"]).max() > 0
-    resumed = solve(problem, network, rounds=40, resume=file)
+    resumed = solve(problem, network, method, rounds=40, resume=file)
     assert_array_equal(resumed.shares, whole.shares)
     assert_array_equal(resumed.models, whole.models)
     assert_array_equal(resumed.link_bits.bits, whole.link_bits.bits)
@@ -189,15 +198,18 @@ def test_the_cpu_step_limit_is_sharp():
 
 
 def test_the_certificate_names_every_check_and_fails_on_a_short_run():
-    """Both halves: budget, box, kkt, tracker, consensus, gap, steps, bits; ten rounds are too few for the gap."""
-    long = solve(both_halves(), NETWORKS["periodic"], rounds=3000, target=1e-8)
-    names = [check.name for check in long.certificate()]
-    assert names == ["budget", "box", "kkt", "tracker", "consensus", "gap", "steps", "bits"]
-    assert long.certificate().passed
-    short = solve(both_halves(), NETWORKS["periodic"], rounds=10)
-    assert not short.certificate().passed
-    assert not short.certificate()["gap"].passed
-    assert short.certificate()["budget"].passed
+    """Both halves: over links a gradient, by averages a tracker and steps that have a limit; ten rounds are too few for the
+    gap."""
+    by_links = ["budget", "box", "kkt", "gradient", "consensus", "gap", "bits"]
+    by_markets = ["budget", "box", "kkt", "tracker", "consensus", "gap", "steps", "bits"]
+    for method, expected in ((None, by_links), (MARKETS, by_markets)):
+        long = solve(both_halves(), NETWORKS["periodic"], method, rounds=3000, target=1e-8)
+        assert [check.name for check in long.certificate()] == expected
+        assert long.certificate().passed
+        short = solve(both_halves(), NETWORKS["periodic"], method, rounds=10)
+        assert not short.certificate().passed
+        assert not short.certificate()["gap"].passed
+        assert short.certificate()["budget"].passed
 
 
 def test_both_halves_reach_1e_9_on_graphs_that_never_repeat():
@@ -225,8 +237,8 @@ def doctored(run, **changes):
 
 def test_a_certificate_sees_through_a_doctored_run():
     """Move one share, one model, one bit, or the worst that was seen: the right check fails, by name."""
-    run = solve(both_halves(), NETWORKS["periodic"], rounds=3000, target=1e-8)
-    assert run.certificate().passed
+    run, tracked = (solve(both_halves(), NETWORKS["periodic"], m, rounds=3000, target=1e-8) for m in (None, MARKETS))
+    assert run.certificate().passed and tracked.certificate().passed
     shares, models = run.shares.copy(), run.models.copy()
     shares[3] += run.market.grid.unit
     models[5] += 0.01  # one node off; the average hardly moves
@@ -236,8 +248,9 @@ def test_a_certificate_sees_through_a_doctored_run():
         "budget": doctored(run, shares=shares),
         "consensus": doctored(run, models=models),
         "box": doctored(run, worst=dataclasses.replace(worst, box=1e-15)),
-        "tracker": doctored(run, worst=dataclasses.replace(worst, tracker=1e-6)),
-        "steps": doctored(run, steps=dataclasses.replace(run.steps, alpha=10.0)),
+        "gradient": doctored(run, models=run.models + 0.01),  # they agree, on something else
+        "tracker": doctored(tracked, worst=dataclasses.replace(tracked.worst, tracker=1e-6)),
+        "steps": doctored(tracked, steps=dataclasses.replace(tracked.steps, alpha=10.0)),
         "bits": doctored(run, link_bits=dataclasses.replace(run.link_bits, bits=run.link_bits.bits // 2)),
     }
     swapped = run.shares.copy()

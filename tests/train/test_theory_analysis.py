@@ -125,7 +125,7 @@ def test_unequal_shards_cross_later_than_the_safe_limit() -> None:
     found = analyse(Problem(model=regression(10, 3)), Network.erdos_renyi(10, 0.4), IDEAL)
     assert found.alpha is not None and found.alpha_limit is not None and found.crossing_alpha is not None
     assert found.alpha < found.alpha_limit < found.crossing_alpha
-    ours = analyse(Problem(model=regression(10, 3)), Network.erdos_renyi(10, 0.4))
+    ours = analyse(Problem(model=regression(10, 3)), Network.erdos_renyi(10, 0.4), Method(learning="averages"))
     assert ours.alpha is not None and ours.alpha_limit is not None and ours.crossing_alpha is not None
     assert ours.alpha < ours.alpha_limit < ours.crossing_alpha
     assert ours.tracking_crossing == pytest.approx(found.crossing_alpha, rel=1e-6)
@@ -144,16 +144,19 @@ class Saddle(LeastSquares):
 
 def test_losses_that_are_not_convex_cross_in_continuous_time_too() -> None:
     """The eigenvalues are asked, not the formula for convex losses."""
-    for method in (IDEAL, Method()):
+    for method in (IDEAL, Method(learning="averages"), Method()):
         found = analyse(Problem(model=Saddle()), Network.path(2), method)
         assert found.crossing_alpha_in_time is not None and found.crossing_alpha_in_time < math.inf
 
 
-@pytest.mark.parametrize("method", [IDEAL, Method()], ids=["edges", "averages"])
+@pytest.mark.parametrize(
+    "method", [IDEAL, Method(learning="averages"), Method()], ids=["edges", "averages", "links, so of the paper's"]
+)
 def test_a_sweep_passes_the_crossing_once(method: Method) -> None:
     """Below it every radius is below 1, above it above; in continuous time nothing crosses."""
     problem, network = Problem(model=regression(8, 2)), Network.erdos_renyi(8, 0.4, switching=2)
-    crossing = analyse(problem, network, method).crossing_alpha
+    found = analyse(problem, network, method)
+    crossing = found.tracking_crossing if found.crossing_alpha is None else found.crossing_alpha
     assert crossing is not None
     rows = sweep(problem, network, method)
     for row in rows:

@@ -31,7 +31,8 @@ from equipoise.train.theory.closed_loop import MARGIN, first_unstable, hessians
 from equipoise.train.theory.predict import DENSE_STATE
 from equipoise.train.truth import optimal_model
 
-IDEAL = Method(quantizer=Exact())
+IDEAL = Method(quantizer=Exact(), learning="averages")
+CODED = Method(learning="averages")
 NETWORK = Network.erdos_renyi(7, 0.4, seed=3)
 
 
@@ -237,9 +238,9 @@ def test_for_any_convex_losses_the_distance_falls_by_what_is_derived(network: Ne
     ids=repr,
 )
 def test_predicted_rounds_are_those_of_the_run(network: Network) -> None:
-    """Our method with its default channel and the ideal one, to 1e-8: within a factor of 2.5; large ones mode by mode."""
+    """Averages with the default channel and the ideal one, to 1e-8: within a factor of 2.5; large ones mode by mode."""
     problem = Problem(model=regression(network.n, 3))
-    for method in (Method(), IDEAL):
+    for method in (CODED, IDEAL):
         found = analyse(problem, network, method, target=1e-8)
         run = solve(problem, network, method, rounds=6000, target=1e-8, every=1)
         assert run.status == "converged" and found.learning_rounds is not None
@@ -250,7 +251,7 @@ def test_predicted_rounds_are_those_of_the_run(network: Network) -> None:
 def test_an_analysis_says_what_the_averages_do() -> None:
     """A ring of ten: tau_1 = ((1 + 2 cos 36)/3)^2 by hand; alpha below 1/(2 L), which is the crossing at most."""
     model = LeastSquares([(np.eye(2), np.ones(2))] * 10)  # X'X / N = I / 20 at every node
-    found = analyse(Problem(model=model), Network.ring(10))
+    found = analyse(Problem(model=model), Network.ring(10), CODED)
     tau = [((1 + 2 * math.cos(2 * math.pi * k / 10)) / 3) ** 2 for k in range(10)]
     assert found.market_gap == pytest.approx(1 - tau[1])
     assert found.alpha_limit == pytest.approx(10.0)
@@ -265,7 +266,8 @@ def test_an_analysis_says_what_the_averages_do() -> None:
 @pytest.mark.parametrize("rho", [0.125, 0.5])
 def test_bits_a_round_are_those_of_a_run(rho: float) -> None:
     """A star, whose hub answers with more codes a number than its leaves: two rounds more cost twice as many bits."""
-    problem, network, method = Problem(model=regression(9, 3)), Network.star(9), Method(quantizer=LogQuantizer(rho=rho))
+    problem, network = Problem(model=regression(9, 3)), Network.star(9)
+    method = Method(quantizer=LogQuantizer(rho=rho), learning="averages")
     bits = [solve(problem, network, method, rounds=rounds).bit_parts["models"] for rounds in (5, 7)]
     assert bits[1] - bits[0] == 2 * analyse(problem, network, method).bits_a_round
 

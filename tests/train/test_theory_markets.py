@@ -11,7 +11,7 @@ from equipoise.train.steps import market_inertia, slowest_gap
 from equipoise.train.theory.analysis import analyse
 from equipoise.train.theory.bounds import budgeted, market_map, mode_radius
 
-IDEAL = Method(quantizer=Exact())
+IDEAL = Method(quantizer=Exact(), cpu="markets")
 
 
 def market(n: int, seed: int = 1) -> Problem:

@@ -299,6 +299,8 @@ class ShardedLinks(LinkState):
         """A worker that is gone ends the run, by name; a checkpoint can be gone on from."""
         for shard, part in self.shards.items():
             if shard not in self.crew.living:
+                process = self.crew.process_of(shard)
+                self.losses.append({"worker": shard, "process": process, "round": number, "centres": part.region.nodes})
                 raise lost_worker(self.crew, shard, part.region.nodes, number)
 
     # looking

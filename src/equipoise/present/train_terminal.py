@@ -155,7 +155,7 @@ def theory_tables(found: Analysis) -> list[Text | Table]:
 
 def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
     """Spectral radius of a round, and the largest real part in continuous time, over alpha; unstable ones in red."""
-    crossing, crossed = found["crossing_alpha"] or 0.0, False
+    crossing, crossed = found["crossing_alpha"] or found["tracking_crossing"] or 0.0, False
     body: list[Cells] = []
     for row in rows:
         at = not crossed and row["alpha"] >= crossing * (1.0 - 1e-4)
@@ -165,7 +165,8 @@ def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
         body.append([f"{row['alpha']:.4g}", radius, real, "rounds become unstable here" if at else ""])
     given = "step" if found["momentum"] is None else "momentum"
     heads = [Column("alpha"), Column("radius of a round"), Column("real part in time"), Column("", "left")]
-    return Table(f"alpha at {given} {found[given]:.4g}, on the graph that crosses first", heads, body)
+    paper = "paper: " if found["learning"] == "links" else ""
+    return Table(f"{paper}alpha at {given} {found[given]:.4g}, on the graph that crosses first", heads, body)
 
 
 def _market_lines(found: Analysis) -> Iterator[Cells]:
@@ -185,6 +186,13 @@ def _market_lines(found: Analysis) -> Iterator[Cells]:
         yield line("rho limit", "rho_limit", "2 ln 2: coarser innovation codes need not settle")
     yield line("bits per number", "bits_a_number", "on the wire")
     yield line("bits per round", "bits_a_round", "over all links; boxes and first contact come on top")
+    if found["link_gap"] is not None:
+        yield line("gap", "link_gap", "1 - second eigenvalue of the links: rounds grow as one over its square root")
+    if found["cpu_theta"] is not None:
+        yield line(
+            "CPU theta", "cpu_theta", "chosen, weights of a centre's links in its elasticities: stable whatever it is"
+        )
+        yield line("CPU relax", "cpu_relax", "chosen, of a round's way that prices go: stable below 1")
     if found["market_gap"] is not None:
         yield line("market gap", "market_gap", "1 - tau: how far the slowest mode of prices or models moves a round")
     if found["inertia"] is not None:
@@ -206,27 +214,33 @@ def _market_lines(found: Analysis) -> Iterator[Cells]:
 
 def _learning_lines(found: Analysis) -> Iterator[Cells]:
     """Name, value and meaning of what is known of the model and its steps."""
-    line, averaged = partial(_line, found), found["momentum"] is not None
+    line, averaged, linked = partial(_line, found), found["momentum"] is not None, found["learning"] == "links"
     yield line("parameters", "parameters", "of the model")
     yield line("L", "smoothness", "largest curvature of a centre's loss")
     yield line("convexity", "convexity", "smallest curvature of the sum of losses")
     yield line("conditioning", "conditioning", "largest / smallest curvature of the sum")
-    if not averaged and found["cpu_top"] is None:
+    if linked:
+        yield line("model theta", "model_theta", "chosen, weights of a centre's links in L: stable whatever it is")
+        yield line("model relax", "model_relax", "chosen, of a round's way that models go: stable below 1")
+        yield line("local steps", "local_steps", "of a centre's own gradient in a round; 1 is an exact answer")
+    elif not averaged and found["cpu_top"] is None:
         yield line("step", "step", "chosen, of consensus")
-    yield line("alpha", "alpha", "chosen, of the descent along the tracked gradient")
+    if not linked:
+        yield line("alpha", "alpha", "chosen, of the descent along the tracked gradient")
     if averaged:
         yield line("alpha limit", "alpha_limit", "1 / (2 L): safe for convex losses, any graph, any momentum")
         yield line("momentum", "momentum", "chosen, of the averaged models: beta")
-    else:
+    elif not linked:
         yield line("alpha limit", "alpha_limit", "(2 - step lambda_max)^2 / (2 step L): safe for convex losses")
     given = "with this" if averaged else "without"
-    yield line("alpha crossing", "crossing_alpha", f"where rounds {given} momentum become unstable")
+    if not linked:
+        yield line("alpha crossing", "crossing_alpha", f"where rounds {given} momentum become unstable")
     yield line("learning rounds", "learning_rounds", f"predicted, to a gap of {found['target']:g}")
-    paper = "paper: " if averaged else ""
+    paper = "paper: " if averaged or linked else ""
     yield line(f"{paper}lambda_2", "mixing_second", "of mixing: how fast centres agree along edges")
     yield line(f"{paper}lambda_max", "mixing_top", "of mixing")
     yield line(f"{paper}lambda_2 / L", "paper_alpha", "its bound on alpha: sufficient and slow, not a boundary")
-    if averaged:
+    if averaged or linked:
         yield line(f"{paper}limit", "tracking_limit", f"of alpha in its rounds at step {found['step']:.4g}, safe")
         yield line(f"{paper}crossing", "tracking_crossing", "where its rounds become unstable")
     yield line(f"{paper}in time", "crossing_alpha_in_time", "where its equations do")

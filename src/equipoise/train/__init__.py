@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         UniformQuantizer as UniformQuantizer,
     )
     from equipoise.train.run import Run as Run
-    from equipoise.train.solve import Moment as Moment, solve as solve
+    from equipoise.train.solve import Control as Control, Moment as Moment, solve as solve
     from equipoise.train.spec import CompareSpec as CompareSpec, TrainSpec as TrainSpec
     from equipoise.train.steps import StepWarning as StepWarning
 else:

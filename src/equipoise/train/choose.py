@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from equipoise.errors import InputError
+from equipoise.train.costs._base import box
 from equipoise.train.costs.coupled import Coupled
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.sound import is_hostile
@@ -13,10 +14,12 @@ from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 
+ROOM = 0.05  # of a mean share: what must lie between lo and hi for CPU to pass on over links in a reasonable time
 WAYS_OUT = {
     "symmetric": "links that carry both ways: make the network undirected",
     "repeating": 'links that return: use switching=COUNT instead of "fresh"',
     "reliable": "links that lose nothing: leave faults out",
+    "roomy": f"boxes with room, {ROOM:.0%} of a mean share or more between lo and hi: widen them",
     "exact": "exact gradients of a convex model: leave batch, Coupled, ramp and descent out",
     "own": "settings that it understands: leave step, alpha, momentum, box, weights, cap, fade and node or edge codes alone",
 }
@@ -31,7 +34,11 @@ class Form(NamedTuple):
 
 
 CPU_FORMS = (
-    Form("links", frozenset({"symmetric", "repeating", "reliable", "own", "exact"}), "prices over links that return"),
+    Form(
+        "links",
+        frozenset({"symmetric", "repeating", "reliable", "own", "exact", "roomy"}),
+        "prices over links that return",
+    ),
     Form("markets", frozenset({"symmetric", "reliable", "own"}), "a market around every node"),
     Form("flows", frozenset({"symmetric"}), "the paper's flows along edges"),
 )
@@ -51,10 +58,12 @@ def choose(
     model = problem.model
     noisy = batch is not None or (isinstance(problem.cost, Coupled) and model is not None)
     plain = method.descent == 1.0 and method.ramp is None and method.cap == "auto" and not noisy
+    plain = plain and method.tracker_start == "gradient"  # there are no trackers to start
     given = {
         "symmetric": not network.directed,
         "repeating": network.period is not None and network.n > 1,
         "reliable": faults is None or faults.none,
+        "roomy": _roomy(problem, network.n),
         "exact": plain and (model is None or model.convex),
     }
 
@@ -78,6 +87,14 @@ def choose(
     cpu = cpu if problem.cost is not None else method.cpu
     learning = learning if model is not None else method.learning
     return replace(method, cpu=cpu, learning=learning, why="; ".join(said))
+
+
+def _roomy(problem: Problem, nodes: int) -> bool:
+    """Whether every centre can hold something of what passes through it: pinned and narrow ones would hold it up."""
+    if problem.cost is None or problem.budget is None:
+        return True
+    lo, hi = box(problem.cost, problem.sized(nodes))
+    return bool((hi - lo >= ROOM * abs(problem.budget) / nodes).all())
 
 
 def _first(forms: tuple[Form, ...], asked: str, given: dict[str, bool], option: str) -> tuple[str, str]:

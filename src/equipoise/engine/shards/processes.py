@@ -9,11 +9,12 @@ import pickle
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import cloudpickle
+import psutil
 
 from equipoise.engine.cpu_limit.process_tree import alive, facts
 from equipoise.engine.fork_server import ForkServer
@@ -21,6 +22,7 @@ from equipoise.engine.shards.keeper import LocalKeeper
 from equipoise.errors import Failure, InputError
 
 PATIENCE = 600.0  # seconds for the fork server to load: where kernels are compiled for the first time, minutes
+LOOK_EVERY, STOPPED_SECONDS = 2.0, 15.0  # between looks at workers that do not answer; until a stopped one is named
 GRACE = 2.0  # seconds for workers to end by themselves
 SOCKET_BYTES = 1 << 20  # what a socket between workers can hold
 
@@ -34,6 +36,7 @@ class Processes:
         self._pids: dict[int, int] = {}
         self._births: dict[int, int] = {}  # when each began: with its pid, a name that is never used twice
         self._pairs: set[tuple[int, int]] = set()  # who can reach whom
+        self._still: dict[int, tuple[float, float]] = {}  # CPU time of a worker that is stopped, and since when
 
     @property
     def says(self) -> str:
@@ -101,7 +104,10 @@ class Processes:
         while waiting:
             for gone in [pipe for pipe in waiting if pipe.closed]:  # died as well, while another was mourned
                 del waiting[gone]
-            for pipe in wait(list(waiting)):
+            ready = wait(list(waiting), timeout=LOOK_EVERY)
+            if not ready:
+                self._notice_stopped(waiting.values())
+            for pipe in ready:
                 assert isinstance(pipe, Connection)
                 shard = waiting.pop(pipe)
                 try:
@@ -118,6 +124,23 @@ class Processes:
                     self._halt(waiting.values())
         self.sound = True
         return dict(sorted(answers.items()))
+
+    def _notice_stopped(self, shards: Iterable[int]) -> None:
+        """A worker that somebody has stopped would be waited for without end. One that is held to a share is stopped and
+        continued all the time, and its CPU time grows."""
+        now = time.monotonic()
+        for shard in shards:
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(self._pids[shard])
+                spent = sum(process.cpu_times()[:2])
+                if process.status() != psutil.STATUS_STOPPED or spent != self._still.get(shard, (-1.0, now))[0]:
+                    self._still[shard] = spent, now
+                elif now - self._still[shard][1] > STOPPED_SECONDS:
+                    raise Failure(
+                        f"worker {shard} (process {self._pids[shard]}) is stopped, and has used no CPU for "
+                        f"{STOPPED_SECONDS:.0f} s: continue it (kill -CONT {self._pids[shard]}) and start anew, or go on "
+                        "from a checkpoint with --resume"
+                    )
 
     def _send(self, shard: int, method: str, given: tuple[Any, ...]) -> None:
         text = packed(method, given)

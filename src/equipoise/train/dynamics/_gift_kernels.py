@@ -25,7 +25,6 @@ CALM = 0.3  # of a change of elasticity that a round follows, at most
 CALMER, LESS_CALM = 0.7, 1.01  # times that after a turn, and after no turn: late news cannot swing it up
 HYSTERESIS = 0.75  # eighths of an octave by which an elasticity is off before it is told anew
 ARRIVED = 1e-3  # of log2: nothing worth following
-FULL_NODE = 0.15  # elasticity of a node at its bound, as a part of what its curvature says
 UNKNOWN = -(1 << 62)  # scale of a neighbour that was not heard yet
 
 
@@ -193,7 +192,9 @@ def settle(ledger: Ledger, i: int) -> None:
 
 
 @kernel
-def price(plan: Plan, answer: Floats, steep: Floats, curve: Curve, follow: Following, acting: Bools) -> bool:
+def price(
+    plan: Plan, answer: Floats, steep: Floats, curve: Curve, follow: Following, full: float, acting: Bools
+) -> bool:
     """Prices anew; elasticities follow the curvature calmly. False when a price is not finite."""
     fine = True
     for i in range(len(answer)):
@@ -203,7 +204,7 @@ def price(plan: Plan, answer: Floats, steep: Floats, curve: Curve, follow: Follo
             plan.price[i] = (plan.level[i] - answer[i]) / plan.weight[i]
             fine &= np.isfinite(plan.price[i])
         at_bound = answer[i] <= curve.lo[i] or answer[i] >= curve.hi[i]
-        aim = (FULL_NODE if at_bound else 1.0) / steep[i]
+        aim = (full if at_bound else 1.0) / steep[i]
         if aim == follow.settled[i]:
             continue
         off = math.log2(aim) - follow.elastic[i]

@@ -40,6 +40,7 @@ from equipoise.train.region import LinkTable, Region
 from equipoise.train.spectrum import adjacency_gap
 
 RELAX, RELAX_PER_GAP, RELAX_BOXED = 0.95, 0.7, 0.7  # .9 with boxes takes 1.7 times the rounds
+FULL_NODE = 0.5  # elasticity of a node at its bound, as a part of what its curvature says; 1 where news is late
 IN_TURN = 2.0  # theta is larger where graphs take turns
 
 MESSAGE = np.dtype([("q", np.float64), ("gave", np.int64), ("scale", np.int64), ("floor", np.int64)])
@@ -58,8 +59,9 @@ class Gifts:
         quantizer: Quantizer,
         present: Bools | None = None,
         relax: float | None = None,
+        late: bool = False,
     ) -> None:
-        """`present`: nodes that are there at the start, and divide the budget. `relax`: for news that is old."""
+        """`present`: nodes that are there at the start, and divide the budget. `relax`, `late`: where news is old."""
         self.region, self.table, self.market = region, table, market
         mantissa = mantissa_bits(quantizer)
         self.code = mantissa, bits_per_number(mantissa)
@@ -67,7 +69,7 @@ class Gifts:
         gap = min(0.5, 0.5 * adjacency_gap(table.n, table.senders, table.receivers))
         self.theta = (1.0 if table.static else IN_TURN) / (2.0 * math.sqrt((1.0 - gap) * max(gap, 1e-12)))
         usual = RELAX_BOXED if market.boxed else RELAX - RELAX_PER_GAP * gap
-        self.relax = usual if relax is None else relax
+        self.relax, self.full = usual if relax is None else relax, 1.0 if late else FULL_NODE
         whole = curve_of(market.cost, market.lo, market.hi, market.curvature)
         self.curve: Curve = whole._replace(
             **{name: getattr(whole, name)[region.ids] for name in ("first", "second", "lo", "hi", "flattest")}
@@ -155,7 +157,7 @@ class Gifts:
         answer(self.market.cost, self.curve, plan.weight, plan.level, self.answer)
         steep = steepness(self.market.cost, self.curve, self.answer)
         follow = Following(self.degree, self.elastic, self.settled, self.calm)
-        return bool(price(plan, self.answer, steep, self.curve, follow, self.acting))
+        return bool(price(plan, self.answer, steep, self.curve, follow, self.full, self.acting))
 
     def keep(self, rows: Ints, places: Ints) -> None:
         self.messages[places] = self.messages[rows]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.errors import InputError
 from equipoise.kernels import Bools, Ints
 from equipoise.parallel import side_by_side
 from equipoise.train.arrays import AnyArray, Floats
@@ -37,6 +38,7 @@ from equipoise.train.state import first_models, meters, part_of
 from equipoise.train.steps import Steps, known_smoothness
 
 RELAX_AROUND = 0.5  # of gifts that are answered around, rounds later
+RELAX_LATE, LATER = 0.6, 0.2  # of gifts where every packet takes the same number of rounds: .6 / (1 + .2 delay)
 
 
 class HostileState:
@@ -91,14 +93,16 @@ class HostileState:
     def _open_market(self, market: Market) -> Gifts | Pushed:
         """Gifts where links carry both ways; on one-way links the push form, or gifts that are answered around."""
         network, method, faults = self.network, self.method, self.faults
+        relax = None if faults.jitter or not faults.delay else RELAX_LATE / (1.0 + LATER * faults.delay)
         if not network.directed:
-            exchange, relax = self.exchange, None
+            exchange = self.exchange
         elif faults.none and not market.boxed:
             return Pushed(self.exchange.region, self.exchange.table, market, method, network)
         else:
             exchange, relax = Relayed(network, faults), RELAX_AROUND
             self.cpu_exchange = exchange
-        return Gifts(exchange.region, exchange.table, market, method.quantizer, self.members.alive, relax)
+        late = exchange.longest > 0
+        return Gifts(exchange.region, exchange.table, market, method.quantizer, self.members.alive, relax, late)
 
     def _open_learning(self, sampler: Sampler, start: Floats) -> Links | Tracking:
         region, table, method = self.exchange.region, self.exchange.table, self.method
@@ -291,6 +295,11 @@ class HostileState:
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         """Take up a checkpoint."""
+        if "exchange0/sent" not in memory:
+            raise InputError(
+                "this checkpoint is of a version that played faults in another form: start the run anew, without resume",
+                code="checkpoint.form",
+            )
         for name, part in self._parts().items():
             part.restore(part_of(memory, name))
         self.succession.take_up(int(memory["round"]))

@@ -17,11 +17,14 @@ from equipoise.result import Result
 from equipoise.train.arrays import Floats
 from equipoise.train.baselines._track import Recorder
 from equipoise.train.channel import Channel
+from equipoise.train.choose import choose
+from equipoise.train.codec import bits_per_number, mantissa_bits
 from equipoise.train.costs.quadratic import Quadratic
+from equipoise.train.link_state import LinkState
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
-from equipoise.train.problem import Problem
+from equipoise.train.problem import Market, Problem
 from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.spec import TrainSpec
 from equipoise.train.spectrum import market_gap
@@ -41,8 +44,11 @@ from equipoise.train.theory.closed_loop import FLAT, Bend, ClosedLoop, bend_at, 
 from equipoise.train.theory.predict import (
     DENSE_MODEL,
     DENSE_STATE,
+    Prediction,
     predict_cpu,
     predict_learning,
+    predict_link_models,
+    predict_link_prices,
     rounds_looked_at,
     total_curvature,
 )
@@ -61,8 +67,10 @@ TOO_LARGE = "not computed: too large"
 class Analysis(Result):
     """None where a half is absent, or where `notes` says why there is no number. Rounds are to `target`.
 
-    `alpha`, `alpha_limit` and `crossing_alpha` are of the method's own rounds; `tracking_limit` and `tracking_crossing` are
-    of the paper's gradient tracking along edges at `step`, and the same where that is the method.
+    `cpu` and `learning` name the dynamics that would be played. Over links there is no alpha and nothing to tune: `theta`s
+    are how hard neighbours pull, beside a node's own curvature. `alpha`, `alpha_limit` and `crossing_alpha` are of the
+    method's own rounds; `tracking_limit` and `tracking_crossing` are of the paper's gradient tracking along edges at `step`,
+    and the same where that is the method.
     """
 
     nodes: int
@@ -79,6 +87,14 @@ class Analysis(Result):
     bits_a_number: int
     bits_a_round: float
     step: float
+    cpu: str | None = None  # links, markets or flows
+    learning: str | None = None  # links, averages or mixing
+    link_gap: float | None = None  # over links: 1 - the second eigenvalue of the normalised adjacency of all graphs
+    cpu_theta: float | None = None  # over links: sum of a node's link weights, in its elasticities
+    cpu_relax: float | None = None
+    model_theta: float | None = None  # over links: the same of models, in L
+    model_relax: float | None = None
+    local_steps: int | None = None  # over links: of a node's own gradient in a round
     inertia: float | None = None  # theta of the markets
     market_gap: float | None = None  # of the markets and the averages: 1 - tau
     cpu_top: float | None = None
@@ -134,7 +150,9 @@ def analyse(problem: Problem, network: Network, method: Method | None = None, *,
 
 
 def _analyse(problem: Problem, network: Network, method: Method, target: float) -> Analysis:
+    method = choose(method, problem, network)
     market, model = problem.market(problem.sized(network.n)), problem.model
+    state = LinkState(problem, network, method) if "links" in (method.cpu, method.learning) else None
     smoothness = None if model is None else known_smoothness(model)
     steps = choose_steps(market, model, smoothness, network, method)
     notes: dict[str, str] = {}
@@ -142,29 +160,50 @@ def _analyse(problem: Problem, network: Network, method: Method, target: float) 
         gap = min(map(market_gap, _graphs(network)))
     else:
         gap = None
-    found = {"market_gap": gap} | _network(network, notes) | _channel(network, method, market is not None, model)
+    found = {"market_gap": gap} | _network(network, notes) | _channel(network, method, market, model)
+    found |= {} if state is None else _links(state)
     if market is not None:
-        if steps.inertia is None:
+        found["cpu"] = method.cpu
+        if state is not None and state.allocation is not None:
+            predicted = predict_link_prices(state, state.allocation, target)
+        elif steps.inertia is None:
             top = top_eigenvalue(network, method.cpu_weights, market.curvature * method.curvature_factor)
             found |= {"cpu_top": top, "cpu_step_limit": steps.cpu_limit}
             found["delay_limits"] = {delay: delay_limit(delay, top) for delay in DELAYS}
+            predicted = predict_cpu(market, network, method, steps, target)
         else:
             found["inertia"] = steps.inertia
-        predicted = predict_cpu(market, network, method, steps, target)
+            predicted = predict_cpu(market, network, method, steps, target)
         found["cpu_rounds"] = None if predicted is None else predicted.rounds
         if predicted is None:
             notes["cpu_rounds"] = TOO_LARGE if network.n > 1 else "a node alone has nothing to negotiate"
         else:
             notes["cpu_rounds"] = predicted.how
     if model is not None and smoothness is not None:
-        found |= _learning(model, smoothness, network, method, steps, target, notes)
+        if state is not None and state.learning is not None:
+            guess = predict_link_models(state, state.learning, target, smoothness)
+        else:
+            guess = predict_learning(model, network, method, steps, target, smoothness)
+        found |= _learning(model, smoothness, network, method, steps, guess, notes)
     return Analysis(target=target, step=steps.step, notes=notes, **found)
+
+
+def _links(state: LinkState) -> dict[str, Any]:
+    """What both halves over links have chosen."""
+    found: dict[str, Any] = {"link_gap": state.gap}
+    if state.allocation is not None:
+        found |= {"cpu_theta": state.allocation.rule.theta, "cpu_relax": state.allocation.rule.relax}
+    if state.learning is not None:
+        half = state.learning
+        found |= {"model_theta": half.theta, "model_relax": half.pulls.relax, "local_steps": half.local_steps}
+    return found
 
 
 def sweep(problem: Problem, network: Network, method: Method, points: int = 12) -> list[dict[str, float]]:
     """Rows of alpha, the spectral radius of a round, and the largest real part in continuous time, to past the crossing.
 
-    On the graph that crosses first. Needs nodes x parameters of at most DENSE_STATE.
+    Over links there is no alpha: then it is that of the paper's gradient tracking. On the graph that crosses first. Needs
+    nodes x parameters of at most DENSE_STATE.
     """
     model = problem.model
     if model is None:
@@ -176,7 +215,7 @@ def sweep(problem: Problem, network: Network, method: Method, points: int = 12) 
             code="sweep.size",
         )
     with one_thread():
-        return _sweep(problem, model, network, method, points)
+        return _sweep(problem, model, network, choose(method, problem, network), points)
 
 
 def _sweep(problem: Problem, model: Model, network: Network, method: Method, points: int) -> list[dict[str, float]]:
@@ -223,12 +262,13 @@ def _diameter(graph: Topology) -> int:
     return int(shortest_path(links.tocsr(), directed=False, unweighted=True).max())
 
 
-def _channel(network: Network, method: Method, costs: bool, model: Model | None) -> dict[str, Any]:
+def _channel(network: Network, method: Method, market: Market | None, model: Model | None) -> dict[str, Any]:
     """On every directed link a price, a model, and what a market or meeting answers, or a tracker; the rest comes on top.
 
-    Hosts answer with more codes per number, the more neighbours they have.
+    Hosts answer with more codes per number, the more neighbours they have. Over links nobody answers, and a price comes with
+    one flag, or with two where there are boxes.
     """
-    quantizer = method.quantizer
+    quantizer, costs = method.quantizer, market is not None
     low, high = sector(quantizer.rho, getattr(quantizer, "rounding", "nearest")) if quantizer.rho else (1.0, 1.0)
     graphs = _graphs(network)
     links = 2.0 * float(np.mean([graph.edges for graph in graphs]))
@@ -236,13 +276,18 @@ def _channel(network: Network, method: Method, costs: bool, model: Model | None)
     said = int(costs) + size * (1 if method.by_meetings else 2)
     answered = int(costs and method.by_markets) + size * int(method.by_meetings)
     spent = float(np.mean([_answer_bits(graph, method) for graph in graphs])) if answered else 0.0
+    bits, a_round = quantizer.bits, links * said * quantizer.bits + spent * answered
+    if "links" in (method.cpu, method.learning):
+        bits = bits_per_number(mantissa_bits(quantizer))
+        flags = 0 if market is None else 1 + market.boxed
+        a_round = links * ((int(costs) + size) * bits + flags)
     return {
         "rho": quantizer.rho,
         "sector_low": low,
         "sector_high": high,
         "rho_limit": innovation_limit() if quantizer.mode == "innovation" else None,
-        "bits_a_number": quantizer.bits,
-        "bits_a_round": links * said * quantizer.bits + spent * answered,
+        "bits_a_number": bits,
+        "bits_a_round": a_round,
     }
 
 
@@ -259,7 +304,7 @@ def _learning(
     network: Network,
     method: Method,
     steps: Steps,
-    target: float,
+    predicted: Prediction | None,
     notes: dict[str, str],
 ) -> dict[str, Any]:
     second = smallest_connectivity(network, method.model_weights)
@@ -271,18 +316,19 @@ def _learning(
         notes["conditioning"] = TOO_LARGE
     elif conditioning is None:
         notes["conditioning"] = "not finite: the sum of losses is flat in some direction"
-    predicted = predict_learning(model, network, method, steps, target, smoothness)
     notes["learning_rounds"] = TOO_LARGE if predicted is None else predicted.how
     top = top_eigenvalue(network, method.model_weights)
+    by_links = method.learning == "links"
     return {
         "parameters": model.size,
+        "learning": method.learning,
         "mixing_second": second,
         "mixing_top": top,
         "smoothness": float(smoothness.max()),
         "convexity": convexity,
         "conditioning": conditioning,
-        "alpha": steps.alpha,
-        "alpha_limit": steps.alpha_limit,
+        "alpha": None if by_links else steps.alpha,
+        "alpha_limit": None if by_links else steps.alpha_limit,
         "momentum": steps.momentum if method.by_meetings else None,
         "tracking_limit": alpha_limit(steps.step, top, float(smoothness.max())),
         "paper_alpha": paper_alpha(second, float(smoothness.max())),
@@ -294,6 +340,16 @@ def _crossings(
     model: Model, network: Network, method: Method, steps: Steps, notes: dict[str, str]
 ) -> dict[str, float | None]:
     """The alpha at which rounds, and continuous time, become unstable: the first of the graphs looked at."""
+    found = _all_crossings(model, network, method, steps, notes)
+    if method.learning == "links":
+        notes["crossing_alpha"] = "there is no alpha over links: they are stable whatever their weights are"
+        found["crossing_alpha"] = None
+    return found
+
+
+def _all_crossings(
+    model: Model, network: Network, method: Method, steps: Steps, notes: dict[str, str]
+) -> dict[str, float | None]:
     if network.n * model.size <= DENSE_STATE:
         loops = _loops(model, network, method)
         tracking = min(_tracking_crossings(loops, model, network, method, steps))

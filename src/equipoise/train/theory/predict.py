@@ -1,9 +1,9 @@
 """Rounds that a run will need, before it is made: a gap is the square of an error, so radius^(2 rounds) = target.
 
 Assumed: the ideal channel, boxes that are not at work (a node at its bound counts with the stiffness of its price), losses
-as curved as at the optimum. Momentum along edges counts as the best constant one, which the automatic rule comes near
-without knowing the spectrum; on a network that changes every round it never builds up and counts as none. Graphs taken in
-turn are multiplied together; the first few fresh ones stand for all.
+as curved as at the optimum; over links, exact answers. Momentum along edges counts as the best constant one, which the
+automatic rule comes near without knowing the spectrum; on a network that changes every round it never builds up and counts
+as none. Graphs taken in turn are multiplied together; the first few fresh ones stand for all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ from scipy.sparse import diags_array
 from scipy.sparse.linalg import eigsh
 
 from equipoise.train.arrays import Floats
+from equipoise.train.costs._kernels import steepness
+from equipoise.train.dynamics._price_kernels import FULL, PER_OCTAVE
+from equipoise.train.dynamics.prices import Prices
+from equipoise.train.dynamics.summed import Summed
+from equipoise.train.link_state import LinkState
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
@@ -32,6 +37,14 @@ from equipoise.train.theory.bounds import (
     two_step_radius,
 )
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
+from equipoise.train.theory.links import (
+    elasticity_weights,
+    kept_sum,
+    laplacians,
+    product_weights,
+    round_maps,
+    slowest_radius,
+)
 from equipoise.train.topology import Topology
 from equipoise.train.trade import FULL_NODE
 from equipoise.train.truth import optimal_model, optimal_shares
@@ -39,8 +52,9 @@ from equipoise.train.weights import edge_weights
 
 LARGEST_SPECTRUM = 1500  # nodes up to which L is factorised, however many links it has
 SHIFT = 1e-9  # of the largest diagonal entry of L H
-DENSE_STATE = 300  # n m up to which all eigenvalues of the closed loop are
+DENSE_STATE = 300  # n m up to which all eigenvalues of the closed loop are; over links (1 + graphs) n m
 DENSE_MODEL = 100  # parameters up to which the total Hessian is differenced
+FEW_MODES = 8  # curvatures looked at over links, which the slow ones hardly depend on
 MODES = 40  # deltas, and curvatures, of the averages looked at between the slowest and the fastest
 REACH = 1e-6  # half the distance of a finite difference of prices, relative to the share
 
@@ -185,6 +199,49 @@ def predict_averages(
     deltas = [0.0] if n == 1 else [0.0, *np.geomspace(max(slowest_delta(graphs), 1e-15), 1.0, MODES)]
     radius = float(averages_radius(np.array(deltas)[:, None], alpha * bends, beta).max())
     return Prediction(radius, rounds_to(target, radius), f"modes of the averages, {how}")
+
+
+def predict_link_prices(state: LinkState, half: Prices, target: float) -> Prediction | None:
+    """For CPU over links: all eigenvalues of a period where they are few, else the slowest mode for equal curvatures."""
+    market, rule, table = half.market, half.rule, state.table
+    graphs = len(table.turns)
+    if (1 + graphs) * table.n > DENSE_STATE:
+        radius = slowest_radius(state.gap, np.ones(1), rule.theta, rule.relax, graphs, common=False)
+        return Prediction(radius, rounds_to(target, radius), "slowest mode over links, equal curvatures")
+    best = optimal_shares(market.cost, market.budget * market.grid.unit, market.lo, market.hi).shares
+    elasticity = 1.0 / steepness(market.cost, half.whole, best)
+    inside = (best > market.lo) & (best < market.hi)
+    contacts = half.layout.keep(half.layout.contacts)
+    told = np.round(PER_OCTAVE * np.log2(np.where(inside, 1.0, FULL) * elasticity / contacts)).astype(np.int64)
+    pinned = market.low == market.high
+    R = laplacians(table, elasticity_weights(table, told, rule.theta, rule.lean, pinned))
+    kept, maps = kept_sum(table.n, 1, graphs), round_maps(R, inside * elasticity, rule.relax)
+    radius = period_radius([kept.T @ one @ kept for one in maps])
+    return Prediction(radius, rounds_to(target, radius), "eigenvalues of prices over links")
+
+
+def predict_link_models(state: LinkState, half: Summed, target: float, smoothness: Floats) -> Prediction | None:
+    """For models over links: all eigenvalues of a period where they are few, else mode by mode, as if Hessians were equal.
+
+    None where the model is large and no ridge tells how flat the sum of losses may be.
+    """
+    model, table = half.model, state.table
+    graphs, n, relax = len(table.turns), table.n, half.pulls.relax
+    pull = half.theta * half.L
+    if (1 + graphs) * n * model.size <= DENSE_STATE:
+        bent = hessians(model, optimal_model(model).parameters)
+        maps = round_maps(laplacians(table, product_weights(table, pull)), bent, relax)
+        kept = kept_sum(n, model.size, graphs)
+        radius = period_radius([kept.T @ one @ kept for one in maps])
+        return Prediction(radius, rounds_to(target, radius), "eigenvalues of models over links")
+    flattest, how = flattest_mode(model)
+    if flattest is None:
+        return None
+    total = total_curvature(model)
+    steepest = total[1] / n if total is not None else float(smoothness.mean())
+    bends = np.geomspace(max(flattest / n, 1e-12 * steepest), steepest, FEW_MODES)
+    radius = slowest_radius(state.gap, bends, pull, relax, graphs, common=True)
+    return Prediction(radius, rounds_to(target, radius), f"modes over links, {how}")
 
 
 def period_radius(maps: list[Floats]) -> float:
