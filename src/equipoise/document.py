@@ -6,11 +6,13 @@ A verb's result makes a `Document`; `equipoise.result` writes it; `read` reads i
 import csv
 import json
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -314,8 +316,14 @@ def _tables(folder: Path, result: Mapping[str, Plain]) -> dict[str, list[Row]]:
 def _arrays(path: Path) -> dict[str, Array]:
     if not path.is_file():
         return {}
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path}: damaged ({type(error).__name__}); copy the folder again, or repeat its run with --config",
+            code="arrays.form",
+        ) from None
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -411,3 +411,23 @@ def test_python_and_the_command_line_leave_the_same_folder(inside, tmp_path):
     assert {path.name for path in again.iterdir()} == {path.name for path in folder.iterdir()}
     for name in ("result.json", "history.csv", "config.yaml"):
         assert (again / name).read_text() == (folder / name).read_text()
+
+
+def test_verify_reads_a_folder_and_says_by_its_exit_code(inside, tmp_path):
+    """0 for a good run, 1 for one that was edited, 2 in one line for what is none; --json is a document."""
+    inside("train", *QUICK)
+    folder = only_folder(tmp_path)
+    done = inside("train", "verify", str(folder))
+    assert done.returncode == 0 and "passed" in done.stdout and "claims" in done.stdout
+    told = json.loads(inside("train", "verify", str(folder), "--json").stdout)
+    assert told["verb"] == "train verify" and told["certificate"]["passed"]
+    with np.load(folder / "arrays.npz") as file:
+        arrays = dict(file)
+    arrays["units"][5, 0] += 1
+    np.savez_compressed(folder / "arrays.npz", **arrays)
+    done = inside("train", "verify", str(folder))
+    assert done.returncode == 1 and "FAILED" in done.stdout
+    (folder / "arrays.npz").write_bytes(b"PK")
+    for wrong in (folder, tmp_path / "nowhere", tmp_path):
+        done = inside("train", "verify", str(wrong))
+        assert done.returncode == 2 and not done.stdout and done.stderr.count("\n") == 1

@@ -88,6 +88,19 @@ def analyse(
     show(*theory_tables(vars(found)))
 
 
+@app.command("verify")
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A run folder of train.", metavar="FOLDER")], json: Json = False
+) -> None:
+    """Check the certificate of a run from its files alone: shares round by round, models, optima, and bits link by link."""
+    from equipoise.present.train_terminal import verified_numbers
+    from equipoise.train.verify import verify
+
+    with warnings_as_lines():
+        document = verify(folder)
+    tell(document, json, *verified_numbers(document))
+
+
 def compare(chosen: dict[str, object], config: File = None, out: Out = Path("runs"), json: Json = False) -> None:
     """Our method beside its rivals: at equal rounds, at equal bits, and to a target; or one knob at a time (--study)."""
     spec = CompareSpec.read(config, chosen)

@@ -44,6 +44,16 @@ def terminal_parts(document: Document) -> list[Text | KeyNumbers | Table | Certi
     return [*found, Text(words, soft=True)] if words else found
 
 
+def verified_numbers(document: Document) -> list[KeyNumbers]:
+    """What `train verify` looked at."""
+    told = document.result
+    rounds = f"{told['rounds']:,}, {told['status']}"
+    numbers = {"nodes": f"{told['nodes']:,}", "links": f"{told['links']:,}", "rounds": rounds}
+    if told["rounds_of_shares"]:
+        numbers["shares"] = f"of {count(told['rounds_of_shares'], 'moment')}, the start among them"
+    return [KeyNumbers([KeyNumber(name, value) for name, value in numbers.items()])]
+
+
 def _run_lines(document: Document) -> Iterator[Line]:
     """What came out of it, a line for each thing."""
     result, seconds = document.result, document.arrays.get("seconds")
