@@ -4,6 +4,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import TypeVar, cast
 from uuid import uuid4
@@ -11,6 +12,7 @@ from uuid import uuid4
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -76,6 +78,22 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
     def _index_key(self, signature: object, codegen: object) -> tuple[object, ...]:
         return (*super()._index_key(signature, codegen), digest_of(self._py_func))
+
+
+@contextmanager
+def when_compiling(begun: Callable[[], object], done: Callable[[], object]) -> Iterator[None]:
+    """Inside, `begun` is called when a kernel is compiled that no earlier run has left on disk, and `done` after it, also
+    where it fails. A kernel that calls others is compiled around them: the calls are nested."""
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def on_start(self, event: object) -> None:
+            begun()
+
+        def on_end(self, event: object) -> None:
+            done()
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
 
 
 def digest_of(function: object) -> str:

@@ -57,14 +57,14 @@ def default_run(tmp_path_factory):
 
 
 def test_no_arguments_train_digits_and_pass(default_run):
-    """20 centres, 9-bit messages, a switching network, 500 CPUs: certificate passed, exit 0, budget residual exactly 0."""
+    """20 centres, 10-bit messages, a switching network, 500 CPUs: certificate passed, exit 0, budget residual exactly 0."""
     _, done = default_run
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert set(content) == {"verb", "version", "config", "result", "certificate", "looks"}
     assert content["verb"] == "train"
     checks = {check["name"]: check for check in content["certificate"]["checks"]}
-    assert set(checks) == {"budget", "box", "kkt", "tracker", "consensus", "gap", "steps", "bits"}
+    assert set(checks) == {"budget", "box", "kkt", "gradient", "consensus", "gap", "bits"}
     assert all(check["passed"] for check in checks.values())
     assert checks["budget"]["value"] == 0
     assert len(content["result"]["shares"]) == 20
@@ -120,7 +120,7 @@ def test_the_terminal_shows_the_certificate(inside):
     """Without --json: the table with every check, the key numbers, and where the report is."""
     done = inside("train", *QUICK)
     assert done.returncode == 0
-    for words in ("certificate: passed", "budget", "kkt", "bits per number", "report.html"):
+    for words in ("certificate: passed", "budget", "kkt", "10 bits per number", "CPU by links (", "report.html"):
         assert words in done.stdout
 
 

@@ -91,7 +91,7 @@ def test_the_curves_are_the_history() -> None:
     """Every curve holds the history's values; a zero, which a log axis cannot show, is a hole."""
     run = both_halves()
     drawn = series(charts(page(run))["convergence"])
-    assert list(drawn) == ["relative gap", "consensus", "kkt", "tracker"]
+    assert list(drawn) == ["relative gap", "consensus", "kkt", "gradient"]
     for name, points in drawn.items():
         column = run.history[name.replace(" ", "_")]
         assert points == [[k, v if v > 0 else None] for k, v in zip(run.history["round"], column, strict=True)]
@@ -204,7 +204,7 @@ def test_an_absent_half_leaves_its_charts_out() -> None:
     assert set(cpu) == {"convergence", "shares", "network", "bits", "final"}
     assert set(series(cpu["convergence"])) == {"relative gap", "kkt"}
     assert set(learning) == {"convergence", "network", "bits"}
-    assert set(series(learning["convergence"])) == {"relative gap", "consensus", "tracker"}
+    assert set(series(learning["convergence"])) == {"relative gap", "consensus", "gradient"}
 
 
 ACCURACY = {"nodes": [0.91, 0.9, 0.92, 0.93, 0.9, 0.94], "centralised": 0.953, "worst": 0.9}
@@ -280,12 +280,12 @@ class Rows(HTMLParser):
 def test_failed_checks_come_first_then_those_not_made_and_in_words() -> None:
     run = both_halves()
     checks = {check.name: {"passed": True} for check in run.certificate()}
-    checks["steps"] = {"passed": False}
+    checks["kkt"] = {"passed": False}
     checks["gap"] = {"passed": None, "value": None, "limit": None, "meaning": "not made: no optimum"}
     html = report(with_checks(document(run), **checks))
     header, *rows = Rows(without_library(html)).rows
     assert header == ["check", "outcome", "value", "limit", "meaning"]
-    assert [row[0] for row in rows[:2]] == ["steps", "gap"]
+    assert [row[0] for row in rows[:2]] == ["kkt", "gap"]
     assert [row[1] for row in rows] == ["✗ FAILED", "○ not made"] + ["✓ passed"] * (len(checks) - 2)
     assert rows[1][2:4] == ["–", "–"]
     assert "certificate FAILED</title>" in html

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from equipoise.spec import Spec
 
 LINE_SECONDS = 10.0
+COMPILING_SECONDS = 1.0  # of compiling, after which it is told
 TONES: Mapping[str, Tone] = {
     "admitted": "good",
     "lent": "blue",
@@ -149,6 +151,57 @@ def naming_faults(policies: Sequence[str]) -> Iterator[None]:
         if fault := fault_in(error, [name.rpartition(":")[0] for name in policies if is_reference(name)]):
             raise InputError(fault) from None
         raise
+
+
+@contextmanager
+def compiling_told(about: float, *, quiet: bool) -> Iterator[None]:
+    """Says on standard error that kernels are compiled, once that takes more than a moment, and at the end what it took.
+
+    `about` are the seconds of one core that the verb's default run takes for it: once on each installation, and again where
+    a new version has changed its kernels. A busy machine takes longer, which the line at the end tells.
+    """
+    from equipoise.kernels import when_compiling
+
+    lock, depth, kernels, began, spent, told = threading.Lock(), 0, 0, 0.0, 0.0, False
+    timer: threading.Timer | None = None
+
+    def tell_once() -> None:
+        nonlocal told
+        if depth and not told:
+            told = True
+            print(f"compiling kernels for the first time, about {about:.0f} s", file=sys.stderr, flush=True)
+
+    def begun() -> None:
+        nonlocal depth, began, timer
+        with lock:
+            depth += 1
+            if depth == 1:
+                began = time.monotonic()
+                if not told:
+                    timer = threading.Timer(max(COMPILING_SECONDS - spent, 0.0), tell_once)
+                    timer.daemon = True
+                    timer.start()
+
+    def done() -> None:
+        nonlocal depth, kernels, spent
+        with lock:
+            depth, kernels = depth - 1, kernels + 1
+            if depth == 0:
+                spent += time.monotonic() - began
+                if timer is not None:
+                    timer.cancel()
+
+    if quiet:
+        yield
+        return
+    try:
+        with when_compiling(begun, done):
+            yield
+    finally:
+        if timer is not None:
+            timer.cancel()
+    if told:
+        print(f"compiled {kernels} kernels in {spent:.0f} s; later runs find them on disk", file=sys.stderr, flush=True)
 
 
 class Meter:

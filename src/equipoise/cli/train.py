@@ -13,14 +13,21 @@ from typing import Annotated, Any
 import typer
 
 from equipoise.cli.options import File, Json, Out, application, has_command, with_options
-from equipoise.cli.output import Meter, metered, run_folder, show, tell, warnings_as_lines
+from equipoise.cli.output import Meter, compiling_told, metered, run_folder, show, tell, warnings_as_lines
 from equipoise.errors import InputError
+from equipoise.spec import read_yaml
 from equipoise.train.hostile.fault_texts import EXAMPLES, HOSTILE, HOW
 from equipoise.train.spec import PLACES, CompareSpec, TrainSpec, flag
 
 app = application()
 CHECKPOINT = "checkpoint.npz"
-DOING = {"round": "training", "seed": "comparing allocations", "way": "training the same net in other ways"}
+DOING = {
+    "round": "training",
+    "seed": "comparing allocations",
+    "way": "training the same net in other ways",
+    "beside": "playing beside",
+}
+COMPILING = 25.0  # seconds of one core for the kernels of the default run, measured with an empty cache
 
 
 @app.callback(invoke_without_command=True, subcommand_metavar="[COMMAND]")
@@ -38,7 +45,9 @@ def train(
 ) -> None:
     """Centres train one model together and negotiate a CPU budget, over quantised messages.
 
-    With no options: softmax on scikit-learn's digits, 20 centres, a switching network, 9-bit messages, 500 CPUs.
+    With no options: softmax on scikit-learn's digits, 20 centres, a switching network, 10-bit messages, 500 CPUs.
+
+    Beside the paper's dynamics: equipoise train --beside paper
 
     A hostile network: equipoise train --loss 0.3 --delay 3 --crash 7@137 --join 9@300 --partition 0-4@500..600
 
@@ -54,7 +63,7 @@ def train(
         config = resume / "config.yaml"
     spec = TrainSpec.read(config, chosen)
     with warnings_as_lines():
-        _run(spec, out, resume, quiet=json)
+        _run(spec, out, resume, quiet=json, old=config is not None and "cpu" not in read_yaml(config))
 
 
 @app.command("analyse")
@@ -115,10 +124,12 @@ def compare(chosen: dict[str, object], config: File = None, out: Out = Path("run
     tell(document, json, *terminal_parts(document), last=folder / "report.html")
 
 
-def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> None:
-    """One run from its spec to its folder; the exit code says whether its certificate passes."""
+def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool, old: bool) -> None:
+    """One run from its spec to its folder; the exit code says whether its certificate passes. `old`: its config.yaml is
+    from before it could name the dynamics."""
     from equipoise.engine.spread import check_engine, engine_of
     from equipoise.present.train_terminal import terminal_parts
+    from equipoise.train.told import words_on_first
 
     check_engine(spec)
     if resume is not None and not (resume / CHECKPOINT).exists():
@@ -127,7 +138,11 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> Non
     with run_folder(out, "train", spec) if resume is None else nullcontext(resume) as folder:
         checkpoint = folder / CHECKPOINT
         try:
-            with engine_of(spec) as engine, _Progress(folder, spec, job.rounds, quiet=quiet) as progress:
+            with (
+                compiling_told(COMPILING, quiet=quiet),
+                engine_of(spec) as engine,
+                _Progress(folder, spec, job.rounds, quiet=quiet) as progress,
+            ):
                 run = job.run(
                     progress=progress, checkpoint=checkpoint, resume=resume and resume / CHECKPOINT, engine=engine
                 )
@@ -138,6 +153,8 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool) -> Non
             raise KeyboardInterrupt(_resuming(folder, spec)) from None
         checkpoint.unlink(missing_ok=True)
     document = run.document()
+    if old and "auto" in (spec.cpu, spec.learning) and (words := words_on_first(document.result["dynamics"])):
+        print(f"note: {words}", file=sys.stderr)
     tell(document, quiet, *terminal_parts(document), last=folder / "report.html")
 
 
@@ -175,9 +192,10 @@ class _Progress:
         elif unit != self.unit:
             if self.asked:
                 raise KeyboardInterrupt
-            self.meter = self._open(DOING[unit], unit, total)
+            self.meter = self._open(DOING[unit], "round" if unit == "beside" else unit, total)
         self.unit = unit
-        self.meter.show(done, total, doing=DOING[unit], note=note)
+        doing = f"{DOING[unit]}: {self.spec.beside}" if unit == "beside" else DOING[unit]
+        self.meter.show(done, total, doing=doing, note=note)
         return self.asked
 
 

@@ -362,7 +362,7 @@ class ShardedLinks(LinkState):
                 if kind == "link":
                     whole[name][layout.links] = part
                 elif kind in ("node", "said"):
-                    whole[name][_at(whole[name], part, nodes)] = part
+                    whole[name][_at(name, nodes)] = part
                 else:
                     whole[name] = part
         super().restore(whole)
@@ -386,10 +386,10 @@ class ShardedLinks(LinkState):
         self._reports, self._seen, self._fresh = [], {}, True
 
 
-def _at(whole: AnyArray, part: AnyArray, nodes: Ints) -> tuple[Any, ...]:
-    """Where a part's nodes are in the whole: along the only axis whose length differs, or the last but the columns."""
-    axis = next(k for k, (a, b) in enumerate(zip(whole.shape, part.shape, strict=True)) if (a, b) == (a, len(nodes)))
-    return (*(slice(None),) * axis, nodes)
+def _at(name: str, nodes: Ints) -> tuple[Any, ...]:
+    """Where a part's nodes are in the whole: along the last axis, or the one before the columns of models."""
+    columns = name.startswith("model/") and not name.endswith("floors")
+    return (..., nodes, slice(None)) if columns else (..., nodes)
 
 
 def packed(codes: AnyArray, width: int, signed: bool = True) -> bytes:

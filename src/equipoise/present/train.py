@@ -23,6 +23,7 @@ from equipoise.present.network import (
     words_on_marks,
 )
 from equipoise.present.text import NOTHING, count, number, outcome, percent, prefix, scaled
+from equipoise.present.train_beside import beside_figures, beside_table
 from equipoise.present.train_nodes import allocations, final_shares, node_accuracy, node_losses, rivals
 from equipoise.present.values import Block, Bullets, KeyNumber, KeyNumbers, Page, Section, Text
 
@@ -38,7 +39,14 @@ CURVES = {
     "consensus": ("consensus", "@teal", 2.0, "how far the nodes' models differ"),
     "loss_part": ("loss", "@violet", 2.5, "the worst node's loss, as a part of the one at the start"),
     "kkt": ("kkt", "@amber", 2.0, "how far the nodes' prices of a CPU differ"),
+    "gradient": ("gradient", "@grey", 2.0, "sum of the nodes' gradients where their models are, 0 at the optimum"),
     "tracker": ("tracker", "@grey", 2.0, "error of the tracked gradient, mere rounding if all is well"),
+}
+CODES = {
+    "minifloat": "a minifloat of the change since the last message",
+    "log": "a logarithmic code",
+    "uniform": "a code of even steps",
+    "float": "the number itself",
 }
 BESIDE = {
     "result.json": "holds the result and the certificate",
@@ -59,10 +67,13 @@ def page(document: Document) -> Page:
     blocks: list[Block | None] = [
         Text(result["reason"], "The run diverged.", banner=True) if diverged else None,
         key_numbers(document, history),
+        Text(f"{result['dynamics']['why']}.", "How it was played:") if "dynamics" in result else None,
         Section("What happened", [Bullets(happened), note]) if happened else None,
         allocations(study),
         allocations(study, equal=True),
         convergence(document, history),
+        beside_table(document),
+        *beside_figures(document),
         shares_over_time(document, history),
         network(document),
         in_flight(document, history),
@@ -74,7 +85,10 @@ def page(document: Document) -> Page:
     ]
     end = f": the run diverged{outcome(document).replace(':', ',')}" if diverged else outcome(document)
     took = "" if seconds is None else f"the run took {number(float(seconds), 2)} s"
-    return Page(document, headline(document) + end, [block for block in blocks if block is not None], BESIDE, took)
+    files = BESIDE | (
+        {"beside_history.csv": "those of the run beside it"} if "beside_history" in document.names else {}
+    )
+    return Page(document, headline(document) + end, [block for block in blocks if block is not None], files, took)
 
 
 def headline(document: Document) -> str:
@@ -152,6 +166,9 @@ def key_numbers(document: Document, history: History) -> KeyNumbers:
             found.append(("CPU of workers", took, f"of the {asked} s they were held to"))
     note = f"{scaled(result['bits'] / 8, 'B')} over {count(result['links'], 'directed link')}"
     found.append(("sent over all links", scaled(result["bits"], "bit"), note))
+    if "message" in result:
+        code = result["message"].get("code", "")
+        found.append(("a number sent", count(result["message"]["bits"], "bit"), CODES.get(code, "")))
     if hostile(document):
         there, lost, sent = present(document), result["packets_lost"], result["packets"]
         gone = ", ".join([str(node) for node, here in enumerate(there) if not here][:8])
@@ -172,7 +189,7 @@ def key_numbers(document: Document, history: History) -> KeyNumbers:
 
 
 def convergence(document: Document, history: History) -> Figure | None:
-    """Gap, consensus and kkt against rounds on a log axis; the tracker, many decades lower, in a strip below."""
+    """Gap, consensus, kkt and gradient against rounds on a log axis; the tracker, many decades lower, in a strip below."""
     losses, rounds = history.get("loss", np.empty(0)), history.get("round", np.empty(0))
     if len(losses):
         history = history | {"loss_part": losses / max(float(losses[0]), 1e-300)}

@@ -13,6 +13,7 @@ from equipoise.document import Document, Plain, Row
 from equipoise.present.network import events_of, hostile, present
 from equipoise.present.text import count
 from equipoise.present.train import columns, convex, headline, model_of, since
+from equipoise.present.train_beside import beside_table
 from equipoise.present.train_nodes import allocation_table, rivals_table
 from equipoise.present.values import Cell, Cells, Column, KeyNumber, KeyNumbers, Table, Text
 
@@ -34,6 +35,9 @@ def terminal_parts(document: Document) -> list[Text | KeyNumbers | Table | Certi
         found += [allocation_table(result["allocations"], equal) for equal in (False, True)]
     if "rivals" in result:
         found.append(rivals_table(result["rivals"]))
+    side_by_side = beside_table(document)
+    if side_by_side is not None:
+        found.append(side_by_side)
     if document.certificate is not None:
         found.append(document.certificate)
     words = advice(document)
@@ -56,6 +60,8 @@ def _run_lines(document: Document) -> Iterator[Line]:
     yield "network", result["network"]["description"]
     yield "rounds", f"{result['rounds']:,}" + ("" if seconds is None else f" in {float(seconds):.1f} s")
     yield from _progress_lines(document)
+    if "dynamics" in result:
+        yield "dynamics", result["dynamics"]["why"].replace("; models by", "\nmodels by")
     bits = f"{result['message']['bits']} bits per number"
     bits += ", 64 where no recent packet was acknowledged" if hostile(document) else ""
     yield "messages", f"{bits}, {result['bits'] / 8e6:,.1f} MB over {result['links']} directed links"

@@ -14,9 +14,11 @@ from equipoise.errors import InputError
 from equipoise.train import baselines
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.baselines._track import Entrant
+from equipoise.train.choose import choose
 from equipoise.train.comparison import refusal
 from equipoise.train.costs import Cost
 from equipoise.train.hostile.fault_texts import HOSTILE, faults_of
+from equipoise.train.hostile.sound import is_hostile
 from equipoise.train.instances import Instances
 from equipoise.train.job import CompareJob, TrainJob
 from equipoise.train.method import Method
@@ -24,7 +26,7 @@ from equipoise.train.models import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import Exact, LogQuantizer, Quantizer, UniformQuantizer
-from equipoise.train.spec import COST_SETTINGS, COSTS, MODELS, PLACES, CompareSpec, TrainSpec, flag
+from equipoise.train.spec import BESIDE, COST_SETTINGS, COSTS, MODELS, PLACES, CompareSpec, TrainSpec, flag
 from equipoise.train.theory.analysis import Analysis
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ Held = tuple[Floats, AnyArray]  # held-out samples and answers, in the model's o
 Shards = Sequence[tuple[Floats, AnyArray]]
 Idle = dict[str, str | bool]  # settings, each with the reason why it has no effect, or False
 STUDIED = {"auto": "softmax", "softmax": "softmax", "mlp": "mlp"}  # by --couple
-OF_MODEL = ("reg", "alpha", "cap", "samples", "batch", "fade", "passes", "rivals")
+PAIRS = {"links": ("links", "links"), "markets": ("markets", "averages"), "flows": ("flows", "mixing")}  # --beside
+OF_MODEL = ("reg", "alpha", "cap", "samples", "batch", "fade", "passes", "rivals", "learning")
 OF_COUPLE = ("couple", "seeds", "seed", "rounds", "model", "every", "patience", "target")
 
 
@@ -61,7 +64,9 @@ def build(spec: TrainSpec) -> TrainJob:
     cost, budget = _cost(spec, network.n, shards)
     parts = Problem(cost, budget, model), network, _method(spec), test
     job = TrainJob(spec, *parts, _rounds(spec, model), faults, spec.batch)
-    return _deep_job(job) if spec.deep else job
+    job = _deep_job(job) if spec.deep else job
+    _refuse_named_dynamics(job)
+    return job if spec.beside is None else replace(job, rival=_rival(job, spec.beside))
 
 
 def build_comparison(spec: CompareSpec) -> CompareJob:
@@ -144,7 +149,7 @@ def refuse_idle_settings(spec: TrainSpec) -> None:
         "rho": spec.quantizer != "log" and f"quantizer is {spec.quantizer}",
         "bits": spec.quantizer != "uniform" and f"quantizer is {spec.quantizer}",
         "mode": spec.quantizer == "exact" and "quantizer is exact",
-        **dict.fromkeys(("budget", "lo", "hi", "box", "budgets"), spec.cost == "none" and "cost is none"),
+        **dict.fromkeys(("budget", "lo", "hi", "box", "budgets", "cpu"), spec.cost == "none" and "cost is none"),
         **dict.fromkeys((name for name in COST_SETTINGS if f"'{name}'" not in taken), f"cost is {spec.cost}"),
     }
     if not no_model:
@@ -257,11 +262,46 @@ def _method(spec: TrainSpec) -> Method:
     else:
         quantizer = Exact()
     changes: dict[str, Any] = {"quantizer": quantizer, "step": spec.step, "alpha": spec.alpha, "cap": spec.cap}
-    changes["fade"] = spec.fade
+    changes |= {"fade": spec.fade, "cpu": spec.cpu, "learning": spec.learning}
     if spec.weights != "auto":
         changes |= {"cpu_weights": spec.weights, "model_weights": spec.weights}
     changes |= {name: value for name, value in (("momentum", spec.momentum), ("box", spec.box)) if value is not None}
     return Method.paper(**changes) if spec.method == "paper" else Method(**changes)
+
+
+def _refuse_named_dynamics(job: TrainJob) -> None:
+    """Faults and one-way links have dynamics of their own: one that was asked for by name would be left out silently."""
+    asked = [flag(half) for half in ("cpu", "learning") if getattr(job.method, half) != "auto"]
+    if asked and is_hostile(job.network, job.method, job.faults):
+        raise InputError(
+            f"{asked[0]} has no effect: faults and one-way links have dynamics of their own", code="option.unused"
+        )
+
+
+def _rival(job: TrainJob, name: str) -> Method:
+    """The method that plays beside, with the run's own quantiser; what could not be played is refused now."""
+    spec, ours = job.spec, job.method
+    refuse_faults(spec, f"--beside {name}", ", or drop --beside")
+    if spec.deep:
+        raise InputError(f"--beside {name} is built for convex models: drop it, or --model {spec.model}")
+    if name == "paper":
+        found = Method.paper(quantizer=LogQuantizer(rho=spec.rho, mode="node"))
+    else:
+        own = ours.quantizer if isinstance(ours.quantizer, Exact) else LogQuantizer(rho=spec.rho)
+        cpu, learning = PAIRS[name]
+        found = Method(quantizer=own, cpu=cpu, learning=learning, name=name)
+    parts = job.problem, job.network, job.faults, job.batch
+    try:
+        beside = choose(found, *parts)
+    except InputError as error:
+        raise InputError(f"--beside {name}: {error}", code=error.code) from None
+    played = choose(ours, *parts)
+    cpu = played.cpu if job.problem.cost is None else beside.cpu  # a half that is not there makes no difference
+    learning = played.learning if job.problem.model is None else beside.learning
+    if replace(beside, name=played.name, why=played.why, cpu=cpu, learning=learning) == played:
+        others = ", ".join(other for other in BESIDE if other != name)
+        raise InputError(f"--beside {name} is what this run plays anyway: name another ({others})")
+    return beside
 
 
 def _coupled_job(spec: TrainSpec) -> TrainJob:

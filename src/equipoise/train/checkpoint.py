@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from equipoise import __version__
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray
 
-FORMAT = 1
+FORMAT = 2
+FIRST = "0.1.0"  # wrote format 1, and kept no version
 
 
 def save_checkpoint(path: str | Path, memory: dict[str, AnyArray], fingerprint: str) -> None:
@@ -20,7 +22,12 @@ def save_checkpoint(path: str | Path, memory: dict[str, AnyArray], fingerprint: 
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
-        np.savez(file, __format=np.array(FORMAT), __fingerprint=np.array(fingerprint), **memory)  # type: ignore[arg-type]
+        kept = {
+            "__format": np.array(FORMAT),
+            "__version": np.array(__version__),
+            "__fingerprint": np.array(fingerprint),
+        }
+        np.savez(file, **kept, **memory)  # type: ignore[arg-type]
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
@@ -37,8 +44,15 @@ def load_checkpoint(path: str | Path, fingerprint: str) -> dict[str, AnyArray]:
         raise InputError(
             f"{path} is not a checkpoint, or is damaged: start the run anew", code="checkpoint.damaged"
         ) from None
-    if "__format" not in memory or int(memory.pop("__format")) != FORMAT:
-        raise InputError(f"{path} is not a checkpoint of this version: start the run anew")
+    if "__format" not in memory or "__fingerprint" not in memory:
+        raise InputError(f"{path} is not a checkpoint: start the run anew", code="checkpoint.damaged")
+    number, version = int(memory.pop("__format")), str(memory.pop("__version", FIRST))
+    if number != FORMAT:
+        raise InputError(
+            f"{path} is a checkpoint of format {number} (version {version}); this version cannot go on from it: "
+            "start the run anew",
+            code="checkpoint.format",
+        )
     theirs = str(memory.pop("__fingerprint"))
     if theirs != fingerprint:
         raise InputError(

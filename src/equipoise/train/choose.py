@@ -54,6 +54,12 @@ def choose(
 ) -> Method:
     """The method with both dynamics named; an impossible one is refused with the need that is missing."""
     if is_hostile(network, method, faults):
+        for option, asked in (("cpu", method.cpu), ("learning", method.learning)):
+            missing = "symmetric" if network.directed else "reliable"
+            if asked != "auto" and (network.directed or asked != "links"):
+                raise InputError(
+                    f"{option}={asked!r} needs {WAYS_OUT[missing]}; or leave {option} out", code=f"need.{missing}"
+                )
         return method
     model = problem.model
     noisy = batch is not None or (isinstance(problem.cost, Coupled) and model is not None)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,9 +29,10 @@ from equipoise.train.studies import Study, alpha_study, density_study, rho_study
 from equipoise.train.theory import analysis as theory
 from equipoise.train.theory.analysis import Analysis
 from equipoise.train.theory.predict import DENSE_STATE
+from equipoise.train.told import message_of
 
 if TYPE_CHECKING:
-    from equipoise.document import Plain
+    from equipoise.document import Plain, Row
     from equipoise.train.deep.rivals import Plan
     from equipoise.train.models.torch_model import TorchModel
 
@@ -60,6 +61,7 @@ class TrainJob:
     batch: int | None = None
     start: str | ArrayLike = "zeros"
     studied: str = ""  # the model of the coupling study
+    rival: Method | None = None  # plays the same problem beside the run
 
     def __repr__(self) -> str:
         return f"<TrainJob: {self.rounds:,} rounds of {self.problem!r} on {self.network!r}>"
@@ -90,7 +92,11 @@ class TrainJob:
         beside = {} if run.status == "stopped" else self._scores(run) | self._beside(run, progress)
         report = getattr(engine, "report", None)  # an engine of one's own may have none
         where = {} if report is None else {"engine": report()}
-        return replace(run, beside=where | beside, spec=self.spec)
+        rows: list[Row] = []
+        if self.rival is not None and run.status != "stopped":
+            other = self._play(self.rival, "beside", progress)
+            beside, rows = beside | {"beside_run": self._told(other)}, other.history_rows()
+        return replace(run, beside=where | beside, beside_history=rows, spec=self.spec)
 
     def analyse(self, *, sweep: bool = False) -> Analysis:
         """What theory says of this job before it is run.
@@ -126,17 +132,21 @@ class TrainJob:
     def _solve(
         self, progress: Progress | None, checkpoint: str | Path | None, resume: str | Path | None, engine: Engine | None
     ) -> Run:
+        return self._play(self.method, "round", progress, checkpoint=checkpoint, resume=resume, engine=engine)
+
+    def _play(self, method: Method, unit: str, progress: Progress | None, **where: Any) -> Run:
+        """The rounds of this job by a method; `where` they are kept and played."""
         spec = self.spec
         kind = "gap" if self.problem.model is None or self.problem.model.convex else "loss, or gap,"
 
         def show(moment: Moment) -> bool:
             note = f"{kind} {moment.relative_gap:.1e}"
-            return bool(progress and progress("round", moment.number, moment.rounds, note))
+            return bool(progress and progress(unit, moment.number, moment.rounds, note))
 
         return solve(
             self.problem,
             self.network,
-            self.method,
+            method,
             rounds=self.rounds,
             seed=spec.seed,
             target=spec.target,
@@ -147,10 +157,20 @@ class TrainJob:
             start=self.start,
             batch=self.batch,
             faults=self.faults,
-            checkpoint=checkpoint,
-            resume=resume,
-            engine=engine,
+            **where,
         )
+
+    def _told(self, other: Run) -> dict[str, Plain]:
+        """What the run beside came to, as plain numbers."""
+        summary = other.summary()
+        kept = ("status", "reason", "rounds", "gap", "relative_gap", "bits", "bits_for")
+        return {
+            "name": self.spec.beside,
+            **{key: summary[key] for key in kept},
+            "dynamics": other.dynamics(),
+            "message": message_of(other.method),
+            "passed": other.certificate().passed,
+        }
 
     def _scores(self, run: Run) -> dict[str, Plain]:
         """On held-out data, every node's own model (None for those who are gone) beside the centralised one's: accuracy,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
-from equipoise.document import Array, Document, Plain, plain, write_table
+from equipoise.document import Array, Document, Plain, Row, plain, write_table
 from equipoise.result import Result
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import (
@@ -35,6 +35,7 @@ from equipoise.train.problem import Market, Problem
 from equipoise.train.recount import Sent
 from equipoise.train.spec import TrainSpec
 from equipoise.train.steps import Steps
+from equipoise.train.told import dynamics_of, message_of
 from equipoise.train.truth import CpuOptimum, ModelOptimum, why_not_best, why_not_least
 
 Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
@@ -88,6 +89,7 @@ class Run(Result):
     )
     unit_budgets: AnyArray | None = None  # and the budget in force in each
     beside: dict[str, Plain] = field(default_factory=dict)  # scores on held-out data, rivals, the engine: plain values
+    beside_history: list[Row] = field(default_factory=list)  # of another dynamics that played the same problem
     spec: TrainSpec | None = None  # what it was built from
 
     @property
@@ -418,13 +420,13 @@ class Run(Result):
             self.summary() | self.beside | self._facts(),
             self.certificate() if certify else None,
             self.settings() or self._settings(),
-            {"history": self.history_rows()},
+            {"history": self.history_rows()} | ({"beside_history": self.beside_history} if self.beside_history else {}),
             arrays={name: array for name, array in self._arrays().items() if array is not None},
         )
 
     def _facts(self) -> dict[str, Plain]:
         """What a page says of the network, the messages and the model."""
-        network, model, quantizer = self.network, self.problem.model, self.method.quantizer
+        network, model = self.network, self.problem.model
         repeats = "static" if network.static else "never" if network.period is None else "periodic"
         found: dict[str, Plain] = {
             "network": {
@@ -433,12 +435,20 @@ class Run(Result):
                 "repeats": repeats,
                 "directed": network.directed,
             },
-            "message": {"bits": quantizer.bits, "mode": quantizer.mode},
+            "dynamics": self.dynamics(),
+            "message": self._message(),
         }
         if model is not None:
             own = getattr(model, "wrapped", model)  # a user's own model comes wrapped
             found["model"] = {"words": getattr(own, "words", "") or type(own).__name__, "convex": model.convex}
         return found
+
+    def dynamics(self) -> dict[str, Plain]:
+        """What was played: "cpu" and "learning" by name, None where there is no such half, and "why"."""
+        return dynamics_of(self.method, self.problem)
+
+    def _message(self) -> dict[str, Plain]:
+        return message_of(self.method)
 
     def _arrays(self) -> dict[str, Array | None]:
         found: dict[str, Array | None] = {

@@ -45,6 +45,7 @@ COSTS: Registry[Cost] = Registry("equipoise.train.costs", "cost")
 COST_SETTINGS = ("a", "c", "work", "speed", "energy")
 QUANTIZERS = ("log", "uniform", "exact")
 METHODS = ("equipoise", "paper")
+BESIDE = ("paper", "links", "markets", "flows")
 # A model is chosen by name if it says what answers it takes; a cost, if it says what is drawn by seed.
 MODEL_NAMES = tuple(choice.stem for choice in MODELS.choices() if "task" in choice.facts)
 COST_NAMES = tuple(choice.stem for choice in COSTS.choices() if "parameters" in choice.facts)
@@ -55,6 +56,9 @@ KNOWN = {
     "network": (*GRAPHS, "file"),
     "quantizer": QUANTIZERS,
     "method": METHODS,
+    "cpu": ("auto", "links", "markets", "flows"),
+    "learning": ("auto", "links", "averages", "mixing"),
+    "beside": BESIDE,
     "engine": ("embedded", "processes", "ray"),
     "weights": ("auto", "laplacian", "metropolis"),
     "split": ("even", "label", "dirichlet"),
@@ -125,13 +129,27 @@ class TrainSpec(Spec):
     )
 
     quantizer: str = of_method("log", f"Messages: {', '.join(QUANTIZERS)}; uniform ones leave a residual gap.")
-    rho: float = of_method(0.125, "Coarseness of the log quantiser; 9 bits at 0.125.")
+    rho: float = of_method(
+        0.125,
+        "Coarseness of messages: a change is heard to a factor of e^(rho/2). At 0.125: minifloats of 10 bits over links, "
+        "log codes of 9 bits in all other dynamics.",
+    )
     mode: str | None = of_method(
         None,
         "innovation, node, or edge (a tool of analysis: no real channel can do it); each method has its own default.",
     )
     bits: int = of_method(9, "Bits of the uniform quantiser.")
     method: str = of_method("equipoise", f"{' or '.join(METHODS)} (the dynamics as published).")
+    cpu: str = of_method(
+        "auto",
+        "How CPU is traded: links (prices over links that return), markets (also where none does), flows (the paper's, "
+        "along edges); auto: the first that the run allows.",
+    )
+    learning: str = of_method(
+        "auto",
+        "How models are learnt: links, averages (over neighbourhoods; also for mini-batches and nets), mixing (the "
+        "paper's gradient tracking); auto: the first that the run allows.",
+    )
     step: float | Literal["auto"] = of_method(
         "auto", "Step of consensus and flows along edges; a number selects them.", "NUMBER|auto"
     )
@@ -204,6 +222,12 @@ class TrainSpec(Spec):
     patience: SomeCount = of_run(None, "Stop when the gap has not improved by 1% in so many rounds.")
     every: SomeCount = of_run(None, "Record history each so many rounds.")
     seed: Index = of_run(0, "Of data split, costs and network.")
+    beside: str | None = of_run(
+        None,
+        "Also play the same problem by another dynamics, and draw both: paper (as published), links, markets (with "
+        "averages), flows (with mixing).",
+        "DYNAMICS",
+    )
 
     _names = known_names(KNOWN)
 

@@ -34,7 +34,7 @@ from equipoise.train.quantize import FLOAT_BITS, Quantizer
 from equipoise.train.sampler import Sampler
 
 RELAX = 0.8
-STIFF = 0.55  # of L: curvature of a gradient step; half of L is the least that is stable
+STIFF = 0.55  # of L: curvature of a single gradient step; half of L is the least that is stable
 USUAL, SLOW = (
     0.5,
     0.13,
@@ -56,6 +56,11 @@ def choose_theta(gap: float, L: float, model: Model, graphs: int) -> float:
         return usual
     conditioning = min(WORST, max(1.0, model.nodes * L / model.convexity))
     return min(usual, turns / math.sqrt(conditioning * max(gap, 1e-12)))
+
+
+def conditioning_root(step: float, total: float) -> float:
+    """Root of the conditioning of an answer: how many steps of its gradient with momentum it takes, roughly."""
+    return math.sqrt((step + total) / total)
 
 
 class Summed:
@@ -99,9 +104,10 @@ class Summed:
             H, eye = model.hessian[place], np.eye(m)
             self.matrix, self.slope = np.linalg.inv(H + self.total[:, None, None] * eye), model.slope[place]
         least = float(self.total.min(initial=np.inf))
-        loosest = math.sqrt((self.step + least) / least)  # root of an answer's conditioning
-        steps = 1 if self.matrix is not None else max(1, round(loosest))
-        self.pace = pace or (steps, (loosest - 1.0) / (loosest + 1.0) if steps > 1 else 0.0)
+        several = self.matrix is None and round(conditioning_root(self.step, least)) > 1
+        self.step = L if several else self.step  # with momentum half of L is too little
+        root = conditioning_root(self.step, least)
+        self.pace = pace or ((round(root), (root - 1.0) / (root + 1.0)) if several else (1, 0.0))
         self.local_steps, self.momentum = self.pace
         self.last = self.pulls.models.copy()
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
+from equipoise.document import Plain
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import disagreement, kkt_violation, largest
 from equipoise.train.codec import bits_per_number, mantissa_bits
@@ -21,6 +22,7 @@ from equipoise.train.models._base import Model
 from equipoise.train.problem import Subset
 from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.run import Run
+from equipoise.train.told import hostile_dynamics, message_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +64,19 @@ class HostileRun(Run):
     def _tracks(self) -> bool:
         """Whether models were learnt by trackers; over links that carry both ways most need none."""
         return "tracker" in self.history
+
+    @property
+    def _pushes(self) -> bool:
+        """Whether CPU was pushed along one-way links, and not given."""
+        return self.network.directed and self.faults.none and self.market is not None and not self.market.boxed
+
+    def dynamics(self) -> dict[str, Plain]:
+        cpu = None if self.shares is None else "pushed" if self._pushes else "gifts"
+        learning = None if self.models is None else "trackers" if self._tracks else "links"
+        return hostile_dynamics(cpu, learning, directed=self.network.directed)
+
+    def _message(self) -> dict[str, Plain]:
+        return message_of(self.method, hostile=True)
 
     def _since(self) -> str:
         return "the last event, or to equal shares and first models" if self.events else "the start"
@@ -119,8 +134,7 @@ class HostileRun(Run):
         cpu_links, model_links = self.links_passed
         least, most = model_links * m * low, model_links * m * high
         if self.shares is not None:
-            pushed = self.network.directed and self.faults.none and self.market is not None and not self.market.boxed
-            ledger = (FLOAT_BITS, FLOAT_BITS) if pushed else (SUM_BITS + 1, SUM_BITS + 1 + SCALE_BITS)
+            ledger = (FLOAT_BITS, FLOAT_BITS) if self._pushes else (SUM_BITS + 1, SUM_BITS + 1 + SCALE_BITS)
             least += cpu_links * (low + ledger[0])
             most += cpu_links * (high + ledger[1])
         apart = self.network.directed and self.shares is not None and cpu_links != model_links
