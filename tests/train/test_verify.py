@@ -258,11 +258,12 @@ def test_budgets_that_change_are_those_of_the_config(tmp_path, copy):
         ({"loss": 0.2}, ["bits", "steps"]),
         ({"crash": ["3@10"], "loss": 0.1}, ["box", "kkt", "gap", "bits", "steps"]),
         ({"directed": True}, ["bits", "steps"]),
+        ({"lo": 24.5, "hi": 25.5}, ["bits", "steps"]),
         ({"rho": 0.5, "switching": 0}, []),
         ({"quantizer": "exact"}, []),
         ({"cost": "quadratic", "lo": -np.inf, "hi": np.inf, "rounds": 600}, []),
     ],
-    ids=["markets", "losses", "a crash", "one way", "coarse", "exact", "open boxes"],
+    ids=["markets", "losses", "a crash", "one way", "narrow boxes", "coarse", "exact", "open boxes"],
 )
 def test_what_the_files_cannot_show_is_named(settings, left, tmp_path):
     """Not made, and so not passed; all else is."""
