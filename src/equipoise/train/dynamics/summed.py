@@ -77,10 +77,10 @@ class Summed:
         L: float,
         theta: float,
         start: Floats,
-        pace: tuple[int, float] | None = None,
+        pace: tuple[int, float, float] | None = None,
     ) -> None:
         """The sampler's model and `start`, the first models, are those of the nodes that live here, in their order; `pace`
-        are local steps and their momentum in the whole network, where this is a part of it."""
+        are local steps, their momentum and curvature in the whole network, where this is a part of it."""
         model = sampler.model
         self.L, self.theta = L, theta
         self.layout, self.sampler, self.model, self.mantissa = layout, sampler, model, mantissa_bits(quantizer)
@@ -99,17 +99,20 @@ class Summed:
         self.table = Table(np.zeros((graphs, rows, m)), np.zeros((graphs, rows), dtype=np.int64), codes, self.mantissa)
         self.pull, self.total = np.zeros((own, m)), weight[:own] * around.sum(axis=0)  # D
         self.matrix: Floats | None = None
-        self.step = STIFF * L
         if type(model) is LeastSquares and m <= MATRIX_COLUMNS:  # a subclass may differ
             H, eye = model.hessian[place], np.eye(m)
             self.matrix, self.slope = np.linalg.inv(H + self.total[:, None, None] * eye), model.slope[place]
-        least = float(self.total.min(initial=np.inf))
-        several = self.matrix is None and round(conditioning_root(self.step, least)) > 1
-        self.step = L if several else self.step  # with momentum half of L is too little
-        root = conditioning_root(self.step, least)
-        self.pace = pace or ((round(root), (root - 1.0) / (root + 1.0)) if several else (1, 0.0))
-        self.local_steps, self.momentum = self.pace
+        self.pace = pace or self._pace(L)
+        self.local_steps, self.momentum, self.step = self.pace
         self.last = self.pulls.models.copy()
+
+    def _pace(self, L: float) -> tuple[int, float, float]:
+        """Steps of the own gradient in a round, their momentum, and the curvature that they reckon with."""
+        least = float(self.total.min(initial=np.inf))
+        if self.matrix is not None or round(conditioning_root(STIFF * L, least)) == 1:
+            return 1, 0.0, STIFF * L
+        root = conditioning_root(L, least)  # with momentum half of L is too little
+        return round(root), (root - 1.0) / (root + 1.0), L
 
     # a round
 
