@@ -1,5 +1,5 @@
 """The CPU half, over links, by markets or by flows: the sum to the last bit, boxes in every round, and the optimum of a
-centralised solver. What concerns markets alone is in test_trade.py, and prices over links in test_prices.py."""
+centralised solver. What concerns markets alone is in test_trade.py, and prices over links in test_link_prices.py."""
 
 import math
 from fractions import Fraction

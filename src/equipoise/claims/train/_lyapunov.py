@@ -58,9 +58,9 @@ CHANNELS = {  # the paper's flows and gradient tracking with each channel, and o
     "innovation, rho 0.125": Method(momentum=False),
     "innovation, rho 1": Method(quantizer=LogQuantizer(rho=1.0), momentum=False),
     "node": Method(quantizer=LogQuantizer(mode="node"), momentum=False),
-    "ours, ideal": Method(quantizer=Exact()),
-    "ours, rho 0.125": Method(),
-    "ours, rho 1": Method(quantizer=LogQuantizer(rho=1.0)),
+    "ours, ideal": Method(quantizer=Exact(), cpu="markets", learning="averages"),
+    "ours, rho 0.125": Method(cpu="markets", learning="averages"),
+    "ours, rho 1": Method(quantizer=LogQuantizer(rho=1.0), cpu="markets", learning="averages"),
     "ours, no momentum": Method(cap=NO_MOMENTUM),
 }
 LASTING = {"static": 0, "each round": 1, "each 10": 10}  # rounds that a graph lasts

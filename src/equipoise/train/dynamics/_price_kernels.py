@@ -20,11 +20,10 @@ CALM = 0.3  # of its way that an elasticity goes in a round
 FULL = 0.15  # of the elasticity that a node at a bound counts for: it passes prices on, and bends little
 PER_OCTAVE = 8  # elasticities are said in eighths of an octave
 STEPS = 80  # of an octave that a link's weight can take: eighths, leaning in tenths
-# Gifts are multiples of a quantum far below anything that matters (1e-12 of the budget), and what a box holds back below
-# half of it is forgotten: near the optimum nobody passes single units to and fro.
+# With boxes gifts are multiples of a quantum far below anything that matters (1e-12 of the budget), and what a box holds
+# back below half of it is forgotten: near the optimum nobody passes single units to and fro.
 QUANTUM = 1024  # units
-FORGOTTEN = QUANTUM // 2
-MAGIC = 1.5 * 2.0**52 * QUANTUM  # v + MAGIC - MAGIC is the nearest multiple of the quantum
+MAGIC = 1.5 * 2.0**52  # v + q MAGIC - q MAGIC is the nearest multiple of q
 COARSE_BITS, AMOUNT_BITS = 10, 66  # a part of what is pending; an exact fraction and single units
 PARTS, PART_BITS = 16, 4  # a part of what a box bears is a / 2^s, a below this
 NEAR = 1e-3  # octaves: an elasticity so near to what is wanted has arrived
@@ -44,6 +43,7 @@ class Rule(NamedTuple):
     theta: float
     lean: int  # tenths: towards the more elastic end of a link
     cap: float  # units: the largest gift
+    quantum: int  # units that gifts are multiples of
     mantissa: int
 
 
@@ -124,30 +124,26 @@ def strength(one: int, other: int, lean: int) -> float:
 
 
 @inlined
-def whole(v: float) -> float:
-    return (v + MAGIC) - MAGIC
-
-
-@inlined
-def gift(weight: float, mine: float, theirs: float, cap: float) -> int:
+def gift(weight: float, mine: float, theirs: float, rule: Rule) -> int:
     """Whole units that this end gives: odd in the prices, so that the other end receives as much."""
-    return int(whole(min(max(weight * (mine - theirs), -cap), cap)))
+    magic = MAGIC * rule.quantum
+    return int((min(max(weight * (mine - theirs), -rule.cap), rule.cap) + magic) - magic)
 
 
 def _lanes() -> Callable[..., None]:
     """Sums of gifts and of their sizes, LANES nodes side by side."""
     lanes = range(LANES)
-    text = ["def sums(start, ids, node, weight, P, G, A):", "    for q in range(len(G)):"]
+    text = ["def sums(start, ids, node, weight, P, G, A, magic):", "    for q in range(len(G)):"]
     text += [f"        o{c} = P[ids[q, {c}]]; g{c} = 0.0; s{c} = 0.0" for c in lanes]
     text += [
         "        for e in range(start[q], start[q + 1]):",
         "            l = uintp(e)",
     ]  # signed indices are wrapped: no vectors
     text += [f"            d{c} = weight[l, {c}] * (o{c} - P[node[l, {c}]])" for c in lanes]
-    text += [f"            d{c} = (d{c} + MAGIC) - MAGIC" for c in lanes]
+    text += [f"            d{c} = (d{c} + magic) - magic" for c in lanes]
     text += [f"            g{c} += d{c}; s{c} += abs(d{c})" for c in lanes]
     text += [f"        G[q, {c}] = g{c}; A[q, {c}] = s{c}" for c in lanes]
-    scope: dict[str, object] = {"MAGIC": MAGIC, "uintp": numba.uintp}
+    scope: dict[str, object] = {"uintp": numba.uintp}
     return cast(Callable[..., None], generated("sums", text, scope, __name__, __file__))
 
 
@@ -155,14 +151,14 @@ sum_gifts = _lanes()
 
 
 @inner
-def sum_large_gifts(cap: float, paths: Paths, t: int, weight: Floats, P: Floats, G: Floats, A: Floats) -> None:
+def sum_large_gifts(rule: Rule, paths: Paths, t: int, weight: Floats, P: Floats, G: Floats, A: Floats) -> None:
     """A node with a gift beyond the cap: both ends of such a link see it and cut it alike, so sums stay exact in floats."""
     for q in range(len(G)):
         for c in range(LANES):
-            if A[q, c] > cap:
+            if A[q, c] > rule.cap:
                 own, net, size = P[paths.ids[t, q, c]], 0.0, 0.0
                 for e in range(paths.start[t, q], paths.start[t, q + 1]):
-                    d = whole(min(max(weight[e, c] * (own - P[paths.lane_node[t, e, c]]), -cap), cap))
+                    d = float(gift(weight[e, c], own, P[paths.lane_node[t, e, c]], rule))
                     net += d
                     size += abs(d)
                 G[q, c] = net
@@ -228,7 +224,7 @@ def due(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, weight: Floats, t: i
     """What is pending on an entry: the gift of the last meeting and what is owed; below 0 to be received."""
     before = talk.before[t]
     mine, theirs = before[paths.owner[t, e]], before[paths.node[t, e]]
-    return gift(weight[paths.place[t, e]], mine, theirs, rule.cap) + int(boxes.owed[t, e])
+    return gift(weight[paths.place[t, e]], mine, theirs, rule) + int(boxes.owed[t, e])
 
 
 @kernel
@@ -348,7 +344,7 @@ def keep_owed(boxes: Boxes, node: Node, i: int, e: int, left: int, fresh: int) -
     if left == 0:
         return fresh
     node.shares[i] += left
-    if abs(left) < FORGOTTEN:
+    if abs(left) < QUANTUM // 2:
         node.plan[i] += left
         return fresh
     boxes.entries[fresh] = e
@@ -362,7 +358,7 @@ def add_owed(rule: Rule, paths: Paths, prices: Floats, boxes: Boxes, weight: Flo
     for q in range(boxes.owing_count[t]):
         e = boxes.owing[t, q]
         i, owed = paths.owner[t, e], boxes.owed[t, e]
-        new = gift(weight[paths.place[t, e]], prices[i], prices[paths.node[t, e]], rule.cap)
+        new = gift(weight[paths.place[t, e]], prices[i], prices[paths.node[t, e]], rule)
         boxes.net[t, i] += owed
         boxes.size[t, i] += abs(new + owed) - abs(new)
 
@@ -494,13 +490,13 @@ def hear_gifts(
     if talk.news[CHANGED]:
         reweigh(rule, paths, talk, node, curves, boxes, flat, t)
     P, G, A = talk.price[t], sums[0], sums[1]
-    sum_gifts(paths.start[t], paths.ids[t], paths.lane_node[t], lanes, P, G, A)
+    sum_gifts(paths.start[t], paths.ids[t], paths.lane_node[t], lanes, P, G, A, MAGIC * rule.quantum)
     large = 0
     sizes = A.reshape(-1)
     for q in range(len(sizes)):
         large |= sizes[q] > rule.cap
     if large:
-        sum_large_gifts(rule.cap, paths, t, lanes, P, G, A)
+        sum_large_gifts(rule, paths, t, lanes, P, G, A)
     if rule.boxed:
         nets, pos, net, size = G.reshape(-1), paths.pos[t], boxes.net[t], boxes.size[t]
         shares = node.shares

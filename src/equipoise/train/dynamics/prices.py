@@ -86,6 +86,7 @@ class Prices:
             theta=(1.0 if graphs == 1 else IN_TURN) / (2.0 * math.sqrt(slow * (1.0 - slow))),
             lean=LEAN,
             cap=QUANTUM * math.floor(UNITS / QUANTUM / max(1, int(layout.paths.degree.max(initial=1)))),
+            quantum=QUANTUM if boxed else 1,
             mantissa=self.mantissa,
         )
         self.whole = curve_of(market.cost, market.lo, market.hi, market.curvature, at)  # in the order of nodes
