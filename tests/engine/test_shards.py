@@ -105,6 +105,29 @@ def test_a_checkpoint_of_workers_is_one_of_a_single_process_and_back(tmp_path: A
         assert alone.bits == resumed.bits
 
 
+def test_a_checkpoint_where_a_worker_has_as_many_centres_as_there_are_graphs(tmp_path: Any) -> None:
+    """Twenty centres on four workers, five graphs in turn: five centres must not be taken for the five graphs."""
+    which, network, file = (
+        problem("boxed"),
+        Network.erdos_renyi(NODES, 0.3, switching=NODES // 4),
+        tmp_path / "kept.npz",
+    )
+    alone = played(which, network, Method(), None)
+    played(which, network, Method(), 4, checkpoint=file, callback=lambda m: m.number == 17)
+    assert not differences(alone, played(which, network, Method(), None, resume=file))
+
+
+def test_local_steps_are_those_of_the_whole_network() -> None:
+    """A star with a little ridge: the hub is pulled by all, a leaf by one, and a shard of leaves alone would choose another
+    number of steps, or another curvature."""
+    rng = np.random.default_rng(4)
+    signs = [(rng.standard_normal((8, 3)), rng.integers(0, 2, 8)) for _ in range(NODES)]
+    which, network = Problem(model=Softmax(signs, reg=1e-3)), Network.star(NODES)
+    alone = played(which, network, Method(), None)
+    assert alone.steps.links["local_steps"] > 1
+    assert not differences(alone, played(which, network, Method(), 3))
+
+
 def test_a_run_that_diverges_ends_in_the_same_state() -> None:
     """A step far past its limit: shards notice at different moments, and the last round is played again by one."""
     which = problem("open")

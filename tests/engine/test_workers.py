@@ -196,6 +196,24 @@ def test_a_halt_reaches_those_whose_neighbours_live() -> None:
         assert [(row["worker"], row["process"]) for row in workers.losses] == [(last, pids[last])]
 
 
+def test_a_worker_that_is_stopped_is_named(monkeypatch: Any) -> None:
+    """SIGSTOP in the middle of many rounds: nobody waits for it without a word."""
+    monkeypatch.setattr(processes, "STOPPED_SECONDS", 1.0)
+    monkeypatch.setattr(processes, "LOOK_EVERY", 0.2)
+    which = Problem(model=_Pull(24, 3))
+    with Workers(2) as workers:
+        solve(which, Network.path(24), rounds=1, engine=workers)
+        stopped = workers.pids()[1]
+        timer = threading.Timer(0.3, os.kill, (stopped, signal.SIGSTOP))
+        timer.start()
+        try:
+            with pytest.raises(Failure, match=rf"worker 1 \(process {stopped}\) is stopped"):
+                solve(which, Network.path(24), rounds=10**6, every=10**6, engine=workers)
+        finally:
+            timer.join()
+            os.kill(stopped, signal.SIGCONT)
+
+
 def test_workers_that_failed_once_serve_again() -> None:
     """After an error in a worker the next run gets workers that are in step."""
     with Workers(3) as workers:
