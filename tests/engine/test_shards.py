@@ -118,11 +118,11 @@ def test_a_checkpoint_where_a_worker_has_as_many_centres_as_there_are_graphs(tmp
 
 
 def test_local_steps_are_those_of_the_whole_network() -> None:
-    """A star with a little ridge: the hub is pulled by all, a leaf by one, and a shard of leaves alone would choose another
-    number of steps, or another curvature."""
+    """A path with a little ridge: its ends are pulled least, and a shard in the middle, which has neither, would choose
+    another momentum."""
     rng = np.random.default_rng(4)
     signs = [(rng.standard_normal((8, 3)), rng.integers(0, 2, 8)) for _ in range(NODES)]
-    which, network = Problem(model=Softmax(signs, reg=1e-3)), Network.star(NODES)
+    which, network = Problem(model=Softmax(signs, reg=1e-3)), Network.path(NODES)
     alone = played(which, network, Method(), None)
     assert alone.steps.links["local_steps"] > 1
     assert not differences(alone, played(which, network, Method(), 3))
