@@ -62,9 +62,9 @@ def our_seconds(problem: Problem, drawn: Instance, rounds: int) -> float:
     """Of the rounds alone, by the state itself: history, set-up and certificate are not rounds."""
     from equipoise.train.audit import Auditor
     from equipoise.train.choose import choose
-    from equipoise.train.link_state import LinkState
+    from equipoise.train.state import State
 
-    state = LinkState(problem, drawn.network, choose(METHOD, problem, drawn.network))
+    state = State(problem, drawn.network, choose(METHOD, problem, drawn.network))
     assert state.market is not None
     auditor = Auditor(problem.cost, problem.model, state.market.lo, state.market.hi)
     warm = 2 * (drawn.network.period or 1)

@@ -18,7 +18,7 @@ def a_unit_is_lost(monkeypatch):
     def leak(self, round, number):
         diverged = play(self, round, number)
         if number == 7 and self.allocation is not None:
-            self.allocation.shares[0] -= 1
+            self.allocation.units[0] -= 1
         return diverged
 
     monkeypatch.setattr(State, "advance", leak)

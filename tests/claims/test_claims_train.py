@@ -26,8 +26,8 @@ from equipoise.claims.train import (
 )
 from equipoise.train import LogQuantizer, Network, Problem, Quadratic, studies
 from equipoise.train.baselines import ours as ours_entrant
-from equipoise.train.learn import Learning
-from equipoise.train.link_state import LinkState
+from equipoise.train.dynamics.mixing import Mixing
+from equipoise.train.dynamics.prices import Prices
 from equipoise.train.state import State
 from equipoise.train.theory.closed_loop import ClosedLoop
 from equipoise.train.truth import optimal_model
@@ -87,16 +87,16 @@ def test_a_unit_lost_in_one_round_is_seen(monkeypatch):
     kept = feasible_at_all_times.measure(Tiny())
     assert kept.verdict.word == "reproduced"
     assert all(f.holds for f in kept.findings if "sum of shares" in f.quantity)
-    for kind in (State, LinkState):
+    play = State.advance
 
-        def leak(self: Any, round: Any, number: int, play: Any = kind.advance) -> str | None:
-            diverged: str | None = play(self, round, number)
-            if number == 7 and self.allocation is not None:
-                held = self.allocation.node.shares if isinstance(self, LinkState) else self.allocation.shares
-                held[0] -= 1
-            return diverged
+    def leak(self: Any, graph: Any, number: int) -> str | None:
+        diverged: str | None = play(self, graph, number)
+        if number == 7 and self.allocation is not None:
+            held = self.allocation.node.shares if isinstance(self.allocation, Prices) else self.allocation.units
+            held[0] -= 1
+        return diverged
 
-        monkeypatch.setattr(kind, "advance", leak)
+    monkeypatch.setattr(State, "advance", leak)
     broken = feasible_at_all_times.measure(Tiny())
     assert [f.holds for f in broken.findings if "sum of shares" in f.quantity] == [False] * 6
     assert broken.verdict.word == "not reproduced"
@@ -140,13 +140,13 @@ def test_a_quantiser_that_rounds_down_leaves_the_sector(monkeypatch):
 
 def test_trackers_that_lose_their_start_are_seen(monkeypatch):
     """Breakage: whatever is asked for, trackers start at zero."""
-    begin = Learning.__init__
+    begin = Mixing.__init__
 
-    def forgetful(self: Learning, *arguments: Any, **options: Any) -> None:
+    def forgetful(self: Mixing, *arguments: Any, **options: Any) -> None:
         begin(self, *arguments, **options)
         self.trackers[:] = 0.0
 
-    monkeypatch.setattr(Learning, "__init__", forgetful)
+    monkeypatch.setattr(Mixing, "__init__", forgetful)
     broken = tracker_start.measure(Tiny())
     assert finding(broken, "paper", "gap of the common model; z(0) = the gradient").holds is False
     assert broken.verdict.word == "depends"  # they agree, on a wrong model

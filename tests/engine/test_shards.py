@@ -14,12 +14,11 @@ from hypothesis import given, strategies as st
 from shard_cases import METHODS, NETWORKS, NODES, differences, problem
 
 from equipoise.engine import Workers
-from equipoise.engine.shards.bits import get, get_float, put, put_float
+from equipoise.engine.sharded import Shard
 from equipoise.engine.shards.partition import partition
-from equipoise.engine.shards.region import regions
 from equipoise.engine.shards.restrict import part_of_model
-from equipoise.engine.shards.shard import Shard
 from equipoise.train import LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Softmax, solve
+from equipoise.train.exchange.rows import packed, unpacked
 from equipoise.train.state import State
 from equipoise.train.steps import StepWarning
 from refusals import refused
@@ -149,11 +148,11 @@ def test_bytes_on_the_wire_are_the_bits_that_are_counted() -> None:
         state, sent = workers.state, workers.wire_bytes
         bits = run.link_bits
         crossing = np.flatnonzero(state.shard_of[bits.senders] != state.shard_of[bits.receivers])
-        counted = int((bits.bits - state.overhead)[crossing].sum()) - 16 * len(
-            crossing
-        )  # first elasticities: at the start
+        before = dict(zip(*state.overhead.pairs(), strict=True))
+        told = sum(before[s * NODES + r] for s, r in zip(bits.senders[crossing], bits.receivers[crossing], strict=True))
+        counted = int(bits.bits[crossing].sum()) - told - 16 * len(crossing)  # first elasticities: at the start
     assert len(sent) == rounds and len(crossing) == 4
-    padding = 2 * rounds * 8 * 8  # two directions; up to eight parts of a packet
+    padding = 2 * rounds * 8 * (8 + 4 * 2)  # two directions; up to eight parts of a packet, and lengths of its streams
     assert counted <= 8 * sum(sent) <= counted + padding
 
 
@@ -177,10 +176,10 @@ def test_a_worker_holds_its_own_data_and_no_other() -> None:
     for model in (LeastSquares(data, reg=1.0), Softmax(signs, reg=1.0)):
         state = State(Problem(model=model), NETWORKS["static"], Method())
         shard_of = partition(NETWORKS["static"], 2)
-        for region in regions(NETWORKS["static"], shard_of):
-            sent = cloudpickle.dumps(Shard(state, region))
+        for shard in range(2):
+            sent = cloudpickle.dumps(Shard(state, shard, shard_of))
             for node in range(NODES):
-                assert (np.float64(marks[node]).tobytes() in sent) == (shard_of[node] == region.shard)
+                assert (np.float64(marks[node]).tobytes() in sent) == (shard_of[node] == shard)
 
 
 @pytest.mark.parametrize("kind", ["boxed", "open", "latency"])
@@ -196,23 +195,12 @@ def test_a_part_of_a_model_has_the_whole_models_gradients(kind: str) -> None:
     assert part.total(Y[0])[0] == pytest.approx(losses, rel=1e-12)
 
 
-@given(st.lists(st.tuples(st.integers(1, 64), st.integers(0, 2**64 - 1)), max_size=40))
-def test_bits_come_back_as_they_were_put(numbers: list[tuple[int, int]]) -> None:
-    buffer, cursor = np.zeros(40 * 8 + 8, dtype=np.uint8), 0
-    for count, value in numbers:
-        cursor = put(buffer, cursor, np.int64(np.uint64(value)), count)
-    assert cursor == sum(count for count, _ in numbers)
-    at = 0
-    for count, value in numbers:
-        assert int(np.uint64(np.int64(get(buffer, at, count)))) == value & (2**count - 1)
-        at += count
-
-
-@given(st.integers(0, 7), st.floats(allow_nan=False))
-def test_floats_come_back_at_any_bit(offset: int, value: float) -> None:
-    buffer = np.zeros(16, dtype=np.uint8)
-    put_float(buffer, offset, value)
-    assert np.float64(get_float(buffer, offset)).tobytes() == np.float64(value).tobytes()
+@given(st.lists(st.integers(-511, 511), max_size=40))
+def test_codes_come_back_as_they_were_packed(numbers: list[int]) -> None:
+    """Ten bits each, the first of them the sign."""
+    packet = packed(np.array(numbers, dtype=np.int64), 10)
+    assert len(packet) == -(-10 * len(numbers) // 8)
+    assert unpacked(packet, len(numbers), 10).tolist() == numbers
 
 
 def test_a_grid_is_cut_along_few_links() -> None:

@@ -18,7 +18,7 @@ import pytest
 from shard_cases import KINDS, NODES, differences, problem
 
 from equipoise.engine import Workers
-from equipoise.engine.sharded import ShardedLinks
+from equipoise.engine.sharded import Sharded
 from equipoise.engine.shards import processes
 from equipoise.engine.shards.pipes import told
 from equipoise.engine.shards.processes import raise_here
@@ -294,7 +294,7 @@ def test_the_audit_of_workers_sees_a_budget_that_does_not_hold() -> None:
     with Workers(2, on="threads") as workers:
         solve(problem("boxed"), Network.ring(NODES), rounds=2, engine=workers)
         state = workers.state
-        assert isinstance(state, ShardedLinks)
+        assert isinstance(state, Sharded)
         held = state.budget
         state._reports = [
             Report(0, played=2, units=[held - 5, held - 5], outside=[0.0, 0.25]),

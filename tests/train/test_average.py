@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
 
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, solve
-from equipoise.train.links import adjacency
+from equipoise.train.exchange.rows import adjacency
 from equipoise.train.state import State
 
 
@@ -63,7 +63,9 @@ def test_slow_and_restless_networks_reach_1e_8(network):
 def test_a_round_is_this_formula(switching, cap):
     """Ideal codes, thirty rounds: models and trackers equal the equations in dense NumPy, to rounding."""
     model, network = regression(9, reg=0.1), Network.erdos_renyi(9, 0.4, switching=switching, seed=3)
-    state = State(Problem(model=model), network, Method(quantizer=Exact(), cap=cap), seed=5, start="random")
+    state = State(
+        Problem(model=model), network, Method(quantizer=Exact(), cap=cap, learning="averages"), seed=5, start="random"
+    )
     alpha, beta = state.steps.alpha, state.steps.momentum
     assert cap == "auto" or beta == cap
     y = state.models.copy()

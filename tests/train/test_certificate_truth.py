@@ -12,7 +12,6 @@ from equipoise.cli import main
 from equipoise.errors import InputError
 from equipoise.train import Faults, Latency, LeastSquares, Network, Problem, Quadratic, check_cost, solve
 from equipoise.train.hostile.state import HostileState
-from equipoise.train.link_state import LinkState
 from equipoise.train.state import State
 
 NODES = 12
@@ -37,9 +36,9 @@ def shards(seed=0):
 @pytest.fixture
 def frozen(monkeypatch):
     """A broken optimiser: rounds go by, and nothing moves."""
-    for kind in (State, LinkState, HostileState):
+    for kind in (State, HostileState):
         monkeypatch.setattr(kind, "advance", lambda self, round, number: None)
-    for kind in (State, LinkState):
+    for kind in (State,):
         monkeypatch.setattr(kind, "swift", False)
 
 

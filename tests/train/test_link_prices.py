@@ -14,7 +14,7 @@ from equipoise.train import Exact, Latency, LogQuantizer, Method, Network, Probl
 from equipoise.train.dynamics import _price_kernels as kernels
 from equipoise.train.dynamics._layout import Layout
 from equipoise.train.dynamics.prices import Prices
-from equipoise.train.link_state import LinkState
+from equipoise.train.state import State
 
 SHAPES = {
     "path": Network.path,
@@ -112,7 +112,7 @@ def test_two_random_graphs_in_turn(seed):
 
 def played(problem, network, rounds, method=None, budgets=None):
     """The state after each round, stepped here and not by solve."""
-    state = LinkState(problem, network, method or Method(), budgets=budgets)
+    state = State(problem, network, method or Method(), budgets=budgets)
     for number in range(rounds):
         if budgets and number in budgets:
             state.rebudget(budgets[number], state.meet(number))
@@ -323,7 +323,7 @@ def test_nodes_alone_do_what_the_whole_does(case):
     kind, graphs = ("quadratic", "latency")[case % 2], 1 + 2 * (case // 2 % 2)
     boxed = case < 6
     network = Network.erdos_renyi(10, 0.35, switching=graphs if graphs > 1 else 0, seed=case)
-    state = LinkState(Problem(cost_of(kind, 10, case, boxed), 250.0), network, Method())
+    state = State(Problem(cost_of(kind, 10, case, boxed), 250.0), network, Method())
     whole, held = state.allocation, 0
     halves = [alone(state, node) for node in range(10)]
     for number in range(120):
@@ -356,7 +356,7 @@ def test_a_run_resumes_from_memory(kind, graphs):
     """Another state that takes up what a checkpoint holds in round 25, with CPU held back and owed: the same bits after."""
     network = Network.path(9) if graphs == 1 else Network.ring(9, switching=3)
     problem = Problem(cost_of(kind, 9, 7), 9 * 24.0)
-    states = [LinkState(problem, network, Method()) for _ in range(2)]
+    states = [State(problem, network, Method()) for _ in range(2)]
     for number in range(80):
         if number == 25:
             kept = {name: np.array(value, copy=True) for name, value in states[0].memory().items()}

@@ -9,9 +9,9 @@ from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, 
 from equipoise.train.dynamics._layout import Layout
 from equipoise.train.dynamics._sum_kernels import hear_rows
 from equipoise.train.dynamics.summed import Summed
-from equipoise.train.link_state import LinkState
 from equipoise.train.models._base import Model
 from equipoise.train.sampler import Sampler
+from equipoise.train.state import State
 
 SHAPES = {
     "path": Network.path,
@@ -153,7 +153,7 @@ def test_bits_by_hand():
 @pytest.mark.parametrize(("rho", "digits"), [(0.125, 4), (0.05, 6), (1.0, 1)])
 def test_what_is_heard_moves_by_numbers_of_few_digits(rho, digits):
     """was + (a number of that many binary digits) is to the bit what neighbours hold now, for every parameter."""
-    state = LinkState(Problem(model=LeastSquares(shards(8))), Network.grid(8), Method(quantizer=LogQuantizer(rho=rho)))
+    state = State(Problem(model=LeastSquares(shards(8))), Network.grid(8), Method(quantizer=LogQuantizer(rho=rho)))
     before, moved = None, 0
     for number in range(80):
         state.advance(state.meet(number), number)
@@ -188,7 +188,7 @@ def test_nodes_alone_do_what_the_whole_does(network, kind):
     """Each node with its own memory and its neighbours' rows only: the same models, to the bit, and as many bits sent."""
     model = LeastSquares(shards(9)) if kind == "least squares" else Curved(shards(9))
     first = np.random.default_rng(0).standard_normal((9, 3))
-    state = LinkState(Problem(model=model), network, Method(), start=first)
+    state = State(Problem(model=model), network, Method(), start=first)
     whole, graphs = state.learning, state.layout.graphs
     halves = [alone(state, i, first) for i in range(9)]
     for number in range(60):
@@ -218,7 +218,7 @@ def test_nodes_alone_do_what_the_whole_does(network, kind):
 def test_a_run_resumes_from_memory(kind, graphs):
     """Another state that takes up what a checkpoint holds in round 25: the same bits after."""
     model = LeastSquares(shards(9)) if kind == "least squares" else Curved(shards(9))
-    states = [LinkState(Problem(model=model), Network.ring(9, switching=graphs), Method()) for _ in range(2)]
+    states = [State(Problem(model=model), Network.ring(9, switching=graphs), Method()) for _ in range(2)]
     for number in range(50):
         if number == 25:
             states[1].restore({name: np.array(value, copy=True) for name, value in states[0].memory().items()})
@@ -233,7 +233,7 @@ def test_a_run_resumes_from_memory(kind, graphs):
 def test_many_rounds_at_once_are_the_same_rounds(size, graphs):
     """solve plays bursts, written out up to 16 columns and in loops beyond; round by round gives the same models."""
     problem, network = Problem(model=LeastSquares(shards(6, size, rows=20))), Network.ring(6, switching=graphs)
-    run, state = solve(problem, network, rounds=40), LinkState(problem, network, Method())
+    run, state = solve(problem, network, rounds=40), State(problem, network, Method())
     for number in range(40):
         state.advance(state.meet(number), number)
     assert np.array_equal(run.models, state.models)

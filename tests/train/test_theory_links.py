@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Softmax, solve
-from equipoise.train.link_state import LinkState
+from equipoise.train.state import State
 from equipoise.train.theory.analysis import analyse
 from equipoise.train.theory.closed_loop import hessians
 from equipoise.train.theory.links import (
@@ -59,7 +59,7 @@ def test_the_map_is_what_rounds_of_prices_do(graphs: int) -> None:
     """Open boxes: shares and pulls node by node over twelve rounds, from the second meeting of each graph on."""
     network, rng = Network.erdos_renyi(9, 0.4, switching=graphs, seed=1), np.random.default_rng(0)
     a, c = 2.0 ** rng.uniform(-2, 3, 9), rng.uniform(10, 40, 9)
-    state = LinkState(Problem(Quadratic(a, c), 225.0), network, IDEAL)
+    state = State(Problem(Quadratic(a, c), 225.0), network, IDEAL)
     half = state.allocation
     assert half is not None
     price = (225.0 - c.sum()) / (1 / a).sum()  # by hand: sum (c + price/a) = 225
@@ -81,7 +81,7 @@ def test_the_map_is_what_rounds_of_models_do(graphs: int) -> None:
     """Least squares: flows and means of every parameter over twelve rounds."""
     network, model = Network.erdos_renyi(7, 0.4, switching=graphs, seed=3), regression(7, 2)
     start = np.random.default_rng(1).standard_normal((7, 2))
-    state = LinkState(Problem(model=model), network, IDEAL, start=start)
+    state = State(Problem(model=model), network, IDEAL, start=start)
     half = state.learning
     assert half is not None
     best = model.optimum()

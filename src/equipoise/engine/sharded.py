@@ -1,192 +1,161 @@
-"""Links that return, played by workers: each holds a part of the centres, and hears of its neighbours what they say.
+"""A run where everything arrives, played by workers: each holds a part of the centres, and hears their neighbours.
 
-A shard is the same halves on a smaller layout. Only rows whose neighbours live elsewhere cross, as the codes that are
-counted; what comes out is the same to the bit as in one process.
+A shard is the same halves for fewer nodes. What a half yields has been said; only rows whose neighbours live elsewhere
+cross, as the codes that are counted. What comes out is the same to the bit as in one process.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Generator
-from typing import Any
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from equipoise.engine.shards.crew import Crew
-from equipoise.engine.shards.front import lost_worker
 from equipoise.engine.shards.partition import partition
-from equipoise.engine.shards.restrict import local_market, part_of_model
-from equipoise.engine.shards.worker import Report
-from equipoise.kernels import Bools
+from equipoise.engine.shards.restrict import LocalSampler, local_market
+from equipoise.engine.shards.worker import Packets, Report
+from equipoise.errors import Failure
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.audit import Auditor, look_at_units
+from equipoise.train.codec import Tally
 from equipoise.train.dynamics._layout import Layout
-from equipoise.train.dynamics._price_kernels import CHANGED, DECIDED, LIMITED, decide, hear_codes
-from equipoise.train.dynamics._sum_kernels import hear_rows
+from equipoise.train.dynamics.averages import Averages, Tracked
+from equipoise.train.dynamics.flows import Flows
+from equipoise.train.dynamics.markets import Markets
+from equipoise.train.dynamics.mixing import Mixing
 from equipoise.train.dynamics.prices import Prices
 from equipoise.train.dynamics.summed import Summed
-from equipoise.train.link_state import LinkState
-from equipoise.train.links import LinkBits
+from equipoise.train.exchange import LinkBits
+from equipoise.train.exchange.rows import Near, Round, Said, Site
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
-from equipoise.train.sampler import Sampler
+from equipoise.train.state import State, part_of, sent_by, voices_of
 from equipoise.train.topology import Topology
 
-Packets = dict[int, bytes]
-PART_WIDTH = 10  # bits of a part: 4 of a, 6 of s
+NOTHING = -1  # length of a packet that neither end expects
 
 
-class Part:
-    """The nodes of one shard, as costs and models are cut by."""
+class Boundary(NamedTuple):
+    """Between a shard and a peer in one graph: nodes that the peer hears and that are heard, entries out and in."""
 
-    def __init__(self, shard: int, nodes: Ints, shard_of: Ints, layout: Layout) -> None:
-        self.shard, self.nodes, self.n = shard, nodes, len(shard_of)
-        self.own = np.ones(len(nodes), dtype=np.bool_)
-        self.peers = tuple(int(peer) for peer in np.unique(shard_of[layout.ghosts]))
-
-    def __len__(self) -> int:
-        return len(self.nodes)
+    told: Ints
+    heard: Ints
+    out: Ints
+    into: Ints
 
 
-class Boundary:
-    """Which own rows a peer hears in each graph, and which of its rows are heard here: both in the order of their nodes."""
-
-    def __init__(self, layout: Layout, theirs: Bools) -> None:
-        self.told, self.heard, self.out, self.into = [], [], [], []
-        for t, links in enumerate(layout.paths.links):
-            owner, node = layout.paths.owner[t, :links].astype(np.int64), layout.paths.node[t, :links].astype(np.int64)
-            crossing = np.flatnonzero(theirs[layout.nodes[node]])
-            self.told.append(_by_node(layout, owner[crossing]))
-            self.heard.append(_by_node(layout, node[crossing]))
-            numbers = layout.entry_links[t][crossing]
-            self.out.append(crossing[np.argsort(numbers)])
-            self.into.append(crossing[np.argsort(layout.table.back[numbers])])
-
-
-def _by_node(layout: Layout, rows: Ints) -> Ints:
-    rows = np.unique(rows)
-    return np.asarray(rows[np.argsort(layout.nodes[rows])])
+def boundaries(near: Near, shard_of: Ints, number: int) -> dict[int, Boundary]:
+    """Of one shard, by peer; both ends have the same order."""
+    owner = np.repeat(np.arange(len(shard_of)), np.diff(near.first))
+    theirs = shard_of[near.node]
+    crossing = np.flatnonzero((shard_of[owner] == number) & (theirs != number))
+    found = {}
+    for peer in np.unique(theirs[crossing]):
+        out = crossing[theirs[crossing] == peer]
+        found[int(peer)] = Boundary(
+            np.unique(owner[out]), np.unique(near.node[out]).astype(np.int64), out, np.sort(near.back[out])
+        )
+    return found
 
 
-class LinkShard:
+class Shard:
     """The halves of some nodes, ready for their next round."""
 
-    def __init__(self, whole: LinkState, shard: int, shard_of: Ints, start: Floats | None) -> None:
-        nodes = np.flatnonzero(shard_of == shard)
-        self.layout = layout = Layout(whole.table, nodes)
-        self.region = Part(shard, nodes, shard_of, layout)
-        self.boundaries = {peer: Boundary(layout, shard_of == peer) for peer in self.region.peers}
-        self.allocation: Prices | None = None
-        self.learning: Summed | None = None
-        if whole.allocation is not None and whole.market is not None:
-            prices = whole.allocation
-            market = local_market(whole.market, self.region)  # type: ignore[arg-type]
-            ghosts = whole.layout.row[layout.ghosts]
-            said = np.column_stack([prices.talk.elastic[0, ghosts], prices.pinned[ghosts]])
-            start_units = whole.market.start()[nodes]
-            self.allocation = Prices(
-                layout, market, whole.method.quantizer, whole.gap, start_units, ghosts=said, rule=prices.rule
-            )
-        if whole.learning is not None and start is not None:
-            learning = whole.learning
-            sampler = Sampler(part_of_model(learning.model, nodes))
-            self.learning = Summed(
-                layout, sampler, whole.method.quantizer, learning.L, learning.theta, start[nodes], learning.pace
-            )
+    def __init__(self, whole: State, number: int, shard_of: Ints) -> None:
+        self.number, self.shard_of = number, shard_of
+        self.nodes = nodes = np.flatnonzero(shard_of == number)
+        self.site = Site(whole.network, nodes)
+        self.layout = Layout(whole.table, nodes) if "links" in (whole.method.cpu, whole.method.learning) else None
+        self._boundaries: dict[int, dict[int, Boundary]] = {}
+        period = whole.network.period
+        if period is None:  # anybody may be a neighbour
+            self.peers = tuple(int(k) for k in np.unique(shard_of) if k != number)
+        else:
+            self.peers = tuple(sorted({peer for t in range(period) for peer in self._bounds(t)}))
+        self.allocation = None if whole.allocation is None else self._cut_allocation(whole)
+        self.learning = None if whole.learning is None else self._cut_learning(whole)
+        self.coupling = None
+        if whole.coupling is not None and self.allocation is not None:
+            self.coupling = copy(whole.coupling)
+            cost: Any = self.allocation.market.cost
+            self.coupling.cost = cost
+        self.take_up(whole.memory())
+
+    def _cut_allocation(self, whole: State) -> Prices | Markets | Flows:
+        half, nodes = whole.allocation, self.nodes
+        assert half is not None and whole.market is not None
+        market, start = local_market(whole.market, nodes), whole.market.start()[nodes]
+        if isinstance(half, Prices):
+            assert self.layout is not None
+            ghosts = whole.layout.row[self.layout.ghosts]
+            said = np.column_stack([half.talk.elastic[0, ghosts], half.pinned[ghosts]])
+            codes = whole.method.quantizer
+            return Prices(self.layout, market, codes, whole.gap, start, ghosts=said, rule=half.rule)
+        if isinstance(half, Markets):
+            return Markets(self.site, market, whole.method.quantizer, half.inertia, start)
+        return Flows(self.site, market, whole.method, half.step, start, whole.market.curvature, whole.delay)
+
+    def _cut_learning(self, whole: State) -> Summed | Averages | Mixing:
+        half, nodes = whole.learning, self.nodes
+        assert half is not None
+        sampler, first = LocalSampler(half.sampler, nodes), half.models[nodes]
+        if isinstance(half, Summed):
+            assert self.layout is not None
+            return Summed(self.layout, sampler, whole.method.quantizer, half.L, half.theta, first, half.pace)
+        if isinstance(half, Averages):
+            return Averages(self.site, sampler, whole.method, first, (half.alpha, half.momentum), half.calm)
+        return Mixing(self.site, sampler, whole.method, first, (half.step, half.alpha), half.calm)
 
     # a round
 
+    def _bounds(self, number: int) -> dict[int, Boundary]:
+        t = number if self.site.network.period is None else self.site.turn(number)
+        if t not in self._boundaries:
+            if self.site.network.period is None:
+                self._boundaries.clear()
+            self._boundaries[t] = boundaries(self.site.near(number), self.shard_of, self.number)
+        return self._boundaries[t]
+
     def play(self, number: int) -> Generator[Packets, Packets, str | None]:
         """One round of both halves; the name of what diverged here, or None."""
-        halves = [half for half in (self.allocation, self.learning) if half is not None]
-        for half in halves:
-            half.say(number)
-        came = yield {peer: self._said(number, boundary) for peer, boundary in self.boundaries.items()}
-        asked = [peer for peer, packet in came.items() if self._hear(number, self.boundaries[peer], packet)]
-        if self.allocation is not None and self.allocation.rule.boxed and number >= self.layout.graphs:
-            yield from self._second_exchange(self.allocation, number % self.layout.graphs, asked)
-        fine = [half.hear(number) for half in halves]
-        return None if all(fine) else "shares" if halves[fine.index(False)] is self.allocation else "models"
+        names = {"shares": self.allocation, "models": self.learning}
+        halves = {name: half for name, half in names.items() if half is not None}
+        if self.coupling is not None and self.learning is not None:
+            assert self.allocation is not None
+            shares = self.allocation.market.grid.floats(self.allocation.units)
+            self.coupling.before(shares, self.learning.sampler, number)
+        fine = yield from self._in_step({name: half.play(number) for name, half in halves.items()}, number)
+        if self.coupling is not None and self.learning is not None:
+            self.coupling.after(self.learning.sampler)
+        return next((name for name, well in fine.items() if not well), None)
 
-    def _second_exchange(self, half: Prices, t: int, asked: list[int]) -> Generator[Packets, Packets, None]:
-        """Rows that hold back tell neighbours that do not what moves between them."""
-        if half.talk.news[LIMITED] == 0:
-            return
-        parts = half.rule, self.layout.paths, half.talk, half.boxes, half.node.shares
-        decide(*parts, half.weights[t].reshape(-1), t)
-        half.talk.news[DECIDED] = 1
-        limited = (half.boxes.flags & 1).astype(np.bool_)
-        paths, packets = self.layout.paths, {}
-        for peer in asked:
-            entries = self.boundaries[peer].out[t]
-            decided = entries[limited[paths.owner[t, entries]] & ~limited[paths.node[t, entries]]]
-            packets[peer] = half.boxes.moved[decided].tobytes()
-        came = (yield packets) if packets else {}
-        for peer, packet in came.items():
-            entries = self.boundaries[peer].into[t]
-            heard = entries[limited[paths.node[t, entries]] & ~limited[paths.owner[t, entries]]]
-            half.boxes.abroad[paths.back[t, heard] - paths.links[t]] = np.frombuffer(packet, dtype=np.int64)
-
-    def _said(self, number: int, boundary: Boundary) -> bytes:
-        """What one peer hears of this shard's rows."""
-        t = number % self.layout.graphs
-        rows, plain = boundary.told[t], number < self.layout.graphs
-        out = []
-        if self.allocation is not None:
-            talk, boxes = self.allocation.talk, self.allocation.boxes
-            exact = plain or not len(talk.codes) or self.allocation.mantissa == 52
-            out.append(talk.price[t, rows].tobytes() if exact else packed(talk.codes[rows], self.allocation.code_bits))
-            changed = np.isin(rows, talk.changed[: talk.news[CHANGED]])
-            limited = np.isin(rows, talk.limited[: talk.news[LIMITED]])
-            out += [
-                np.packbits(changed).tobytes(),
-                np.packbits(limited).tobytes() if self.allocation.rule.boxed else b"",
-            ]
-            out.append(talk.elastic[t, rows[changed]].astype(np.int16).tobytes())
-            both = np.concatenate([boxes.out_part[rows[limited]], boxes.in_part[rows[limited]]], axis=1)
-            out.append(packed(both.ravel()[::2] * 64 + both.ravel()[1::2], PART_WIDTH, signed=False))
-        if self.learning is not None:
-            table = self.learning.table
-            exact = plain or self.learning.mantissa == 52
-            out.append(table.said[t, rows].tobytes() if exact else packed(table.codes[rows], self.learning.code_bits))
-        return b"".join(out)
-
-    def _hear(self, number: int, boundary: Boundary, packet: bytes) -> bool:
-        """Write what a peer said into the ghosts' rows; whether a row on either side of the boundary holds back."""
-        t = number % self.layout.graphs
-        rows, plain, reader = boundary.heard[t], number < self.layout.graphs, Reader(packet)
-        asked = False
-        if self.allocation is not None:
-            half = self.allocation
-            talk, boxes, news = half.talk, half.boxes, half.talk.news
-            if plain or half.mantissa == 52:
-                talk.before[t, rows] = talk.price[t, rows]
-                talk.price[t, rows] = reader.floats(len(rows))
-                half.set_first_floors(t, rows)
-            else:
-                hear_codes(reader.codes(len(rows), half.code_bits), rows, talk, t, half.mantissa)
-            changed = rows[reader.mask(len(rows))]
-            limited = rows[reader.mask(len(rows))] if half.rule.boxed else rows[:0]
-            talk.elastic[t, changed] = reader.numbers(len(changed), np.int16)
-            parts = reader.codes(2 * len(limited), PART_WIDTH, signed=False).reshape(-1, 2)
-            boxes.out_part[limited] = np.column_stack([parts[:, 0] // 64, parts[:, 0] % 64])
-            boxes.in_part[limited] = np.column_stack([parts[:, 1] // 64, parts[:, 1] % 64])
-            own = np.isin(boundary.told[t], talk.limited[: news[LIMITED]]).any()
-            asked = bool(own or len(limited))
-            talk.changed[news[CHANGED] : news[CHANGED] + len(changed)] = changed
-            talk.limited[news[LIMITED] : news[LIMITED] + len(limited)] = limited
-            news[CHANGED] += len(changed)
-            news[LIMITED] += len(limited)
-        if self.learning is not None:
-            table, columns = self.learning.table, self.learning.model.size
-            if plain or self.learning.mantissa == 52:
-                table.said[t, rows] = reader.floats(len(rows) * columns).reshape(-1, columns)
-                self.learning.set_first_floors(t, rows)
-            else:
-                hear_rows(
-                    reader.codes(len(rows) * columns, self.learning.code_bits).reshape(-1, columns), rows, table, t
-                )
-        return asked
+    def _in_step(self, rounds: dict[str, Round], number: int) -> Generator[Packets, Packets, dict[str, bool]]:
+        """All halves say something; it is handed over; all go on."""
+        fine: dict[str, bool] = {}
+        while len(fine) < len(rounds):
+            said: list[Said] = []
+            for name, talk in rounds.items():
+                if name not in fine:
+                    try:
+                        said += next(talk)
+                    except StopIteration as end:
+                        fine[name] = bool(end.value)
+            packets = {}
+            for peer, bound in self._bounds(number).items():
+                parts = [one.pack(number, bound.told, bound.out) for one in said]
+                if any(part is not None for part in parts):
+                    packets[peer] = joined(parts)
+            came = (yield packets) if packets else {}
+            for peer, packet in came.items():
+                bound = self._bounds(number)[peer]
+                for one, part in zip(said, parted(packet, len(said)), strict=True):
+                    if part is not None:
+                        one.unpack(number, bound.heard, bound.into, part)
+        return fine
 
     # what the coordinator looks at
 
@@ -195,21 +164,30 @@ class LinkShard:
         if self.allocation is None:
             return 0, 0.0
         half, seen = self.allocation, np.zeros(2, dtype=np.int64)
-        look_at_units(half.node.shares, half.boxes.low, half.boxes.high, 0, seen)
-        return int(half.node.shares.sum()), float(seen[1]) * half.rule.unit
+        units, market = half.units, half.market
+        look_at_units(units, market.low, market.high, 0, seen)
+        return int(units.sum()), float(seen[1]) * market.grid.unit
 
     def look(self) -> dict[str, AnyArray]:
-        """What a row of history needs, by node."""
+        """What a row of history needs, by node; and sums."""
         found: dict[str, AnyArray] = {}
+        for name, half in (("prices", self.allocation), ("models", self.learning)):
+            if half is not None:
+                found[f"sum/{name}"] = np.array(sent_by(half))
+        for name, voice in voices_of(self.allocation, self.learning).items():
+            found[f"sum/tally/{name}"] = voice.tally
         if self.allocation is not None:
-            half = self.allocation
-            found |= {"units": half.units, "cpu_bits": half.link_bits(), "second": np.array(half.second_exchanges)}
+            found["units"] = self.allocation.units
         if self.learning is not None:
-            found |= {"models": self.learning.models, "model_bits": self.learning.link_bits()}
+            found["models"] = self.learning.models
+            sampler = self.learning.sampler
+            if isinstance(self.learning, Tracked):
+                found["trackers"] = self.learning.trackers
+            if sampler.batch is not None and sampler.spread is not None:
+                found |= {"sum/samples": np.array(sampler.samples), "batch": sampler.batch, "spread": sampler.spread}
+        if self.coupling is not None:
+            found |= {f"coupling/{name}": array for name, array in self.coupling.cost.memory().items()}
         return found
-
-    def bits(self) -> dict[str, int]:
-        return {}
 
     def memory(self) -> dict[str, AnyArray]:
         """Own nodes' part of a checkpoint."""
@@ -222,13 +200,38 @@ class LinkShard:
         }
 
     def take_up(self, memory: dict[str, AnyArray]) -> None:
-        """Go on from a checkpoint of the whole network."""
+        """Go on from a checkpoint of the whole network. Samples and tallies are counted from here on."""
         for name, half in {"cpu": self.allocation, "model": self.learning}.items():
             if half is not None:
-                half.restore({n.removeprefix(f"{name}/"): a for n, a in memory.items() if n.startswith(f"{name}/")})
+                half.restore(part_of(memory, name))
+        for voice in voices_of(self.allocation, self.learning).values():
+            voice.tally[:] = 0
+        if self.learning is not None and self.learning.sampler.batch is not None:
+            sampler = self.learning.sampler
+            sampler.samples = 0
+            if "sampler/batch" in memory:
+                sampler.batch = memory["sampler/batch"][self.nodes].copy()
+        if self.coupling is not None:
+            kept = part_of(memory, "coupling")
+            self.coupling.cost.restore({name: kept[name][self.nodes].copy() for name in self.coupling.cost.memory()})
 
 
-class ShardedLinks(LinkState):
+def joined(parts: list[bytes | None]) -> bytes:
+    """Packets of several streams as one: their lengths, then themselves."""
+    lengths = [NOTHING if part is None else len(part) for part in parts]
+    return struct.pack(f"<{len(parts)}i", *lengths) + b"".join(part or b"" for part in parts)
+
+
+def parted(packet: bytes, count: int) -> list[bytes | None]:
+    """The same streams again."""
+    at, found = 4 * count, []
+    for length in struct.unpack_from(f"<{count}i", packet):
+        found.append(None if length == NOTHING else packet[at : at + length])
+        at += max(length, 0)
+    return found
+
+
+class Sharded(State):
     """The front of a run whose rounds workers play. Its own halves are brought up to date when somebody looks."""
 
     swift = True  # workers need nobody in between
@@ -238,15 +241,16 @@ class ShardedLinks(LinkState):
     def __init__(
         self, crew: Crew, workers: int, problem: Problem, network: Network, method: Method, **options: Any
     ) -> None:
+        self._at, self._fresh, self._recipe = 0, True, (problem, network, method, options)
         super().__init__(problem, network, method, **options)
+        self._origin: tuple[int, dict[str, AnyArray]] = (0, {})  # the round that workers began with, and what they knew
         self.crew, self.shard_of = crew, partition(network, workers)
         self.wire_bytes: list[int] = []  # between shards, of each round
         self.losses: list[dict[str, Any]] = []
         self._reports: list[Report] = []
         self._seen: dict[int, dict[str, AnyArray]] = {}
-        self._at, self._fresh = 0, True
-        start = None if self.learning is None else self.learning.models
-        self.shards = {k: LinkShard(self, k, self.shard_of, start) for k in range(workers)}
+        self._note_counts()
+        self.shards = {k: Shard(self, k, self.shard_of) for k in range(workers)}
         crew.start(list(self.shards.values()))
 
     # rounds
@@ -290,100 +294,150 @@ class ShardedLinks(LinkState):
             played = min(report.played for report in stopped)
         self._at = number + played
         self.played(self._reports)
+        if self.coupling is not None:
+            for _ in range(played):
+                self.spend()
         self.wire_bytes += [
             sum(report.sent[k] for report in self._reports if k < len(report.sent)) for k in range(played)
         ]
-        return played, stopped[0].diverged if stopped else None
+        return played, self._replay(number + played) if stopped else None
+
+    def _replay(self, end: int) -> str | None:
+        """A round in which numbers run away ends in the middle, and not everywhere at once: it is played again here, in one
+        process, from where the workers began."""
+        problem, network, method, options = self._recipe
+        alone, diverged, (begin, memory) = State(problem, network, method, **options), None, self._origin
+        if memory:
+            alone.restore(memory)
+        for number in range(begin, end):
+            diverged = alone.advance(alone.meet(number), number)
+        self.coupling, self.allocation, self.learning = alone.coupling, alone.allocation, alone.learning
+        self._fresh, self._seen = True, {}
+        return diverged
 
     def _refuse_loss(self, number: int) -> None:
         """A worker that is gone ends the run, by name; a checkpoint can be gone on from."""
         for shard, part in self.shards.items():
             if shard not in self.crew.living:
                 process = self.crew.process_of(shard)
-                self.losses.append({"worker": shard, "process": process, "round": number, "centres": part.region.nodes})
-                raise lost_worker(self.crew, shard, part.region.nodes, number)
+                self.losses.append({"worker": shard, "process": process, "round": number, "centres": part.nodes})
+                raise lost_worker(self.crew, shard, part.nodes, number)
 
     # looking
 
-    def _look(self) -> dict[int, dict[str, AnyArray]]:
-        if not self._seen:
-            answers = self.crew.ask("look", dict.fromkeys(self.crew.living, ()))
-            self._refuse_loss(self._at)
-            self._seen = {shard: seen for shard, (seen, _) in answers.items()}
-        return self._seen
-
-    def _gathered(self, name: str) -> AnyArray:
-        """Values of all shards by node, or by link."""
-        parts = {shard: seen[name] for shard, seen in self._look().items()}
-        by_link = name.endswith("bits")
-        first = next(iter(parts.values()))
-        whole = np.zeros((len(self.table) if by_link else self.network.n, *first.shape[1:]), dtype=first.dtype)
-        for shard, values in parts.items():
-            part = self.shards[shard]
-            whole[part.layout.links if by_link else part.region.nodes] = values
+    def _look(self) -> dict[str, AnyArray]:
+        """What workers show, by node or summed; trackers, batches and a moving cost are noted in the halves here."""
+        if self._seen:
+            return self._seen[0]
+        answers: dict[int, dict[str, AnyArray]] = self.crew.ask("look", dict.fromkeys(self.crew.living, ()))
+        self._refuse_loss(self._at)
+        whole: dict[str, AnyArray] = {}
+        for name, first in next(iter(answers.values())).items():
+            if name.startswith("sum/"):
+                whole[name] = np.sum([seen[name] for seen in answers.values()], axis=0)
+                continue
+            whole[name] = np.zeros((self.network.n, *first.shape[1:]), dtype=first.dtype)
+            for shard, seen in answers.items():
+                whole[name][self.shards[shard].nodes] = seen[name]
+        self._seen = {0: whole}
+        learning = self.learning
+        for name, voice in voices_of(self.allocation, learning).items():
+            voice.tally[:] = self._tallies[name] + whole[f"sum/tally/{name}"]
+        if learning is not None:
+            if isinstance(learning, Tracked):
+                learning.models[:], learning.trackers[:] = whole["models"], whole["trackers"]
+            if "batch" in whole:
+                sampler = learning.sampler
+                sampler.batch, sampler.spread = whole["batch"], whole["spread"]
+                sampler.samples = self._samples + int(whole["sum/samples"])
+                sampler.drawn_last(self._at)
+        if self.coupling is not None:
+            self.coupling.cost.restore(part_of(whole, "coupling"))
         return whole
 
     @property
     def shares(self) -> Floats | None:
         if self._fresh or self.market is None:
             return super().shares
-        return self.market.grid.floats(self._gathered("units"))
+        return self.market.grid.floats(self._look()["units"])
 
     @property
     def models(self) -> Floats | None:
         if self._fresh or self.learning is None:
             return super().models
-        return self._gathered("models")
+        return self._look()["models"]
 
-    def _bits(self) -> dict[str, Ints]:
-        found = super()._bits()
+    def meters(self) -> dict[str, float]:
         if not self._fresh:
-            found |= {"prices": self._gathered("cpu_bits")} if self.allocation is not None else {}
-            found |= {"models": self._gathered("model_bits")} if self.learning is not None else {}
-        return found
+            self._look()
+        return super().meters()
+
+    def tallies(self) -> dict[str, Tally]:
+        if not self._fresh:
+            self._look()
+        return super().tallies()
+
+    def bit_parts(self) -> dict[str, int]:
+        if self._fresh:
+            return super().bit_parts()
+        seen = self._look()
+        return {name: int(seen[f"sum/{name}"]) for name in self._halves} | {"overhead": self.overhead.total}
 
     def link_bits(self) -> LinkBits:
-        return LinkBits(self.table.senders, self.table.receivers, np.sum(list(self._bits().values()), axis=0))
+        self._pull()
+        return super().link_bits()
 
     def memory(self) -> dict[str, AnyArray]:
-        if not self._fresh:
-            self._pull()
+        self._pull()
         return super().memory()
 
     def _pull(self) -> None:
         """Everything the workers have, into the halves here."""
+        if self._fresh:
+            return
+        self._look()
         answers = self.crew.ask("memory", dict.fromkeys(self.crew.living, ()))
         self._refuse_loss(self._at)
-        whole: dict[str, AnyArray] = dict(super().memory())
+        whole: dict[str, AnyArray] = super().memory()
+        pairs: dict[str, list[AnyArray]] = {}
         for shard, memory in answers.items():
-            layout, nodes = self.shards[shard].layout, self.shards[shard].region.nodes
-            for name, part in memory.items():
+            part = self.shards[shard]
+            for name, array in memory.items():
                 kind = name.split("/")[1]
                 if kind == "link":
-                    whole[name][layout.links] = part
+                    assert part.layout is not None
+                    whole[name][part.layout.links] = array
                 elif kind in ("node", "said"):
-                    whole[name][_at(name, nodes)] = part
+                    whole[name][_at(name, part.nodes)] = array
+                elif kind == "pairs":
+                    pairs.setdefault(name, []).append(array)
                 else:
-                    whole[name] = part
-        super().restore(whole)
+                    whole[name] = array
+        super().restore(whole | {name: np.concatenate(arrays) for name, arrays in pairs.items()})
         self._fresh = True
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         super().restore(memory)
+        self._at = int(memory["round"])
         self._push()
 
     def rebudget(self, budget: float, graph: Topology) -> None:
-        if not self._fresh:
-            self._pull()
+        self._pull()
         super().rebudget(budget, graph)
         self._push()
 
+    def _note_counts(self) -> None:
+        """Counts as they are when the workers begin theirs at 0."""
+        self._samples = 0 if self.learning is None else self.learning.sampler.samples
+        self._tallies = {name: v.tally.copy() for name, v in voices_of(self.allocation, self.learning).items()}
+
     def _push(self) -> None:
         """Workers go on from what is here."""
-        whole = super().memory()
-        self.crew.ask("take_up", dict.fromkeys(self.crew.living, (whole,)))
+        self._note_counts()
+        memory = {name: array.copy() for name, array in super().memory().items()}
+        self.crew.ask("take_up", dict.fromkeys(self.crew.living, (memory,)))
         self._refuse_loss(self._at)
-        self._reports, self._seen, self._fresh = [], {}, True
+        self._reports, self._seen, self._fresh, self._origin = [], {}, True, (self._at, memory)
 
 
 def _at(name: str, nodes: Ints) -> tuple[Any, ...]:
@@ -392,37 +446,10 @@ def _at(name: str, nodes: Ints) -> tuple[Any, ...]:
     return (..., nodes, slice(None)) if columns else (..., nodes)
 
 
-def packed(codes: AnyArray, width: int, signed: bool = True) -> bytes:
-    """Whole numbers in so many bits each; of a signed one the first bit is its sign."""
-    values = np.asarray(codes, dtype=np.int64).ravel()
-    if signed:
-        values = np.abs(values) | ((values < 0).astype(np.int64) << (width - 1))
-    return np.packbits(((values[:, None] >> np.arange(width)) & 1).astype(np.uint8)).tobytes()
-
-
-class Reader:
-    """Reads a packet from its beginning."""
-
-    def __init__(self, packet: bytes) -> None:
-        self.packet, self.at = packet, 0
-
-    def _take(self, size: int) -> bytes:
-        self.at += size
-        return self.packet[self.at - size : self.at]
-
-    def numbers(self, count: int, kind: Any) -> AnyArray:
-        return np.frombuffer(self._take(count * np.dtype(kind).itemsize), dtype=kind)
-
-    def floats(self, count: int) -> Floats:
-        return self.numbers(count, np.float64)
-
-    def mask(self, count: int) -> Bools:
-        return np.unpackbits(np.frombuffer(self._take(-(-count // 8)), dtype=np.uint8), count=count).astype(np.bool_)
-
-    def codes(self, count: int, width: int, signed: bool = True) -> Ints:
-        bits = np.unpackbits(np.frombuffer(self._take(-(-count * width // 8)), dtype=np.uint8), count=count * width)
-        values = bits.reshape(count, width).astype(np.int64) @ (1 << np.arange(width))
-        if not signed:
-            return np.asarray(values)
-        size = values & ((1 << (width - 1)) - 1)
-        return np.asarray(np.where(values >> (width - 1), -size, size))
+def lost_worker(crew: Crew, shard: int, nodes: Ints, number: int) -> Failure:
+    """Who died, with whom, and the way to go on."""
+    named = ", ".join(map(str, nodes[:6])) + (", ..." if len(nodes) > 6 else "")
+    return Failure(
+        f"round {number}: worker {shard} (process {crew.process_of(shard)}) died with centres {named}; "
+        "go on from a checkpoint with --resume, or without one start anew"
+    )

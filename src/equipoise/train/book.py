@@ -21,8 +21,7 @@ from equipoise.train.audit import (
     loss_noise,
     worst_part,
 )
-from equipoise.train.link_state import LinkState
-from equipoise.train.links import Round
+from equipoise.train.dynamics.summed import Summed
 from equipoise.train.models._base import Model
 from equipoise.train.problem import Problem
 from equipoise.train.state import State
@@ -39,7 +38,7 @@ NOTABLE = 0.99  # a gap below this part of the best so far counts as progress
 class Book:
     """Writes a row whenever asked, and remembers the best gap and when it was reached."""
 
-    def __init__(self, problem: Problem, state: State | LinkState) -> None:
+    def __init__(self, problem: Problem, state: State) -> None:
         market = state.market
         self.auditor = Auditor(
             problem.cost, problem.model, None if market is None else market.lo, None if market is None else market.hi
@@ -57,7 +56,7 @@ class Book:
         self.rows: list[dict[str, float]] = []
         self.shares: list[Floats] = []
 
-    def reprice(self, state: State | LinkState) -> None:
+    def reprice(self, state: State) -> None:
         """Solve the CPU half centrally for the budget in force; from now on its gap is relative to the gap here."""
         if state.market is None or state.shares is None:
             return
@@ -68,18 +67,18 @@ class Book:
         self.size["cpu"] = max(start, cost_size(state.market, self.cpu_optimum), self.size.get("cpu", 0.0))
         self.best = math.inf
 
-    def _best_shares(self, state: State | LinkState) -> CpuOptimum:
+    def _best_shares(self, state: State) -> CpuOptimum:
         assert state.market is not None
         market = state.market
         return optimal_shares(market.cost, state.budget * market.grid.unit, *market.inner)
 
-    def watch(self, state: State | LinkState, round: Round | Topology | None = None) -> None:
+    def watch(self, state: State, graph: Topology | None = None) -> None:
         """Every round: the budget and the boxes, and how many links the graph had."""
-        if round is not None:
-            self.auditor.watch_links(round if isinstance(round, Topology) else round.topology)
+        if graph is not None:
+            self.auditor.watch_links(graph)
         state.audit(self.auditor)
 
-    def write(self, state: State | LinkState, number: int) -> float:
+    def write(self, state: State, number: int) -> float:
         """One row of history; returns the relative gap - or, where a model has no optimum to compare with, its loss as a
         part of the one at the start, if that is worse."""
         row: dict[str, float] = {"round": float(number)}
@@ -114,7 +113,7 @@ class Book:
                 progress["loss"] = row["loss"] / self.first["loss"]
             sampler = state.learning.sampler
             row["consensus"] = self.auditor.consensus(Y)
-            if isinstance(state, LinkState):
+            if isinstance(state.learning, Summed):
                 row["gradient"] = self.auditor.gradient_error(sampler.again(Y))
             else:
                 row["tracker"] = self.auditor.tracker_error(sampler.again(Y), state.learning.trackers)

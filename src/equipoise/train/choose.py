@@ -73,25 +73,10 @@ def choose(
         "exact": plain and (model is None or model.convex),
     }
 
-    def both(given: dict[str, bool]) -> tuple[tuple[str, str], tuple[str, str]]:
-        cpu = _first(CPU_FORMS, method.cpu, given | {"own": method.own_prices}, "cpu")
-        learning = _first(LEARNING_FORMS, method.learning, given | {"own": method.own_models}, "learning")
-        return (learning if problem.cost is None else cpu), (cpu if model is None else learning)
-
-    (cpu, why_cpu), (learning, why_learning) = both(given)
-    if "links" in (cpu, learning) and cpu != learning:
-        if "links" in (method.cpu, method.learning):
-            raise InputError(
-                f"cpu={cpu!r} and learning={learning!r} keep different books of the same links: choose links for both, or "
-                "for neither",
-                code="dynamics.mixed",
-            )
-        # One half cannot do with links: the other takes its next best, so that both speak of the same links.
-        (cpu, why_cpu), (learning, why_learning) = both(given | {"repeating": False})
+    cpu, why_cpu = _first(CPU_FORMS, method.cpu, given | {"own": method.own_prices}, "cpu")
+    learning, why_learning = _first(LEARNING_FORMS, method.learning, given | {"own": method.own_models}, "learning")
     said = [f"CPU by {why_cpu}"] if problem.cost is not None else []
     said += [f"models by {why_learning}"] if model is not None else []
-    cpu = cpu if problem.cost is not None else method.cpu
-    learning = learning if model is not None else method.learning
     return replace(method, cpu=cpu, learning=learning, why="; ".join(said))
 
 

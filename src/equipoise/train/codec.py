@@ -7,6 +7,7 @@ after a saturated code the floor rises, after a small one it falls, and both end
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from equipoise.errors import InputError
 from equipoise.kernels import Floats, bits_float, float_bits, inlined, kernel
@@ -24,6 +25,16 @@ RISE, FALL, SMALL, HEADROOM = (
     20,
     5,
 )  # octaves: after a saturated code; after one below SMALL; above a first value
+
+SATURATED, UNDERFLOWED, NUMBERS = 0, 1, 2  # what a tally counts
+
+
+class Tally(NamedTuple):
+    """How often the range of codes was left: numbers sent, clipped at the top, lost below the smallest level."""
+
+    sent: int
+    saturated: int
+    underflowed: int
 
 
 def mantissa_bits(quantizer: Quantizer) -> int:

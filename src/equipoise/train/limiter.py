@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Generator
 
 import numpy as np
 
 from equipoise.kernels import kernel
 from equipoise.train.arrays import Ints
+from equipoise.train.exchange.rows import Amounts, Codes, Near, Said, Site
 
 # Factors in 8 bits: code 255 is 1, each code below an eighth of an octave less, 0 is nothing. Even steps of 1/256 would
 # round a small factor to 0 and lock a narrow node that much CPU wants to pass.
@@ -44,106 +45,13 @@ def scaled(amount: int, code: int) -> int:
     return int((amount >> FACTOR_SHIFT) * part + ((amount & FACTOR_MASK) * part >> FACTOR_SHIFT))
 
 
-class Promises(NamedTuple):
-    """Of each edge: who gives, who takes, the giver's half and the taker's; of each node: the factors it promises."""
+GIVE, TAKE = 0, 1  # columns of what a node promises
 
-    givers: Ints
-    takers: Ints
-    push: Ints
-    pull: Ints
-    can_give: Ints
-    can_take: Ints
+Cut = Generator[tuple[Said, ...], None, tuple[Ints, Ints]]
 
 
-@kernel
-def promise(wanted: Ints, tails: Ints, heads: Ints, shares: Ints, low: Ints, high: Ints) -> Promises:
-    """What every node can give and take out of half its room, whatever else happens."""
-    nodes, edges = len(shares), len(wanted)
-    givers, takers = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
-    push, pull = np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)
-    given, taken = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    for e in range(edges):
-        givers[e], takers[e] = (tails[e], heads[e]) if wanted[e] > 0 else (heads[e], tails[e])
-        push[e] = abs(wanted[e]) // 2
-        pull[e] = abs(wanted[e]) - push[e]
-        given[givers[e]] += pull[e]
-        taken[takers[e]] += push[e]
-    can_give, can_take = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
-    for i in range(nodes):
-        can_give[i] = factor((shares[i] - low[i]) // 2, given[i])
-        can_take[i] = factor((high[i] - shares[i]) // 2, taken[i])
-    return Promises(givers, takers, push, pull, can_give, can_take)
-
-
-@kernel
-def decide(
-    promises: Promises, wanted: Ints, pair: Ints, shares: Ints, low: Ints, high: Ints, link_bits: Ints
-) -> tuple[Ints, Ints]:
-    """Push and pull against the promises, cut where a node's own decisions would not balance; the pushes and pulls that
-    were cut are those of nodes whose limits, returned, are below 0."""
-    givers, takers, push, pull, can_give, can_take = promises
-    nodes, edges = len(shares), len(wanted)
-    pushed, pulled = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    for e in range(edges):
-        push[e] = scaled(push[e], can_take[takers[e]])
-        pull[e] = scaled(pull[e], can_give[givers[e]])
-        pushed[givers[e]] += push[e]
-        pulled[takers[e]] += pull[e]
-    push_limit, pull_limit = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
-    for i in range(nodes):  # at most one of the two is cut
-        above, below = high[i] - shares[i], shares[i] - low[i]
-        push_limit[i] = min(pushed[i], below - below // 2 + pulled[i])
-        pull_limit[i] = min(pulled[i], above - above // 2 + pushed[i])
-    for e in range(edges):
-        forward = 2 * pair[e] + (
-            0 if wanted[e] > 0 else 1
-        )  # the link from giver to taker; its reverse has the other parity
-        link_bits[forward] += AMOUNT_BITS if push_limit[givers[e]] < pushed[givers[e]] else 0
-        link_bits[forward ^ 1] += AMOUNT_BITS if pull_limit[takers[e]] < pulled[takers[e]] else 0
-    _cut(push, givers, pushed, push_limit)
-    _cut(pull, takers, pulled, pull_limit)
-    return push_limit - pushed, pull_limit - pulled
-
-
-@kernel
-def agreed(promises: Promises, wanted: Ints) -> Ints:
-    """What moves along each edge."""
-    moved = np.empty(len(wanted), dtype=np.int64)
-    for e in range(len(wanted)):
-        both = promises.push[e] + promises.pull[e]
-        moved[e] = both if wanted[e] > 0 else -both
-    return moved
-
-
-@kernel
-def _cut(amounts: Ints, owners: Ints, totals: Ints, limits: Ints) -> None:
-    """Cut each owner's amounts in proportion so that they add up to its limit, to the unit."""
-    left = limits.copy()
-    kept = amounts.copy()
-    for e in range(len(amounts)):
-        i = owners[e]
-        if limits[i] < totals[i]:
-            kept[e] = min(left[i], int(amounts[e] * (limits[i] / totals[i])))
-        left[i] -= kept[e]
-    for e in range(len(amounts)):  # the few units that rounding left over
-        extra = min(amounts[e] - kept[e], left[owners[e]])
-        left[owners[e]] -= extra
-        amounts[e] = kept[e] + extra
-
-
-@kernel
-def limit(
-    wanted: Ints,
-    tails: Ints,
-    heads: Ints,
-    pair: Ints,
-    shares: Ints,
-    low: Ints,
-    high: Ints,
-    node_bits: Ints,
-    link_bits: Ints,
-) -> Ints:
-    """Cut flows so that no share leaves its box. Exact: everything is a whole number of units.
+class Limiter:
+    """Cuts what is wanted along links, whole numbers that both ends know, so that no share leaves its box.
 
     Half of each wish is pushed by its giver, half pulled by its taker. First every node promises what it can give and take
     out of half its room, whatever else happens (a bit, and two factors of 8 bits if it limits anything). Then each decides
@@ -151,8 +59,90 @@ def limit(
     bit a link, and the amount in 64 bits where it is cut). A full or pinned node has nothing to promise but can pull from
     one side what it pushes to the other, so CPU passes through it.
     """
-    promises = promise(wanted, tails, heads, shares, low, high)
-    for i in range(len(shares)):
-        node_bits[i] = 2 * FACTOR_BITS if min(promises.can_give[i], promises.can_take[i]) < FULL else 0
-    decide(promises, wanted, pair, shares, low, high, link_bits)
-    return agreed(promises, wanted)
+
+    def __init__(self, site: Site, low: Ints, high: Ints) -> None:
+        self.site, self.low, self.high = site, low, high
+        self.promises = Codes(site, 2)
+
+    def cut(self, number: int, wanted: Ints, shares: Ints) -> Cut:
+        """What moves along each own entry, out of the node if positive; and the bits that single entries carried."""
+        near, own, box = self.site.near(number), self.site.own, (self.low, self.high)
+        _promise(near, own, wanted, shares, box, self.promises.rows)
+        yield (self.promises,)
+        amounts, bits = Amounts(len(near.node)), np.zeros(len(near.node), dtype=np.int64)
+        _decide(near, own, wanted, shares, box, self.promises.rows, amounts.by_entry, bits)
+        yield (amounts,)
+        return _agreed(near, own, wanted, amounts.by_entry), bits
+
+
+@kernel
+def _promise(near: Near, own: Ints, wanted: Ints, shares: Ints, box: tuple[Ints, Ints], promises: Ints) -> None:
+    """What every node can give and take out of half its room, whatever else happens."""
+    low, high = box
+    for r in range(len(own)):
+        i, given, taken = own[r], 0, 0
+        for e in range(near.first[i], near.first[i + 1]):
+            push = abs(wanted[e]) // 2
+            if wanted[e] > 0:
+                given += wanted[e] - push
+            else:
+                taken += push
+        promises[i, GIVE] = factor((shares[r] - low[r]) // 2, given)
+        promises[i, TAKE] = factor((high[r] - shares[r]) // 2, taken)
+
+
+@kernel
+def _decide(
+    near: Near, own: Ints, wanted: Ints, shares: Ints, box: tuple[Ints, Ints], promises: Ints, amounts: Ints, bits: Ints
+) -> None:
+    """Push and pull against the neighbours' promises, cut where a node's own decisions would not balance."""
+    low, high = box
+    for r in range(len(own)):
+        i, pushed, pulled = own[r], 0, 0
+        factors = 2 * FACTOR_BITS if min(promises[i, GIVE], promises[i, TAKE]) < FULL else 0
+        for e in range(near.first[i], near.first[i + 1]):
+            push, j = abs(wanted[e]) // 2, near.node[e]
+            bits[e] = factors
+            if wanted[e] > 0:
+                amounts[e] = scaled(push, promises[j, TAKE])
+                pushed += amounts[e]
+            else:
+                amounts[e] = scaled(-wanted[e] - push, promises[j, GIVE])
+                pulled += amounts[e]
+        above, below = high[r] - shares[r], shares[r] - low[r]  # at most one of the two is cut
+        most_pushed = min(pushed, below - below // 2 + pulled)
+        most_pulled = min(pulled, above - above // 2 + pushed)
+        if most_pushed < pushed:
+            _cut(near, i, wanted, True, amounts, pushed, most_pushed, bits)
+        if most_pulled < pulled:
+            _cut(near, i, wanted, False, amounts, pulled, most_pulled, bits)
+
+
+@kernel
+def _cut(near: Near, i: int, wanted: Ints, leaving: bool, amounts: Ints, total: int, limit: int, bits: Ints) -> None:
+    """Cut what leaves a node, or what enters it, in proportion, so that it adds up to its limit, to the unit."""
+    left, part = limit, limit / total
+    for e in range(near.first[i], near.first[i + 1]):
+        if (wanted[e] > 0) == leaving:
+            left -= min(left, int(amounts[e] * part))
+    spare, left = left, limit
+    for e in range(near.first[i], near.first[i + 1]):
+        if (wanted[e] > 0) == leaving:
+            kept = min(left, int(amounts[e] * part))
+            left -= kept
+            extra = min(amounts[e] - kept, spare)  # the few units that rounding left over
+            spare -= extra
+            amounts[e] = kept + extra
+            bits[e] += AMOUNT_BITS
+
+
+@kernel
+def _agreed(near: Near, own: Ints, wanted: Ints, amounts: Ints) -> Ints:
+    """What moves: what the giver pushes and the taker pulls."""
+    moved = np.zeros(len(wanted), dtype=np.int64)
+    for r in range(len(own)):
+        i = own[r]
+        for e in range(near.first[i], near.first[i + 1]):
+            both = amounts[e] + amounts[near.back[e]]
+            moved[e] = both if wanted[e] > 0 else -both
+    return moved

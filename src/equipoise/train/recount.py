@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from equipoise.train.arrays import Floats, Ints
 from equipoise.train.method import Method
 from equipoise.train.network import Network
-from equipoise.train.quantize import FLOAT_BITS, Quantizer
+
+FLOAT, SINGLE, LONG, ELASTICITY, AMOUNT, FACTORS = 64, 32, 48, 16, 64, 16  # bits
+PARTS = 20 + 67  # bits of the parts of a row at its bound, and of what it decides for a neighbour
 
 
 @dataclass(frozen=True)
@@ -28,122 +28,79 @@ class Sent:
     def allowed(self, rounds: int, audited: int, links: int) -> tuple[int, int]:
         """The fewest and the most bits of so many rounds, of which `audited` had `links` messages in all.
 
-        Codes and floats are known to the bit where links stay; a message after a silence takes up to a float. What else
-        varies: elasticities that changed, factors of a limiter and amounts that it cut, and how long the largest L took.
+        Numbers are known to the bit. What varies: elasticities and parts that changed, factors of a limiter and amounts
+        that it cut, and how long the largest L took to be known.
         """
-        if "links" in (self.method.cpu, self.method.learning):
-            return self._over_links(rounds)
-        missed = rounds - audited  # a round in which the run diverged had messages, and no audit
-        last = 2 * self.network.topology(max(rounds - 1, 0)).edges
-        least, _ = self._between(audited, links)
-        _, most = self._between(rounds, links + missed * last)
-        return least, most
-
-    def _over_links(self, rounds: int) -> tuple[int, int]:
-        """Over links that return all is known to the bit but how often an elasticity or a part of a box was said.
-
-        A graph's links carry floats at their first meeting, then codes: sign, exponent of 6 bits, mantissa. Prices have a
-        flag for an elasticity and, with boxes, one for parts and for what a row at its bound decides. The largest L is told
-        by floats until all know it.
-        """
-        network, quantizer = self.network, self.method.quantizer
-        assert network.period is not None
-        mantissa = max(0, math.ceil(-math.log2(math.expm1(quantizer.rho / 2)) - 1)) if quantizer.rho else 52
-        code = 7 + min(mantissa, 20) if quantizer.rho else FLOAT_BITS
-        fixed = loose = 0
-        for k in range(min(network.period, rounds)):
-            links = 2 * network.topology(k).edges
-            times = len(range(k, rounds, network.period))
-            numbers = FLOAT_BITS + (times - 1) * code
-            fixed += links * numbers * (self.size + self.cpu)
-            if self.cpu:
-                fixed += links * (16 + times * (1 + self.boxed))
-                loose += links * times * (16 + (20 + 67) * self.boxed)
-        if self.cpu and rounds < network.period:  # the first elasticities of graphs that no round has played
-            fixed += 16 * sum(2 * network.topology(k).edges for k in range(rounds, network.period))
-        shortest, longest = _flooding(network, self.met) if self.size else (0, 0)
-        return fixed + FLOAT_BITS * shortest, fixed + loose + FLOAT_BITS * longest
-
-    def _between(self, rounds: int, links: int) -> tuple[int, int]:
-        network, method, met = self.network, self.method, self.met
-        flooded = self.size > 0 and method.alpha == "auto"
-        first, steady, late = _traffic(network, rounds, links, met, sure=not flooded or rounds >= network.n)
-        links = first + int(steady.sum() + late.sum())
+        network = self.network
         least = most = 0
-        for numbers, finer in self._streams():
-            opening = FLOAT_BITS if method.quantizer.mode == "innovation" else method.quantizer.bits
-            codes = _message_bits(method.quantizer, finer)
-            fixed = opening * first + int(codes @ steady)
-            least += numbers * (fixed + int(codes @ late))
-            most += numbers * (fixed + int(np.maximum(codes, opening) @ late))
-        degree = max(8, math.ceil(math.log2(max(network.n, 2)))) * (first if network.static else links)
-        least, most = least + degree, most + degree
-        if self.cpu:
-            if method.by_markets:  # a 16-bit elasticity: each round; or at first, then a bit, and anew when changed
-                fixed = links + 16 * first if network.static else 16 * links
-                least, most = least + fixed, most + fixed + (16 * links if network.static else 0)
-            elif method.cpu_weights == "curvature":
-                least, most = least + FLOAT_BITS * first, most + FLOAT_BITS * max(first, met)
-            if method.limits_boxes and self.boxed:
-                least, most = least + 2 * links, most + (2 + 16 + 64) * links
-        if flooded:
-            shortest, longest = _flooding(network, met)
-            told = 2 * FLOAT_BITS if method.by_meetings else FLOAT_BITS  # the largest L; and the largest first gradient
-            least, most = least + told * shortest, most + told * longest
+        if network.period is None:
+            last = 2 * network.topology(max(rounds - 1, 0)).edges  # a round that diverged had messages, and no audit
+            fixed, loose, first = self._message(first=True)
+            least, most = links * (fixed + first), (links + (rounds - audited) * last) * (fixed + loose + first)
+        else:
+            opening, _, told = self._message(first=True)
+            fixed, loose, _ = self._message(first=False)
+            for k in range(min(network.period, rounds)):
+                there, times = 2 * network.topology(k).edges, len(range(k, rounds, network.period))
+                least += there * (opening + told + (times - 1) * fixed)
+                most += there * times * loose
+            most += least
+            if self.cpu and self.method.cpu == "links" and rounds < network.period:  # elasticities of graphs to come
+                early = ELASTICITY * sum(2 * network.topology(k).edges for k in range(rounds, network.period))
+                least, most = least + early, most + early
+        if self.size and self.method.alpha == "auto":
+            shortest, longest = _flooding(network, self.met)
+            least, most = least + FLOAT * shortest, most + FLOAT * longest
         return least, most
 
-    def _streams(self) -> list[tuple[int, Floats]]:
-        """Each stream of messages: how many numbers one carries, and by how much a sender of each degree shrinks its news
-        (1 is one code). Hosts speak the finer the more they have around them, models to a part in e."""
-        around: Floats = np.arange(1.0, self.network.n + 2.0)
-        once = np.ones(len(around))
-        streams: list[tuple[int, Floats]] = []
-        if self.cpu:
-            streams += [(1, np.e * once), (1, around)] if self.method.by_markets else [(1, once)]
-        if self.size > 0:
-            m = self.size
-            ours = [(m, np.e * once), (m, np.maximum(around, 3.0))]
-            streams += ours if self.method.by_meetings else [(2 * m, once)]
-        return streams
+    @property
+    def steady(self) -> int:
+        """Bits of a link and round once links have met: what is always there."""
+        return self._message(first=False)[0]
 
+    def _message(self, *, first: bool) -> tuple[int, int, int]:
+        """Bits of a link and round: always, at most beside, and what is only told when two meet in a graph first."""
+        method, limited = self.method, self.boxed and self.method.limits_boxes
+        fixed = loose = told = 0
+        degree = max(8, (self.network.n - 1).bit_length())
+        if self.cpu and method.cpu == "links":
+            fixed += self._number(first) + 1 + self.boxed
+            loose += ELASTICITY + PARTS * self.boxed
+            told += ELASTICITY
+        elif self.cpu:
+            if method.by_markets:
+                fixed += self._number(first, 2, LONG) + self._number(first, self._busiest + 1, LONG) + ELASTICITY
+            else:
+                fixed += self._number(first, 1, LONG)
+            told += degree if method.by_markets or method.cpu_weights != "laplacian" else 0
+            told += FLOAT if not method.by_markets and method.cpu_weights == "curvature" else 0
+            fixed, loose = fixed + 2 * limited, loose + (FACTORS + AMOUNT) * limited
+        if self.size and method.learning == "links":
+            fixed += self.size * self._number(first)
+        elif self.size and method.by_meetings:
+            finer = max(self._busiest, 2) + 1
+            fixed += self.size * (self._number(first, 2) + self._number(first, finer))
+            told += degree
+        elif self.size:
+            fixed += 2 * self.size * self._number(first)
+            told += degree if method.model_weights == "metropolis" else 0
+        return fixed, loose, told
 
-def _traffic(network: Network, rounds: int, links: int, met: int, sure: bool) -> tuple[int, Ints, Ints]:
-    """Messages by kind: first contacts; on links that were there a round before, by the sender's degree; after a silence.
+    @property
+    def _busiest(self) -> int:
+        """The most neighbours that a node has in any graph."""
+        network = self.network
+        return max(int(network.topology(k).degree.max(initial=1)) for k in range(network.period or 1))
 
-    Where graphs never repeat, `links` messages over `met` links are all that is known (`sure`: all of those were played).
-    """
-    most = network.n + 1
-    steady, late = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
-    if network.period is None:
-        first = met if sure else 0
-        late[min(1, most - 1)] = links - first
-        return first, steady, late
-    graphs = [network.topology(k) for k in range(min(network.period, rounds))]
-    keys = [graph.tails * network.n + graph.heads for graph in graphs]
-    known, first = np.empty(0, dtype=np.int64), 0
-    for k, graph in enumerate(graphs):
-        times = -(-(rounds - k) // network.period)
-        new = ~np.isin(keys[k], known)
-        again = times - new
-        stays = np.isin(keys[k], keys[k - 1])
-        for ends in (graph.tails, graph.heads):
-            degree = graph.degree[ends]
-            steady += np.bincount(degree, again * stays, most).astype(np.int64)
-            late += np.bincount(degree, again * ~stays, most).astype(np.int64)
-        first += 2 * int(new.sum())
-        known = np.union1d(known, keys[k])
-    return first, steady, late
-
-
-def _message_bits(quantizer: Quantizer, finer: Floats) -> Ints:
-    """Bits of a number whose news is to be shrunk so much: a code, or several - or a float, where that is shorter."""
-    error = math.expm1(quantizer.rho / 2)
-    if quantizer.mode != "innovation" or (finer == 1.0).all():
-        return np.full(len(finer), quantizer.bits)
-    if error >= 0.9:  # a code says too little
-        return np.full(len(finer), FLOAT_BITS)
-    times = np.ceil(np.log(finer) / -math.log(max(error, 1e-9))).astype(np.int64)
-    return np.asarray(np.minimum(np.maximum(times, 1) * quantizer.bits, FLOAT_BITS))
+    def _number(self, first: bool, finer: int = 1, short: int = SINGLE) -> int:
+        """Bits of one number, right to a part in `finer`: a float at first, then sign, 6 bits of exponent and a mantissa."""
+        quantizer = self.method.quantizer
+        if quantizer.mode != "innovation":
+            return quantizer.bits
+        if self.network.period is None:
+            return short
+        rough = max(0, math.ceil(-math.log2(math.expm1(quantizer.rho / 2)) - 1))
+        return FLOAT if first else 7 + min(20, max(rough, math.ceil(math.log2(finer) - 1)))
 
 
 def _flooding(network: Network, met: int) -> tuple[int, int]:

@@ -25,9 +25,9 @@ from equipoise.train.audit import (
     worst_part,
 )
 from equipoise.train.book import worst_loss
-from equipoise.train.channel import Tally
+from equipoise.train.codec import Tally
 from equipoise.train.costs._base import second
-from equipoise.train.links import LinkBits
+from equipoise.train.exchange import LinkBits
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network

@@ -27,7 +27,6 @@ from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.run import HostileRun
 from equipoise.train.hostile.sound import is_hostile, refuse_delayed_learning, refuse_unsound
 from equipoise.train.hostile.state import HostileState
-from equipoise.train.link_state import LinkState
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
@@ -44,7 +43,7 @@ class Moment:
     number: int
     rounds: int
     relative_gap: float
-    state: Any  # State, LinkState, or HostileState where there are faults
+    state: Any  # State, or HostileState where there are faults
 
     @property
     def shares(self) -> Floats | None:
@@ -61,9 +60,9 @@ Callback = Callable[[Moment], object]
 
 
 class Engine(Protocol):
-    """Plays rounds somewhere else: makes states that look like LinkState, State and HostileState."""
+    """Plays rounds somewhere else: makes states that look like State and HostileState."""
 
-    def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> State | LinkState: ...
+    def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> State: ...
 
     def hostile(
         self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
@@ -186,10 +185,8 @@ class Loop:
         if delay:
             refuse_delayed_learning(problem)
         options: dict[str, Any] = {"seed": self.seed, "start": control.start, "budgets": control.budgets}
-        over_links = "links" in (self.method.cpu, self.method.learning)
-        if not over_links:
-            options |= {"batch": control.batch, "delay": delay}
-        make: Any = control.engine.ordinary if control.engine is not None else LinkState if over_links else State
+        options |= {"batch": control.batch, "delay": delay}
+        make: Any = State if control.engine is None else control.engine.ordinary
         self.state = make(problem, network, self.method, **options)
         self.budgets = checked_budgets(control.budgets, self.state, self.rounds)
         self.book = Book(problem, self.state)
@@ -274,7 +271,7 @@ class Loop:
         state, book = self.state, self.book
         if self.status != "diverged" and (not book.rows or book.rows[-1]["round"] != self.number):
             book.write(state, self.number)
-        kind: Any = Run if isinstance(state, State | LinkState) else hostile_run(state, book)
+        kind: Any = Run if isinstance(state, State) else hostile_run(state, book)
         run: Run = kind(
             problem=self.problem,
             network=self.network,
@@ -386,7 +383,7 @@ def refuse_uncountable(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a whole number of at least 1, not {value!r}", code=f"{name}.range")
 
 
-def checked_budgets(budgets: Mapping[int, float] | None, state: State | LinkState, rounds: int) -> dict[int, float]:
+def checked_budgets(budgets: Mapping[int, float] | None, state: State, rounds: int) -> dict[int, float]:
     """Changes of budget, each feasible."""
     if not budgets:
         return {}
@@ -408,7 +405,7 @@ def advice(state: Any) -> str:
         descent = state.method.descent
         remedy = "lower it or use alpha='auto'" if descent == 1.0 else f"lower descent {descent:.3g}"
         return f"alpha {steps.alpha:g} is past its limit {steps.alpha_limit:.4g}; {remedy}"
-    if steps.links:
+    if "links" in (state.method.cpu, state.method.learning):
         return "lower rho; are all numbers of the problem finite?"
     if state.method.by_markets or state.method.by_meetings:
         return "lower rho, or cap"

@@ -1,4 +1,4 @@
-"""Everything that changes during a run: who has met whom, shares, models, and the round's number."""
+"""A run on a network where everything arrives: both halves, ready for the next round (docs/train.md, 2)."""
 
 from __future__ import annotations
 
@@ -13,31 +13,36 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from equipoise.errors import InputError
-from equipoise.parallel import side_by_side, threads_for
-from equipoise.train.allocate import Allocation
-from equipoise.train.arrays import AnyArray, Floats
+from equipoise.parallel import side_by_side
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.audit import Auditor
-from equipoise.train.average import Averaging
-from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Channel, Tally
+from equipoise.train.choose import choose
+from equipoise.train.codec import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.costs._kernels import OTHER
 from equipoise.train.coupling import CouplingLink
-from equipoise.train.learn import Learning
-from equipoise.train.links import LinkBits, Links, Round
+from equipoise.train.dynamics._layout import Layout
+from equipoise.train.dynamics._price_kernels import Watch
+from equipoise.train.dynamics.averages import Averages
+from equipoise.train.dynamics.flows import Flows
+from equipoise.train.dynamics.markets import Markets
+from equipoise.train.dynamics.mixing import Mixing
+from equipoise.train.dynamics.prices import Prices
+from equipoise.train.dynamics.summed import Summed, choose_theta
+from equipoise.train.exchange import LinkBits
+from equipoise.train.exchange.rows import Meter, Round, Site, Voice, added_up, flood
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
-from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.network import Network
-from equipoise.train.overhead import Overhead
 from equipoise.train.problem import Market, Problem
-from equipoise.train.quantize import FLOAT_BITS
+from equipoise.train.region import LinkTable
 from equipoise.train.sampler import Sampler
+from equipoise.train.spectrum import adjacency_gap
 from equipoise.train.steps import StepWarning, choose_steps, known_smoothness
-from equipoise.train.swift import learn_on, trade_on
-from equipoise.train.trade import ELASTICITY_BITS, Trading
+from equipoise.train.topology import Topology
 
 
 class State:
-    """Both halves of a run, ready for its next round."""
+    """The halves of all nodes, in one process."""
 
     epoch, last_event = 0, -1  # on a network where nothing happens
 
@@ -53,192 +58,177 @@ class State:
         batch: ArrayLike | None = None,
         delay: int = 0,
     ) -> None:
-        self.network, self.method = network, method
+        self.network, self.model = network, problem.model
+        self.method = method = choose(method, problem, network, batch=batch)
         nodes = problem.sized(network.n)
         self.coupling = CouplingLink.of(problem, method, batch)
         self.market = problem.market(nodes, max(map(abs, (budgets or {}).values()), default=0.0))
-        self.links = Links(network)
-        self.links.round(0)
-        smoothness = None if problem.model is None else known_smoothness(problem.model)
-        self.steps = choose_steps(self.market, problem.model, smoothness, network, method, delay)
-        self.overhead = Overhead(self.links, self._curvature_bits(method))
-        if smoothness is not None and method.alpha == "auto":
-            self.overhead.flood(smoothness, self.links, network)
-        pairs, slots = self.links.pairs, self.links.slots
-        self.allocation: Allocation | Trading | None = None
-        self.learning: Averaging | Learning | None = None
-        self.budget = 0
+        self.budget = 0 if self.market is None else self.market.budget
+        self.site, self.delay = Site(network), delay
+        self.overhead = Meter(self.site)
+        if "links" in (method.cpu, method.learning):
+            self.table = LinkTable.of(network)
+            self.layout = Layout(self.table)
+            self.gap = adjacency_gap(nodes, self.table.senders, self.table.receivers)
+        smoothness = None if self.model is None else known_smoothness(self.model)
+        self.steps = choose_steps(self.market, self.model, smoothness, network, method, delay)
+        self.allocation: Prices | Markets | Flows | None = None
+        self.learning: Summed | Averages | Mixing | None = None
         if self.market is not None:
-            if self.steps.inertia is not None:
-                self.allocation = Trading(
-                    self.market, method, self.steps.inertia, 2 * pairs, slots, self.links.per_link
-                )
-            else:
-                self.allocation = Allocation(self.market, method, self.steps.step, pairs, slots, delay)
-            self.budget = self.market.budget
             if method.limits_boxes:
                 warn_of_locked_links(self.market, network)
-        if problem.model is not None and self.steps.alpha is not None:
-            first = first_models(problem.model, start, seed)
-            half = Averaging if method.by_meetings else Learning
+            self.allocation = self._allocation(self.market)
+        if self.model is not None and smoothness is not None:
+            first = first_models(self.model, start, seed)
             if self.coupling is not None and self.shares is not None:  # batches follow shares
                 batch = self.coupling.first(self.shares)
-            sampler = Sampler(problem.model, batch, seed)
-            self.learning = half(sampler, method, self.steps, slots=slots, start=first)
+            self.learning = self._learning(Sampler(self.model, batch, seed), float(smoothness.max()), first)
             if self.coupling is not None:
-                self.coupling.after(sampler)
-                if isinstance(self.allocation, Trading):
+                self.coupling.after(self.learning.sampler)
+                if isinstance(self.allocation, Markets):
                     self.allocation.reprice()
-            if (
-                method.by_meetings and smoothness is not None
-            ):  # the largest first gradient: the scale of messages about models that begin at 0
-                self.overhead.flood(np.abs(self.learning.trackers).max(axis=1), self.links, network)
+            if method.alpha == "auto":
+                flood(self.overhead, smoothness)
 
-    def _curvature_bits(self, method: Method) -> int:
-        """At first contact: a curvature, or an elasticity where it is not told with every message anyway."""
-        if self.market is None or method.cpu_weights != "curvature":
-            return 0
-        if method.by_markets:
-            return 0 if self.links.per_link else ELASTICITY_BITS
-        return FLOAT_BITS
+    def _allocation(self, market: Market) -> Prices | Markets | Flows:
+        method, steps, units = self.method, self.steps, market.start()
+        if method.cpu == "links":
+            prices = Prices(self.layout, market, method.quantizer, self.gap, units)
+            steps.links.update(cpu_theta=prices.rule.theta, cpu_relax=prices.rule.relax)
+            return prices
+        if steps.inertia is not None:
+            return Markets(self.site, market, method.quantizer, steps.inertia, units)
+        return Flows(self.site, market, method, steps.step, units, market.curvature, self.delay)
 
-    def meet(self, number: int) -> Round:
-        """Who is connected in this round; room is made for pairs that meet for the first time."""
-        round = self.links.round(number)
-        self.make_room()
-        self.overhead.advance(round, number)
-        return round
+    def _learning(self, sampler: Sampler, L: float, first: Floats) -> Summed | Averages | Mixing:
+        method, steps = self.method, self.steps
+        if method.learning == "links":
+            theta = choose_theta(self.gap, L, sampler.model, self.layout.graphs)
+            summed = Summed(self.layout, sampler, method.quantizer, L, theta, first)
+            steps.links.update(model_theta=theta, local_steps=float(summed.local_steps))
+            return summed
+        assert steps.alpha is not None
+        if method.by_meetings:
+            return Averages(self.site, sampler, method, first, (steps.alpha, steps.momentum))
+        return Mixing(self.site, sampler, method, first, (steps.step, steps.alpha))
 
-    def make_room(self) -> None:
-        """For all pairs that have met so far."""
-        if self.links.per_link:
-            pairs, slots = self.links.pairs, self.links.slots
-            if self.allocation is not None:
-                self.allocation.grow(pairs, slots)
-            if self.learning is not None:
-                self.learning.grow(slots)
-            self.overhead.grow(slots)
+    # a round
 
-    def advance(self, round: Round, number: int) -> str | None:
+    def meet(self, number: int) -> Topology:
+        """The graph of this round."""
+        return self.network.topology(number)
+
+    def advance(self, graph: Topology, number: int) -> str | None:
         """One round of both halves; the name of what diverged, or None."""
         allocation, learning = self.allocation, self.learning
         if self.coupling is not None and learning is not None and self.shares is not None:
             self.coupling.before(self.shares, learning.sampler, number)
+            self.spend()
         shares_fine, models_fine = side_by_side(
-            lambda: allocation is None or allocation.advance(round, number),
-            lambda: learning is None or learning.advance(round, number),
+            lambda: allocation is None or heard_out(allocation.play(number)),
+            lambda: learning is None or heard_out(learning.play(number)),
             worth=0 if allocation is None or learning is None else self.network.n,
         )
         if self.coupling is not None and learning is not None:
             self.coupling.after(learning.sampler)
         return None if shares_fine and models_fine else "models" if shares_fine else "shares"
 
-    def audit(self, auditor: Auditor) -> None:
-        """Show the shares of this round to an auditor."""
-        if self.market is not None and self.allocation is not None:
-            unit = self.market.grid.unit
-            auditor.watch_shares(self.allocation.shares, unit, self.budget * unit)
+    def spend(self) -> None:
+        """A round of the whole budget, where shares buy samples."""
+        if self.coupling is not None and self.market is not None:
+            self.coupling.cpu_seconds += self.coupling.cost.tau * (self.budget * self.market.grid.unit)
 
     @property
     def swift(self) -> bool:
-        """Whether many rounds can be played without leaving compiled code: a static network, and kinds that kernels know."""
-        cpu = self.allocation is None or (isinstance(self.allocation, Trading) and self.allocation.curve.kind != OTHER)
-        model = self.learning is None or (
-            isinstance(self.learning, Averaging)
-            and self.learning.sampler.exact
-            and type(self.learning.model) is LeastSquares  # a subclass may differ
-        )
-        even = self.learning is None or self.method.ramp is None
-        return self.network.static and cpu and model and even and threads_for(self.network.n) == 1
+        """Whether many rounds can be played without leaving compiled code."""
+        cpu = self.allocation is None or (isinstance(self.allocation, Prices) and self.allocation.rule.kind != OTHER)
+        models = self.learning is None or (isinstance(self.learning, Summed) and self.learning.matrix is not None)
+        return cpu and models and self.coupling is None
 
-    def hurry(self, round: Round, number: int, count: int, auditor: Auditor) -> tuple[int, str | None]:
+    def hurry(self, graph: Topology, number: int, count: int, auditor: Auditor) -> tuple[int, str | None]:
         """`count` rounds at once, the two halves side by side: how many were played, and what diverged in the last."""
-        worst = np.array([auditor.worst.budget, auditor.worst.box])
+        allocation, learning, market = self.allocation, self.learning, self.market
+        seen: Ints = np.zeros(2, dtype=np.int64)
+        record: Ints = np.zeros((count if auditor.keeps else 0, self.network.n), dtype=np.int64)
 
         def trade() -> int:
-            if not isinstance(self.allocation, Trading) or self.market is None:
+            if not isinstance(allocation, Prices) or market is None:
                 return count
-            return trade_on(self.allocation.floor(round), number, count, self.budget * self.market.grid.unit, worst)
+            boxes = allocation.boxes
+            watch = Watch(self.budget, boxes.low, boxes.high, seen, record)
+            return allocation.burst(number, count, watch)
 
         def learn() -> int:
-            if not isinstance(self.learning, Averaging) or not isinstance(self.learning.model, LeastSquares):
-                return count
-            model = self.learning.model
-            return learn_on(self.learning.circle(round), model.hessian, model.slope, number, count)
+            return learning.burst(number, count) if isinstance(learning, Summed) else count
 
         traded, learnt = side_by_side(trade, learn, worth=count * self.network.n)
-        auditor.worst.budget, auditor.worst.box = float(worst[0]), float(worst[1])
+        if market is not None:
+            auditor.see_units(seen, market.grid.unit)
+            auditor.keep(record[:traded][:, self.layout.by_node], self.budget)
         done = min(traded, learnt)
-        played = min(done + 1, count)
-        auditor.watch_links(round.topology, done)
+        for k in range(min(self.layout.graphs, done)):
+            times = len(range(k, done, self.layout.graphs))
+            auditor.watch_links(self.network.topology(number + k), times)
         if done == count:
-            return played, None
-        return played, "shares" if traded == done else "models"
+            return count, None
+        return done + 1, "shares" if traded == done else "models"
 
-    def rebudget(self, budget: float, round: Round) -> None:
+    def audit(self, auditor: Auditor) -> None:
+        """Show the shares of this round to an auditor."""
+        if self.market is not None and self.allocation is not None:
+            auditor.watch_units(self.allocation.units, self.market, self.budget)
+
+    def rebudget(self, budget: float, graph: Topology) -> None:
         """A new budget: the difference enters (leaves) at node 0 and then its neighbours, inside the boxes."""
         assert self.allocation is not None and self.market is not None
         units = self.market.snapped(budget)
-        nearest = breadth_first_order(round.topology.laplacian(), 0, directed=False, return_predecessors=False)
-        self.market.shift(self.allocation.shares, units - self.budget, nearest.astype(np.int64))
+        nearest = breadth_first_order(graph.laplacian(), 0, directed=False, return_predecessors=False)
+        shares = self.allocation.units.copy()
+        self.market.shift(shares, units - self.budget, nearest.astype(np.int64))
+        self.allocation.shift(shares - self.allocation.units)
         self.budget = units
+
+    # what others look at
 
     @property
     def shares(self) -> Floats | None:
         """CPUs of each node, exactly."""
-        return None if self.allocation is None else self.allocation.market.grid.floats(self.allocation.shares)
+        if self.allocation is None or self.market is None:
+            return None
+        return self.market.grid.floats(self.allocation.units)
 
     @property
     def models(self) -> Floats | None:
         """Parameters of each node."""
         return None if self.learning is None else self.learning.models
 
-    def _channels(self) -> dict[str, Channel]:
-        found: dict[str, Channel] = {}
-        if self.allocation is not None:
-            found["prices"] = self.allocation.channel
-        if isinstance(self.allocation, Trading):
-            found["markets"] = self.allocation.markets
-        if self.learning is not None:
-            found["models"] = self.learning.channel
-        if isinstance(self.learning, Averaging):
-            found["meetings"] = self.learning.meetings
-        return found
-
     def tallies(self) -> dict[str, Tally]:
-        """How often each stream left the quantiser's range."""
+        """How often the paper's codes left their range. Minifloats move theirs: nothing saturates for long."""
         return {
-            name: Tally(int(c.tally[NUMBERS]), int(c.tally[SATURATED]), int(c.tally[UNDERFLOWED]))
-            for name, c in self._channels().items()
+            name: Tally(int(voice.tally[NUMBERS]), int(voice.tally[SATURATED]), int(voice.tally[UNDERFLOWED]))
+            for name, voice in voices_of(self.allocation, self.learning).items()
         }
+
+    @property
+    def _halves(self) -> dict[str, Any]:
+        halves = {"prices": self.allocation, "models": self.learning}
+        return {name: half for name, half in halves.items() if half is not None}
 
     def bit_parts(self) -> dict[str, int]:
         """Bits sent so far over all links, by what they were for."""
-        parts: dict[str, int] = {}
-        for name, bits in self._slot_bits().items():
-            parts[name] = (
-                int(bits.sum()) if self.links.per_link else int((bits * self.network.topology(0).degree).sum())
-            )
-        if self.allocation is not None:
-            parts["prices"] += int(self.allocation.amount_bits.sum()) + parts.pop("markets", 0)
-        if self.learning is not None:
-            parts["models"] += parts.pop("meetings", 0)
-        return parts
-
-    def _slot_bits(self) -> dict[str, AnyArray]:
-        slots = self.links.slots
-        return {name: c.bits_sent[:slots] for name, c in self._channels().items()} | {
-            "overhead": self.overhead.bits[:slots]
-        }
+        sent = {name: sent_by(half) for name, half in self._halves.items()}
+        return sent | {"overhead": self.overhead.total}
 
     def link_bits(self) -> LinkBits:
         """Bits of each directed link."""
-        senders, receivers = self.links.directed()
-        each = np.sum(list(self._slot_bits().values()), axis=0)
-        bits = each if self.links.per_link else each[senders]
-        if self.allocation is not None:
-            bits = bits + self.allocation.amount_bits[: len(senders)]
-        return LinkBits(senders, receivers, bits)
+        n, parts = self.network.n, [self.overhead.pairs()]
+        for half in self._halves.values():
+            if isinstance(half, Prices | Summed):
+                parts.append((self.table.senders * n + self.table.receivers, half.link_bits()))
+            else:
+                parts.append(half.meter.pairs())
+        keys, bits = added_up(parts)
+        return LinkBits(keys // n, keys % n, bits)
 
     def meters(self) -> dict[str, float]:
         """Samples drawn and CPU-seconds spent, where batches are drawn."""
@@ -246,10 +236,11 @@ class State:
 
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
-        parts: dict[str, dict[str, AnyArray]] = {"links": dict(self.links.memory()), "overhead": self.overhead.memory()}
+        parts: dict[str, dict[str, AnyArray]] = {"overhead": self.overhead.memory()}
+        parts["budget"] = {"units": np.array(self.budget)}
+        parts["tally"] = {name: voice.tally for name, voice in voices_of(self.allocation, self.learning).items()}
         if self.allocation is not None:
             parts["cpu"] = self.allocation.memory()
-            parts["budget"] = {"units": np.array(self.budget)}
         if self.learning is not None:
             parts["model"] = self.learning.memory()
             parts["sampler"] = dict(self.learning.sampler.memory())
@@ -259,16 +250,37 @@ class State:
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         """Take up a checkpoint."""
-        self.links.restore(part_of(memory, "links"))
         self.overhead.restore(part_of(memory, "overhead"))
+        self.budget = int(memory["budget/units"])
+        for name, voice in voices_of(self.allocation, self.learning).items():
+            voice.tally[:] = memory[f"tally/{name}"]
         if self.allocation is not None:
             self.allocation.restore(part_of(memory, "cpu"))
-            self.budget = int(memory["budget/units"])
         if self.learning is not None:
             self.learning.restore(part_of(memory, "model"))
             self.learning.sampler.restore(part_of(memory, "sampler"))
         if self.coupling is not None:
             self.coupling.restore(part_of(memory, "coupling"))
+
+
+def heard_out(talk: Round) -> bool:
+    """A round of one half where all nodes live here: what is said is heard."""
+    while True:
+        try:
+            next(talk)
+        except StopIteration as end:
+            return bool(end.value)
+
+
+def voices_of(allocation: object, learning: object) -> dict[str, Voice]:
+    """Of the paper's forms, whose codes have a range, by what is sent."""
+    voices = {"prices": allocation.voice} if isinstance(allocation, Flows) else {}
+    return voices | ({"models": learning.voice} if isinstance(learning, Mixing) else {})
+
+
+def sent_by(half: Any) -> int:
+    """Bits that a half has sent so far."""
+    return int(half.link_bits().sum()) if isinstance(half, Prices | Summed) else int(half.meter.total)
 
 
 def meters(learning: Any, coupling: CouplingLink | None) -> dict[str, float]:

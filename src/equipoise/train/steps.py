@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,17 +37,15 @@ class Steps:
     alpha_limit: float | None  # 1 / (2 L) of averages; (2 - step lambda_max)^2 / (2 step L) along edges
     momentum: float = 0.0  # beta of the averages
     inertia: float | None = None  # theta of the markets: stable whatever it is
-    links: Mapping[str, float] = field(
-        default_factory=dict
-    )  # of prices and models over links: stable whatever they are
+    links: dict[str, float] = field(default_factory=dict)  # of prices and models over links: stable whatever they are
 
     def used(self, method: Method) -> dict[str, float]:
         """Those that this method plays by, by name."""
-        if self.links:
-            return dict(self.links)
-        parts = {"step": None if method.by_markets and method.by_meetings else self.step, "alpha": self.alpha}
+        along_edges = (self.cpu_limit is not None) or (self.alpha is not None and not method.by_meetings)
+        parts = {"step": self.step if along_edges else None, "alpha": self.alpha}
         parts |= {"momentum": self.momentum if method.by_meetings and self.alpha is not None else None}
-        return {name: value for name, value in (parts | {"inertia": self.inertia}).items() if value is not None}
+        used = {name: value for name, value in (parts | {"inertia": self.inertia}).items() if value is not None}
+        return used | self.links
 
     def worst(self) -> float:
         """The largest of the steps, each as a fraction of its limit."""
@@ -81,6 +78,10 @@ def choose_steps(
     rho = method.quantizer.rho
     cpu_limit = mixing = inertia = None
     gap = slowest_gap(network) if method.by_markets or method.by_meetings else 1.0
+    if method.cpu == "links":
+        market = None
+    if method.learning == "links":
+        model = smoothness = None
     if market is not None and method.by_markets:
         inertia = market_inertia(gap)
     elif market is not None:

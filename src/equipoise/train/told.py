@@ -34,7 +34,7 @@ def hostile_dynamics(cpu: str | None, learning: str | None, *, directed: bool) -
 def message_of(method: Method, *, hostile: bool = False) -> dict[str, Plain]:
     """Bits of one number as they are sent, how it is coded, and what is told."""
     quantizer = method.quantizer
-    if hostile or "links" in (method.cpu, method.learning):
+    if hostile or quantizer.mode == "innovation":
         bits = bits_per_number(mantissa_bits(quantizer))
         return {"bits": bits, "mode": quantizer.mode, "code": "float" if bits == FLOAT_BITS else "minifloat"}
     kind = type(quantizer).__name__.removesuffix("Quantizer").lower()

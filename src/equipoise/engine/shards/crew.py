@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from equipoise.engine.shards.crossing import Packets
 from equipoise.engine.shards.keeper import Keeper
-from equipoise.engine.shards.worker import Halted, Worker
+from equipoise.engine.shards.worker import Halted, Packets, Worker
 from equipoise.errors import InputError
 
 
@@ -71,10 +70,10 @@ class Threads:
 
     def start(self, shards: Sequence[Any]) -> None:
         if self.workers:
-            self.ask("replace", {s.region.shard: (s,) for s in shards if s.region.shard in self.workers})
+            self.ask("replace", {s.number: (s,) for s in shards if s.number in self.workers})
             return
-        mail = {(a.region.shard, b.region.shard): SimpleQueue() for a in shards for b in shards}  # type: ignore[var-annotated]
-        self.workers = {s.region.shard: Worker(s, _Queues(s.region.shard, mail, self._halt)) for s in shards}
+        mail = {(a.number, b.number): SimpleQueue() for a in shards for b in shards}  # type: ignore[var-annotated]
+        self.workers = {s.number: Worker(s, _Queues(s.number, mail, self._halt)) for s in shards}
         self._pool = ThreadPoolExecutor(max(1, len(shards)))
 
     def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:

@@ -10,8 +10,7 @@ from collections import deque
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from equipoise.engine.shards.crossing import Packets
-from equipoise.engine.shards.worker import Halted, Worker
+from equipoise.engine.shards.worker import Halted, Packets, Worker
 
 HEAD = struct.Struct("<III")  # epoch, round, phase: 12 bytes that go before every packet
 SMALL = 32_768  # bytes: two such packets fit into a socket that nobody reads

@@ -60,13 +60,13 @@ class Processes:
 
     def start(self, shards: Sequence[Any]) -> None:
         """Fork the workers and hand them their shards."""
-        crossing = {(a.region.shard, b) for a in shards for b in a.region.peers if a.region.shard < b}
+        crossing = {(a.number, b) for a in shards for b in a.peers if a.number < b}
         if self._controls and crossing <= self._pairs:
-            self.ask("replace", {s.region.shard: (s,) for s in shards if s.region.shard in self._controls})
+            self.ask("replace", {s.number: (s,) for s in shards if s.number in self._controls})
             return
         self.close()  # of another network: they could not reach each other
         self._pairs = crossing
-        numbers = [shard.region.shard for shard in shards]
+        numbers = [shard.number for shard in shards]
         ends: dict[int, dict[int, socket.socket]] = {number: {} for number in numbers}
         try:
             for a, b in crossing:
@@ -87,7 +87,7 @@ class Processes:
             for end in given:
                 end.close()
             self._controls[number] = Connection(here.detach())
-        self.ask("begin", {shard.region.shard: (shard,) for shard in shards})
+        self.ask("begin", {shard.number: (shard,) for shard in shards})
         if len(self._controls) < len(numbers):
             gone = sorted(set(numbers) - set(self._controls))
             raise Failure(f"worker {gone[0]} died before its first round: is there memory for {len(numbers)} workers?")
@@ -219,11 +219,8 @@ def warm_up() -> None:
     workers use, so that whoever is forked has them."""
     import numpy as np
 
-    from equipoise.engine.sharded import LinkShard
-    from equipoise.engine.shards.region import regions
-    from equipoise.engine.shards.shard import Shard
+    from equipoise.engine.sharded import Shard
     from equipoise.train.costs.quadratic import Quadratic
-    from equipoise.train.link_state import LinkState
     from equipoise.train.method import Method
     from equipoise.train.models.least_squares import LeastSquares
     from equipoise.train.network import Network
@@ -235,12 +232,9 @@ def warm_up() -> None:
         problem = Problem(Quadratic(np.arange(1.0, 5.0), 3.0, lo=0.0, hi=4.0), 9.0, LeastSquares(shards, reg=0.1))
         halves = np.array([0, 0, 1, 1])
         for network in (Network.ring(4), Network.sequence([Network.ring(4), Network.path(4)])):
-            links = LinkState(problem, network, Method())
-            start = np.zeros((4, 2))
-            in_step([LinkShard(links, shard, halves, start) for shard in range(2)], 0, 6)
-            state = State(problem, network, Method())
-            state.make_room()
-            in_step([Shard(state, region) for region in regions(network, halves)], 0, 3)
+            for method in (Method(cpu="links", learning="links"), Method(cpu="markets", learning="averages")):
+                state = State(problem, network, method)
+                in_step([Shard(state, shard, halves) for shard in range(2)], 0, 6)
 
 
 def in_step(shards: list[Any], begin: int, count: int) -> list[str | None]:
@@ -252,9 +246,9 @@ def in_step(shards: list[Any], begin: int, count: int) -> list[str | None]:
         for k, talk in enumerate(talks):
             waiting[k] = _step(talk, None, ends, k)
         while any(packets is not None for packets in waiting):
-            sent = {shard.region.shard: packets or {} for shard, packets in zip(shards, waiting, strict=True)}
+            sent = {shard.number: packets or {} for shard, packets in zip(shards, waiting, strict=True)}
             for k, (shard, talk) in enumerate(zip(shards, talks, strict=True)):
-                me = shard.region.shard
+                me = shard.number
                 came = {peer: bytes(sent[peer][me]) for peer in sent[me]}
                 waiting[k] = _step(talk, came, ends, k)
     return ends

@@ -13,11 +13,10 @@ from typing import Any
 
 from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.ray_cluster import connect
-from equipoise.engine.shards.crossing import Packets
 from equipoise.engine.shards.keeper import LocalKeeper
 from equipoise.engine.shards.pipes import told
 from equipoise.engine.shards.processes import packed, raise_here
-from equipoise.engine.shards.worker import Halted, Worker
+from equipoise.engine.shards.worker import Halted, Packets, Worker
 from equipoise.errors import Failure
 
 START_SECONDS = 180.0  # for actors to find a place and load; a full cluster makes them wait
@@ -201,11 +200,11 @@ class RayCrew:
         import ray
 
         if self._actors:
-            self.ask("replace", {s.region.shard: (s,) for s in shards if s.region.shard in self._actors})
+            self.ask("replace", {s.number: (s,) for s in shards if s.number in self._actors})
             return
         cluster = self._open.enter_context(connect(self.address))
         make = _actor().options(scheduling_strategy="SPREAD", num_cpus=ACTOR_CPUS, max_restarts=0)
-        self._actors = {shard.region.shard: make.remote() for shard in shards}
+        self._actors = {shard.number: make.remote() for shard in shards}
         asked = {number: actor.where.remote() for number, actor in self._actors.items()}
         _, late = ray.wait(list(asked.values()), num_returns=len(asked), timeout=START_SECONDS)
         if late:
@@ -219,7 +218,7 @@ class RayCrew:
             raise Failure(f"a worker did not start on {cluster.says}: {' '.join(str(error).split())[:300]}") from None
         ray.get([actor.begin.remote(number, self._actors) for number, actor in self._actors.items()])
         self.says = f"{len(shards)} actor{'s' * (len(shards) != 1)} on {cluster.says}"
-        self.ask("begin", {shard.region.shard: (shard,) for shard in shards})
+        self.ask("begin", {shard.number: (shard,) for shard in shards})
 
     def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
         """Call a method of these workers side by side. When one dies, the others are halted; who is gone has no answer."""

@@ -1,4 +1,4 @@
-"""Costs, boxes and data as one worker holds them: its own, and of its neighbours no more than they tell."""
+"""Costs, boxes and data as one worker holds them: those of its own nodes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from equipoise.engine.shards.region import Region
-from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.arrays import Floats, Ints
 from equipoise.train.costs._base import Cost
 from equipoise.train.costs.coupled import Coupled
 from equipoise.train.costs.latency import Latency
@@ -25,36 +24,28 @@ from equipoise.train.problem import Market, Subset
 from equipoise.train.sampler import Sampler, drawn_rows
 
 C = TypeVar("C")
-FEW = 20  # one neighbour to so many own nodes
 BUILT_IN = (LeastSquares, Softmax, SmoothSVM)
 
 
-def local_market(market: Market, region: Region) -> Market:
-    """The CPU half of a region. Boxes and curvatures of neighbours are known (they tell them); their costs are not."""
-    at = region.nodes
+def local_market(market: Market, nodes: Ints) -> Market:
+    """The CPU half of these nodes."""
     return replace(
         market,
-        cost=local_cost(market.cost, region),
-        budget=exact_sum(market.start()[at]),
-        lo=market.lo[at],
-        hi=market.hi[at],
-        low=market.low[at],
-        high=market.high[at],
-        curvature=market.curvature[at],
-        stiffness=market.stiffness[at],
+        cost=local_cost(market.cost, nodes, len(market.lo)),
+        budget=exact_sum(market.start()[nodes]),
+        **{name: getattr(market, name)[nodes] for name in ("lo", "hi", "low", "high", "curvature", "stiffness")},
     )
 
 
-def local_cost(cost: Cost, region: Region) -> Cost:
-    """The cost of a region's nodes; in place of a neighbour's stands that of an own node, which nobody asks for."""
-    instead = np.where(region.own, region.nodes, region.nodes[region.own][0])
+def local_cost(cost: Cost, nodes: Ints, n: int) -> Cost:
+    """The cost of these nodes, of n in all."""
     if type(cost) in (Quadratic, Latency):
-        return _sliced(cost, instead, region.n)
+        return _sliced(cost, nodes, n)
     if isinstance(cost, Coupled) and type(cost) is Coupled:
-        mine: Coupled = _sliced(cost, instead, region.n)
-        mine.cost = None if cost.cost is None else local_cost(cost.cost, region)
+        mine: Coupled = _sliced(cost, nodes, n)
+        mine.cost = None if cost.cost is None else local_cost(cost.cost, nodes, n)
         return mine
-    return Scattered(cost, region)
+    return Scattered(cost, nodes, n)
 
 
 def _sliced(cost: C, nodes: Ints, n: int) -> C:
@@ -70,11 +61,10 @@ def _sliced(cost: C, nodes: Ints, n: int) -> C:
 class Scattered:
     """A user's cost, asked about all nodes for the sake of some: separable costs answer each node by itself."""
 
-    def __init__(self, cost: Any, region: Region) -> None:
-        self.whole, self.n, self.nodes = cost, region.n, len(region)
-        self.own, self.mine = region.own, region.nodes[region.own]
+    def __init__(self, cost: Any, nodes: Ints, n: int) -> None:
+        self.whole, self.n, self.mine, self.nodes = cost, n, nodes, len(nodes)
         self.lo, self.hi = (
-            np.broadcast_to(np.asarray(getattr(cost, name, end), dtype=np.float64), (region.n,))[region.nodes]
+            np.broadcast_to(np.asarray(getattr(cost, name, end), dtype=np.float64), (n,))[nodes]
             for name, end in (("lo", -np.inf), ("hi", np.inf))
         )
         self.never_flat = bool(getattr(cost, "never_flat", False))
@@ -89,64 +79,12 @@ class Scattered:
         return self._ask("derivative", x)
 
     def _ask(self, name: str, *given: Floats) -> Floats:
-        """Neighbours are answered as the first own node is: nobody asks."""
-        found = np.asarray(getattr(self.whole, name)(*map(self._for_all, given)))[self.mine]
-        out = np.full(self.nodes, found[0])
-        out[self.own] = found
-        return out
-
-    def _for_all(self, x: Floats) -> Floats:
-        mine = x[self.own]
-        everybody = np.full(self.n, mine[0])
-        everybody[self.mine] = mine
-        return everybody
-
-
-class LocalModel(Model):
-    """The model of a region: own nodes have their data, neighbours have none and no gradient."""
-
-    def __init__(self, model: Model, region: Region) -> None:
-        own, self.ghosts = region.nodes[region.own], np.flatnonzero(~region.own)
-        self.nodes, self.size, self.convexity, self.convex = len(region), model.size, model.convexity, model.convex
-        self.places = np.flatnonzero(region.own)
-        self.fresh = type(model) in BUILT_IN  # whether its answers are nobody else's
-        # Where there are few, neighbours get a copy of an own node: cheaper than to gather and scatter everybody's rows.
-        self.filled = len(self.ghosts) * FEW <= self.nodes
-        self.part = part_of_model(model, np.where(region.own, region.nodes, own[0]) if self.filled else own)
-        if model.sizes is not None:
-            self.sizes = np.ones(self.nodes, dtype=np.int64)
-            self.sizes[self.places] = np.asarray(model.sizes)[own]
-
-    def gradients(self, Y: Floats) -> Floats:
-        if not self.filled:
-            return self._placed(self.part.gradients(self._own(Y)))
-        return self._blanked(self.part.gradients(Y), 0.0)
-
-    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
-        if self.filled:
-            instead = rows[int(self.places[0])]
-            everybody = [instead if len(each) == 0 else each for each in rows]
-            gradients, spread = self.part.sampled(Y, everybody)
-            return self._blanked(gradients, 0.0), self._blanked(spread, np.nan)
-        gradients, spread = self.part.sampled(self._own(Y), [rows[int(i)] for i in self.places])
-        return self._placed(gradients), self._placed(spread, np.nan)
-
-    def _blanked(self, rows: Floats, blank: float) -> Floats:
-        """Neighbours have no gradient here; an array that a model keeps for itself is left alone."""
-        if len(self.ghosts):
-            rows = rows if self.fresh else rows.copy()
-            rows[self.ghosts] = blank
-        return rows
-
-    def _own(self, Y: Floats) -> Floats:
-        return Y if not len(self.ghosts) else np.ascontiguousarray(Y[self.places])
-
-    def _placed(self, rows: Floats, missing: float = 0.0) -> Floats:
-        if not len(self.ghosts):
-            return rows
-        out = np.full((self.nodes, *rows.shape[1:]), missing)
-        out[self.places] = rows
-        return out
+        """Others are asked about as if they held what the first own node does."""
+        everybody = []
+        for x in given:
+            everybody.append(np.full(self.n, x[0]))
+            everybody[-1][self.mine] = x
+        return np.asarray(getattr(self.whole, name)(*everybody))[self.mine]
 
 
 def part_of_model(model: Model, nodes: Ints) -> Model:
@@ -189,33 +127,22 @@ class Undivided(Model):
 
 
 class LocalSampler(Sampler):
-    """Draws for own nodes, by their global numbers."""
+    """Draws for these nodes, by their numbers in the whole network."""
 
-    def __init__(self, sampler: Sampler, region: Region) -> None:
-        self.model, self.seed = LocalModel(sampler.model, region), sampler.seed
-        self.region, self.own = region, region.own
-        self.samples = 0
-        self.batch = None if sampler.batch is None else _batch(sampler.batch, region)
-        self.spread = None if sampler.spread is None else np.where(self.own, sampler.spread[region.nodes], np.nan)
+    def __init__(self, sampler: Sampler, nodes: Ints) -> None:
+        super().__init__(part_of_model(sampler.model, nodes), None, sampler.seed)
+        self.at_nodes = nodes
+        if sampler.batch is not None:
+            self.batch = sampler.batch[nodes]
+            self.spread = None if sampler.spread is None else sampler.spread[nodes]
+            if hasattr(self.model, "widest"):
+                self.model.widest = int(sampler.batch.max())
         self._last = (0, self.batch)
-        if sampler.batch is not None and hasattr(self.model.part, "widest"):
-            self.model.part.widest = int(sampler.batch.max())
-
-    def at(self, Y: Floats, number: int) -> Floats:
-        found = super().at(Y, number)
-        if self.batch is not None:  # of these, neighbours draw nothing
-            self.samples -= int(self.batch[~self.own].sum())
-        return found
 
     def rows(self, number: int, batch: Ints) -> list[Ints]:
-        nothing = np.empty(0, dtype=np.int64)
-        sizes: AnyArray | None = self.model.sizes
+        sizes = self.model.sizes
         assert sizes is not None
         return [
-            drawn_rows(self.seed, number, int(node), int(size), int(b)) if mine else nothing
-            for node, mine, size, b in zip(self.region.nodes, self.own, sizes, batch, strict=True)
+            drawn_rows(self.seed, number, int(node), int(size), int(b))
+            for node, size, b in zip(self.at_nodes, sizes, batch, strict=True)
         ]
-
-
-def _batch(batch: Ints, region: Region) -> Ints:
-    return np.where(region.own, batch[region.nodes], 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from equipoise.engine.shards.crossing import Packets
 from equipoise.train.arrays import AnyArray
 
 Memory = dict[str, AnyArray]
+Packets = dict[int, bytes]  # by the number of the other worker
 
 
 class Halted(Exception):
@@ -53,7 +53,7 @@ class Worker:
 
     def play(self, begin: int, count: int) -> Report:
         """These rounds, or fewer: until one diverges or a peer is gone."""
-        report = Report(self.shard.region.shard)
+        report = Report(self.shard.number)
         try:
             for number in range(begin, begin + count):
                 if self.post.halted:
@@ -87,9 +87,10 @@ class Worker:
         self.shard.take_up(memory)
         self.post.renew()
 
-    def look(self) -> tuple[Memory, dict[str, int]]:
-        """What changes every round, and bits so far."""
-        return self.shard.look(), self.shard.bits()
+    def look(self) -> Memory:
+        """What changes every round."""
+        found: Memory = self.shard.look()
+        return found
 
     def memory(self) -> Memory:
         """Everything."""

@@ -10,9 +10,8 @@ import numpy as np
 
 from equipoise.document import Row
 from equipoise.engine.cpu_limit import Usage
-from equipoise.engine.sharded import ShardedLinks
+from equipoise.engine.sharded import Sharded
 from equipoise.engine.shards.crew import Crew, Threads
-from equipoise.engine.shards.front import ShardedState
 from equipoise.engine.shards.keeper import Hold, Keeper, nodes_of, told
 from equipoise.engine.shards.processes import Processes
 from equipoise.engine.shards.worker import Report
@@ -52,21 +51,14 @@ class Workers:
         self.count, self.on, self.address, self.hold = count, on, address, hold
         self.keeper: Keeper | None = None
         self.crew: Crew | None = None
-        self.state: ShardedState | ShardedLinks | None = None
+        self.state: Sharded | None = None
         self._before: list[int] = []  # bytes per round of an earlier form of the run ...
         self._lost: list[dict[str, Any]] = []  # ... and who was lost in it
 
-    def ordinary(
-        self, problem: Problem, network: Network, method: Method, **options: Any
-    ) -> ShardedState | ShardedLinks:
+    def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> Sharded:
         """The state of a run without faults, for `solve`."""
         self._begin_anew(network)
-        if "links" in (method.cpu, method.learning):
-            own = {name: options[name] for name in ("seed", "start", "budgets") if name in options}
-            self.state = ShardedLinks(self._crew(), self._many(network), problem, network, method, **own)
-            self._hold(self.state)
-            return self.state
-        self.state = ShardedState(self._crew(), self._many(network), problem, network, method, **options)
+        self.state = Sharded(self._crew(), self._many(network), problem, network, method, **options)
         self._hold(self.state)
         return self.state
 
@@ -79,7 +71,7 @@ class Workers:
             code="need.reliable",
         )
 
-    def _hold(self, state: ShardedState | ShardedLinks) -> None:
+    def _hold(self, state: Sharded) -> None:
         """From now on every worker gets what its centres hold, looked at every few rounds."""
         hold = self.hold
         if hold is None or self.crew is None:

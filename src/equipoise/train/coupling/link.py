@@ -54,7 +54,6 @@ class CouplingLink:
     def before(self, shares: Floats, sampler: Sampler, number: int) -> None:
         """A round begins: every centre will draw what its share buys."""
         sampler.batch = self.cost.batches(shares, number + 1)
-        self.cpu_seconds += self.cost.tau * float(shares.sum())
 
     def after(self, sampler: Sampler) -> None:
         """A round has been played, and its batches have been seen."""

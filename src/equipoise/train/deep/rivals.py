@@ -14,8 +14,8 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
-from equipoise.train.channel import Channel
-from equipoise.train.links import Links
+from equipoise.train.dynamics.mixing import mix
+from equipoise.train.exchange.rows import NO_CODER, Meter, Site, Voice
 from equipoise.train.method import AUTO_STEP, Method, ramped
 from equipoise.train.models.torch_model import TorchModel
 from equipoise.train.network import Network
@@ -121,23 +121,17 @@ def decentralised(model: TorchModel, network: Network, plan: Plan, method: Metho
     Bad at shards that differ: where the sum of gradients is zero, each centre's own is not.
     """
     began, method = time.perf_counter(), Method() if method is None else method
-    links, sampler = Links(network), Sampler(model, plan.batch, plan.seed)
-    links.round(0)
-    channel = Channel(method.quantizer, width=model.size, parts=1, slots=links.slots)
-    Y, mixing = np.tile(model.start(plan.seed), (model.nodes, 1)), 1.0 / method.sector
+    site, sampler = Site(network), Sampler(model, plan.batch, plan.seed)
+    voice, meter = Voice(site, method.quantizer, model.size), Meter(site)
+    Y, rule = np.tile(model.start(plan.seed), (model.nodes, 1)), (1.0 / method.sector, False)
     for number in range(plan.rounds):
         gradients = sampler.at(Y, number)
-        round = links.round(number)
-        channel.grow(links.slots)
-        channel.exchange(Y, round, number)
-        near, weights, said = round.neighbours, round.entry_weights(method.model_weights), channel.heard
-        for i in range(model.nodes):
-            for e in range(near.first[i], near.first[i + 1]):
-                Y[i] += mixing * weights[e] * (said[near.heard[e]] - said[near.told[e]])
+        voice.say(Y, number)
+        meter.add(number, voice.bits(number))
+        weights = site.weights(number, method.model_weights)
+        mix(site.near(number), site.own, voice.at(number), weights, rule, NO_CODER, voice.tally, Y)
         Y -= plan.rate_at(number) * model.nodes * gradients
-    sent = channel.bits_sent[: links.slots]
-    bits = int(sent.sum()) if links.per_link else int((sent * network.topology(0).degree).sum())
-    return Outcome(Y, bits, time.perf_counter() - began)
+    return Outcome(Y, meter.total, time.perf_counter() - began)
 
 
 def local_averaging(model: TorchModel, network: Network, plan: Plan) -> Outcome:

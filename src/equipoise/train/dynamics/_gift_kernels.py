@@ -9,8 +9,17 @@ import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.train.arrays import AnyArray
-from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED
-from equipoise.train.codec import MANTISSA, first_floor, largest_code, moved_floor, quantise, value
+from equipoise.train.codec import (
+    MANTISSA,
+    NUMBERS,
+    SATURATED,
+    UNDERFLOWED,
+    first_floor,
+    largest_code,
+    moved_floor,
+    quantise,
+    value,
+)
 from equipoise.train.costs._kernels import Curve
 from equipoise.train.dynamics._slots import Slots
 from equipoise.train.grid import NO_BOUND

@@ -92,6 +92,21 @@ class Layout:
         spread[self.entry_links[t]] = entries
         return spread[self.links]
 
+    def own_entries(self, t: int, links: Ints) -> Ints:
+        """Of a graph's links that leave a node here, by their order in it, the entries."""
+        order = np.argsort(self.entry_links[t])
+        wanted = np.flatnonzero(self.table.turns[t])[links]
+        return np.asarray(order[np.searchsorted(self.entry_links[t], wanted, sorter=order)])
+
+    def reverse(self, t: int, links: Ints) -> Ints:
+        """The opposite links of a graph, by their order in it."""
+        there = np.flatnonzero(self.table.turns[t])
+        return np.searchsorted(there, self.table.back[there[links]])
+
+    def peers_of(self, t: int, links: Ints) -> Ints:
+        """The nodes at the other end of a graph's links."""
+        return np.asarray(self.table.receivers[np.flatnonzero(self.table.turns[t])[links]])
+
 
 class _Graph:
     """One graph's links, sorted for traversal."""

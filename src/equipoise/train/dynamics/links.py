@@ -13,9 +13,11 @@ import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.train.arrays import AnyArray
-from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED
 from equipoise.train.codec import (
     MANTISSA,
+    NUMBERS,
+    SATURATED,
+    UNDERFLOWED,
     bits_per_number,
     first_floor,
     largest_code,

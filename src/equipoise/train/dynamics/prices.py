@@ -21,6 +21,7 @@ from equipoise.train.arrays import AnyArray
 from equipoise.train.codec import bits_per_number, first_floor, mantissa_bits
 from equipoise.train.costs._kernels import OTHER, QUADRATIC, answer, curve_of, steepness
 from equipoise.train.dynamics._layout import LANES, Layout
+from equipoise.train.dynamics._packets import Decided, PriceRows
 from equipoise.train.dynamics._price_kernels import (
     OCTAVE,
     PER_OCTAVE,
@@ -42,6 +43,7 @@ from equipoise.train.dynamics._price_kernels import (
     price_answers,
     say,
 )
+from equipoise.train.exchange.rows import Round
 from equipoise.train.problem import Market
 from equipoise.train.quantize import FLOAT_BITS, Quantizer
 
@@ -185,6 +187,15 @@ class Prices:
         return total
 
     # a round
+
+    def play(self, number: int) -> Round:
+        """One round; False when prices are no numbers."""
+        self.say(number)
+        if self.layout.rows > self.layout.own:
+            yield (PriceRows(self),)
+            if self.rule.boxed and number >= self.layout.graphs:
+                yield (Decided(self, number),)
+        return self.hear(number)
 
     def say(self, number: int) -> None:
         """Own memory becomes messages."""

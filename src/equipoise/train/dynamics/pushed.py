@@ -13,8 +13,18 @@ import numpy as np
 from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.train.arcs import Arcs
 from equipoise.train.arrays import AnyArray
-from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED
-from equipoise.train.codec import MANTISSA, bits_per_number, largest_code, mantissa_bits, moved_floor, quantise, value
+from equipoise.train.codec import (
+    MANTISSA,
+    NUMBERS,
+    SATURATED,
+    UNDERFLOWED,
+    bits_per_number,
+    largest_code,
+    mantissa_bits,
+    moved_floor,
+    quantise,
+    value,
+)
 from equipoise.train.dynamics._gift_kernels import floor_of
 from equipoise.train.dynamics._slots import Slots
 from equipoise.train.limiter import BIGGEST_FLOW

@@ -18,6 +18,7 @@ from equipoise.kernels import Floats, Ints
 from equipoise.train.arrays import AnyArray
 from equipoise.train.codec import MANTISSA, bits_per_number, first_floor, mantissa_bits
 from equipoise.train.dynamics._layout import Layout
+from equipoise.train.dynamics._packets import ModelRows
 from equipoise.train.dynamics._sum_kernels import (
     Pulls,
     Table,
@@ -28,6 +29,7 @@ from equipoise.train.dynamics._sum_kernels import (
     say_codes,
     say_plain,
 )
+from equipoise.train.exchange.rows import Round
 from equipoise.train.models._base import Model
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.quantize import FLOAT_BITS, Quantizer
@@ -115,6 +117,13 @@ class Summed:
         return round(root), (root - 1.0) / (root + 1.0), L
 
     # a round
+
+    def play(self, number: int) -> Round:
+        """One round; False when models are no numbers."""
+        self.say(number)
+        if self.layout.rows > self.layout.own:
+            yield (ModelRows(self),)
+        return self.hear(number)
 
     def say(self, number: int) -> None:
         """Own models become codes."""

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from equipoise.kernels import Bools, Ints
 from equipoise.train.region import Region
+
+
+@dataclass(frozen=True, eq=False)
+class LinkBits:
+    """Bits sent over each directed link that was used."""
+
+    senders: Ints
+    receivers: Ints
+    bits: Ints
+
+    @property
+    def total(self) -> int:
+        return int(self.bits.sum())
 
 
 class Half(Protocol):

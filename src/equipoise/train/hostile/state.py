@@ -13,12 +13,13 @@ from equipoise.kernels import Bools, Ints
 from equipoise.parallel import side_by_side
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor
-from equipoise.train.channel import NUMBERS, SATURATED, UNDERFLOWED, Tally
+from equipoise.train.codec import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.coupling import CouplingLink
 from equipoise.train.dynamics.gifts import Gifts
 from equipoise.train.dynamics.links import Links
 from equipoise.train.dynamics.pushed import Pushed
 from equipoise.train.dynamics.tracking import Tracking
+from equipoise.train.exchange import LinkBits
 from equipoise.train.exchange.lossy import Lossy
 from equipoise.train.exchange.relayed import Relayed
 from equipoise.train.grid import exact_sum
@@ -28,7 +29,6 @@ from equipoise.train.hostile.membership import Membership
 from equipoise.train.hostile.one_way import one_way_table
 from equipoise.train.hostile.succession import Succession
 from equipoise.train.hostile.timetable import Event, Timetable
-from equipoise.train.links import LinkBits
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
@@ -139,6 +139,7 @@ class HostileState:
         learning = self.learning
         if self.coupling is not None and learning is not None and self.shares is not None:
             self.coupling.before(self.shares, learning.sampler, number)
+            self.coupling.cpu_seconds += self.coupling.cost.tau * float(self.shares.sum())
         acting = self.timetable.acting(number, self.members.alive)
         for exchange in self.exchanges:
             exchange.acting = acting

@@ -16,18 +16,19 @@ from equipoise.parallel import one_thread
 from equipoise.result import Result
 from equipoise.train.arrays import Floats
 from equipoise.train.baselines._track import Recorder
-from equipoise.train.channel import Channel
 from equipoise.train.choose import choose
 from equipoise.train.codec import bits_per_number, mantissa_bits
 from equipoise.train.costs.quadratic import Quadratic
-from equipoise.train.link_state import LinkState
+from equipoise.train.dynamics.prices import Prices
+from equipoise.train.dynamics.summed import Summed
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
-from equipoise.train.quantize import FLOAT_BITS
+from equipoise.train.recount import Sent
 from equipoise.train.spec import TrainSpec
 from equipoise.train.spectrum import market_gap
+from equipoise.train.state import State
 from equipoise.train.steps import Steps, choose_steps, known_smoothness
 from equipoise.train.theory.averages import AveragesLoop, averages_crossing, averages_loop
 from equipoise.train.theory.bounds import (
@@ -152,7 +153,7 @@ def analyse(problem: Problem, network: Network, method: Method | None = None, *,
 def _analyse(problem: Problem, network: Network, method: Method, target: float) -> Analysis:
     method = choose(method, problem, network)
     market, model = problem.market(problem.sized(network.n)), problem.model
-    state = LinkState(problem, network, method) if "links" in (method.cpu, method.learning) else None
+    state = State(problem, network, method) if "links" in (method.cpu, method.learning) else None
     smoothness = None if model is None else known_smoothness(model)
     steps = choose_steps(market, model, smoothness, network, method)
     notes: dict[str, str] = {}
@@ -164,7 +165,7 @@ def _analyse(problem: Problem, network: Network, method: Method, target: float) 
     found |= {} if state is None else _links(state)
     if market is not None:
         found["cpu"] = method.cpu
-        if state is not None and state.allocation is not None:
+        if state is not None and isinstance(state.allocation, Prices):
             predicted = predict_link_prices(state, state.allocation, target)
         elif steps.inertia is None:
             top = top_eigenvalue(network, method.cpu_weights, market.curvature * method.curvature_factor)
@@ -180,7 +181,7 @@ def _analyse(problem: Problem, network: Network, method: Method, target: float) 
         else:
             notes["cpu_rounds"] = predicted.how
     if model is not None and smoothness is not None:
-        if state is not None and state.learning is not None:
+        if state is not None and isinstance(state.learning, Summed):
             guess = predict_link_models(state, state.learning, target, smoothness)
         else:
             guess = predict_learning(model, network, method, steps, target, smoothness)
@@ -188,12 +189,12 @@ def _analyse(problem: Problem, network: Network, method: Method, target: float) 
     return Analysis(target=target, step=steps.step, notes=notes, **found)
 
 
-def _links(state: LinkState) -> dict[str, Any]:
+def _links(state: State) -> dict[str, Any]:
     """What both halves over links have chosen."""
     found: dict[str, Any] = {"link_gap": state.gap}
-    if state.allocation is not None:
+    if isinstance(state.allocation, Prices):
         found |= {"cpu_theta": state.allocation.rule.theta, "cpu_relax": state.allocation.rule.relax}
-    if state.learning is not None:
+    if isinstance(state.learning, Summed):
         half = state.learning
         found |= {"model_theta": half.theta, "model_relax": half.pulls.relax, "local_steps": half.local_steps}
     return found
@@ -273,14 +274,9 @@ def _channel(network: Network, method: Method, market: Market | None, model: Mod
     graphs = _graphs(network)
     links = 2.0 * float(np.mean([graph.edges for graph in graphs]))
     size = 0 if model is None else model.size
-    said = int(costs) + size * (1 if method.by_meetings else 2)
-    answered = int(costs and method.by_markets) + size * int(method.by_meetings)
-    spent = float(np.mean([_answer_bits(graph, method) for graph in graphs])) if answered else 0.0
-    bits, a_round = quantizer.bits, links * said * quantizer.bits + spent * answered
-    if "links" in (method.cpu, method.learning):
-        bits = bits_per_number(mantissa_bits(quantizer))
-        flags = 0 if market is None else 1 + market.boxed
-        a_round = links * ((int(costs) + size) * bits + flags)
+    bits = bits_per_number(mantissa_bits(quantizer)) if quantizer.mode == "innovation" else quantizer.bits
+    boxed = market is not None and market.boxed
+    a_round = links * Sent(network, method, costs, boxed, size, 0).steady
     return {
         "rho": quantizer.rho,
         "sector_low": low,
@@ -289,13 +285,6 @@ def _channel(network: Network, method: Method, market: Market | None, model: Mod
         "bits_a_number": bits,
         "bits_a_round": a_round,
     }
-
-
-def _answer_bits(graph: Topology, method: Method) -> float:
-    """Bits of a round in which every host answers all around it with one number."""
-    times = Channel(method.quantizer, width=1, parts=1, slots=1).repeats(graph.degree)
-    each = np.where(times > 0, times * method.quantizer.bits, FLOAT_BITS)
-    return float((each * graph.degree).sum())
 
 
 def _learning(

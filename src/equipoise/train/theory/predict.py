@@ -18,14 +18,15 @@ from scipy.sparse.linalg import eigsh
 from equipoise.train.arrays import Floats
 from equipoise.train.costs._kernels import steepness
 from equipoise.train.dynamics._price_kernels import FULL, PER_OCTAVE
+from equipoise.train.dynamics.markets import FULL_NODE
 from equipoise.train.dynamics.prices import Prices
 from equipoise.train.dynamics.summed import Summed
-from equipoise.train.link_state import LinkState
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market
 from equipoise.train.spectrum import lambda_2, lambda_max, market_gap
+from equipoise.train.state import State
 from equipoise.train.steps import Steps
 from equipoise.train.theory.averages import averages_loop, averages_radius, slowest_delta
 from equipoise.train.theory.bounds import (
@@ -46,7 +47,6 @@ from equipoise.train.theory.links import (
     slowest_radius,
 )
 from equipoise.train.topology import Topology
-from equipoise.train.trade import FULL_NODE
 from equipoise.train.truth import optimal_model, optimal_shares
 from equipoise.train.weights import edge_weights
 
@@ -201,7 +201,7 @@ def predict_averages(
     return Prediction(radius, rounds_to(target, radius), f"modes of the averages, {how}")
 
 
-def predict_link_prices(state: LinkState, half: Prices, target: float) -> Prediction | None:
+def predict_link_prices(state: State, half: Prices, target: float) -> Prediction | None:
     """For CPU over links: all eigenvalues of a period where they are few, else the slowest mode for equal curvatures."""
     market, rule, table = half.market, half.rule, state.table
     graphs = len(table.turns)
@@ -220,7 +220,7 @@ def predict_link_prices(state: LinkState, half: Prices, target: float) -> Predic
     return Prediction(radius, rounds_to(target, radius), "eigenvalues of prices over links")
 
 
-def predict_link_models(state: LinkState, half: Summed, target: float, smoothness: Floats) -> Prediction | None:
+def predict_link_models(state: State, half: Summed, target: float, smoothness: Floats) -> Prediction | None:
     """For models over links: all eigenvalues of a period where they are few, else mode by mode, as if Hessians were equal.
 
     None where the model is large and no ridge tells how flat the sum of losses may be.
