@@ -225,16 +225,6 @@ def test_norm_by_hand() -> None:
     assert norm(np.array([[3.0]]), np.array([[4.0]])) == 12.5
 
 
-def test_momentum_lets_the_norm_rise_and_ends_lower() -> None:
-    """The survey's own networks: averages rise now and then, hardly ever without momentum, and leave far less than edges."""
-    along, ours, plain = (
-        summary(traces("norm", 0, CHANNELS[name], seeds=4, rounds=400))
-        for name in ("innovation, rho 0.125", "ours, rho 0.125", "ours, no momentum")
-    )
-    assert ours["fell"] < plain["fell"] and plain["fell"] > 0.99
-    assert ours["last"] < plain["last"] < along["last"]
-
-
 def test_the_survey_tells_channels_apart() -> None:
     """Two seeds of it: ideal CPU costs always fall, the paper's channel does not let them."""
     ideal, node = (summary(traces("cpu", 1, CHANNELS[name], seeds=2, rounds=150)) for name in ("ideal", "node"))
