@@ -68,11 +68,11 @@ def verify(folder: str | Path) -> Document:
         result = {"status": run.result["status"], "rounds": run.rounds, "nodes": run.n, "rounds_of_shares": kept}
         result["links"] = len(run.arrays["link_bits"])
         return Document("train verify", result, Certificate(checks), {"folder": str(folder)})
-    except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"{folder}: its files do not hold what a run writes ({what}); copy it again", code="verify.form"
-        ) from None
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        what = f"its files do not hold what a run writes ({type(error).__name__}: {error})"
+        raise InputError(f"{folder}: {what}; copy it again", code="verify.form") from None
 
 
 class Files:
@@ -84,19 +84,19 @@ class Files:
         self.document = document = read(folder)
         self.arrays: dict[str, NDArray[Any]] = dict(document.arrays)
         self.result = document.result
-        again = f"run it again: equipoise train --config {CONFIG}"
+        again = f"run it again: equipoise train --config {folder / CONFIG}"
         if document.verb != "train":
             raise InputError(f"{folder}: a result of {document.verb}, not of train", code="verify.verb")
         if document.version in FIRST:
-            raise InputError(
-                f"{folder}: 0.1.0 kept neither the shares of every round nor the bits of every link; {again}",
-                code="verify.version",
-            )
+            what = "0.1.0 kept neither the shares of every round nor the bits of every link"
+            raise InputError(f"{folder}: {what}; {again}", code="verify.version")
         missing = [f"{ARRAYS} has no {name}" for name in LINKS if name not in self.arrays]
         missing += [] if document.columns("history").get("round") else ["history.csv has no rounds"]
-        missing += [] if (folder / CONFIG).is_file() else [f"no {CONFIG}, so nobody knows what it was given"]
         if missing:
             raise InputError(f"{folder}: {missing[0]}; {again}", code="verify.folder")
+        if not (folder / CONFIG).is_file():
+            what = f"no {CONFIG}, so nobody knows what it was given; save a run of a TrainSpec"
+            raise InputError(f"{folder}: {what}", code="verify.folder")
         self.history = {name: np.array(column, dtype=float) for name, column in document.columns("history").items()}
         self.recorded = [int(number) for number in self.history["round"]]
         self.claimed = document.certificate or Certificate(())
@@ -175,9 +175,7 @@ class Shares:
         assert run.job.problem.budget is not None
         self.asked: list[float] = [run.job.problem.budget, *(cpus for _, cpus in changes)]
         least, most = sum(self.low.tolist()), sum(self.high.tolist())
-        self.budgets: list[int] = [
-            min(max(round(cpus / unit), least), most) for cpus in self.asked
-        ]  # in force, in turn
+        self.budgets: list[int] = [min(max(round(cpus / unit), least), most) for cpus in self.asked]
         self._keep(run)
         self.best: Callable[[int], Prices] = cache(self._best)
         self.scale: Callable[[int], float] = cache(self._scale)
@@ -242,9 +240,10 @@ class Shares:
 
 def _files(run: Files) -> Check:
     facts = _result_facts(run) | _model_facts(run) | _share_facts(run)
-    for row, number in enumerate(run.recorded):
-        facts |= {f"history, round {number}: {what}": fine for what, fine in _row_facts(run, row, number).items()}
     wrong = [what for what, fine in facts.items() if not fine]
+    for row, number in enumerate(run.recorded):
+        facts = _row_facts(run, row, number)
+        wrong += [f"history, round {number}: {what}" for what, fine in facts.items() if not fine]
     meaning = f"places where result.json, history.csv, {ARRAYS} and {CONFIG} do not tell the same story"
     return Check.at_most("files", len(wrong), 0.0, meaning, _said(wrong))
 
@@ -282,7 +281,7 @@ def _model_facts(run: Files) -> dict[str, bool]:
     if not run.diverged:
         facts["models are missing, or of another shape"] = bool(np.isfinite(run.models).all())
         most = math.inf if run.events else (1 + SAME) * apart(run.models) + TINY
-        facts["result.json has another consensus"] = not result.get("consensus", 0.0) > most
+        facts["result.json has another consensus"] = result.get("consensus", 0.0) <= most
     if run.convex and "optimal_loss" in result and not run.events:
         losses, own = [result["optimal_loss"]], run.arrays.get("optimal_model", np.empty(0))
         losses += [run.model.total(own)[0]] if own.shape == run.start.shape else []

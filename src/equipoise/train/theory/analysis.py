@@ -53,6 +53,8 @@ from equipoise.train.theory.predict import (
 from equipoise.train.topology import Topology
 from equipoise.train.truth import optimal_model
 
+Notes = dict[str, str]  # by field: where its number comes from, or why there is none
+
 DIAMETER_NODES = 2000
 SPARSE_STATE = 20_000  # n m up to which the crossing is sought by Lanczos
 CROSSING_TOLERANCE = 1e-6  # relative
@@ -156,7 +158,7 @@ def _analyse(problem: Problem, network: Network, method: Method, target: float) 
     state = LinkState(problem, network, method) if "links" in (method.cpu, method.learning) else None
     smoothness = None if model is None else known_smoothness(model)
     steps = choose_steps(market, model, smoothness, network, method)
-    notes: dict[str, str] = {}
+    notes: Notes = {}
     found = _network(network, notes) | _channel(network, method, market, model)
     found |= {} if state is None else {"link_gap": state.gap}
     if market is not None:
@@ -197,7 +199,7 @@ def _sweep(problem: Problem, model: Model, network: Network, method: Method, poi
     return [{"alpha": a, "radius": loop.radius(a, step), "abscissa": loop.abscissa(a)} for a in alphas]
 
 
-def _network(network: Network, notes: dict[str, str]) -> dict[str, Any]:
+def _network(network: Network, notes: Notes) -> dict[str, Any]:
     graphs, diameter = graphs_looked_at(network), None
     if network.n <= DIAMETER_NODES and network.period is not None:
         diameter = max(map(_diameter, graphs))
@@ -255,13 +257,7 @@ def _answer_bits(graph: Topology, method: Method) -> float:
 
 
 def _cpu(
-    market: Market,
-    network: Network,
-    method: Method,
-    steps: Steps,
-    state: LinkState | None,
-    target: float,
-    notes: dict[str, str],
+    market: Market, network: Network, method: Method, steps: Steps, state: LinkState | None, target: float, notes: Notes
 ) -> dict[str, Any]:
     found: dict[str, Any] = {"cpu": method.cpu, "inertia": steps.inertia}
     predicted, missing = None, TOO_LARGE if network.n > 1 else ALONE
@@ -288,7 +284,7 @@ def _learning(
     steps: Steps,
     state: LinkState | None,
     target: float,
-    notes: dict[str, str],
+    notes: Notes,
 ) -> dict[str, Any]:
     L, top = float(smoothness.max()), top_eigenvalue(network, method.model_weights)
     second, total = smallest_connectivity(network, method.model_weights), total_curvature(model)
@@ -326,9 +322,7 @@ def _learning(
     return found | {"learning_rounds": None if predicted is None else rounds_to(target, predicted.radius)}
 
 
-def _crossings(
-    model: Model, network: Network, method: Method, step: float, notes: dict[str, str]
-) -> dict[str, float | None]:
+def _crossings(model: Model, network: Network, method: Method, step: float, notes: Notes) -> dict[str, float | None]:
     """The alpha at which gradient tracking, in rounds and in continuous time, becomes unstable: on the first such graph."""
     size = network.n * model.size
     if size > SPARSE_STATE:

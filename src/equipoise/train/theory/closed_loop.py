@@ -51,14 +51,8 @@ def hessians(model: Model, at: Floats) -> Floats:
     offered: Any = getattr(model, "hessians", None)
     if callable(offered):
         return np.asarray(offered(at), dtype=np.float64)
-    reach = DIFFERENCE * max(1.0, float(np.abs(at).max(initial=0.0)))
-    columns = []
-    for c in range(model.size):
-        shift = np.zeros(model.size)
-        shift[c] = reach
-        ahead, behind = (model.gradients(np.tile(at + side * shift, (model.nodes, 1))) for side in (1.0, -1.0))
-        columns.append((ahead - behind) / (2.0 * reach))
-    found = np.stack(columns, axis=2)
+    bend = bend_at(model, at)
+    found = np.stack([bend(np.tile(one, (model.nodes, 1))) for one in np.eye(model.size)], axis=2)
     return np.asarray((found + found.transpose(0, 2, 1)) / 2.0)
 
 
