@@ -317,6 +317,25 @@ def test_what_is_no_run_is_refused_in_one_line(shared, copy, tmp_path):
         verify(folder)
 
 
+@pytest.mark.parametrize("name", ["link_senders", "shares"])
+def test_arrays_that_fit_nowhere_are_refused_in_one_line(name, shared, copy):
+    """A number less than there are links, or nodes."""
+    folder = copy(shared)
+    edit_arrays(folder, **{name: lambda array: array[:-1]})
+    with refused("verify.form"):
+        verify(folder)
+
+
+def test_a_row_that_stands_twice_hides_nothing(shared, copy):
+    """The first of the two has another gap, and the second the right one."""
+    folder = copy(shared)
+    lines = (folder / "history.csv").read_text().splitlines()
+    at, cells = lines[0].split(",").index("gap"), lines[8].split(",")
+    cells[at] = str(2.0 * float(cells[at]))
+    (folder / "history.csv").write_text("\n".join([*lines[:8], ",".join(cells), *lines[8:]]) + "\n")
+    assert "round 7: gap and relative_gap" in verify(folder).certificate["files"].meaning
+
+
 def test_bits_by_hand():
     """A ring of 3, two rounds, a price with a box: 16 of elasticity; 64 and 2 flags; then 10 and 2 flags."""
     network = TrainSpec(data="none", nodes=3, network="ring", switching=0).build().network
