@@ -115,8 +115,12 @@ def test_a_module_nobody_knows_is_not_found() -> None:
         import_module("equipoise.never")
 
 
+GONE = {"equipoise.train.theory.averages.averages_loop"}  # averages are for graphs that never repeat: there is no loop
+NAMES = (Path(__file__).parent / "recorded" / "0.1.0" / "names.txt").read_text().split()
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", (Path(__file__).parent / "recorded" / "0.1.0" / "names.txt").read_text().split())
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in GONE])
 def test_every_public_name_of_0_1_0_still_imports(name: str) -> None:
     """What `__all__`, the reference, the docs and the examples of 0.1.0 had: under its name, or a new one."""
     if "torch" in name.lower():

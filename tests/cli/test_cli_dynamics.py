@@ -51,8 +51,8 @@ def notes(done):
     ("options", "cpu", "bits", "words"),
     [
         ((), "links", 10, "CPU by links (prices over links that return)"),
-        (("--switching", "fresh"), "markets", 9, "links would need links that return"),
-        (("--cpu", "markets"), "markets", 9, "CPU by markets (a market around every node)"),
+        (("--switching", "fresh"), "markets", 48, "links would need links that return"),
+        (("--cpu", "markets"), "markets", 10, "CPU by markets (a market around every node)"),
         (("--method", "paper"), "flows", 9, "CPU by flows (the paper's flows along edges"),
         (("--quantizer", "exact"), "links", 64, "CPU by links"),
         (("--rho", "0.03"), "links", 13, "CPU by links"),

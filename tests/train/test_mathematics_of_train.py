@@ -26,8 +26,6 @@ from equipoise.train import (
 )
 from equipoise.train.audit import Auditor, kkt_violation
 from equipoise.train.codec import bits_per_number, mantissa_bits
-from equipoise.train.theory.averages import averages_radius
-from equipoise.train.theory.bounds import mode_radius
 from equipoise.train.theory.closed_loop import ClosedLoop
 from equipoise.train.theory.links import link_radius, round_maps
 from equipoise.train.truth import optimal_shares
@@ -220,8 +218,8 @@ def test_limits_of_steps():
         assert (np.abs(np.roots(cubic)).max() > 1 + 1e-9) == (part > 1)
 
 
-def test_crossings_and_modes(rng):
-    """T50, T51, T52: From the matrices as the page writes them."""
+def test_where_convex_rounds_cross(rng):
+    """T50: From the matrices as the page writes them."""
     L = laplacian(Network.ring(5))
     rows = rng.standard_normal((5, 3, 1))
     H = np.diag((rows**2).sum(axis=1).ravel())
@@ -229,16 +227,10 @@ def test_crossings_and_modes(rng):
     by_hand = 1 / (2 * 0.6 * np.linalg.eigvalsh(R @ H @ R)[-1])
     loop = ClosedLoop(L, np.diag(H)[:, None, None])
     assert loop.crossing(step=0.6) == pytest.approx(by_hand, rel=1e-6)
-    for delta, eps, beta in rng.uniform(0.05, 0.9, (5, 3)):
-        cubic = [1, 2 * delta + eps - 2 - beta, (1 + 2 * beta) * (1 - delta) - eps, -beta * (1 - delta)]
-        assert averages_radius(delta, eps, beta) == pytest.approx(np.abs(np.roots(cubic)).max())
-    for t, theta in rng.uniform(0.1, 0.9, (5, 2)):
-        trace, det = 1 + theta * (2 * t - 1) / (1 + theta), theta * t / (1 + theta)
-        assert mode_radius(t, theta) == pytest.approx(np.abs(np.roots([1, -trace, det])).max())
 
 
 def test_the_cost_falls_by_what_the_page_says(rng):
-    """T56: An ideal round of flows on quadratic costs: the fall of the sum, from the shares themselves."""
+    """T54: An ideal round of flows on quadratic costs: the fall of the sum, from the shares themselves."""
     L, a, c, x = laplacian(Network.ring(6)), *rng.uniform(1, 2, (3, 6))
     after = x - 0.4 * L @ (a * (x - c))
     fall = (a * (x - c) ** 2).sum() / 2 - (a * (after - c) ** 2).sum() / 2
@@ -246,7 +238,7 @@ def test_the_cost_falls_by_what_the_page_says(rng):
 
 
 def test_a_round_of_the_push_form(rng):
-    """T70: One-way ring with nothing lost: x + eta (C - I)(v o phi), where v is 1 for ever."""
+    """T66: One-way ring with nothing lost: x + eta (C - I)(v o phi), where v is 1 for ever."""
     c = rng.uniform(0, 9, 5)
     run = solve(Problem(Quadratic(1.0, c), 15.0), Network.ring(5, directed=True), Method(quantizer=Exact()), rounds=1)
     C = 0.5 * (np.eye(5) + np.roll(np.eye(5), 1, axis=0))  # keeps half, gives half to the next
@@ -255,7 +247,7 @@ def test_a_round_of_the_push_form(rng):
 
 
 def test_coupling_is_neymans_allocation(rng):
-    """T75, T76: Noise alone, known sigma: shares in proportion to p sigma / sqrt(speed). And sigma as batches show it."""
+    """T71, T72: Noise alone, known sigma: shares in proportion to p sigma / sqrt(speed). And sigma as batches show it."""
     speed, sizes, sigma = rng.uniform(1, 3, 4), np.array([50, 80, 20, 60]), rng.uniform(0.5, 2, 4)
     cost = Coupled(speed, sizes=sizes, lo=0.01, hi=500.0, sigma=sigma)
     run = solve(Problem(cost, 40.0), Network.ring(4), target=1e-10)
@@ -271,7 +263,7 @@ def test_coupling_is_neymans_allocation(rng):
 
 
 def test_bursts_and_the_variance_of_a_batch(rng):
-    """T71, T74: The long run of a two-state chain, and the variance of gradients, by hand."""
+    """T67, T70: The long run of a two-state chain, and the variance of gradients, by hand."""
     chain = np.array([[0.9, 0.1], [0.4, 0.6]])  # good, bad
     share = np.linalg.matrix_power(chain, 200)[0]
     assert Bursts(enter=0.1, leave=0.4, bad=0.8, good=0.05).mean == pytest.approx(share @ [0.05, 0.8])
@@ -289,7 +281,7 @@ def links(network):
 
 
 def test_a_round_of_prices_over_links(rng):
-    """T82, T83, T84: Ideal channel, no boxes, curvatures that eighths of an octave round: six rounds by matrices."""
+    """T78, T79, T80: Ideal channel, no boxes, curvatures that eighths of an octave round: six rounds by matrices."""
     network = Network.erdos_renyi(7, 0.4, seed=3)
     a, c = rng.uniform(0.5, 3, 7), rng.uniform(0, 9, 7)
     run = solve(Problem(Quadratic(a, c), 21.0), network, Method(quantizer=Exact()), rounds=6)
@@ -312,7 +304,7 @@ def test_a_round_of_prices_over_links(rng):
 
 
 def test_a_round_of_models_over_links(rng):
-    """T85, T86: Ideal channel, least squares with a ridge and without: six rounds by matrices."""
+    """T81, T82: Ideal channel, least squares with a ridge and without: six rounds by matrices."""
     network = Network.erdos_renyi(6, 0.5, seed=2)
     A, d, gap = links(network)
     for reg in (0.0, 0.05):
@@ -337,7 +329,7 @@ def test_a_round_of_models_over_links(rng):
 
 
 def test_digits_of_a_code_over_links():
-    """T87: The fewest digits whose rounding is at most e^(rho/2) - 1, and seven bits beside them."""
+    """T83: The fewest digits whose rounding is at most e^(rho/2) - 1, and seven bits beside them."""
     for rho in (0.05, 0.125, 0.4, 1.0):
         digits = next(b for b in range(20) if 2.0 ** -(b + 1) <= math.expm1(rho / 2))
         assert math.ceil(-math.log2(math.exp(rho / 2) - 1) - 1) == digits
@@ -345,7 +337,7 @@ def test_digits_of_a_code_over_links():
 
 
 def test_modes_over_links(rng):
-    """T88, T89: The matrix on the page, and a network of equal curvatures, whose map has the modes' eigenvalues."""
+    """T84, T85: The matrix on the page, and a network of equal curvatures, whose map has the modes' eigenvalues."""
     for u, elastic, weight, r in rng.uniform(0.1, 0.9, (5, 4)):
         q = weight / (elastic + weight)
         mode = np.array([[1 - r * q * u, -r * q * u], [r * q * (2 - u), 1 - 2 * r + r * q * (2 - u)]])

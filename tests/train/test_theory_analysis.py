@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, solve
 from equipoise.train.theory.analysis import analyse, sweep
-from equipoise.train.theory.predict import cpu_spectrum, rounds_to, slow_mixing, two_step_prediction
+from equipoise.train.theory.predict import best_radius, cpu_spectrum, rounds_to, slow_mixing
 from equipoise.train.weights import edge_weights
 from refusals import refused
 
@@ -62,7 +62,7 @@ def test_predicted_rounds_with_momentum_are_those_of_the_two_step_iteration(netw
     w = edge_weights("curvature", graph, a)
     L, step = graph.laplacian(w).toarray(), 0.6
     smallest, largest = (step * value for value in cpu_spectrum(graph, w, a))
-    guess = two_step_prediction(smallest, largest, 1e-8, True, "").rounds
+    guess = rounds_to(1e-8, best_radius(smallest, largest, momentum=True))
     beta = (1 - math.sqrt(smallest)) / (1 + math.sqrt(smallest))
     best = (25.0 * network.n - c.sum()) / (1 / a).sum() / a + c
     x = before = np.full(network.n, 25.0)
@@ -115,7 +115,7 @@ def test_a_ring_in_numbers() -> None:
     assert found.bits_a_round == 20 * (1 + 4) * found.bits_a_number
     assert found.crossing_alpha == pytest.approx(found.alpha_limit, rel=1e-4)  # equal Hessians
     assert (found.tracking_limit, found.tracking_crossing) == (found.alpha_limit, found.crossing_alpha)
-    assert found.momentum is None and found.market_gap is None and found.inertia is None
+    assert found.momentum is None and found.inertia is None
     assert found.crossing_alpha_in_time == math.inf
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["crossing_alpha_in_time"] is None
 
@@ -125,10 +125,8 @@ def test_unequal_shards_cross_later_than_the_safe_limit() -> None:
     found = analyse(Problem(model=regression(10, 3)), Network.erdos_renyi(10, 0.4), IDEAL)
     assert found.alpha is not None and found.alpha_limit is not None and found.crossing_alpha is not None
     assert found.alpha < found.alpha_limit < found.crossing_alpha
-    ours = analyse(Problem(model=regression(10, 3)), Network.erdos_renyi(10, 0.4), Method(learning="averages"))
-    assert ours.alpha is not None and ours.alpha_limit is not None and ours.crossing_alpha is not None
-    assert ours.alpha < ours.alpha_limit < ours.crossing_alpha
-    assert ours.tracking_crossing == pytest.approx(found.crossing_alpha, rel=1e-6)
+    ours = analyse(Problem(model=regression(10, 3)), Network.erdos_renyi(10, 0.4), Method(quantizer=Exact()))
+    assert ours.alpha is None and ours.tracking_crossing == pytest.approx(found.crossing_alpha, rel=1e-6)
 
 
 class Saddle(LeastSquares):
@@ -144,14 +142,12 @@ class Saddle(LeastSquares):
 
 def test_losses_that_are_not_convex_cross_in_continuous_time_too() -> None:
     """The eigenvalues are asked, not the formula for convex losses."""
-    for method in (IDEAL, Method(learning="averages"), Method()):
+    for method in (IDEAL, Method()):
         found = analyse(Problem(model=Saddle()), Network.path(2), method)
         assert found.crossing_alpha_in_time is not None and found.crossing_alpha_in_time < math.inf
 
 
-@pytest.mark.parametrize(
-    "method", [IDEAL, Method(learning="averages"), Method()], ids=["edges", "averages", "links, so of the paper's"]
-)
+@pytest.mark.parametrize("method", [IDEAL, Method()], ids=["edges", "links, so of the paper's"])
 def test_a_sweep_passes_the_crossing_once(method: Method) -> None:
     """Below it every radius is below 1, above it above; in continuous time nothing crosses."""
     problem, network = Problem(model=regression(8, 2)), Network.erdos_renyi(8, 0.4, switching=2)
@@ -197,5 +193,8 @@ def test_either_half_may_be_absent() -> None:
     )
     assert only_cpu.alpha is None and only_cpu.cpu_rounds is not None
     assert only_model.cpu_top is None and only_model.learning_rounds is not None
-    assert analyse(market(1), Network.path(1)).cpu_rounds is None
-    assert analyse(Problem(model=regression(1, 2)), Network.path(1)).learning_rounds is not None
+    alone = analyse(market(1), Network.path(1)), analyse(Problem(model=regression(1, 2)), Network.path(1))
+    assert alone[0].cpu_rounds is alone[1].learning_rounds is None
+    assert (
+        alone[0].notes["cpu_rounds"] == alone[1].notes["learning_rounds"] == "a node alone has nobody to negotiate with"
+    )

@@ -198,9 +198,20 @@ def test_an_analysis_names_what_would_be_played() -> None:
     run = solve(problem, Network.erdos_renyi(10, 0.4), rounds=1)
     used = {"cpu_theta": here.cpu_theta, "cpu_relax": here.cpu_relax, "model_theta": here.model_theta}
     assert {name: run.steps.links[name] for name in used} == used
-    assert (here.alpha, here.momentum, here.inertia, here.market_gap, here.crossing_alpha) == (None,) * 5
+    assert (here.alpha, here.momentum, here.inertia, here.crossing_alpha) == (None,) * 4
     assert here.tracking_crossing is not None
     assert fresh.alpha is not None and fresh.inertia is not None and fresh.link_gap is None and fresh.cpu_theta is None
+
+
+def test_where_graphs_never_repeat_there_is_no_theory_and_it_says_so() -> None:
+    """Markets and averages: chosen steps and bits, no rounds and no crossing but the paper's."""
+    problem = Problem(market(10).cost, 250.0, regression(10, 2))
+    found = analyse(problem, Network.erdos_renyi(10, 0.4, switching="fresh"))
+    assert (found.cpu_rounds, found.learning_rounds, found.crossing_alpha) == (None,) * 3
+    assert all(
+        found.notes[name].startswith("no theory") for name in ("cpu_rounds", "learning_rounds", "crossing_alpha")
+    )
+    assert found.tracking_crossing is not None and found.bits_a_round > 0
 
 
 def test_a_large_network_is_predicted_by_its_slowest_mode() -> None:

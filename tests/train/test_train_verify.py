@@ -10,8 +10,7 @@ import yaml
 
 from equipoise.train import TrainSpec
 from equipoise.train.verify import verify
-from equipoise.train.verify_bits import LinkCount, code_bits
-from equipoise.train.verify_optimum import Prices, price_spread
+from equipoise.train.verify_anew import LinkCount, Prices, code_bits, price_spread
 from refusals import refused
 
 ROOT = Path(__file__).parents[1]
@@ -318,17 +317,36 @@ def test_what_is_no_run_is_refused_in_one_line(shared, copy, tmp_path):
         verify(folder)
 
 
+@pytest.mark.parametrize("name", ["link_senders", "shares"])
+def test_arrays_that_fit_nowhere_are_refused_in_one_line(name, shared, copy):
+    """A number less than there are links, or nodes."""
+    folder = copy(shared)
+    edit_arrays(folder, **{name: lambda array: array[:-1]})
+    with refused("verify.form"):
+        verify(folder)
+
+
+def test_a_row_that_stands_twice_hides_nothing(shared, copy):
+    """The first of the two has another gap, and the second the right one."""
+    folder = copy(shared)
+    lines = (folder / "history.csv").read_text().splitlines()
+    at, cells = lines[0].split(",").index("gap"), lines[8].split(",")
+    cells[at] = str(2.0 * float(cells[at]))
+    (folder / "history.csv").write_text("\n".join([*lines[:8], ",".join(cells), *lines[8:]]) + "\n")
+    assert "round 7: gap and relative_gap" in verify(folder).certificate["files"].meaning
+
+
 def test_bits_by_hand():
     """A ring of 3, two rounds, a price with a box: 16 of elasticity; 64 and 2 flags; then 10 and 2 flags."""
     network = TrainSpec(data="none", nodes=3, network="ring", switching=0).build().network
-    count = LinkCount.of(network, 0.125, cpu=True, boxed=True, size=0, steepness=None)
+    count = LinkCount(network, 0.125, cpu=True, boxed=True, size=0, steepness=None)
     least, most = count.allowed(2)
     assert least.tolist() == [16 + 66 + 12] * 6
     assert (most - least).tolist() == [2 * 16 + 20 + 67] * 6
     assert count.total(2) == (6 * 94, 6 * (94 + 119))
     assert code_bits(0.125) == 10 and code_bits(0.0) == 64
     # A model of 2 numbers; L is largest at node 0, and its two neighbours know it after one round.
-    count = LinkCount.of(network, 0.125, cpu=False, boxed=False, size=2, steepness=np.array([2.0, 1.0, 1.0]))
+    count = LinkCount(network, 0.125, cpu=False, boxed=False, size=2, steepness=np.array([2.0, 1.0, 1.0]))
     assert count.allowed(3)[0].tolist() == count.allowed(3)[1].tolist() == [64 + 2 * (64 + 20)] * 6
 
 
@@ -339,7 +357,7 @@ def test_best_shares_by_hand():
     cost = Quadratic(2.0, np.array([1.0, 5.0, 9.0]), lo=0.0, hi=20.0)
     slope = cost.derivative(np.array([2.0, 6.0, 10.0]))
     scale = float(slope[0])  # of (x - c) = 1
-    found = Prices.find(cost, np.zeros(3), np.full(3, 20.0), 2.0**-40, 9.0, np.full(3, 3.0))
+    found = Prices(cost, np.zeros(3), np.full(3, 20.0), 2.0**-40, 9.0, np.full(3, 3.0))
     assert found.wanted == pytest.approx([0.0, 2.5, 6.5], abs=1e-9)
     assert found.price == pytest.approx(-2.5 * scale)
     x = np.array([1.0, 2.0, 6.0])  # costs more by its own f and no constraint: sum f(x) - sum f(best)

@@ -173,10 +173,9 @@ def sweep_table(rows: list[dict[str, float]], found: Analysis) -> Table:
         radius = Cell(f"{row['radius']:.6f}", tone="bad" if crossed else "")
         real = Cell(f"{row['abscissa']:.3g}", tone="bad" if row["abscissa"] > STABLE else "")
         body.append([f"{row['alpha']:.4g}", radius, real, "rounds become unstable here" if at else ""])
-    given = "step" if found["momentum"] is None else "momentum"
     heads = [Column("alpha"), Column("radius of a round"), Column("real part in time"), Column("", "left")]
-    paper = "paper: " if found["learning"] == "links" else ""
-    return Table(f"{paper}alpha at {given} {found[given]:.4g}, on the graph that crosses first", heads, body)
+    paper = "" if found["learning"] == "mixing" else "paper: "
+    return Table(f"{paper}alpha at step {found['step']:.4g}, on the graph that crosses first", heads, body)
 
 
 def _market_lines(found: Analysis) -> Iterator[Cells]:
@@ -203,8 +202,6 @@ def _market_lines(found: Analysis) -> Iterator[Cells]:
             "CPU theta", "cpu_theta", "chosen, weights of a centre's links in its elasticities: stable whatever it is"
         )
         yield line("CPU relax", "cpu_relax", "chosen, of a round's way that prices go: stable below 1")
-    if found["market_gap"] is not None:
-        yield line("market gap", "market_gap", "1 - tau: how far the slowest mode of prices or models moves a round")
     if found["inertia"] is not None:
         yield line("theta", "inertia", "chosen, inertia of the markets: stable whatever it is")
     if found["cpu_top"] is not None:
@@ -242,9 +239,8 @@ def _learning_lines(found: Analysis) -> Iterator[Cells]:
         yield line("momentum", "momentum", "chosen, of the averaged models: beta")
     elif not linked:
         yield line("alpha limit", "alpha_limit", "(2 - step lambda_max)^2 / (2 step L): safe for convex losses")
-    given = "with this" if averaged else "without"
     if not linked:
-        yield line("alpha crossing", "crossing_alpha", f"where rounds {given} momentum become unstable")
+        yield line("alpha crossing", "crossing_alpha", "where rounds without momentum become unstable")
     yield line("learning rounds", "learning_rounds", f"predicted, to a gap of {found['target']:g}")
     paper = "paper: " if averaged or linked else ""
     yield line(f"{paper}lambda_2", "mixing_second", "of mixing: how fast centres agree along edges")

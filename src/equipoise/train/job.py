@@ -168,7 +168,7 @@ class TrainJob:
             "name": self.spec.beside,
             **{key: summary[key] for key in kept},
             "dynamics": other.dynamics(),
-            "message": message_of(other.method),
+            "message": message_of(other.method, other.network, other.problem),
             "passed": other.certificate().passed,
         }
 

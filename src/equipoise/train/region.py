@@ -11,6 +11,8 @@ from equipoise.errors import InputError
 from equipoise.kernels import Bools, Ints
 from equipoise.train.network import Network
 
+MOST_NODES = 300  # where one-way graphs never repeat, every pair of nodes has a link
+
 
 @dataclass(frozen=True, eq=False)
 class LinkTable:
@@ -39,8 +41,24 @@ class LinkTable:
         keys = [np.sort(np.concatenate([g.tails * n + g.heads, g.heads * n + g.tails])) for g in graphs]
         union = keys[0] if len(keys) == 1 else np.unique(np.concatenate(keys))
         turns = tuple(_mask(len(union), np.searchsorted(union, key)) for key in keys)
-        senders, receivers = union // n, union % n
-        return cls(n, senders, receivers, np.searchsorted(union, receivers * n + senders), turns)
+        return cls(n, *_ends(n, union), turns)
+
+    @staticmethod
+    def one_way(network: Network) -> LinkTable:
+        """All links of a directed network and their ways back, over which nothing is ever sent where there is none."""
+        n = network.n
+        if network.period is None:
+            if n > MOST_NODES:
+                raise InputError(
+                    f"one-way graphs that never repeat need a running sum for every pair of centres: at most {MOST_NODES} "
+                    f'centres, not {n}; use switching=COUNT instead of "fresh"',
+                    code="need.repeating",
+                )
+            pairs = np.flatnonzero(~np.eye(n, dtype=np.bool_))
+            return AnyPair(n, *_ends(n, pairs), (), pairs, network)
+        keys = [network.arcs(phase).key for phase in range(network.period)]
+        union = np.unique(np.concatenate([np.concatenate([key, (key % n) * n + key // n]) for key in keys]))
+        return LinkTable(n, *_ends(n, union), tuple(np.isin(union, key) for key in keys))
 
     def __len__(self) -> int:
         return len(self.senders)
@@ -57,6 +75,22 @@ class LinkTable:
     def degree(self) -> Ints:
         """Links that leave each node, over all graphs."""
         return np.bincount(self.senders, minlength=self.n)
+
+
+@dataclass(frozen=True, eq=False)
+class AnyPair(LinkTable):
+    """All links that may ever be: which are there is known when the round comes."""
+
+    keys: Ints
+    network: Network
+
+    def turn(self, number: int) -> Bools:
+        return np.isin(self.keys, self.network.arcs(number).key, assume_unique=True)
+
+
+def _ends(n: int, keys: Ints) -> tuple[Ints, Ints, Ints]:
+    senders, receivers = keys // n, keys % n
+    return senders, receivers, np.searchsorted(keys, receivers * n + senders)
 
 
 def _mask(size: int, chosen: Ints) -> Bools:

@@ -448,7 +448,7 @@ class Run(Result):
         return dynamics_of(self.method, self.problem)
 
     def _message(self) -> dict[str, Plain]:
-        return message_of(self.method)
+        return message_of(self.method, self.network, self.problem)
 
     def _arrays(self) -> dict[str, Array | None]:
         found: dict[str, Array | None] = {

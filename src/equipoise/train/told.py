@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from equipoise.document import Plain
 from equipoise.train.codec import bits_per_number, mantissa_bits
+from equipoise.train.exchange.rows import LONG_BITS, SINGLE_BITS
 from equipoise.train.method import Method
+from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import FLOAT_BITS
 
@@ -31,10 +33,12 @@ def hostile_dynamics(cpu: str | None, learning: str | None, *, directed: bool) -
     return {"cpu": cpu, "learning": learning, "why": f"{'; '.join(said)}; for {because}"}
 
 
-def message_of(method: Method, *, hostile: bool = False) -> dict[str, Plain]:
+def message_of(method: Method, network: Network, problem: Problem, *, hostile: bool = False) -> dict[str, Plain]:
     """Bits of one number as they are sent, how it is coded, and what is told."""
     quantizer = method.quantizer
-    if hostile or quantizer.mode == "innovation":
+    if network.period is None and quantizer.mode == "innovation" and not hostile:
+        return {"bits": LONG_BITS if problem.model is None else SINGLE_BITS, "mode": "node", "code": "short float"}
+    if hostile or quantizer.mode == "innovation" or quantizer.bits == FLOAT_BITS:
         bits = bits_per_number(mantissa_bits(quantizer))
         return {"bits": bits, "mode": quantizer.mode, "code": "float" if bits == FLOAT_BITS else "minifloat"}
     kind = type(quantizer).__name__.removesuffix("Quantizer").lower()

@@ -11,15 +11,6 @@ and the worst rise in a round as a part of V.
 The energy is that of the oscillator the loop is (closed_loop.py). For quadratic losses and a fixed graph it changes in a
 round by exactly -1/2 s'(2 eta L - (eta L)^2 + eta alpha H) s, s the sum of two successive moves; its first term is
 positive for every d exactly where the rounds are stable.
-
-Averages without momentum, D = I - T (averages.py), d = -(2 D y + alpha z) the next move, m = y + d/2 its middle:
-
-    averages_energy    V = d'(I - 3/4 D - alpha/2 H) d + m'D m         changes by exactly -1/2 s'(D + alpha H) s, quadratic
-    averages_distance  V = e'(I - D/2) e + b'D^+ b                     falls by >= d'(I - 3/4 D - alpha L/2) d + m'D m
-
-with e = y - y* and b = alpha (z - grad g(y) + grad g(y*)) + D y. The second holds for any convex losses of smoothness L: it
-is |e+|^2 - |e|^2 = 2 e+'d - |d|^2 with d = -D e - b - alpha (grad g(y) - grad g(y*)), b+ = b + D e+, and cocoercivity. So
-averages converge for every alpha < 1 / (2 L), on every connected graph that stays.
 """
 
 from __future__ import annotations
@@ -39,29 +30,21 @@ from equipoise.train.arrays import Floats
 from equipoise.train.audit import Auditor
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.method import Method
-from equipoise.train.models._base import Model
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import Exact, LogQuantizer
 from equipoise.train.solve import Moment, solve
-from equipoise.train.theory.averages import AveragesLoop
 from equipoise.train.theory.closed_loop import ClosedLoop
 from equipoise.train.truth import optimal_model, optimal_shares
 
-SAME = 1e-12  # an eigenvalue of D this small is that of equal models
 FLOOR = 1e-12  # of V at the start: below, rounding decides whether it falls
 
-NO_MOMENTUM = 1e-9
-CHANNELS = {  # the paper's flows and gradient tracking with each channel, and our markets and averages
+CHANNELS = {  # the paper's flows and gradient tracking with each channel
     "ideal": Method(quantizer=Exact(), momentum=False),
     "innovation, rho 0.125": Method(momentum=False),
     "innovation, rho 1": Method(quantizer=LogQuantizer(rho=1.0), momentum=False),
     "node": Method(quantizer=LogQuantizer(mode="node"), momentum=False),
-    "ours, ideal": Method(quantizer=Exact(), cpu="markets", learning="averages"),
-    "ours, rho 0.125": Method(cpu="markets", learning="averages"),
-    "ours, rho 1": Method(quantizer=LogQuantizer(rho=1.0), cpu="markets", learning="averages"),
-    "ours, no momentum": Method(cap=NO_MOMENTUM),
 }
 LASTING = {"static": 0, "each round": 1, "each 10": 10}  # rounds that a graph lasts
 HALVES = ("cpu", "norm")
@@ -134,36 +117,6 @@ def energy(loop: ClosedLoop, alpha: float, step: float) -> Value:
         bent = np.einsum("ijk,ik->ij", loop.hessians, move)
         moving = ((wide @ move) ** 2).sum() / 4.0 - step * alpha / 2.0 * (move * bent).sum()
         return float(moving + ((S @ (y + move / 2.0)) ** 2).sum())
-
-    return value
-
-
-def averages_energy(loop: AveragesLoop, alpha: float) -> Value:
-    """Of averages without momentum, quadratic losses: falls in every ideal round, and is positive below the crossing."""
-    D = np.eye(len(loop.meetings)) - loop.meetings
-
-    def value(y: Floats, z: Floats) -> float:
-        move = -(2.0 * (D @ y) + alpha * z)
-        bent = np.einsum("ijk,ik->ij", loop.hessians, move)
-        middle = y + move / 2.0
-        moving = (move * (move - 0.75 * (D @ move) - alpha / 2.0 * bent)).sum()
-        return float(moving + (middle * (D @ middle)).sum())
-
-    return value
-
-
-def averages_distance(model: Model, meetings: Floats, optimum: Floats, alpha: float) -> Value:
-    """Of averages without momentum, any convex losses: falls in every ideal round while alpha < 1 / (2 L)."""
-    D = np.eye(len(meetings)) - meetings
-    deltas, modes = np.linalg.eigh(D)
-    weight = np.divide(1.0, deltas, out=np.zeros_like(deltas), where=deltas > SAME)
-    at = np.tile(optimum, (model.nodes, 1))
-    still = model.gradients(at)
-
-    def value(y: Floats, z: Floats) -> float:
-        push = alpha * (z - model.gradients(at + y) + still) + D @ y
-        held = weight[:, None] * (modes.T @ push) ** 2
-        return float((y * (y - D @ y / 2.0)).sum() + held.sum())
 
     return value
 

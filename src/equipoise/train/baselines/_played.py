@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,18 +46,40 @@ def played(name: str, problem: Problem, network: Network, method: Method, rounds
     return book.track()
 
 
-def laplacian(problem: Problem, network: Network, quantizer: Quantizer, weights: str, step: float) -> Method:
-    """The Laplacian gradient as published: no momentum, a penalty in place of boxes; `step` is a part of its limit."""
-    nodes = problem.sized(network.n)
-    market = problem.market(nodes)
-    if market is None:
-        raise InputError("a Laplacian gradient shares out CPU: give the problem a cost and a budget")
-    box: Literal["limit", "penalty"] = (
-        "penalty" if market.boxed else "limit"
-    )  # without boxes there is nothing to limit, nor to penalise
-    steepness = market.curvature * (1.0 + PENALTY if market.boxed else 1.0)
-    part = step * math.exp(-quantizer.rho / 2) * 2.0 / _largest_eigenvalue(network, weights, steepness)
-    return Method(quantizer=quantizer, step=part, momentum=False, box=box, cpu_weights=weights, name="laplacian")
+@dataclass(frozen=True)
+class Laplacian:
+    """The Laplacian gradient as published: no momentum, a penalty in place of boxes; `step` is a part of its limit.
+
+    The family differs in its `quantizer`.
+    """
+
+    weights: str = "curvature"
+    step: float = 0.95  # tuned, as all of these: python benchmarks/train/tune.py
+    name: ClassVar[str]
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "weights": ("laplacian", "curvature"),
+        "step": (0.3, 0.6, 0.8, 0.9, 0.95, 0.99),
+    }
+
+    def quantizer(self, problem: Problem, network: Network) -> Quantizer:
+        """What prices are coded by."""
+        raise NotImplementedError
+
+    def play(self, problem: Problem, network: Network, rounds: int, every: int = 1) -> Track:
+        market = problem.market(problem.sized(network.n))
+        if market is None:
+            raise InputError("a Laplacian gradient shares out CPU: give the problem a cost and a budget")
+        quantizer, penalty = self.quantizer(problem, network), PENALTY if market.boxed else 0.0
+        top = _largest_eigenvalue(network, self.weights, market.curvature * (1.0 + penalty))
+        method = Method(
+            quantizer=quantizer,
+            step=self.step * math.exp(-quantizer.rho / 2) * 2.0 / top,
+            momentum=False,
+            box="penalty" if market.boxed else "limit",  # without boxes there is nothing to limit, nor to penalise
+            cpu_weights=self.weights,
+            name="laplacian",
+        )
+        return played(self.name, problem, network, method, rounds, every)
 
 
 def _largest_eigenvalue(network: Network, weights: str, curvature: Floats) -> float:

@@ -76,7 +76,7 @@ class HostileRun(Run):
         return hostile_dynamics(cpu, learning, directed=self.network.directed)
 
     def _message(self) -> dict[str, Plain]:
-        return message_of(self.method, hostile=True)
+        return message_of(self.method, self.network, self.problem, hostile=True)
 
     def _since(self) -> str:
         return "the last event, or to equal shares and first models" if self.events else "the start"

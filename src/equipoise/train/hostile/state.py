@@ -26,7 +26,6 @@ from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.descent import choose_descent, trackers_are_worth_it
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.membership import Membership
-from equipoise.train.hostile.one_way import one_way_table
 from equipoise.train.hostile.succession import Succession
 from equipoise.train.hostile.timetable import Event, Timetable
 from equipoise.train.method import Method
@@ -60,7 +59,7 @@ class HostileState:
     ) -> None:
         self.network, self.method, self.faults = network, method, faults
         nodes = problem.sized(network.n)
-        table = one_way_table(network) if network.directed else LinkTable.of(network)
+        table = LinkTable.one_way(network) if network.directed else LinkTable.of(network)
         self.timetable = Timetable(faults, nodes, rounds)
         self.members = Membership(self.timetable)
         self.coupling = CouplingLink.of(problem, method, batch)

@@ -6,7 +6,6 @@ from equipoise._lazy import lazy
 
 if TYPE_CHECKING:
     from equipoise.train.theory.analysis import Analysis as Analysis, analyse as analyse
-    from equipoise.train.theory.averages import averages_loop as averages_loop
     from equipoise.train.theory.bounds import (
         TOPOLOGIES_LOOKED_AT as TOPOLOGIES_LOOKED_AT,
         alpha_limit as alpha_limit,

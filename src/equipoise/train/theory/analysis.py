@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import shortest_path
 
 from equipoise.document import Document, Plain, plain
 from equipoise.errors import InputError
+from equipoise.kernels import Floats
 from equipoise.parallel import one_thread
 from equipoise.result import Result
-from equipoise.train.arrays import Floats
 from equipoise.train.baselines._track import Recorder
 from equipoise.train.choose import choose
 from equipoise.train.codec import bits_per_number, mantissa_bits
@@ -27,13 +27,12 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
 from equipoise.train.recount import Sent
 from equipoise.train.spec import TrainSpec
-from equipoise.train.spectrum import market_gap
 from equipoise.train.state import State
 from equipoise.train.steps import Steps, choose_steps, known_smoothness
-from equipoise.train.theory.averages import AveragesLoop, averages_crossing, averages_loop
 from equipoise.train.theory.bounds import (
     alpha_limit,
     delay_limit,
+    graphs_looked_at,
     innovation_limit,
     node_residual,
     paper_alpha,
@@ -41,20 +40,21 @@ from equipoise.train.theory.bounds import (
     smallest_connectivity,
     top_eigenvalue,
 )
-from equipoise.train.theory.closed_loop import FLAT, Bend, ClosedLoop, bend_at, convex_crossing, hessians, mixing
+from equipoise.train.theory.closed_loop import FLAT, ClosedLoop, bend_at, convex_crossing, hessians, mixing
 from equipoise.train.theory.predict import (
     DENSE_MODEL,
     DENSE_STATE,
-    Prediction,
     predict_cpu,
     predict_learning,
     predict_link_models,
     predict_link_prices,
-    rounds_looked_at,
+    rounds_to,
     total_curvature,
 )
 from equipoise.train.topology import Topology
 from equipoise.train.truth import optimal_model
+
+Notes = dict[str, str]  # by field: where its number comes from, or why there is none
 
 DIAMETER_NODES = 2000
 SPARSE_STATE = 20_000  # n m up to which the crossing is sought by Lanczos
@@ -62,6 +62,9 @@ CROSSING_TOLERANCE = 1e-6  # relative
 DELAYS = (1, 2, 5)  # rounds
 SWEPT = (0.01, 1.5)  # of the crossing: where a sweep of alpha begins and ends
 TOO_LARGE = "not computed: too large"
+NO_THEORY = "no theory of {}: they are for graphs that never repeat"
+ALONE = "a node alone has nobody to negotiate with"
+NO_ALPHA = "there is no alpha over links: they are stable whatever their weights are"
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,9 +72,10 @@ class Analysis(Result):
     """None where a half is absent, or where `notes` says why there is no number. Rounds are to `target`.
 
     `cpu` and `learning` name the dynamics that would be played. Over links there is no alpha and nothing to tune: `theta`s
-    are how hard neighbours pull, beside a node's own curvature. `alpha`, `alpha_limit` and `crossing_alpha` are of the
-    method's own rounds; `tracking_limit` and `tracking_crossing` are of the paper's gradient tracking along edges at `step`,
-    and the same where that is the method.
+    are how hard neighbours pull, beside a node's own curvature. Markets and averages have their steps, and no theory: they
+    are for graphs that never repeat. `alpha`, `alpha_limit` and `crossing_alpha` are of the method's own rounds;
+    `tracking_limit` and `tracking_crossing` are of the paper's gradient tracking along edges at `step`, and the same where
+    that is the method.
     """
 
     nodes: int
@@ -97,7 +101,6 @@ class Analysis(Result):
     model_relax: float | None = None
     local_steps: int | None = None  # over links: of a node's own gradient in a round
     inertia: float | None = None  # theta of the markets
-    market_gap: float | None = None  # of the markets and the averages: 1 - tau
     cpu_top: float | None = None
     cpu_step_limit: float | None = None
     delay_limits: dict[int, float] = field(default_factory=dict)
@@ -156,55 +159,21 @@ def _analyse(problem: Problem, network: Network, method: Method, target: float) 
     state = State(problem, network, method) if "links" in (method.cpu, method.learning) else None
     smoothness = None if model is None else known_smoothness(model)
     steps = choose_steps(market, model, smoothness, network, method)
-    notes: dict[str, str] = {}
-    if steps.inertia is not None or (model is not None and method.by_meetings):
-        gap = min(map(market_gap, _graphs(network)))
-    else:
-        gap = None
-    found = {"market_gap": gap} | _network(network, notes) | _channel(network, method, market, model)
-    found |= {} if state is None else _links(state)
+    notes: Notes = {}
+    found = _network(network, notes) | _channel(network, method, market, model)
+    found |= {} if state is None else {"link_gap": state.gap}
     if market is not None:
-        found["cpu"] = method.cpu
-        if state is not None and isinstance(state.allocation, Prices):
-            predicted = predict_link_prices(state, state.allocation, target)
-        elif steps.inertia is None:
-            top = top_eigenvalue(network, method.cpu_weights, market.curvature * method.curvature_factor)
-            found |= {"cpu_top": top, "cpu_step_limit": steps.cpu_limit}
-            found["delay_limits"] = {delay: delay_limit(delay, top) for delay in DELAYS}
-            predicted = predict_cpu(market, network, method, steps, target)
-        else:
-            found["inertia"] = steps.inertia
-            predicted = predict_cpu(market, network, method, steps, target)
-        found["cpu_rounds"] = None if predicted is None else predicted.rounds
-        if predicted is None:
-            notes["cpu_rounds"] = TOO_LARGE if network.n > 1 else "a node alone has nothing to negotiate"
-        else:
-            notes["cpu_rounds"] = predicted.how
+        found |= _cpu(market, network, method, steps, state, target, notes)
     if model is not None and smoothness is not None:
-        if state is not None and isinstance(state.learning, Summed):
-            guess = predict_link_models(state, state.learning, target, smoothness)
-        else:
-            guess = predict_learning(model, network, method, steps, target, smoothness)
-        found |= _learning(model, smoothness, network, method, steps, guess, notes)
+        found |= _learning(model, smoothness, network, method, steps, state, target, notes)
     return Analysis(target=target, step=steps.step, notes=notes, **found)
-
-
-def _links(state: State) -> dict[str, Any]:
-    """What both halves over links have chosen."""
-    found: dict[str, Any] = {"link_gap": state.gap}
-    if isinstance(state.allocation, Prices):
-        found |= {"cpu_theta": state.allocation.rule.theta, "cpu_relax": state.allocation.rule.relax}
-    if isinstance(state.learning, Summed):
-        half = state.learning
-        found |= {"model_theta": half.theta, "model_relax": half.pulls.relax, "local_steps": half.local_steps}
-    return found
 
 
 def sweep(problem: Problem, network: Network, method: Method, points: int = 12) -> list[dict[str, float]]:
     """Rows of alpha, the spectral radius of a round, and the largest real part in continuous time, to past the crossing.
 
-    Over links there is no alpha: then it is that of the paper's gradient tracking. On the graph that crosses first. Needs
-    nodes x parameters of at most DENSE_STATE.
+    Alpha is that of gradient tracking along edges: the method's own, or beside it the paper's. On the graph that crosses
+    first. Needs nodes x parameters of at most DENSE_STATE.
     """
     model = problem.model
     if model is None:
@@ -220,26 +189,19 @@ def sweep(problem: Problem, network: Network, method: Method, points: int = 12) 
 
 
 def _sweep(problem: Problem, model: Model, network: Network, method: Method, points: int) -> list[dict[str, float]]:
-    steps = choose_steps(problem.market(network.n), model, known_smoothness(model), network, method)
+    step = choose_steps(problem.market(network.n), model, known_smoothness(model), network, method).step
     loops = _loops(model, network, method)
-    rounds: list[AveragesLoop] = _averages(model, network, steps) if method.by_meetings else []
-    crossings = [loop.crossing() for loop in rounds] or _tracking_crossings(loops, model, network, method, steps)
+    crossings = _tracking_crossings(loops, model, network, method, step)
     first = int(np.argmin(crossings))
     crossing, loop = crossings[first], loops[first]
     if not 0 < crossing < math.inf:
-        raise InputError(f"no alpha is stable at step {steps.step:g}: lower it or use step auto")
-    low, high = SWEPT
-    alphas = np.unique(np.append(crossing * np.geomspace(low, high, points), crossing))
-    rows = []
-    for alpha in map(float, alphas):
-        radius = rounds[first].radius(alpha) if rounds else loop.radius(alpha, steps.step)
-        rows.append({"alpha": alpha, "radius": radius, "abscissa": loop.abscissa(alpha)})
-    return rows
+        raise InputError(f"no alpha is stable at step {step:g}: lower it or use step auto")
+    alphas = np.unique(np.append(crossing * np.geomspace(*SWEPT, points), crossing)).tolist()
+    return [{"alpha": a, "radius": loop.radius(a, step), "abscissa": loop.abscissa(a)} for a in alphas]
 
 
-def _network(network: Network, notes: dict[str, str]) -> dict[str, Any]:
-    graphs = _graphs(network)
-    diameter = None
+def _network(network: Network, notes: Notes) -> dict[str, Any]:
+    graphs, diameter = graphs_looked_at(network), None
     if network.n <= DIAMETER_NODES and network.period is not None:
         diameter = max(map(_diameter, graphs))
     else:
@@ -252,10 +214,6 @@ def _network(network: Network, notes: dict[str, str]) -> dict[str, Any]:
         "largest_degree": int(max(g.degree.max() for g in graphs)),
         "diameter": diameter,
     }
-
-
-def _graphs(network: Network) -> list[Topology]:
-    return [network.topology(k) for k in rounds_looked_at(network)]
 
 
 def _diameter(graph: Topology) -> int:
@@ -271,7 +229,7 @@ def _channel(network: Network, method: Method, market: Market | None, model: Mod
     """
     quantizer, costs = method.quantizer, market is not None
     low, high = sector(quantizer.rho, getattr(quantizer, "rounding", "nearest")) if quantizer.rho else (1.0, 1.0)
-    graphs = _graphs(network)
+    graphs = graphs_looked_at(network)
     links = 2.0 * float(np.mean([graph.edges for graph in graphs]))
     size = 0 if model is None else model.size
     bits = bits_per_number(mantissa_bits(quantizer)) if quantizer.mode == "innovation" else quantizer.bits
@@ -287,120 +245,111 @@ def _channel(network: Network, method: Method, market: Market | None, model: Mod
     }
 
 
+def _cpu(
+    market: Market, network: Network, method: Method, steps: Steps, state: State | None, target: float, notes: Notes
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"cpu": method.cpu, "inertia": steps.inertia}
+    predicted, missing = None, TOO_LARGE if network.n > 1 else ALONE
+    if state is not None and isinstance(state.allocation, Prices):
+        rule = state.allocation.rule
+        found |= {"cpu_theta": rule.theta, "cpu_relax": rule.relax}
+        predicted = predict_link_prices(state, state.allocation)
+    elif method.by_markets:
+        missing = NO_THEORY.format("markets") if network.n > 1 else ALONE
+    else:
+        top = top_eigenvalue(network, method.cpu_weights, market.curvature * method.curvature_factor)
+        found |= {"cpu_top": top, "cpu_step_limit": steps.cpu_limit}
+        found["delay_limits"] = {delay: delay_limit(delay, top) for delay in DELAYS}
+        predicted = predict_cpu(market, network, method, steps)
+    notes["cpu_rounds"] = missing if predicted is None else predicted.how
+    return found | {"cpu_rounds": None if predicted is None else rounds_to(target, predicted.radius)}
+
+
 def _learning(
     model: Model,
     smoothness: Floats,
     network: Network,
     method: Method,
     steps: Steps,
-    predicted: Prediction | None,
-    notes: dict[str, str],
+    state: State | None,
+    target: float,
+    notes: Notes,
 ) -> dict[str, Any]:
-    second = smallest_connectivity(network, method.model_weights)
-    total = total_curvature(model)
-    convexity = total[0] if total is not None else model.convexity or None
-    conditioning = total[1] / total[0] if total is not None and total[0] > 0 else None
-    if total is None:
-        notes["convexity"] = "the ridge's, a lower bound" if convexity else TOO_LARGE
-        notes["conditioning"] = TOO_LARGE
-    elif conditioning is None:
-        notes["conditioning"] = "not finite: the sum of losses is flat in some direction"
-    notes["learning_rounds"] = TOO_LARGE if predicted is None else predicted.how
-    top = top_eigenvalue(network, method.model_weights)
-    by_links = method.learning == "links"
-    return {
+    L, top = float(smoothness.max()), top_eigenvalue(network, method.model_weights)
+    second, total = smallest_connectivity(network, method.model_weights), total_curvature(model)
+    found: dict[str, Any] = {
         "parameters": model.size,
         "learning": method.learning,
         "mixing_second": second,
         "mixing_top": top,
-        "smoothness": float(smoothness.max()),
-        "convexity": convexity,
-        "conditioning": conditioning,
-        "alpha": None if by_links else steps.alpha,
-        "alpha_limit": None if by_links else steps.alpha_limit,
-        "momentum": steps.momentum if method.by_meetings else None,
-        "tracking_limit": alpha_limit(steps.step, top, float(smoothness.max())),
-        "paper_alpha": paper_alpha(second, float(smoothness.max())),
-        "learning_rounds": None if predicted is None else predicted.rounds,
-    } | _crossings(model, network, method, steps, notes)
+        "smoothness": L,
+        "convexity": total[0] if total is not None else model.convexity or None,
+        "conditioning": total[1] / total[0] if total is not None and total[0] > 0 else None,
+        "tracking_limit": alpha_limit(steps.step, top, L),
+        "paper_alpha": paper_alpha(second, L),
+    }
+    if total is None:
+        notes["convexity"] = "the ridge's, a lower bound" if found["convexity"] else TOO_LARGE
+        notes["conditioning"] = TOO_LARGE
+    elif found["conditioning"] is None:
+        notes["conditioning"] = "not finite: the sum of losses is flat in some direction"
+    found |= _crossings(model, network, method, steps.step, notes)
+    predicted, missing = None, TOO_LARGE
+    if state is not None and isinstance(state.learning, Summed):
+        half, notes["crossing_alpha"] = state.learning, NO_ALPHA
+        found |= {"model_theta": half.theta, "model_relax": half.pulls.relax, "local_steps": half.local_steps}
+        predicted = predict_link_models(state, half, smoothness)
+    else:
+        found |= {"alpha": steps.alpha, "alpha_limit": steps.alpha_limit}
+        if method.by_meetings:
+            found["momentum"] = steps.momentum
+            missing = notes["crossing_alpha"] = NO_THEORY.format("averages") if network.n > 1 else ALONE
+        else:
+            found["crossing_alpha"] = found["tracking_crossing"]
+            predicted = predict_learning(model, network, method, steps, smoothness)
+    notes["learning_rounds"] = missing if predicted is None else predicted.how
+    return found | {"learning_rounds": None if predicted is None else rounds_to(target, predicted.radius)}
 
 
-def _crossings(
-    model: Model, network: Network, method: Method, steps: Steps, notes: dict[str, str]
-) -> dict[str, float | None]:
-    """The alpha at which rounds, and continuous time, become unstable: the first of the graphs looked at."""
-    found = _all_crossings(model, network, method, steps, notes)
-    if method.learning == "links":
-        notes["crossing_alpha"] = "there is no alpha over links: they are stable whatever their weights are"
-        found["crossing_alpha"] = None
-    return found
-
-
-def _all_crossings(
-    model: Model, network: Network, method: Method, steps: Steps, notes: dict[str, str]
-) -> dict[str, float | None]:
-    if network.n * model.size <= DENSE_STATE:
-        loops = _loops(model, network, method)
-        tracking = min(_tracking_crossings(loops, model, network, method, steps))
-        rounds = min(loop.crossing() for loop in _averages(model, network, steps)) if method.by_meetings else tracking
-        in_time = math.inf if _convex(loops) else min(loop.crossing() for loop in loops)
-        if _convex(loops):
-            notes["crossing_alpha_in_time"] = "every loss is convex, so every alpha is stable in continuous time"
-        return {"crossing_alpha": rounds, "tracking_crossing": tracking, "crossing_alpha_in_time": in_time}
-    if network.n * model.size <= SPARSE_STATE:
+def _crossings(model: Model, network: Network, method: Method, step: float, notes: Notes) -> dict[str, float | None]:
+    """The alpha at which gradient tracking, in rounds and in continuous time, becomes unstable: on the first such graph."""
+    size = network.n * model.size
+    if size > SPARSE_STATE:
+        notes["crossing_alpha"] = notes["tracking_crossing"] = notes["crossing_alpha_in_time"] = TOO_LARGE
+        return {"tracking_crossing": None, "crossing_alpha_in_time": None}
+    loops = _loops(model, network, method) if size <= DENSE_STATE else []
+    in_time = math.inf
+    if not loops:
         place = "the optimum" if model.size <= DENSE_MODEL else "y = 0"
         notes["crossing_alpha"] = f"taking every loss to be convex and as curved as at {place}"
         notes["crossing_alpha_in_time"] = "if every loss is convex, every alpha is stable in continuous time"
-        tracking = min(_convex_crossings(model, network, method, steps))
-        rounds = min(_averages_crossings(model, network, steps)) if method.by_meetings else tracking
-        return {"crossing_alpha": rounds, "tracking_crossing": tracking, "crossing_alpha_in_time": math.inf}
-    notes["crossing_alpha"] = notes["tracking_crossing"] = notes["crossing_alpha_in_time"] = TOO_LARGE
-    return {"crossing_alpha": None, "tracking_crossing": None, "crossing_alpha_in_time": None}
+    elif _convex(loops):
+        notes["crossing_alpha_in_time"] = "every loss is convex, so every alpha is stable in continuous time"
+    else:
+        in_time = min(loop.crossing() for loop in loops)
+    tracking = min(_tracking_crossings(loops, model, network, method, step))
+    return {"tracking_crossing": tracking, "crossing_alpha_in_time": in_time}
 
 
 def _convex(loops: list[ClosedLoop]) -> bool:
-    bent = loops[0].hessians
+    """Also where there are no loops, for they were too many to look at."""
+    bent = loops[0].hessians if loops else np.ones((1, 1, 1))
     return bool(np.linalg.eigvalsh(bent).min() >= -FLAT * np.abs(bent).max())
 
 
 def _tracking_crossings(
-    loops: list[ClosedLoop], model: Model, network: Network, method: Method, steps: Steps
+    loops: list[ClosedLoop], model: Model, network: Network, method: Method, step: float
 ) -> list[float]:
-    if _convex(loops):
-        return _convex_crossings(model, network, method, steps)
-    return [loop.crossing(steps.step) for loop in loops]
-
-
-def _convex_crossings(model: Model, network: Network, method: Method, steps: Steps) -> list[float]:
-    bend = _bend(model)
-    return [
-        convex_crossing(
-            network, method.model_weights, bend, model.size, steps.step, round=k, tolerance=CROSSING_TOLERANCE
-        )
-        for k in rounds_looked_at(network)
-    ]
-
-
-def _averages_crossings(model: Model, network: Network, steps: Steps) -> list[float]:
-    bend = _bend(model)
-    return [
-        averages_crossing(network, bend, model.size, steps.momentum, round=k, tolerance=CROSSING_TOLERANCE)
-        for k in rounds_looked_at(network)
-    ]
-
-
-def _bend(model: Model) -> Bend:
-    return bend_at(model, optimal_model(model).parameters if model.size <= DENSE_MODEL else np.zeros(model.size))
-
-
-def _averages(model: Model, network: Network, steps: Steps) -> list[AveragesLoop]:
-    bent = hessians(model, optimal_model(model).parameters)
-    return [averages_loop(graph, bent, steps.momentum) for graph in _graphs(network)]
+    if not _convex(loops):
+        return [loop.crossing(step) for loop in loops]
+    bend = bend_at(model, optimal_model(model).parameters if model.size <= DENSE_MODEL else np.zeros(model.size))
+    parts, rounds = (network, method.model_weights, bend, model.size, step), range(len(graphs_looked_at(network)))
+    return [convex_crossing(*parts, round=k, tolerance=CROSSING_TOLERANCE) for k in rounds]
 
 
 def _loops(model: Model, network: Network, method: Method) -> list[ClosedLoop]:
-    bent = hessians(model, optimal_model(model).parameters)
-    return [ClosedLoop(mixing(network, method.model_weights, k), bent) for k in rounds_looked_at(network)]
+    bent, rounds = hessians(model, optimal_model(model).parameters), range(len(graphs_looked_at(network)))
+    return [ClosedLoop(mixing(network, method.model_weights, k), bent) for k in rounds]
 
 
 def relative_residual(problem: Problem, network: Network, method: Method) -> float | None:

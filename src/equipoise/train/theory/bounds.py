@@ -1,7 +1,6 @@
 """Bounds that a run is held against, one equation each (docs/train.md, 3.2 to 3.6), and what they are made of.
 
-In this order: steps and codes; the worst eigenvalue of a network that may change; one mode with momentum; one mode of the
-markets.
+In this order: steps and codes; the worst eigenvalue of a network that may change; one mode with momentum.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ import math
 from typing import Literal, overload
 
 import numpy as np
+from scipy.optimize import brentq
 
-from equipoise.train.arrays import Floats
+from equipoise.kernels import Floats
 from equipoise.train.network import Network
 from equipoise.train.spectrum import lambda_2, lambda_max
 from equipoise.train.topology import Topology
 from equipoise.train.weights import edge_weights
 
 TOPOLOGIES_LOOKED_AT = 8  # of a periodic network, for exact eigenvalues; the rest and fresh ones by row sums
-HALVINGS = 60  # of [0, 1]: down to rounding
 
 
 def sector(rho: float, rounding: Literal["nearest", "floor"] = "nearest") -> tuple[float, float]:
@@ -62,7 +61,7 @@ def node_residual(rho: float, price: float, curvature: Floats) -> float:
 
 
 def meeting_limit(smoothness: float, momentum: float = 0.0) -> float:
-    """Averages are stable on every graph, convex losses, while alpha < (1 + beta) / (2 L) (theory/averages.py).
+    """Averages are stable on every graph that stays, convex losses, while alpha < (1 + beta) / (2 L).
 
     Complete graphs reach it. Without a momentum it is the value that is safe for all of them.
     """
@@ -72,30 +71,30 @@ def meeting_limit(smoothness: float, momentum: float = 0.0) -> float:
 # Eigenvalues of a network that may change: the worst over its graphs.
 
 
+def graphs_looked_at(network: Network) -> list[Topology]:
+    """Those of the first rounds, which stand for all."""
+    return [network.topology(k) for k in range(min(network.period or TOPOLOGIES_LOOKED_AT, TOPOLOGIES_LOOKED_AT))]
+
+
 def top_eigenvalue(network: Network, weights: str, curvature: Floats | None = None) -> float:
     """lambda_max(L), or of L H with the CPU costs' curvature, over every graph of the network."""
-    if network.period is None:
-        return max(_row_bound(network.topology(k), weights, curvature) for k in range(TOPOLOGIES_LOOKED_AT))
-    found = 0.0
-    for k in range(network.period):
-        topology = network.topology(k)
-        if k < TOPOLOGIES_LOOKED_AT:
-            found = max(found, lambda_max(topology, edge_weights(weights, topology, curvature), scale=curvature))
-        else:
-            found = max(found, _row_bound(topology, weights, curvature))
-    return found
+
+    def top(k: int) -> float:
+        graph = network.topology(k)
+        w = edge_weights(weights, graph, curvature)
+        exact = network.period is not None and k < TOPOLOGIES_LOOKED_AT
+        return lambda_max(graph, w, scale=curvature) if exact else _row_bound(graph, w, curvature)
+
+    return max(map(top, range(network.period or TOPOLOGIES_LOOKED_AT)))
 
 
 def smallest_connectivity(network: Network, weights: str) -> float:
     """lambda_2, the worst over (the first of) the network's graphs."""
-    count = min(network.period or TOPOLOGIES_LOOKED_AT, TOPOLOGIES_LOOKED_AT)
-    graphs = (network.topology(k) for k in range(count))
-    return min(lambda_2(topology, edge_weights(weights, topology)) for topology in graphs)
+    return min(lambda_2(graph, edge_weights(weights, graph)) for graph in graphs_looked_at(network))
 
 
-def _row_bound(topology: Topology, weights: str, curvature: Floats | None) -> float:
+def _row_bound(topology: Topology, w: Floats, curvature: Floats | None) -> float:
     """Gershgorin: lambda_max <= 2 max_i a_i sum_j w_ij. For curvature weights this is 2, whatever the graph."""
-    w = edge_weights(weights, topology, curvature)
     rows = np.bincount(topology.tails, w, topology.n) + np.bincount(topology.heads, w, topology.n)
     return float(2.0 * (rows * (1.0 if curvature is None else curvature)).max(initial=0.0))
 
@@ -131,51 +130,10 @@ def best_beta(smallest: float, largest: float) -> float:
     if not 0.0 < smallest < 1.0:
         return 0.0
     critical = (1.0 - math.sqrt(smallest)) / (1.0 + math.sqrt(smallest))
-    if two_step_radius(largest, critical) <= two_step_radius(smallest, critical):
+
+    def slower(beta: float) -> float:
+        return two_step_radius(largest, beta) - two_step_radius(smallest, beta)
+
+    if slower(critical) <= 0.0:
         return critical
-    low, high = 0.0, critical
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        if two_step_radius(largest, middle) <= two_step_radius(smallest, middle):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-# The CPU half by markets, linearised: planned shares s and prices p, errors from the optimum, on the ideal channel.
-# A the graph with each node itself, E the elasticities 1/f'', D = theta E, R = D / (degree + 1), C = 1 / (A R 1), K = RACAR:
-#
-#     s+ = s - D p + K p          (D + E) p+ = s+ + K p
-#
-# In units of E^(1/2), K is theta T with T symmetric and eigenvalues in [0, 1]. A mode t of T obeys a 2 x 2 matrix with trace
-# 1 + theta (2 t - 1)/(1 + theta) and determinant theta t/(1 + theta): stable for every theta > 0 and t < 1. t = 1 belongs to
-# the budget, which has no error, and to a common price, which settles as theta/(1 + theta).
-
-
-def mode_radius(mode: float, inertia: float) -> float:
-    """The larger |eigenvalue| of mode t < 1 of T; for t = 1 that of a common price."""
-    if mode >= 1.0:
-        return inertia / (1.0 + inertia)
-    trace = 1.0 + inertia * (2.0 * mode - 1.0) / (1.0 + inertia)
-    product = inertia * mode / (1.0 + inertia)
-    inside = trace * trace - 4.0 * product
-    return float(np.sqrt(product) if inside < 0 else (abs(trace) + np.sqrt(inside)) / 2.0)
-
-
-def market_map(graph: Topology, elasticity: Floats, response: Floats, inertia: float) -> Floats:
-    """One round of (s, p) as a matrix; `elasticity` is what nodes say, `response` how x follows the price (0 at a bound)."""
-    n = graph.n
-    meets = np.eye(n)
-    meets[graph.tails, graph.heads] = meets[graph.heads, graph.tails] = 1.0
-    D = inertia * elasticity
-    R = D / (graph.degree + 1.0)
-    K = R[:, None] * (meets @ (meets / (meets @ R)[:, None])) * R
-    ahead = 1.0 / (D + response)
-    return np.block([[np.eye(n), K - np.diag(D)], [np.diag(ahead), ahead[:, None] * (2.0 * K - np.diag(D))]])
-
-
-def budgeted(n: int) -> Floats:
-    """Columns: an orthonormal basis of the states whose planned shares sum to 0; a market map does not leave it."""
-    shares = np.linalg.qr(np.ones((n, 1)), mode="complete")[0][:, 1:]
-    return np.block([[shares, np.zeros((n, n))], [np.zeros((n, n - 1)), np.eye(n)]])
+    return float(brentq(slower, 0.0, critical)) if slower(0.0) < 0.0 else 0.0

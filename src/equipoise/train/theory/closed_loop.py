@@ -28,8 +28,8 @@ from scipy.linalg import block_diag, qr
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg, eigsh
 
+from equipoise.kernels import Floats
 from equipoise.parallel import one_thread
-from equipoise.train.arrays import Floats
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.spectrum import lambda_max
@@ -51,14 +51,8 @@ def hessians(model: Model, at: Floats) -> Floats:
     offered: Any = getattr(model, "hessians", None)
     if callable(offered):
         return np.asarray(offered(at), dtype=np.float64)
-    reach = DIFFERENCE * max(1.0, float(np.abs(at).max(initial=0.0)))
-    columns = []
-    for c in range(model.size):
-        shift = np.zeros(model.size)
-        shift[c] = reach
-        ahead, behind = (model.gradients(np.tile(at + side * shift, (model.nodes, 1))) for side in (1.0, -1.0))
-        columns.append((ahead - behind) / (2.0 * reach))
-    found = np.stack(columns, axis=2)
+    bend = bend_at(model, at)
+    found = np.stack([bend(np.tile(one, (model.nodes, 1))) for one in np.eye(model.size)], axis=2)
     return np.asarray((found + found.transpose(0, 2, 1)) / 2.0)
 
 
@@ -116,7 +110,7 @@ def convex_crossing(
     return float(1.0 / (2.0 * step * top))
 
 
-def first_unstable(excess: Callable[[float], float], usual: float, tolerance: float = 1e-10) -> float:
+def first_unstable(excess: Callable[[float], float], usual: float) -> float:
     """The alpha at which excess becomes positive, sought upwards from far below a `usual` one in factors of WIDER."""
     stable, alpha = 0.0, 1e-3 * usual
     while excess(alpha) < MARGIN:
@@ -131,7 +125,7 @@ def first_unstable(excess: Callable[[float], float], usual: float, tolerance: fl
         stable, alpha = alpha, 4.0 * alpha
     if excess(stable) >= 0.0:  # within rounding of the border already
         return stable
-    return float(brentq(excess, stable, alpha, xtol=tolerance * stable, rtol=1e-14))
+    return float(brentq(excess, stable, alpha, xtol=1e-10 * stable, rtol=1e-14))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,31 +135,27 @@ class ClosedLoop:
     laplacian: Floats
     hessians: Floats
 
-    @property
-    def size(self) -> int:
-        """n m: the length of y, half the length of the state."""
-        return int(self.hessians.shape[0] * self.hessians.shape[1])
-
     def generator(self, alpha: float) -> Floats:
         """A(alpha), acting on (y, z) with nodes in order and each node's m numbers together."""
-        return self._still + alpha * self._driven
+        still, driven = self._parts
+        return still + alpha * driven
 
     def round_map(self, alpha: float, step: float) -> Floats:
         """M(alpha) = I + step A(alpha)."""
-        return np.asarray(np.eye(2 * self.size) + step * self.generator(alpha))
+        return np.asarray(np.eye(len(self.consistent)) + step * self.generator(alpha))
 
     @cached_property
     def consistent(self) -> Floats:
         """Columns: an orthonormal basis of the states with sum (z - H y) = 0."""
         nodes, m = self.hessians.shape[:2]
         kept = np.concatenate([-self.hessians.reshape(nodes * m, m), np.tile(np.eye(m), (nodes, 1))])  # (2nm, m)
-        basis: Floats = qr(kept)[0][:, m:]
-        return basis
+        return np.asarray(qr(kept)[0][:, m:])
 
     def eigenvalues(self, alpha: float) -> Floats:
         """Of A on the consistent subspace (complex); those of the round map are 1 + step of these."""
         with one_thread():
-            return np.asarray(np.linalg.eigvals(self._reduced[0] + alpha * self._reduced[1]))
+            still, driven = self._reduced
+            return np.asarray(np.linalg.eigvals(still + alpha * driven))
 
     def abscissa(self, alpha: float) -> float:
         """The largest real part in continuous time: errors behave as e^(abscissa t)."""
@@ -175,7 +165,7 @@ class ClosedLoop:
         """The largest |eigenvalue| of a round: errors behave as radius^rounds."""
         return float(np.abs(1.0 + step * self.eigenvalues(alpha)).max())
 
-    def crossing(self, step: float | None = None, tolerance: float = 1e-10) -> float:
+    def crossing(self, step: float | None = None) -> float:
         """The smallest alpha at which the loop is no longer stable, with this step or (None) in continuous time.
 
         Infinity where none is found up to a huge alpha: in continuous time with convex Hessians there is none. 0 where no
@@ -188,24 +178,15 @@ class ClosedLoop:
         def excess(alpha: float) -> float:
             return self.abscissa(alpha) / pace if step is None else self.radius(alpha, step) - 1.0
 
-        return first_unstable(excess, pace / steepest, tolerance)
+        return first_unstable(excess, pace / steepest)
 
     @cached_property
-    def _blocks(self) -> tuple[Floats, Floats]:
-        m = self.hessians.shape[1]
-        return np.asarray(np.kron(self.laplacian, np.eye(m))), np.asarray(block_diag(*self.hessians))
+    def _parts(self) -> tuple[Floats, Floats]:
+        """A(0), and what alpha adds."""
+        L, H = np.kron(self.laplacian, np.eye(self.hessians.shape[1])), block_diag(*self.hessians)
+        none = np.zeros_like(L)
+        return np.block([[-L, none], [-H @ L, -L]]), np.block([[none, -np.eye(len(L))], [none, -H]])
 
     @cached_property
-    def _still(self) -> Floats:
-        L, H = self._blocks
-        return np.block([[-L, np.zeros_like(L)], [-H @ L, -L]])
-
-    @cached_property
-    def _driven(self) -> Floats:
-        _, H = self._blocks
-        return np.block([[np.zeros_like(H), -np.eye(len(H))], [np.zeros_like(H), -H]])
-
-    @cached_property
-    def _reduced(self) -> tuple[Floats, Floats]:
-        Q = self.consistent
-        return np.asarray(Q.T @ self._still @ Q), np.asarray(Q.T @ self._driven @ Q)
+    def _reduced(self) -> list[Floats]:
+        return [np.asarray(self.consistent.T @ part @ self.consistent) for part in self._parts]

@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import block_diag
 
-from equipoise.kernels import Bools
-from equipoise.train.arrays import Floats, Ints
+from equipoise.kernels import Bools, Floats, Ints
 from equipoise.train.region import LinkTable
 
 FASTEST = 2.0  # the largest eigenvalue of a normalised Laplacian
