@@ -80,7 +80,7 @@ class LinkShard:
         self.learning: Summed | None = None
         if whole.allocation is not None and whole.market is not None:
             prices = whole.allocation
-            market = local_market(whole.market, self.region)  # type: ignore[arg-type]
+            market = local_market(whole.market, self.region)
             ghosts = whole.layout.row[layout.ghosts]
             said = np.column_stack([prices.talk.elastic[0, ghosts], prices.pinned[ghosts]])
             start_units = whole.market.start()[nodes]

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from equipoise.engine.shards.region import Region
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.costs._base import Cost
 from equipoise.train.costs.coupled import Coupled
@@ -29,7 +28,21 @@ FEW = 20  # one neighbour to so many own nodes
 BUILT_IN = (LeastSquares, Softmax, SmoothSVM)
 
 
-def local_market(market: Market, region: Region) -> Market:
+class Nodes(Protocol):
+    """Nodes that a worker knows of, in ascending order, and which of them are its own."""
+
+    @property
+    def nodes(self) -> Ints: ...
+    @property
+    def own(self) -> AnyArray: ...
+    @property
+    def n(self) -> int:
+        """Of the whole network."""
+
+    def __len__(self) -> int: ...
+
+
+def local_market(market: Market, region: Nodes) -> Market:
     """The CPU half of a region. Boxes and curvatures of neighbours are known (they tell them); their costs are not."""
     at = region.nodes
     return replace(
@@ -45,7 +58,7 @@ def local_market(market: Market, region: Region) -> Market:
     )
 
 
-def local_cost(cost: Cost, region: Region) -> Cost:
+def local_cost(cost: Cost, region: Nodes) -> Cost:
     """The cost of a region's nodes; in place of a neighbour's stands that of an own node, which nobody asks for."""
     instead = np.where(region.own, region.nodes, region.nodes[region.own][0])
     if type(cost) in (Quadratic, Latency):
@@ -70,7 +83,7 @@ def _sliced(cost: C, nodes: Ints, n: int) -> C:
 class Scattered:
     """A user's cost, asked about all nodes for the sake of some: separable costs answer each node by itself."""
 
-    def __init__(self, cost: Any, region: Region) -> None:
+    def __init__(self, cost: Any, region: Nodes) -> None:
         self.whole, self.n, self.nodes = cost, region.n, len(region)
         self.own, self.mine = region.own, region.nodes[region.own]
         self.lo, self.hi = (
@@ -105,7 +118,7 @@ class Scattered:
 class LocalModel(Model):
     """The model of a region: own nodes have their data, neighbours have none and no gradient."""
 
-    def __init__(self, model: Model, region: Region) -> None:
+    def __init__(self, model: Model, region: Nodes) -> None:
         own, self.ghosts = region.nodes[region.own], np.flatnonzero(~region.own)
         self.nodes, self.size, self.convexity, self.convex = len(region), model.size, model.convexity, model.convex
         self.places = np.flatnonzero(region.own)
@@ -191,7 +204,7 @@ class Undivided(Model):
 class LocalSampler(Sampler):
     """Draws for own nodes, by their global numbers."""
 
-    def __init__(self, sampler: Sampler, region: Region) -> None:
+    def __init__(self, sampler: Sampler, region: Nodes) -> None:
         self.model, self.seed = LocalModel(sampler.model, region), sampler.seed
         self.region, self.own = region, region.own
         self.samples = 0
@@ -217,5 +230,5 @@ class LocalSampler(Sampler):
         ]
 
 
-def _batch(batch: Ints, region: Region) -> Ints:
+def _batch(batch: Ints, region: Nodes) -> Ints:
     return np.where(region.own, batch[region.nodes], 1)
