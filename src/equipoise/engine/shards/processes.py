@@ -219,10 +219,13 @@ def warm_up() -> None:
     workers use, so that whoever is forked has them."""
     import numpy as np
 
+    from equipoise.engine.lossy_sharded import LossyShard
     from equipoise.engine.sharded import LinkShard
     from equipoise.engine.shards.region import regions
     from equipoise.engine.shards.shard import Shard
     from equipoise.train.costs.quadratic import Quadratic
+    from equipoise.train.hostile.faults import Faults
+    from equipoise.train.hostile.state import HostileState
     from equipoise.train.link_state import LinkState
     from equipoise.train.method import Method
     from equipoise.train.models.least_squares import LeastSquares
@@ -241,6 +244,9 @@ def warm_up() -> None:
             state = State(problem, network, Method())
             state.make_room()
             in_step([Shard(state, region) for region in regions(network, halves)], 0, 3)
+        for network in (Network.ring(4), Network.ring(4, directed=True)):
+            hostile = HostileState(problem, network, Method(), Faults(loss=0.1), rounds=3)
+            in_step([LossyShard(hostile, shard, halves) for shard in range(2)], 0, 3)
 
 
 def in_step(shards: list[Any], begin: int, count: int) -> list[str | None]:
