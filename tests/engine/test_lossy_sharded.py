@@ -7,15 +7,18 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from shard_cases import NETWORKS, NODES, differences, problem
 
 from equipoise.engine import Hold, Workers
-from equipoise.engine.lossy_sharded import Sharded
+from equipoise.engine.lossy_sharded import LossyShard, Sharded
+from equipoise.engine.shards.partition import partition
 from equipoise.errors import Failure
-from equipoise.train import Exact, Faults, Method, Network, Problem, solve
+from equipoise.train import Exact, Faults, LeastSquares, Method, Network, Problem, Quadratic, Softmax, solve
 from equipoise.train.hostile import Bursts, Partition
+from equipoise.train.hostile.state import HostileState
 from refusals import refused
 
 LOST = Faults(loss=0.3, seed=2)
@@ -68,6 +71,7 @@ def test_threads_give_the_bits_of_one_process(name: str, shards: int) -> None:
 def test_the_history_of_a_callback_is_that_of_one_process() -> None:
     """Somebody looks after every round: shares add up with what is in flight, on both."""
     seen: list[list[tuple[bytes, int]]] = []
+    runs = []
 
     def note(moment: Any) -> None:
         seen[-1].append((moment.shares.tobytes() + moment.models.tobytes(), moment.state.in_flight))
@@ -76,8 +80,9 @@ def test_the_history_of_a_callback_is_that_of_one_process() -> None:
     with Workers(2, on="threads") as workers:
         for engine in ({}, {"engine": workers}):
             seen.append([])
-            solve(problem("boxed"), NETWORKS["static"], **given, **engine)
+            runs.append(solve(problem("boxed"), NETWORKS["static"], **given, **engine))
     assert seen[0] == seen[1] and any(flying for _, flying in seen[0])
+    assert not hostile_differences(*runs)
 
 
 @pytest.mark.parametrize("table", ["messages", "said"])
@@ -108,6 +113,51 @@ def test_processes_give_the_bits_of_one_process(network: str) -> None:
     with Workers(2) as workers:
         for faults in (LOST, LATE):
             assert not hostile_differences(*played(problem("boxed"), NETWORKS[network], workers, faults=faults))
+
+
+@pytest.mark.parametrize("half", ["cost", "model"])
+@pytest.mark.parametrize("network", ["static", "one-way"])
+def test_a_problem_with_one_half(half: str, network: str) -> None:
+    """On one-way links each half has an exchange of its own: here one of them carries nothing."""
+    both = problem("boxed")
+    which = Problem(both.cost, both.budget) if half == "cost" else Problem(model=both.model)
+    with Workers(3, on="threads") as workers:
+        assert not hostile_differences(*played(which, NETWORKS[network], workers, faults=LOST))
+
+
+def test_trackers_over_links_that_carry_both_ways() -> None:
+    """A model so ill-conditioned that trackers are worth their bits."""
+    rng = np.random.default_rng(0)
+    data = [(rng.standard_normal((12, 3)) * [1.0, 0.1, 0.01], rng.standard_normal(12)) for _ in range(NODES)]
+    which = Problem(model=LeastSquares(data, reg=1e-4))
+    with Workers(3, on="threads") as workers:
+        alone, spread = played(which, NETWORKS["switching"], workers, faults=LATE)
+    assert alone.dynamics()["learning"] == "trackers" and not hostile_differences(alone, spread)
+
+
+def test_a_new_one_way_graph_every_round() -> None:
+    """Every pair of centres may have a link: workers find out when the round comes."""
+    network = Network.erdos_renyi(NODES, 0.3, switching="fresh", seed=1, directed=True)
+    with Workers(2) as workers:
+        which = Problem(model=problem("boxed").model)
+        assert not hostile_differences(*played(which, network, workers, faults=LOST))
+
+
+@pytest.mark.parametrize("network", ["static", "one-way"])
+def test_a_worker_holds_its_own_data_and_no_other(network: str) -> None:
+    """What a worker is sent holds its nodes' samples and costs, and there is no way from it to the others'."""
+    rng = np.random.default_rng(0)
+    marks, wishes = (np.arange(NODES) + start for start in (1000.5, 2000.25))
+    data = [(np.column_stack([rng.standard_normal((6, 2)), np.full(6, mark)]), np.arange(6) % 2) for mark in marks]
+    which = Problem(Quadratic(np.ones(NODES), wishes), 10.0 * NODES, Softmax(data, reg=1.0))
+    for faults in (Faults(), LOST):
+        whole = HostileState(which, NETWORKS[network], Method(), faults, rounds=5)
+        shard_of = partition(NETWORKS[network], 2)
+        for shard in range(2):
+            sent = cloudpickle.dumps(LossyShard(whole, shard, shard_of))
+            for node, mark, wish in zip(range(NODES), marks, wishes, strict=True):
+                own = shard_of[node] == shard
+                assert (mark.tobytes() in sent) == (wish.tobytes() in sent) == own
 
 
 def test_workers_without_links_between_them_play_alone() -> None:
@@ -148,16 +198,18 @@ def test_a_killed_worker_is_named_and_the_run_goes_on_from_its_checkpoint(tmp_pa
     assert not hostile_differences(solve(which, network, **given), again)
 
 
-@pytest.mark.parametrize("name", ["models", "shares"])
+@pytest.mark.parametrize("name", ["models", "far", "shares"])
 def test_what_diverges_is_what_diverges_in_one_process(name: str) -> None:
     """Steps that are far too long: the same end, in the same round."""
     if name == "models":
         which, network, given = problem("open"), ONE_WAY, {"method": Method(alpha=1e4)}
+    elif name == "far":  # five workers in a line: the last ones are rounds behind when the first stops
+        which, network, given = problem("boxed"), Network.path(NODES), {"faults": LOST, "method": Method(alpha=1e4)}
     else:
         which, network, given = Problem(Burning(NODES), 10.0 * NODES), NETWORKS["static"], {"faults": LOST}
-    with Workers(2, on="threads") as workers:
-        alone, spread = played(which, network, workers, **given, patience=None)
-    assert alone.status == "diverged" and name in alone.reason
+    with Workers(5 if name == "far" else 2, on="threads") as workers:
+        alone, spread = played(which, network, workers, **given, every=60)
+    assert alone.status == "diverged" and ("models" if name == "far" else name) in alone.reason
     assert not hostile_differences(alone, spread)
 
 

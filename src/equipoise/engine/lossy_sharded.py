@@ -294,9 +294,8 @@ def _cut_learning(state: HostileState, whole: Links | Tracking, region: Region, 
         steps = whole.alpha, whole.momentum, whole.kept
         half = Tracking(region, whole.table, sampler, state.method, steps, start, whole.alpha_limit, whole.directed)
     else:
-        steepest = 2.0 / whole.alpha_limit
-        half = Links(region, state.exchange.table, sampler, state.method, steepest, start)
-        half.stiffness, half.penalty = whole.stiffness, whole.penalty[region.link]
+        half = Links(region, state.exchange.table, sampler, state.method, 1.0, start)
+        half.stiffness, half.penalty = whole.stiffness, whole.penalty[region.link]  # by everybody's smoothness
     half.largest = whole.largest
     return half
 
@@ -345,28 +344,33 @@ class ShardedLossy(HostileState):
     def _play(self, number: int, count: int, auditor: Auditor | None) -> tuple[int, str | None]:
         reports = list(self.crew.ask("play", dict.fromkeys(self.crew.living, (number, count))).values())
         self._refuse_loss(number)
-        stopped = [report.played for report in reports if report.diverged]
-        played = min(stopped) if stopped else max(report.played for report in reports)
+        stopped = [report for report in reports if report.diverged]
+        played = min(report.played for report in stopped or reports)
         self._at, self._pulled = number + played, False
         self.played(reports)
         self.wire_bytes += bytes_sent(reports, played)
-        if auditor is not None:
-            self._audit(auditor, reports, played - bool(stopped))
         if stopped:
-            return played, self._replay(auditor)
-        self._count_seconds(reports, played)
-        self._paste("look")
+            diverged = self._replay(auditor) or stopped[0].diverged
+            played = self._at - number
+        else:
+            diverged = None
+            self._count_seconds(reports, played)
+            self._paste("look")
         if auditor is not None:
-            auditor.worst.links = self.packets
-        return played, None
+            auditor.worst.rounds += played - bool(stopped)
+            if not stopped:
+                self._audit_rounds(auditor, reports)
+        return played, diverged
 
-    def _audit(self, auditor: Auditor, reports: list[Report], rounds: int) -> None:
+    def _audit_rounds(self, auditor: Auditor, reports: list[Report]) -> None:
         """Every round, as each worker saw its own nodes: sums of whole units."""
         worst = auditor.worst
-        worst.rounds += rounds
-        for k in range(rounds if self.market is not None else 0):
-            assert self.market is not None
-            unit, held = self.market.grid.unit, sum(report.units[k] for report in reports)
+        worst.links = self.packets
+        if self.market is None:
+            return
+        unit = self.market.grid.unit
+        for k in range(reports[0].played):
+            held = sum(report.units[k] for report in reports)
             flying, owed = zip(*(report.beside[k] for report in reports), strict=True)
             worst.budget = max(worst.budget, abs(held + sum(flying) - self.budget) * unit)
             worst.over = max(worst.over, (held - self.budget) * unit, max(owed) * unit)
@@ -382,17 +386,19 @@ class ShardedLossy(HostileState):
             held = sum(report.units[k] for report in reports)
 
     def _replay(self, auditor: Auditor | None) -> str | None:
-        """A round in which numbers run away does not end everywhere at once: it is played again here, in one process, from
-        where the workers began."""
+        """A round in which numbers run away does not end everywhere at once, and some workers are not there yet: it is
+        played again here, in one process, from where they began."""
         given, options = self._recipe
-        alone, diverged = HostileState(*given, **options), None
-        begin, memory = self._origin
+        alone, end = HostileState(*given, **options), self._at
+        self._at, memory = self._origin
         if memory:
             alone.restore(memory)
-        for number in range(begin, self._at):
-            if auditor is not None:
-                auditor.worst.links = alone.packets
-            diverged = alone.advance(alone.meet(number), number)
+        diverged = None
+        while self._at < end and diverged is None:
+            diverged = alone.advance(alone.meet(self._at), self._at)
+            self._at += 1
+            if auditor is not None and diverged is None:
+                alone.audit(auditor)
         vars(self).update(vars(alone))
         return diverged
 
