@@ -160,6 +160,15 @@ def test_a_worker_holds_its_own_data_and_no_other(network: str) -> None:
                 assert (mark.tobytes() in sent) == (wish.tobytes() in sent) == own
 
 
+def test_what_runs_away_and_what_is_flat_is_judged_as_by_the_whole() -> None:
+    """Both were fixed at the start of the run, from everybody's models and before costs moved."""
+    whole = HostileState(problem("coupled"), NETWORKS["static"], Method(), LOST, rounds=5)
+    for number in range(2):
+        shard = LossyShard(whole, number, partition(NETWORKS["static"], 2))
+        assert shard.learning.largest == whole.learning.largest
+        assert np.array_equal(shard.allocation.curve.flattest, whole.allocation.curve.flattest[shard.region.nodes])
+
+
 def test_workers_without_links_between_them_play_alone() -> None:
     """One worker has no peers, and hears nobody."""
     with Workers(1, on="threads") as workers:

@@ -423,7 +423,8 @@ class ShardedLossy(HostileState):
         whole |= {name: np.zeros_like(array) for name, array in whole.items() if name.split("/")[1] in SUMS}
         for shard, answer in answers.items():
             self.parts[shard].paste(whole, answer if what == "memory" else answer[0])
-        super().restore(whole | {"round": np.array(self._at)})
+        for name, part in self._parts().items():
+            part.restore(part_of(whole, name))
         if sampler is not None and sampler.batch is not None:
             sampler.spread, sampler.batch = whole["sampler/spread"], whole["sampler/batch"].copy()
 
