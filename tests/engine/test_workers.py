@@ -24,7 +24,7 @@ from equipoise.engine.shards.pipes import told
 from equipoise.engine.shards.processes import raise_here
 from equipoise.engine.shards.worker import Report
 from equipoise.errors import Failure, InputError
-from equipoise.train import Faults, Method, Model, Network, Problem, solve
+from equipoise.train import Method, Model, Network, Problem, solve
 from equipoise.train.audit import Auditor
 from equipoise.train.spec import TrainSpec
 from refusals import refused
@@ -80,15 +80,6 @@ def test_a_worker_that_is_killed_ends_the_run_by_name() -> None:
 
         with pytest.raises(Failure, match=r"round 3[78]: worker 3 .* died with centres .*--resume"):
             solve(which, network, rounds=1500, seed=3, callback=kill, engine=workers)
-
-
-@pytest.mark.parametrize(
-    ("network", "faults", "what"),
-    [(Network.ring(NODES), Faults(loss=0.1), "faults"), (Network.ring(NODES, directed=True), None, "one-way links")],
-)
-def test_workers_refuse_what_loses_packets_or_carries_one_way(network: Network, faults: Any, what: str) -> None:
-    with Workers(2) as workers, refused("need.reliable", what, "engine"):
-        solve(problem("boxed"), network, rounds=5, faults=faults, engine=workers)
 
 
 def test_a_method_that_counts_on_all_centres_says_so() -> None:

@@ -7,12 +7,12 @@ import signal
 from typing import Any
 
 import pytest
-from shard_cases import KINDS, differences, problem
+from shard_cases import KINDS, NETWORKS, differences, problem
 
 from equipoise.engine import Hold, Workers
 from equipoise.engine.shards.ray_actors import RayCrew
 from equipoise.errors import Failure
-from equipoise.train import Method, solve
+from equipoise.train import Faults, Method, solve
 from ray_nodes import two_nodes
 from refusals import refused
 
@@ -32,6 +32,16 @@ def test_ray_gives_the_bits_of_one_process(two_nodes: str, shards: int) -> None:
         if shards > 1:
             assert len(set(workers.crew.nodes().values())) == 2
             assert min(workers.wire_bytes) > 0
+
+
+def test_ray_gives_the_bits_of_one_process_where_packets_are_lost(two_nodes: str) -> None:
+    """Loss over graphs in turn, then delays, on the same actors of both nodes."""
+    which, network = problem("boxed"), NETWORKS["switching"]
+    with Workers(2, on="ray", address=two_nodes) as workers:
+        for faults in (Faults(loss=0.3), Faults(delay=3)):
+            alone = solve(which, network, **ROUNDS, faults=faults)
+            assert not differences(alone, solve(which, network, **ROUNDS, faults=faults, engine=workers))
+        assert min(workers.wire_bytes) > 0
 
 
 def test_an_actor_that_is_killed_ends_the_run_by_name(two_nodes: str) -> None:

@@ -231,22 +231,50 @@ def parted(packet: bytes, count: int) -> list[bytes | None]:
     return found
 
 
-class Sharded(State):
-    """The front of a run whose rounds workers play. Its own halves are brought up to date when somebody looks."""
+class Front:
+    """What the fronts of runs that workers play have in common."""
 
     swift = True  # workers need nobody in between
     at_once = 1 << 30  # rounds that they play before they are looked at
     played: Callable[[list[Report]], None] = staticmethod(lambda reports: None)  # told after each play
 
+    def __init__(self, crew: Crew, workers: int, network: Network) -> None:
+        self.crew, self.shard_of = crew, partition(network, workers)
+        self.wire_bytes: list[int] = []  # between shards, of each round
+        self.losses: list[dict[str, Any]] = []
+
+    def ask(
+        self, what: str, number: int, arguments: dict[int, tuple[Any, ...]] | tuple[Any, ...] = ()
+    ) -> dict[int, Any]:
+        """All workers' answers, by shard. One that is gone ends the run, by name; a checkpoint can be gone on from."""
+        given = arguments if isinstance(arguments, dict) else dict.fromkeys(self.crew.living, arguments)
+        answers = self.crew.ask(what, given)
+        for shard in range(int(self.shard_of.max()) + 1):
+            if shard not in self.crew.living:
+                nodes, process = np.flatnonzero(self.shard_of == shard), self.crew.process_of(shard)
+                self.losses.append({"worker": shard, "process": process, "round": number, "centres": nodes})
+                named = ", ".join(map(str, nodes[:6])) + (", ..." if len(nodes) > 6 else "")
+                raise Failure(
+                    f"round {number}: worker {shard} (process {process}) died with centres {named}; "
+                    "go on from a checkpoint with --resume, or without one start anew"
+                )
+        return answers
+
+    def note_bytes(self, reports: list[Report], rounds: int) -> None:
+        """Between workers in each of these rounds."""
+        self.wire_bytes += [sum(report.sent[k] for report in reports if k < len(report.sent)) for k in range(rounds)]
+
+
+class Sharded(Front, State):
+    """The front of a run whose rounds workers play. Its own halves are brought up to date when somebody looks."""
+
     def __init__(
         self, crew: Crew, workers: int, problem: Problem, network: Network, method: Method, **options: Any
     ) -> None:
         self._at, self._fresh, self._recipe = 0, True, (problem, network, method, options)
-        super().__init__(problem, network, method, **options)
+        State.__init__(self, problem, network, method, **options)
         self._origin: tuple[int, dict[str, AnyArray]] = (0, {})  # the round that workers began with, and what they knew
-        self.crew, self.shard_of = crew, partition(network, workers)
-        self.wire_bytes: list[int] = []  # between shards, of each round
-        self.losses: list[dict[str, Any]] = []
+        Front.__init__(self, crew, workers, network)
         self._reports: list[Report] = []
         self._seen: dict[int, dict[str, AnyArray]] = {}
         self._note_counts()
@@ -279,14 +307,13 @@ class Sharded(State):
         """Shares of every round, as each worker saw its own: sums of whole units."""
         if self.market is None:
             return
-        for k in range(rounds):
+        for k in range(min(rounds, *(len(report.units) for report in self._reports))):
             off = abs(sum(report.units[k] for report in self._reports) - self.budget) * self.market.grid.unit
             auditor.worst.budget = max(auditor.worst.budget, off)
             auditor.worst.box = max(auditor.worst.box, *(report.outside[k] for report in self._reports))
 
     def _play(self, number: int, count: int) -> tuple[int, str | None]:
-        reports = self.crew.ask("play", dict.fromkeys(self.crew.living, (number, count)))
-        self._refuse_loss(number)
+        reports = self.ask("play", number, (number, count))
         self._reports, self._fresh, self._seen = list(reports.values()), False, {}
         played = max(report.played for report in self._reports)
         stopped = [report for report in self._reports if report.diverged]
@@ -297,9 +324,7 @@ class Sharded(State):
         if self.coupling is not None:
             for _ in range(played):
                 self.spend()
-        self.wire_bytes += [
-            sum(report.sent[k] for report in self._reports if k < len(report.sent)) for k in range(played)
-        ]
+        self.note_bytes(self._reports, played)
         return played, self._replay(number + played) if stopped else None
 
     def _replay(self, end: int) -> str | None:
@@ -315,22 +340,13 @@ class Sharded(State):
         self._fresh, self._seen = True, {}
         return diverged
 
-    def _refuse_loss(self, number: int) -> None:
-        """A worker that is gone ends the run, by name; a checkpoint can be gone on from."""
-        for shard, part in self.shards.items():
-            if shard not in self.crew.living:
-                process = self.crew.process_of(shard)
-                self.losses.append({"worker": shard, "process": process, "round": number, "centres": part.nodes})
-                raise lost_worker(self.crew, shard, part.nodes, number)
-
     # looking
 
     def _look(self) -> dict[str, AnyArray]:
         """What workers show, by node or summed; trackers, batches and a moving cost are noted in the halves here."""
         if self._seen:
             return self._seen[0]
-        answers: dict[int, dict[str, AnyArray]] = self.crew.ask("look", dict.fromkeys(self.crew.living, ()))
-        self._refuse_loss(self._at)
+        answers: dict[int, dict[str, AnyArray]] = self.ask("look", self._at)
         whole: dict[str, AnyArray] = {}
         for name, first in next(iter(answers.values())).items():
             if name.startswith("sum/"):
@@ -396,8 +412,7 @@ class Sharded(State):
         if self._fresh:
             return
         self._look()
-        answers = self.crew.ask("memory", dict.fromkeys(self.crew.living, ()))
-        self._refuse_loss(self._at)
+        answers = self.ask("memory", self._at)
         whole: dict[str, AnyArray] = super().memory()
         pairs: dict[str, list[AnyArray]] = {}
         for shard, memory in answers.items():
@@ -435,8 +450,7 @@ class Sharded(State):
         """Workers go on from what is here."""
         self._note_counts()
         memory = {name: array.copy() for name, array in super().memory().items()}
-        self.crew.ask("take_up", dict.fromkeys(self.crew.living, (memory,)))
-        self._refuse_loss(self._at)
+        self.ask("take_up", self._at, (memory,))
         self._reports, self._seen, self._fresh, self._origin = [], {}, True, (self._at, memory)
 
 
@@ -444,12 +458,3 @@ def _at(name: str, nodes: Ints) -> tuple[Any, ...]:
     """Where a part's nodes are in the whole: along the last axis, or the one before the columns of models."""
     columns = name.startswith("model/") and not name.endswith("floors")
     return (..., nodes, slice(None)) if columns else (..., nodes)
-
-
-def lost_worker(crew: Crew, shard: int, nodes: Ints, number: int) -> Failure:
-    """Who died, with whom, and the way to go on."""
-    named = ", ".join(map(str, nodes[:6])) + (", ..." if len(nodes) > 6 else "")
-    return Failure(
-        f"round {number}: worker {shard} (process {crew.process_of(shard)}) died with centres {named}; "
-        "go on from a checkpoint with --resume, or without one start anew"
-    )

@@ -219,8 +219,11 @@ def warm_up() -> None:
     workers use, so that whoever is forked has them."""
     import numpy as np
 
+    from equipoise.engine.lossy_sharded import LossyShard
     from equipoise.engine.sharded import Shard
     from equipoise.train.costs.quadratic import Quadratic
+    from equipoise.train.hostile.faults import Faults
+    from equipoise.train.hostile.state import HostileState
     from equipoise.train.method import Method
     from equipoise.train.models.least_squares import LeastSquares
     from equipoise.train.network import Network
@@ -235,6 +238,9 @@ def warm_up() -> None:
             for method in (Method(cpu="links", learning="links"), Method(cpu="markets", learning="averages")):
                 state = State(problem, network, method)
                 in_step([Shard(state, shard, halves) for shard in range(2)], 0, 6)
+        for network in (Network.ring(4), Network.ring(4, directed=True)):
+            hostile = HostileState(problem, network, Method(), Faults(loss=0.1), rounds=3)
+            in_step([LossyShard(hostile, shard, halves) for shard in range(2)], 0, 3)
 
 
 def in_step(shards: list[Any], begin: int, count: int) -> list[str | None]:

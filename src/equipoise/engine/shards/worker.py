@@ -43,6 +43,7 @@ class Report:
     units: list[int] = field(default_factory=list)  # that own nodes hold after each round
     outside: list[float] = field(default_factory=list)  # the farthest outside a box after each round, CPUs
     sent: list[int] = field(default_factory=list)  # bytes to other shards in each round
+    beside: list[tuple[int, ...]] = field(default_factory=list)  # units in flight and owed, where packets are lost
 
 
 class Worker:
@@ -60,9 +61,10 @@ class Worker:
                     raise Halted
                 report.sent.append(0)
                 report.diverged = self._round(number, report)
-                units, outside = self.shard.audit()
+                units, outside, *more = self.shard.audit()
                 report.units.append(units)
                 report.outside.append(outside)
+                report.beside.append(tuple(more))
                 report.played += 1
                 if report.diverged:
                     break

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 
 from equipoise.document import Row
 from equipoise.engine.cpu_limit import Usage
+from equipoise.engine.lossy_sharded import ShardedLossy, refuse_schedules
 from equipoise.engine.sharded import Sharded
 from equipoise.engine.shards.crew import Crew, Threads
 from equipoise.engine.shards.keeper import Hold, Keeper, nodes_of, told
@@ -51,7 +52,7 @@ class Workers:
         self.count, self.on, self.address, self.hold = count, on, address, hold
         self.keeper: Keeper | None = None
         self.crew: Crew | None = None
-        self.state: Sharded | None = None
+        self.state: Sharded | ShardedLossy | None = None
         self._before: list[int] = []  # bytes per round of an earlier form of the run ...
         self._lost: list[dict[str, Any]] = []  # ... and who was lost in it
 
@@ -62,16 +63,17 @@ class Workers:
         self._hold(self.state)
         return self.state
 
-    def hostile(self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any) -> NoReturn:
-        """Faults and one-way links are played in one process."""
-        what = "one-way links" if network.directed else "faults"
-        raise InputError(
-            f"workers play networks whose links carry both ways and lose nothing, and these have {what}: leave out "
-            "engine (--workers), and the run is played in this process",
-            code="need.reliable",
-        )
+    def hostile(
+        self, problem: Problem, network: Network, method: Method, faults: Faults, **options: Any
+    ) -> ShardedLossy:
+        """The state of a run with loss, delay or one-way links, for `solve`. Schedules are refused by name."""
+        refuse_schedules(faults)
+        self._begin_anew(network)
+        self.state = ShardedLossy(self._crew(), self._many(network), problem, network, method, faults, **options)
+        self._hold(self.state)
+        return self.state
 
-    def _hold(self, state: Sharded) -> None:
+    def _hold(self, state: Sharded | ShardedLossy) -> None:
         """From now on every worker gets what its centres hold, looked at every few rounds."""
         hold = self.hold
         if hold is None or self.crew is None:

@@ -51,17 +51,14 @@ class Pushed:
         self.region, self.table, self.market = region, table, market
         mantissa = mantissa_bits(method.quantizer)
         self.code = mantissa, bits_per_number(mantissa)
-        nodes = len(market.lo)
-        self.shares = market.start()
-        self.escrow, self.sent = np.zeros(nodes, dtype=np.int64), np.zeros(len(table), dtype=np.int64)
+        nodes = len(region.ids)
+        self.shares = market.start()[region.ids]
+        self.escrow, self.sent = np.zeros(nodes, dtype=np.int64), np.zeros(len(region.link), dtype=np.int64)
         self.received, self.collecting = self.sent, np.zeros(nodes, dtype=np.bool_)
         self.weights = np.ones((network.period, nodes))  # v, per graph
         graphs = [network.arcs(phase) for phase in range(network.period)]
-        self._keeps = [keeps(arcs) for arcs in graphs]
-        steepest = max(
-            float(((1.0 - kept) * stationary(arcs) * market.curvature).max())
-            for kept, arcs in zip(self._keeps, graphs, strict=True)
-        )
+        self._keeps = [keeps(arcs)[region.ids] for arcs in graphs]
+        steepest = max(float(((1.0 - keeps(arcs)) * stationary(arcs) * market.curvature).max()) for arcs in graphs)
         self.step = STEP / (method.sector * steepest)
         self.messages = np.zeros(region.rows, dtype=MESSAGE)
         self.bits = region.count("prices"), region.count("ledgers")

@@ -182,7 +182,7 @@ class Tracking:
                 out, into = out[table.senders], into[table.senders]
             push = np.where(here, (1.0 - self.kept) / np.maximum(out, 1), 0.0)
             pull = np.where(here[table.back], (1.0 - self.kept) / np.maximum(into, 1), 0.0)
-            known = push, pull
+            known = push[self.region.link], pull[self.region.link]
             if turns:
                 self._weights[number % turns] = known
         return known
