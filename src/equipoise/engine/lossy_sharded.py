@@ -23,6 +23,7 @@ from equipoise.train.audit import Auditor
 from equipoise.train.coupling import CouplingLink
 from equipoise.train.dynamics.gifts import Gifts
 from equipoise.train.dynamics.links import Links
+from equipoise.train.dynamics.own import Dynamics
 from equipoise.train.dynamics.pushed import Pushed
 from equipoise.train.dynamics.tracking import Tracking
 from equipoise.train.exchange import Half
@@ -121,6 +122,7 @@ class LossyPart:
     """The nodes of one shard, and where what they know stands in arrays of the whole network."""
 
     def __init__(self, shard: int, shard_of: Ints, exchanges: list[Sharded]) -> None:
+        self.link_arrays: tuple[str, ...] = ()  # of a user's dynamics
         self.shard, self.nodes, self.n = shard, np.flatnonzero(shard_of == shard), len(shard_of)
         self.peers = tuple(sorted({peer for exchange in exchanges for peer in exchange.told}))
         of = {f"exchange{k}": exchange for k, exchange in enumerate(exchanges)}
@@ -166,7 +168,7 @@ class LossyPart:
 
     def _at(self, part: str, name: str) -> tuple[Any, ...]:
         """The entries of this shard's links, or of its nodes."""
-        if part in ("cpu", "model") and name in PER_SLOT:
+        if part in ("cpu", "model") and (name in PER_SLOT or (part == "model" and name in self.link_arrays)):
             return (self._links[part],)
         return (..., self.nodes) if name == "weights" else (self.nodes,)
 
@@ -179,8 +181,10 @@ class LossyShard:
         self.part = part = LossyPart(shard, shard_of, self.exchanges)
         self.number, self.peers = shard, part.peers
         self.allocation: Gifts | Pushed | None = None
-        self.learning: Links | Tracking | None = None
+        self.learning: Links | Tracking | Dynamics | None = None
         self.coupling: CouplingLink | None = None
+        if isinstance(state.learning, Dynamics):
+            part.link_arrays = ("told", *state.learning.link_arrays)
         if state.allocation is not None:
             self.allocation = _cut_allocation(state, state.allocation, self.exchanges[-1].region, part)
         if state.learning is not None:
@@ -281,8 +285,14 @@ def _cut_allocation(state: HostileState, whole: Gifts | Pushed, region: Region, 
     return half
 
 
-def _cut_learning(state: HostileState, whole: Links | Tracking, region: Region, part: LossyPart) -> Links | Tracking:
+def _cut_learning(
+    state: HostileState, whole: Links | Tracking | Dynamics, region: Region, part: LossyPart
+) -> Links | Tracking | Dynamics:
     """The models of these nodes, with their data alone."""
+    if isinstance(whole, Dynamics):
+        own = LocalSampler(whole.sampler, part.nodes)
+        mine = type(whole)(whole.table, part.nodes, own, state.method, whole.L, whole.start[part.nodes])
+        return mine.over_links(region)
     sampler, start = LocalSampler(whole.sampler, part.nodes), whole.start[part.nodes]
     half: Links | Tracking
     if isinstance(whole, Tracking):

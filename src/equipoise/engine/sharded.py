@@ -26,6 +26,7 @@ from equipoise.train.dynamics.averages import Averages, Tracked
 from equipoise.train.dynamics.flows import Flows
 from equipoise.train.dynamics.markets import Markets
 from equipoise.train.dynamics.mixing import Mixing
+from equipoise.train.dynamics.own import Dynamics
 from equipoise.train.dynamics.prices import Prices
 from equipoise.train.dynamics.summed import Summed
 from equipoise.train.exchange import LinkBits
@@ -70,6 +71,7 @@ class Shard:
         self.nodes = nodes = np.flatnonzero(shard_of == number)
         self.site = Site(whole.network, nodes)
         self.layout = Layout(whole.table, nodes) if "links" in (whole.method.cpu, whole.method.learning) else None
+        self.links = np.flatnonzero(np.isin(whole.table.senders, nodes)) if hasattr(whole, "table") else None
         self._boundaries: dict[int, dict[int, Boundary]] = {}
         period = whole.network.period
         if period is None:  # anybody may be a neighbour
@@ -99,10 +101,13 @@ class Shard:
             return Markets(self.site, market, whole.method.quantizer, half.inertia, start)
         return Flows(self.site, market, whole.method, half.step, start, whole.market.curvature, whole.delay)
 
-    def _cut_learning(self, whole: State) -> Summed | Averages | Mixing:
+    def _cut_learning(self, whole: State) -> Summed | Averages | Mixing | Dynamics:
         half, nodes = whole.learning, self.nodes
         assert half is not None
         sampler, first = LocalSampler(half.sampler, nodes), half.models[nodes]
+        if isinstance(half, Dynamics):
+            own = type(half)(whole.table, nodes, sampler, whole.method, half.L, first)
+            return own.over_rows(self.site)
         if isinstance(half, Summed):
             assert self.layout is not None
             return Summed(self.layout, sampler, whole.method.quantizer, half.L, half.theta, first, half.pace)
@@ -420,8 +425,7 @@ class Sharded(Front, State):
             for name, array in memory.items():
                 kind = name.split("/")[1]
                 if kind == "link":
-                    assert part.layout is not None
-                    whole[name][part.layout.links] = array
+                    whole[name][part.links] = array
                 elif kind in ("node", "said"):
                     whole[name][_at(name, part.nodes)] = array
                 elif kind == "pairs":

@@ -21,6 +21,7 @@ from equipoise.train.audit import (
     loss_noise,
     worst_part,
 )
+from equipoise.train.dynamics.own import Dynamics
 from equipoise.train.dynamics.summed import Summed
 from equipoise.train.models._base import Model
 from equipoise.train.problem import Problem
@@ -113,7 +114,7 @@ class Book:
                 progress["loss"] = row["loss"] / self.first["loss"]
             sampler = state.learning.sampler
             row["consensus"] = self.auditor.consensus(Y)
-            if isinstance(state.learning, Summed):
+            if isinstance(state.learning, Summed | Dynamics):
                 row["gradient"] = self.auditor.gradient_error(sampler.again(Y))
             else:
                 row["tracker"] = self.auditor.tracker_error(sampler.again(Y), state.learning.trackers)

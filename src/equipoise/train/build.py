@@ -288,8 +288,8 @@ def _rival(job: TrainJob, name: str) -> Method:
         found = Method.paper(quantizer=LogQuantizer(rho=spec.rho, mode="node"))
     else:
         own = ours.quantizer if isinstance(ours.quantizer, Exact) else LogQuantizer(rho=spec.rho)
-        cpu, learning = PAIRS[name]
-        found = Method(quantizer=own, cpu=cpu, learning=learning, name=name)
+        cpu, models = PAIRS[name]
+        found = Method(quantizer=own, cpu=cpu, learning=models, name=name)
     parts = job.problem, job.network, job.faults, job.batch
     try:
         beside = choose(found, *parts)

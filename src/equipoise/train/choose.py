@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from equipoise.errors import InputError
 from equipoise.train.costs._base import box
@@ -56,7 +56,12 @@ def choose(
     if is_hostile(network, method, faults):
         for option, asked in (("cpu", method.cpu), ("learning", method.learning)):
             missing = "symmetric" if network.directed else "reliable"
-            if asked != "auto" and (network.directed or asked != "links"):
+            if isinstance(asked, type):
+                _own(
+                    asked,
+                    {"symmetric": not network.directed, "reliable": False, "repeating": network.period is not None},
+                )
+            elif asked != "auto" and (network.directed or asked != "links"):
                 raise InputError(
                     f"{option}={asked!r} needs {WAYS_OUT[missing]}; or leave {option} out", code=f"need.{missing}"
                 )
@@ -74,10 +79,22 @@ def choose(
     }
 
     cpu, why_cpu = _first(CPU_FORMS, method.cpu, given | {"own": method.own_prices}, "cpu")
-    learning, why_learning = _first(LEARNING_FORMS, method.learning, given | {"own": method.own_models}, "learning")
+    if isinstance(method.learning, type):
+        learning: str | type = method.learning
+        why_learning = _own(method.learning, given)
+    else:
+        learning, why_learning = _first(LEARNING_FORMS, method.learning, given | {"own": method.own_models}, "learning")
     said = [f"CPU by {why_cpu}"] if problem.cost is not None else []
     said += [f"models by {why_learning}"] if model is not None else []
     return replace(method, cpu=cpu, learning=learning, why="; ".join(said))
+
+
+def _own(kind: Any, given: dict[str, bool]) -> str:
+    """A user's dynamics, in words, or which of its needs is missing."""
+    for need in sorted(kind.needs):
+        if not given.get(need, True):
+            raise InputError(f"learning={kind.__name__} needs {WAYS_OUT[need]}", code=f"need.{need}")
+    return f"{kind.__name__} (a dynamics of one's own)"
 
 
 def _roomy(problem: Problem, nodes: int) -> bool:

@@ -32,8 +32,8 @@ class Method:
 
     cpu     "links": prices over links that return (relaxed ADMM); "markets": every node clears one among its neighbours,
             also where no link returns; "flows": the paper's, along edges; "auto" takes the first that the run allows
-    learning  "links": models over links that return (the same, exact answers or local steps); "averages" over
-            neighbourhoods, also for mini-batches and nets; "mixing": the paper's gradient tracking along edges
+    learning  "links": models over links that return (the same, exact answers or local steps); "averages" of neighbourhoods,
+            also for mini-batches and nets; "mixing": the paper's gradient tracking along edges; or a Dynamics of one's own
     step    of consensus and of CPU flows along edges, per unit of edge weight; a number selects the paper's dynamics, "auto"
             ours (by_markets, by_meetings) or a safe one
     alpha   of the descent along the tracked gradient; a number selects the paper's gradient tracking, where y moves by
@@ -61,7 +61,7 @@ class Method:
     tracker_start: Literal["gradient", "zero"] = "gradient"  # "zero" converges to the wrong model: kept to show it
     name: str = "equipoise"
     cpu: str = "auto"
-    learning: str = "auto"
+    learning: str | type = "auto"  # a name, or a Dynamics of one's own
     why: str = ""  # why `choose` took these two
 
     def __repr__(self) -> str:
@@ -103,9 +103,16 @@ class Method:
             raise InputError(
                 'model_weights="curvature" speaks of CPU costs: use "metropolis" or "laplacian"', code="weights.model"
             )
-        for kind, known in ((self.cpu, CPU), (self.learning, LEARNING)):
-            if kind not in known:
-                raise unknown_name("dynamics", kind, known)
+        if self.cpu not in CPU:
+            raise unknown_name("dynamics", self.cpu, CPU)
+        if isinstance(self.learning, type):
+            if not all(hasattr(self.learning, name) for name in ("needs", "tell", "move")):
+                raise InputError(
+                    f"learning takes a name, or a class that extends equipoise.train.Dynamics, not {self.learning!r}",
+                    code="learning.type",
+                )
+        elif self.learning not in LEARNING:
+            raise unknown_name("dynamics", self.learning, LEARNING)
         if self.tracker_start not in ("gradient", "zero"):
             raise unknown_name("tracker start", self.tracker_start, ("gradient", "zero"))
 

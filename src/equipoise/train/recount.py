@@ -77,6 +77,8 @@ class Sent:
             fixed, loose = fixed + 2 * limited, loose + (FACTORS + AMOUNT) * limited
         if self.size and method.learning == "links":
             fixed += self.size * self._number(first)
+        elif self.size and isinstance(method.learning, type):
+            fixed += int(method.learning.numbers(self.size)) * self._number(first)  # type: ignore[attr-defined]
         elif self.size and method.by_meetings:
             finer = max(self._busiest, 2) + 1
             fixed += self.size * (self._number(first, 2) + self._number(first, finer))

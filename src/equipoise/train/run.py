@@ -114,7 +114,8 @@ class Run(Result):
         if self.market is not None and self.shares is not None and self.budget is not None:
             checks += self._cpu_checks(target)
         if self.models is not None:
-            checks.append(self._gradient_check(target) if self.method.learning == "links" else self._tracker_check())
+            over_links = self.method.learning == "links" or isinstance(self.method.learning, type)
+            checks.append(self._gradient_check(target) if over_links else self._tracker_check())
             checks.append(
                 Check.at_most(
                     "consensus",

@@ -26,6 +26,7 @@ from equipoise.train.dynamics.averages import Averages
 from equipoise.train.dynamics.flows import Flows
 from equipoise.train.dynamics.markets import Markets
 from equipoise.train.dynamics.mixing import Mixing
+from equipoise.train.dynamics.own import Dynamics, is_own
 from equipoise.train.dynamics.prices import Prices
 from equipoise.train.dynamics.summed import Summed, choose_theta
 from equipoise.train.exchange import LinkBits
@@ -66,14 +67,14 @@ class State:
         self.budget = 0 if self.market is None else self.market.budget
         self.site, self.delay = Site(network), delay
         self.overhead = Meter(self.site)
-        if "links" in (method.cpu, method.learning):
+        if "links" in (method.cpu, method.learning) or is_own(method.learning):
             self.table = LinkTable.of(network)
             self.layout = Layout(self.table)
             self.gap = adjacency_gap(nodes, self.table.senders, self.table.receivers)
         smoothness = None if self.model is None else known_smoothness(self.model)
         self.steps = choose_steps(self.market, self.model, smoothness, network, method, delay)
         self.allocation: Prices | Markets | Flows | None = None
-        self.learning: Summed | Averages | Mixing | None = None
+        self.learning: Summed | Averages | Mixing | Dynamics | None = None
         if self.market is not None:
             if method.limits_boxes:
                 warn_of_locked_links(self.market, network)
@@ -100,8 +101,12 @@ class State:
             return Markets(self.site, market, method.quantizer, steps.inertia, units)
         return Flows(self.site, market, method, steps.step, units, market.curvature, self.delay)
 
-    def _learning(self, sampler: Sampler, L: float, first: Floats) -> Summed | Averages | Mixing:
+    def _learning(self, sampler: Sampler, L: float, first: Floats) -> Summed | Averages | Mixing | Dynamics:
         method, steps = self.method, self.steps
+        if isinstance(method.learning, type):
+            nodes = np.arange(self.network.n)
+            own: Dynamics = method.learning(self.table, nodes, sampler, method, L, first)
+            return own.over_rows(self.site)
         if method.learning == "links":
             theta = choose_theta(self.gap, L, sampler.model, self.layout.graphs)
             summed = Summed(self.layout, sampler, method.quantizer, L, theta, first)

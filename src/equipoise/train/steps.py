@@ -11,6 +11,7 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.train import theory
 from equipoise.train.arrays import Floats
+from equipoise.train.dynamics.own import is_own
 from equipoise.train.method import AUTO_DESCENT, AUTO_STEP, Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
@@ -80,7 +81,7 @@ def choose_steps(
     gap = slowest_gap(network) if method.by_markets or method.by_meetings else 1.0
     if method.cpu == "links":
         market = None
-    if method.learning == "links":
+    if method.learning == "links" or is_own(method.learning):
         model = smoothness = None
     if market is not None and method.by_markets:
         inertia = market_inertia(gap)

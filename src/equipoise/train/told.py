@@ -16,19 +16,21 @@ WORDS = {
     "links": "models over links, each with its own memory",
     "trackers": "models pulled and trackers pushed",
 }
+OWN_WORDS = "a dynamics of one's own"
 FIRST = {"cpu": "markets", "learning": "averages"}  # what version 0.1.0 played where links are played now
 
 
 def dynamics_of(method: Method, problem: Problem) -> dict[str, Plain]:
     """The dynamics of both halves by name, None where the problem has no such half, and why."""
     cpu = None if problem.cost is None else method.cpu
-    return {"cpu": cpu, "learning": None if problem.model is None else method.learning, "why": method.why}
+    learning = method.learning.__name__ if isinstance(method.learning, type) else method.learning
+    return {"cpu": cpu, "learning": None if problem.model is None else learning, "why": method.why}
 
 
 def hostile_dynamics(cpu: str | None, learning: str | None, *, directed: bool) -> dict[str, Plain]:
     """The same where messages are lost or late, or links carry one way."""
     said = [] if cpu is None else [f"CPU by {cpu} ({WORDS[cpu]})"]
-    said += [] if learning is None else [f"models by {learning} ({WORDS[learning]})"]
+    said += [] if learning is None else [f"models by {learning} ({WORDS.get(learning, OWN_WORDS)})"]
     because = "links carry one way" if directed else "messages may be lost or late, or centres go and come"
     return {"cpu": cpu, "learning": learning, "why": f"{'; '.join(said)}; for {because}"}
 

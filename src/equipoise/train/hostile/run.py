@@ -73,6 +73,8 @@ class HostileRun(Run):
     def dynamics(self) -> dict[str, Plain]:
         cpu = None if self.shares is None else "pushed" if self._pushes else "gifts"
         learning = None if self.models is None else "trackers" if self._tracks else "links"
+        if learning is not None and isinstance(self.method.learning, type):
+            learning = self.method.learning.__name__
         return hostile_dynamics(cpu, learning, directed=self.network.directed)
 
     def _message(self) -> dict[str, Plain]:
@@ -130,6 +132,8 @@ class HostileRun(Run):
     def _recount(self) -> tuple[int, int]:
         """Every packet has its number, perhaps a ledger, and codes or floats; around one-way links it is sent many times."""
         m = 0 if self.models is None else self.models.shape[1] * (2 if self._tracks else 1)
+        if m and isinstance(self.method.learning, type):
+            m = int(self.method.learning.numbers(m))  # type: ignore[attr-defined]
         low, high = sorted((bits_per_number(mantissa_bits(self.method.quantizer)), FLOAT_BITS))
         cpu_links, model_links = self.links_passed
         least, most = model_links * m * low, model_links * m * high

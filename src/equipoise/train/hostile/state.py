@@ -17,6 +17,7 @@ from equipoise.train.codec import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.coupling import CouplingLink
 from equipoise.train.dynamics.gifts import Gifts
 from equipoise.train.dynamics.links import Links
+from equipoise.train.dynamics.own import Dynamics
 from equipoise.train.dynamics.pushed import Pushed
 from equipoise.train.dynamics.tracking import Tracking
 from equipoise.train.exchange import LinkBits
@@ -68,7 +69,7 @@ class HostileState:
         self.last_event = self.timetable.last
         self.exchange = self.cpu_exchange = Lossy(table, faults)
         self.allocation: Gifts | Pushed | None = None
-        self.learning: Links | Tracking | None = None
+        self.learning: Links | Tracking | Dynamics | None = None
         if self.market is not None:
             self.allocation = self._open_market(self.market)
         if problem.model is not None:
@@ -103,10 +104,13 @@ class HostileState:
         late = exchange.longest > 0
         return Gifts(exchange.region, exchange.table, market, method.quantizer, self.members.alive, relax, late)
 
-    def _open_learning(self, sampler: Sampler, start: Floats) -> Links | Tracking:
+    def _open_learning(self, sampler: Sampler, start: Floats) -> Links | Tracking | Dynamics:
         region, table, method = self.exchange.region, self.exchange.table, self.method
         model = sampler.model
         steepest = float(known_smoothness(model).max())
+        if isinstance(method.learning, type):
+            own: Dynamics = method.learning(table, region.ids, sampler, method, steepest, start)
+            return own.over_links(region)
         chosen = choose_descent(self.network, self.faults, model, steepest)
         if not self.network.directed and not trackers_are_worth_it(chosen, model, start, steepest):
             return Links(region, table, sampler, method, steepest, start)
