@@ -239,7 +239,7 @@ def parted(packet: bytes, count: int) -> list[bytes | None]:
 class Front:
     """What the fronts of runs that workers play have in common."""
 
-    swift = True  # workers need nobody in between
+    swift, here = True, False  # workers need nobody in between
     at_once = 1 << 30  # rounds that they play before they are looked at
     played: Callable[[list[Report]], None] = staticmethod(lambda reports: None)  # told after each play
 

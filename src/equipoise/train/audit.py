@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from equipoise.kernels import kernel
-from equipoise.train.arrays import Floats, Ints
+from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.costs._base import Cost, second
 from equipoise.train.models._base import Model
 from equipoise.train.problem import Market
@@ -38,6 +38,7 @@ class Extremes:
     rounds: int = 0  # rounds that were looked at
     links: int = 0  # directed links, summed over those rounds
     over: float = 0.0  # how far shares alone exceeded the budget, CPUs
+    words: int = 0  # numbers heard that do not fit the bits that were counted, or came over no link of the round
 
 
 @dataclass
@@ -63,6 +64,15 @@ class Auditor:
         """Every round: how many links the graph had."""
         self.worst.rounds += rounds
         self.worst.links += 2 * topology.edges * rounds
+
+    def watch_words(self, before: list[Words], after: list[Words], links: Ints, topology: Topology) -> None:
+        """What everybody believed of everybody before a round and after it: each change must fit its code, and each link
+        that was used must be one of this round's graph. `links` are sender x n + receiver, sorted."""
+        n = topology.n
+        there = np.concatenate([topology.tails * n + topology.heads, topology.heads * n + topology.tails])
+        self.worst.words += int((~np.isin(links, there)).sum())
+        for old, new in zip(before, after, strict=True):
+            self.worst.words += int(np.count_nonzero(~fits(old.rows, new.rows, new.bits, new.change)))
 
     def watch_shares(self, shares: Ints, unit: float, budget: float) -> None:
         """Every round: shares in grid units."""
@@ -122,6 +132,28 @@ class Auditor:
         error = off / self.worst.gradient
         self.worst.tracker = largest(self.worst.tracker, error)
         return error
+
+
+class Words(NamedTuple):
+    """What everybody believes of every node, the bits counted for each number, and whether a code tells its change."""
+
+    rows: Floats
+    bits: int
+    change: bool
+
+
+def fits(before: Floats, after: Floats, bits: int, change: bool) -> AnyArray:
+    """Which numbers can have come in so many bits: as a change of a sign, 6 bits of exponent and a mantissa, or as the first
+    bits of a float. Sums of floats are rounded: a unit in the last place is no sign of anything."""
+    if bits >= 64:
+        return np.ones(after.shape, dtype=np.bool_)
+    with np.errstate(all="ignore"):
+        told = after - before if change else after
+        mantissa, exponent = np.frexp(told)
+        scale = 2.0 ** ((bits - 6) if change else {32: 24, 48: 37}[bits])
+        nearest = np.ldexp(np.round(mantissa * scale) / scale, exponent)
+        slack = np.spacing(np.maximum(np.abs(before), np.abs(after))) if change else 0.0
+        return (np.abs(nearest - told) <= slack) | ~np.isfinite(told)
 
 
 def largest(*values: float) -> float:

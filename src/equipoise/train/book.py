@@ -158,8 +158,9 @@ class Book:
         """Take up a checkpoint."""
         columns = {n.removeprefix("history/"): c for n, c in memory.items() if n.startswith("history/")}
         self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
-        budget, box, tracker, gradient, model, rounds, links, over = map(float, memory["book/worst"])
-        self.auditor.worst = Extremes(budget, box, tracker, gradient, model, int(rounds), int(links), over)
+        budget, box, tracker, gradient, model, rounds, links, over, words = map(float, memory["book/worst"])
+        counts = int(rounds), int(links)
+        self.auditor.worst = Extremes(budget, box, tracker, gradient, model, *counts, over, int(words))
         self.best, self.best_round = float(memory["book/best"][0]), int(memory["book/best"][1])
         first = dict(zip(HALVES, map(float, memory["book/first"]), strict=True))
         self.first = {half: gap for half, gap in first.items() if not math.isnan(gap)}

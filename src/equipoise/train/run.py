@@ -128,7 +128,8 @@ class Run(Result):
             checks.append(self._gap_check(target))
         if not self.convex:
             checks.append(self._loss_check())
-        if not self.steps.links and (self.convex or self.steps.cpu_limit is not None):
+        limited = self.steps.cpu_limit is not None or self.steps.alpha is not None
+        if (not self.steps.links or limited) and (self.convex or self.steps.cpu_limit is not None):
             checks.append(self._steps_check())
         checks.append(self._bits_check())
         if self.status == "diverged":
@@ -381,7 +382,10 @@ class Run(Result):
     def _bits_check(self) -> Check:
         least, most = self._recount()
         meaning = f"bits sent over all links; a recount from the graphs allows {least:,} to {most:,}"
-        return Check("bits", float(self.bits), float(most), least <= self.bits <= most, meaning)
+        misfits = self.worst.words
+        if misfits:
+            meaning += f"; {misfits:,} numbers were heard that such codes cannot tell, or over no link of their round"
+        return Check("bits", float(self.bits), float(most), least <= self.bits <= most and not misfits, meaning)
 
     def _recount(self) -> tuple[int, int]:
         """The fewest and the most bits that the protocol allows on these graphs."""

@@ -33,6 +33,7 @@ from equipoise.train.problem import Market, Problem
 from equipoise.train.run import Run, Status
 from equipoise.train.state import State, fingerprint
 
+WATCHED = 16  # first rounds, whose every word is held against its code and its link
 MOST_KEPT = 10_000_000  # nodes x rounds up to which the shares of every round are kept
 
 
@@ -227,14 +228,18 @@ class Loop:
             state.rebudget(self.budgets[number], graph)
             self.book.reprice(state)
             self.book.watch(state)
+        words = state.words(number) if number < WATCHED else []
         if self.control.callback is None and state.swift:
-            played, diverged = state.hurry(graph, number, self._next_pause() - number, self.book.auditor)
+            count = 1 if words else self._next_pause() - number
+            played, diverged = state.hurry(graph, number, count, self.book.auditor)
             self.number += played
         else:
             diverged = state.advance(graph, number)
             self.number += 1
             if not diverged:
                 self.book.watch(state, graph)
+        if words and not diverged:
+            self.book.auditor.watch_words(words, state.words(number), state.links_met(number), graph)
         if diverged:
             self._end("diverged", f"the {diverged} diverged in round {self.number}: {advice(state)}")
 

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from equipoise.errors import InputError
 from equipoise.parallel import side_by_side
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.audit import Auditor
+from equipoise.train.audit import Auditor, Words
 from equipoise.train.choose import choose
 from equipoise.train.codec import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.costs._kernels import OTHER
@@ -30,11 +30,12 @@ from equipoise.train.dynamics.own import Dynamics, is_own
 from equipoise.train.dynamics.prices import Prices
 from equipoise.train.dynamics.summed import Summed, choose_theta
 from equipoise.train.exchange import LinkBits
-from equipoise.train.exchange.rows import Meter, Round, Site, Voice, added_up, flood
+from equipoise.train.exchange.rows import CODED, SINGLE, Meter, Round, Site, Voice, added_up, flood
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
+from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.region import LinkTable
 from equipoise.train.sampler import Sampler
 from equipoise.train.spectrum import adjacency_gap
@@ -46,6 +47,7 @@ class State:
     """The halves of all nodes, in one process."""
 
     epoch, last_event = 0, -1  # on a network where nothing happens
+    here = True  # whether the halves are in this process, to be looked at
 
     def __init__(
         self,
@@ -178,6 +180,30 @@ class State:
             return count, None
         return done + 1, "shares" if traded == done else "models"
 
+    def words(self, number: int) -> list[Words]:
+        """What everybody believes of everybody in this round's graph, for an auditor."""
+        found = []
+        for half in self._halves.values() if self.here else ():
+            if isinstance(half, Prices | Summed):
+                rows = half.believed(number).copy()
+                found.append(Words(rows, FLOAT_BITS if half.plain(number) else half.code_bits, True))
+            else:
+                found += [Words(v.at(number).copy(), v.bits(number) // v.width, v.kind == CODED) for v in watched(half)]
+        return found
+
+    def links_met(self, number: int) -> Ints:
+        """The links over which something is heard in this round, as sender x n + receiver."""
+        n, found = self.network.n, []
+        for half in self._halves.values():
+            if isinstance(half, Prices | Summed):
+                paths, nodes, t = self.layout.paths, self.layout.nodes, number % self.layout.graphs
+                owner, heard = (part[t, : paths.links[t]].astype(np.int64) for part in (paths.owner, paths.node))
+                found.append(nodes[heard] * n + nodes[owner])
+            else:
+                near = self.site.near(number)
+                found.append(near.node * n + np.repeat(np.arange(n), np.diff(near.first)))
+        return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+
     def audit(self, auditor: Auditor) -> None:
         """Show the shares of this round to an auditor."""
         if self.market is not None and self.allocation is not None:
@@ -275,6 +301,12 @@ def heard_out(talk: Round) -> bool:
             next(talk)
         except StopIteration as end:
             return bool(end.value)
+
+
+def watched(half: Any) -> list[Voice]:
+    """Streams whose codes can be held against their bits: not the paper's, whose levels are the quantiser's own."""
+    named = {"Markets": ("prices", "answers"), "Averages": ("said", "means")}.get(type(half).__name__, ("voice",))
+    return [voice for voice in (getattr(half, name) for name in named) if voice.kind in (CODED, SINGLE)]
 
 
 def voices_of(allocation: object, learning: object) -> dict[str, Voice]:

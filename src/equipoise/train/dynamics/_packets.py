@@ -8,7 +8,6 @@ import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints
 from equipoise.train.arrays import AnyArray
-from equipoise.train.codec import MANTISSA
 from equipoise.train.dynamics._price_kernels import CHANGED, DECIDED, LIMITED, decide, hear_codes
 from equipoise.train.dynamics._sum_kernels import hear_rows
 from equipoise.train.exchange.rows import packed, unpacked
@@ -26,13 +25,10 @@ class PriceRows:
     def __init__(self, half: Prices) -> None:
         self.half = half
 
-    def _plain(self, number: int) -> bool:
-        return number < self.half.layout.graphs or self.half.mantissa == MANTISSA
-
     def pack(self, number: int, nodes: Ints, entries: Ints) -> bytes:
         half, t = self.half, number % self.half.layout.graphs
         talk, boxes, rows = half.talk, half.boxes, half.layout.row[nodes]
-        out = [talk.price[t, rows].tobytes() if self._plain(number) else packed(talk.codes[rows], half.code_bits)]
+        out = [talk.price[t, rows].tobytes() if self.half.plain(number) else packed(talk.codes[rows], half.code_bits)]
         changed = np.isin(rows, talk.changed[: talk.news[CHANGED]])
         limited = np.isin(rows, talk.limited[: talk.news[LIMITED]])
         out += [np.packbits(changed).tobytes(), np.packbits(limited).tobytes() if half.rule.boxed else b""]
@@ -44,7 +40,7 @@ class PriceRows:
     def unpack(self, number: int, nodes: Ints, entries: Ints, packet: bytes) -> None:
         half, t, reader = self.half, number % self.half.layout.graphs, Reader(packet)
         talk, boxes, news, rows = half.talk, half.boxes, half.talk.news, half.layout.row[nodes]
-        if self._plain(number):
+        if self.half.plain(number):
             talk.before[t, rows] = talk.price[t, rows]
             talk.price[t, rows] = reader.floats(len(rows))
             half.set_first_floors(t, rows)
@@ -101,19 +97,16 @@ class ModelRows:
     def __init__(self, half: Summed) -> None:
         self.half = half
 
-    def _plain(self, number: int) -> bool:
-        return number < self.half.layout.graphs or self.half.mantissa == MANTISSA
-
     def pack(self, number: int, nodes: Ints, entries: Ints) -> bytes:
         half, t, rows = self.half, number % self.half.layout.graphs, self.half.layout.row[nodes]
-        if self._plain(number):
+        if self.half.plain(number):
             return bytes(half.table.said[t, rows].tobytes())
         return packed(half.table.codes[rows], half.code_bits)
 
     def unpack(self, number: int, nodes: Ints, entries: Ints, packet: bytes) -> None:
         half, t, rows = self.half, number % self.half.layout.graphs, self.half.layout.row[nodes]
         shape = (len(rows), half.model.size)
-        if self._plain(number):
+        if self.half.plain(number):
             half.table.said[t, rows] = np.frombuffer(packet).reshape(shape)
             half.set_first_floors(t, rows)
         else:

@@ -18,7 +18,7 @@ import numpy as np
 
 from equipoise.kernels import Floats, Ints
 from equipoise.train.arrays import AnyArray
-from equipoise.train.codec import bits_per_number, first_floor, mantissa_bits
+from equipoise.train.codec import MANTISSA, bits_per_number, first_floor, mantissa_bits
 from equipoise.train.costs._kernels import OTHER, QUADRATIC, answer, curve_of, steepness
 from equipoise.train.dynamics._layout import LANES, Layout
 from equipoise.train.dynamics._packets import Decided, PriceRows
@@ -231,6 +231,14 @@ class Prices:
             follow(node, self.talk)
 
     # what others look at
+
+    def believed(self, number: int) -> Floats:
+        """What neighbours in this round's graph believe of own rows."""
+        return np.asarray(self.talk.price[number % self.layout.graphs, : self.layout.own, None])
+
+    def plain(self, number: int) -> bool:
+        """Whether numbers are told as they are in this round."""
+        return number < self.layout.graphs or self.mantissa == MANTISSA
 
     @property
     def code_bits(self) -> int:

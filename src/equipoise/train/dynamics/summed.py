@@ -166,6 +166,14 @@ class Summed:
 
     # what others look at
 
+    def believed(self, number: int) -> Floats:
+        """What neighbours in this round's graph believe of own rows."""
+        return np.asarray(self.table.said[number % self.layout.graphs, : self.layout.own])
+
+    def plain(self, number: int) -> bool:
+        """Whether numbers are told as they are in this round."""
+        return number < self.layout.graphs or self.mantissa == MANTISSA
+
     @property
     def code_bits(self) -> int:
         """Bits of one code."""

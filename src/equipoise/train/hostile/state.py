@@ -12,7 +12,7 @@ from equipoise.errors import InputError
 from equipoise.kernels import Bools, Ints
 from equipoise.parallel import side_by_side
 from equipoise.train.arrays import AnyArray, Floats
-from equipoise.train.audit import Auditor
+from equipoise.train.audit import Auditor, Words
 from equipoise.train.codec import NUMBERS, SATURATED, UNDERFLOWED, Tally
 from equipoise.train.coupling import CouplingLink
 from equipoise.train.dynamics.gifts import Gifts
@@ -167,6 +167,10 @@ class HostileState:
             lambda: learning is None or act(learning),
             worth=0 if cpu is None or learning is None else self.network.n,
         )
+
+    def words(self, number: int) -> list[Words]:
+        """Packets may be late: what is heard is held against its code by `verify` and the recount alone."""
+        return []
 
     # what others look at
 
