@@ -74,4 +74,3 @@ def test_what_fits_by_hand() -> None:
     assert fits(before, np.array([[0.5, 0.1, float(np.float32(0.1)), -3.0]]), 32, False).tolist() == [
         [True, False, True, True]
     ]
-    assert prices.Prices.needs == summed.Summed.needs
