@@ -74,13 +74,6 @@ class Auditor:
         for old, new in zip(before, after, strict=True):
             self.worst.words += int(np.count_nonzero(~fits(old.rows, new.rows, new.bits, new.change)))
 
-    def watch_shares(self, shares: Ints, unit: float, budget: float) -> None:
-        """Every round: shares in grid units."""
-        assert self.lo is not None and self.hi is not None
-        seen = np.array([self.worst.budget, self.worst.box])
-        look_at_shares(shares, unit, self.lo, self.hi, budget, seen)
-        self.worst.budget, self.worst.box = float(seen[0]), float(seen[1])
-
     def watch_units(self, shares: Ints, market: Market, budget: int) -> None:
         """Every round: shares as whole units."""
         seen: Ints = np.zeros(2, dtype=np.int64)
@@ -204,17 +197,6 @@ def disagreement(Y: Floats, size: float) -> float:
 
 
 @kernel
-def look_at_shares(shares: Ints, unit: float, lo: Floats, hi: Floats, budget: float, worst: Floats) -> None:
-    """The largest |sum x - b| and the farthest outside a box, so far. Multiples of one power of two: the sum is exact."""
-    total = 0.0
-    for i in range(len(shares)):
-        x = shares[i] * unit
-        total += x
-        worst[1] = max(worst[1], lo[i] - x, x - hi[i])
-    worst[0] = max(worst[0], abs(total - budget))
-
-
-@kernel
 def look_at_units(shares: Ints, low: Ints, high: Ints, budget: int, worst: Ints) -> None:
     """The largest |sum x - b| and the farthest outside a box so far, in whole units."""
     total, outside = 0, 0
@@ -232,8 +214,9 @@ def kkt_violation(x: Floats, prices: Floats, curvature: Floats, lo: Floats, hi: 
     A node that is d away from a bound counts for at most curvature x d towards it, so that "at lo" needs no tolerance.
     Wanting more grows with lambda and wanting less falls: bisect for where the two largest meet.
     """
-    low, high = prices.min(), prices.max()
-    worst = 0.0
+    low, high, worst = prices[0], prices[0], 0.0
+    for price in prices:  # written out: numpy's own take half a second to compile
+        low, high = min(low, price), max(high, price)
     for _ in range(100):
         price = 0.5 * (low + high)
         more = less = 0.0

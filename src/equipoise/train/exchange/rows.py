@@ -91,6 +91,18 @@ class Site:
         found: Ints = self._made(number, "entries", make)
         return found
 
+    def keys(self, number: int) -> Ints:
+        """The same entries, as sender x n + receiver."""
+
+        def make() -> Ints:
+            graph = self.network.topology(number)
+            ways = np.concatenate([graph.tails * self.n + graph.heads, graph.heads * self.n + graph.tails])
+            ways.sort()
+            return ways if self.whole else ways[np.isin(ways // self.n, self.own)]
+
+        found: Ints = self._made(number, "keys", make)
+        return found
+
     def weights(self, number: int, kind: str, curvature: Floats | None = None) -> Floats:
         """Weights of all entries; a dynamics asks with one curvature throughout."""
 
@@ -268,20 +280,15 @@ class Meter:
     def add(self, number: int, each: int, entries: Ints | None = None) -> None:
         """So many bits over every link of this round's graph, and what single entries carried beside."""
         site = self.site
-        mine = site.entries(number)
-        self.total += each * len(mine) + (0 if entries is None else int(entries[mine].sum()))
+        keys, more = site.keys(number), None if entries is None else entries[site.entries(number)]
+        self.total += each * len(keys) + (0 if more is None else int(more.sum()))
         if site.network.period is None:
-            self._note(self._keys(number), _carried(mine, each, entries))
+            self._note(keys, _carried(len(keys), each, more))
             return
         t = site.turn(number)
         self._each[t] = self._each.get(t, 0) + each
-        if entries is not None:
-            self._entries[t] = self._entries.get(t, 0) + entries
-
-    def _keys(self, number: int) -> Ints:
-        near, mine = self.site.near(number), self.site.entries(number)
-        owner = np.repeat(np.arange(self.site.n), np.diff(near.first))[mine]
-        return np.asarray(owner * self.site.n + near.node[mine])
+        if more is not None:
+            self._entries[t] = self._entries.get(t, 0) + more
 
     def _note(self, keys: Ints, bits: Ints) -> None:
         self._loose.append((keys, bits))
@@ -294,9 +301,8 @@ class Meter:
         """Links as sender x n + receiver, ascending, and the bits of each."""
         found = list(self._loose)
         for t, each in self._each.items():
-            more = self._entries.get(t)
-            mine = self.site.entries(t)
-            found.append((self._keys(t), _carried(mine, each, more)))
+            keys = self.site.keys(t)
+            found.append((keys, _carried(len(keys), each, self._entries.get(t))))
         return added_up(found)
 
     def memory(self) -> dict[str, AnyArray]:
@@ -311,9 +317,9 @@ class Meter:
         self.total = int(bits[here].sum())
 
 
-def _carried(mine: Ints, each: int, entries: Ints | None) -> Ints:
-    bits: Ints = np.full(len(mine), each, dtype=np.int64)
-    return bits if entries is None else bits + entries[mine]
+def _carried(count: int, each: int, more: Ints | None) -> Ints:
+    bits: Ints = np.full(count, each, dtype=np.int64)
+    return bits if more is None else bits + more
 
 
 def added_up(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
