@@ -140,3 +140,51 @@ def test_what_it_needs_is_asked_for() -> None:
         solve(problem(), Network.erdos_renyi(NODES, 0.4, switching="fresh"), Method(learning=Extra), rounds=5)
     with refused("learning.type"):
         Method(learning=int)
+
+
+def made(**members: Any) -> type:
+    return type("Made", (Gossip,), members)
+
+
+@pytest.mark.parametrize(
+    ("members", "refusal"),
+    [
+        ({"tell": lambda self, number: self.models[:1]}, ("dynamics.tell", (1, 4), (12, 4))),
+        ({"tell": lambda self, number: self.models[:, 0]}, ("dynamics.tell",)),
+        ({"needs": frozenset({"symetric"})}, ("dynamics.needs", "symetric")),
+        ({"needs": frozenset()}, ("dynamics.needs",)),
+        ({"move": Dynamics.move}, ("dynamics.move", "move(number)")),
+        ({"node_arrays": ("slope", "memory")}, ("dynamics.names", "memory")),
+        ({"node_arrays": "slope"}, ("dynamics.names",)),
+        ({"node_arrays": ("slope", "missing")}, ("dynamics.arrays", "missing")),
+    ],
+)
+def test_what_is_wrong_with_a_class_is_said_by_name(members: dict[str, Any], refusal: tuple[object, ...]) -> None:
+    with refused(*refusal):
+        solve(problem(), STATIC, Method(learning=made(**members)), rounds=5)
+
+
+def test_steps_of_a_method_are_not_those_of_a_class() -> None:
+    with refused("need.own", "alpha"):
+        solve(problem(), STATIC, Method(learning=Gossip, alpha=0.1), rounds=5)
+    with refused("learning.type"):
+        Method(learning=len)  # type: ignore[arg-type]
+
+
+def test_what_is_no_number_ends_the_run() -> None:
+    """In what is told, and in where models move to: the run has diverged, and the advice names the class."""
+    for members in (
+        {"tell": lambda self, number: self.models * (np.nan if number == 7 else 1.0)},
+        {"begin": lambda self: (Gossip.begin(self), self.slope.fill(np.inf))},
+    ):
+        run = solve(problem(), STATIC, Method(learning=made(**members)), rounds=20)
+        assert run.status == "diverged" and "Made" in run.reason
+
+
+def test_mini_batches_are_drawn_for_it() -> None:
+    given: dict[str, Any] = {"rounds": 30, "batch": 5}
+    alone = solve(problem(), STATIC, Method(learning=Gossip), **given)
+    assert alone.history["samples"][-1] == 31 * 5 * NODES
+    with Workers(2, on="threads") as workers:
+        spread = solve(problem(), STATIC, Method(learning=Gossip), engine=workers, **given)
+    assert_array_equal(spread.models, alone.models)

@@ -184,8 +184,10 @@ def noise_floor(state: Any, number: int, there: AnyArray | None = None) -> float
     where a batch is one sample, which shows no variance.
     """
     learning, steps = state.learning, state.steps
-    assert learning is not None and steps.alpha is not None
+    assert learning is not None
     sampler = learning.sampler
+    if steps.alpha is None:  # a dynamics of one's own, whose steps nobody knows
+        return math.nan
     if sampler.batch is None or sampler.spread is None or learning.model.sizes is None:
         return math.nan
     size = learning.model.sizes / learning.model.sizes.sum()

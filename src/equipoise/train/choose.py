@@ -59,6 +59,7 @@ def choose(
             if isinstance(asked, type):
                 _own(
                     asked,
+                    method,
                     {"symmetric": not network.directed, "reliable": False, "repeating": network.period is not None},
                 )
             elif asked != "auto" and (network.directed or asked != "links"):
@@ -81,7 +82,7 @@ def choose(
     cpu, why_cpu = _first(CPU_FORMS, method.cpu, given | {"own": method.own_prices}, "cpu")
     if isinstance(method.learning, type):
         learning: str | type = method.learning
-        why_learning = _own(method.learning, given)
+        why_learning = _own(method.learning, method, given)
     else:
         learning, why_learning = _first(LEARNING_FORMS, method.learning, given | {"own": method.own_models}, "learning")
     said = [f"CPU by {why_cpu}"] if problem.cost is not None else []
@@ -89,8 +90,14 @@ def choose(
     return replace(method, cpu=cpu, learning=learning, why="; ".join(said))
 
 
-def _own(kind: Any, given: dict[str, bool]) -> str:
+def _own(kind: Any, method: Method, given: dict[str, bool]) -> str:
     """A user's dynamics, in words, or which of its needs is missing."""
+    if not (method.own_models and method.cap == "auto" and method.descent == 1.0 and method.ramp is None):
+        raise InputError(
+            f"learning={kind.__name__} has steps of its own: leave step, alpha, momentum, fade, cap, descent, ramp, weights "
+            "and node or edge codes of Method alone, and set them in the class",
+            code="need.own",
+        )
     for need in sorted(kind.needs):
         if not given.get(need, True):
             raise InputError(f"learning={kind.__name__} needs {WAYS_OUT[need]}", code=f"need.{need}")

@@ -103,14 +103,16 @@ class Method:
             raise InputError(
                 'model_weights="curvature" speaks of CPU costs: use "metropolis" or "laplacian"', code="weights.model"
             )
-        if self.cpu not in CPU:
-            raise unknown_name("dynamics", self.cpu, CPU)
-        if isinstance(self.learning, type):
-            if not all(hasattr(self.learning, name) for name in ("needs", "tell", "move")):
-                raise InputError(
-                    f"learning takes a name, or a class that extends equipoise.train.Dynamics, not {self.learning!r}",
-                    code="learning.type",
-                )
+        if not isinstance(self.cpu, str) or self.cpu not in CPU:
+            raise unknown_name("dynamics", str(self.cpu), CPU)
+        unfinished = getattr(self.learning, "refuse_unfinished", None)
+        if isinstance(self.learning, type) and unfinished is not None:
+            unfinished()
+        elif not isinstance(self.learning, str):
+            raise InputError(
+                f"learning takes a name, or a class that extends equipoise.train.Dynamics, not {self.learning!r}",
+                code="learning.type",
+            )
         elif self.learning not in LEARNING:
             raise unknown_name("dynamics", self.learning, LEARNING)
         if self.tracker_start not in ("gradient", "zero"):

@@ -410,6 +410,8 @@ def advice(state: Any) -> str:
         descent = state.method.descent
         remedy = "lower it or use alpha='auto'" if descent == 1.0 else f"lower descent {descent:.3g}"
         return f"alpha {steps.alpha:g} is past its limit {steps.alpha_limit:.4g}; {remedy}"
+    if isinstance(state.method.learning, type):
+        return f"shorten the steps of {state.method.learning.__name__}; are all numbers of the problem finite?"
     if "links" in (state.method.cpu, state.method.learning):
         return "lower rho; are all numbers of the problem finite?"
     if state.method.by_markets or state.method.by_meetings:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from equipoise.errors import InputError
 from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.train.arrays import AnyArray
 from equipoise.train.codec import (
@@ -29,6 +30,9 @@ from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.region import LinkTable, Region
 from equipoise.train.sampler import Sampler
 
+NEEDED = frozenset({"symmetric", "repeating"})
+KEPT = ("heard", "told", "met")  # of links, beside a user's own
+
 
 class Dynamics:
     """Subclasses write `begin`, `tell` and `move`; `solve(..., Method(learning=Subclass))` plays them.
@@ -36,7 +40,7 @@ class Dynamics:
     Rows are the nodes that live here; a link is one that leaves a row, and what is heard over it comes from its other end.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"symmetric", "repeating"})  # and "reliable", where loss is not borne
+    needs: ClassVar[frozenset[str]] = NEEDED  # and "reliable", where nothing may be lost or late
     node_arrays: ClassVar[tuple[str, ...]] = ()  # names of arrays (rows, columns) that are kept beside the models
     link_arrays: ClassVar[tuple[str, ...]] = ()  # names of arrays (links, columns)
     alpha = alpha_limit = None  # steps that a run would name
@@ -60,6 +64,33 @@ class Dynamics:
         self.met = np.zeros(len(self.links), dtype=np.bool_)  # over which anything was ever heard
         self.acting = np.ones(len(nodes), dtype=np.bool_)
         self.begin()
+        kinds = [(name, len(nodes), "node") for name in self.node_arrays]
+        for name, rows, what in kinds + [(name, len(self.links), "link") for name in self.link_arrays]:
+            array = getattr(self, name, None)
+            if not (isinstance(array, np.ndarray) and array.ndim == 2 and len(array) == rows):
+                found = "nothing" if array is None else f"shape {np.shape(array)}"
+                raise InputError(
+                    f"{type(self).__name__}.{what}_arrays names {name!r}: begin() must make it an array with a row per "
+                    f"{what}, ({rows}, columns), and made {found}",
+                    code="dynamics.arrays",
+                )
+
+    @classmethod
+    def refuse_unfinished(cls) -> None:
+        """What is wrong with a subclass, before anything is played."""
+        name = cls.__name__
+        if cls.move is Dynamics.move:
+            raise InputError(f"{name} must define move(number)", code="dynamics.move")
+        if isinstance(cls.needs, str) or not NEEDED <= set(cls.needs) <= NEEDED | {"reliable"}:
+            raise InputError(
+                f"{name}.needs must hold 'symmetric' and 'repeating', and may hold 'reliable'; it is {cls.needs!r}",
+                code="dynamics.needs",
+            )
+        for kind in (cls.node_arrays, cls.link_arrays):
+            taken = [each for each in kind if hasattr(Dynamics, each) or each in (*KEPT, "models", "start", "fresh")]
+            if isinstance(kind, str) or taken:
+                what = f"{taken[0]!r} is a name that Dynamics uses itself" if taken else "give a tuple of names"
+                raise InputError(f"{name} cannot keep arrays called {kind!r}: {what}", code="dynamics.names")
 
     # what a subclass writes
 
@@ -82,7 +113,8 @@ class Dynamics:
     # what a subclass may ask
 
     def gradient(self, number: int) -> Floats:
-        """Gradients at the models as they are now, after this round's move: one row per node. Ask once in a round."""
+        """Gradients at the models as they are now, one row per node: of all data, or of this round's mini-batch. Each call
+        counts its samples; local steps may ask again."""
         with np.errstate(all="ignore"):
             found: Floats = self.sampler.at(np.ascontiguousarray(self.models), number + 1)
         return found
@@ -110,9 +142,12 @@ class Dynamics:
 
     def play(self, number: int) -> Round:
         """One round. False when models are no numbers any more."""
-        self.voice.say(np.asarray(self.tell(number)), number)
+        values = self._to_tell(number)
+        self.voice.say(values, number)
         self.meter.add(number, self.voice.bits(number))
         yield (self.voice,)
+        if not np.isfinite(values).all():
+            return False
         rows = self.voice.at(number)
         self.fresh = self.table.turn(number)[self.links]
         self.heard[self.fresh] = rows[self.peer[self.fresh]]
@@ -130,12 +165,12 @@ class Dynamics:
         return self
 
     def say(self, number: int) -> bool:
-        values = np.ascontiguousarray(self.tell(number))
+        values = self._to_tell(number)
         _say(Slots.of(self.region), values, self.said, self.floors, self.code, self.bits)
         spoken = self.region.target >= 0
         self.told[spoken] = self.said[self.region.target[spoken]]
         self.tally[NUMBERS] += int(spoken.sum()) * values.shape[1]
-        return True
+        return bool(np.isfinite(values).all())
 
     def hear(self, number: int) -> bool:
         region = self.region
@@ -148,6 +183,16 @@ class Dynamics:
             getattr(self, name)[asleep] = rows
         return fine
 
+    def _to_tell(self, number: int) -> Floats:
+        values, wanted = np.asarray(self.tell(number)), (len(self.nodes), self.heard.shape[1])
+        if values.shape != wanted or values.dtype.kind not in "fiu":
+            raise InputError(
+                f"{type(self).__name__}.tell({number}) must return {wanted[1]} numbers for each of {wanted[0]} rows, shape "
+                f"{wanted}, not {values.dtype} of shape {values.shape}; numbers(size) says how many are told",
+                code="dynamics.tell",
+            )
+        return np.ascontiguousarray(values, dtype=np.float64)
+
     def _moved(self, number: int) -> bool:
         self.met |= self.fresh
         self.move(number)
@@ -158,7 +203,7 @@ class Dynamics:
 
     def shut(self, links: Bools) -> None:
         """These links are gone: nothing that was heard over them counts."""
-        for name in ("heard", "told", "met", *self.link_arrays):
+        for name in (*KEPT, *self.link_arrays):
             getattr(self, name)[links] = 0
 
     reopen = shut
@@ -172,7 +217,7 @@ class Dynamics:
     def memory(self) -> dict[str, AnyArray]:
         """What a checkpoint must keep."""
         nodes = {name: getattr(self, name) for name in ("models", *self.node_arrays)}
-        links = {name: getattr(self, name) for name in ("heard", "told", "met", *self.link_arrays)}
+        links = {name: getattr(self, name) for name in (*KEPT, *self.link_arrays)}
         if hasattr(self, "region"):
             return nodes | links | {name: getattr(self, name) for name in ("said", "floors", "bits", "tally")}
         kept = {f"node/{name}": rows for name, rows in nodes.items()} | {f"link/{name}": a for name, a in links.items()}
@@ -180,7 +225,7 @@ class Dynamics:
 
     def restore(self, memory: dict[str, AnyArray]) -> None:
         """Take up a checkpoint: of these nodes over links, of the whole network over rows."""
-        nodes, links = ("models", *self.node_arrays), ("heard", "told", "met", *self.link_arrays)
+        nodes, links = ("models", *self.node_arrays), (*KEPT, *self.link_arrays)
         if hasattr(self, "region"):
             for name in (*nodes, *links, "said", "floors", "bits", "tally"):
                 getattr(self, name)[:] = memory[name]
