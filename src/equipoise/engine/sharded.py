@@ -99,7 +99,7 @@ class Shard:
             return Prices(self.layout, market, codes, whole.gap, start, ghosts=said, rule=half.rule)
         if isinstance(half, Markets):
             return Markets(self.site, market, whole.method.quantizer, half.inertia, start)
-        return Flows(self.site, market, whole.method, half.step, start, whole.market.curvature, whole.delay)
+        return Flows(self.site, market, whole.method, half.step, start, market.curvature, whole.delay)
 
     def _cut_learning(self, whole: State) -> Summed | Averages | Mixing | Dynamics:
         half, nodes = whole.learning, self.nodes

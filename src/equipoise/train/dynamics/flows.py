@@ -10,12 +10,22 @@ import numpy as np
 
 from equipoise.kernels import Floats, Ints, kernel
 from equipoise.train.arrays import AnyArray
-from equipoise.train.exchange.rows import LONG_BITS, NO_CODER, Meter, Near, Round, Site, Voice, quantise_counted
+from equipoise.train.exchange.rows import (
+    LONG_BITS,
+    NO_CODER,
+    Delivered,
+    Meter,
+    Near,
+    Round,
+    Site,
+    Voice,
+    quantise_counted,
+)
 from equipoise.train.grid import NO_BOUND
 from equipoise.train.limiter import BIGGEST_FLOW, FLAG_BITS, Limiter
 from equipoise.train.method import Method
 from equipoise.train.problem import Market
-from equipoise.train.quantize import FLOAT_BITS, Coder
+from equipoise.train.quantize import Coder
 
 
 class Pipe:
@@ -54,10 +64,10 @@ class Flows(Pipe):
     def __init__(
         self, site: Site, market: Market, method: Method, step: float, start: Ints, curvature: Floats, delay: int = 0
     ) -> None:
-        """`curvature` is that of all nodes: neighbours tell it. `delay`: rounds that prices travel."""
+        """`curvature` of own nodes; neighbours are told. `delay`: rounds that prices travel."""
         super().__init__(site, market, start, method.limits_boxes and market.boxed)
         self.method, self.step = method, step
-        self.curvature = curvature * method.curvature_factor
+        self.curvature = Delivered(site, (curvature * method.curvature_factor)[:, None])
         self.voice = Voice(site, method.quantizer, 1, short=LONG_BITS)
         self.late = np.zeros(
             (delay + 1 if delay else 0, len(start))
@@ -66,11 +76,14 @@ class Flows(Pipe):
     def play(self, number: int) -> Round:
         """One round. False when a flow no longer fits the grid: the run has diverged and nothing was moved."""
         site, market, voice, method = self.site, self.market, self.voice, self.method
+        if method.cpu_weights == "curvature" and site.first(number):
+            self.meter.add(number, self.curvature.bits)
+            yield (self.curvature,)
         price = market.price(self.x, method) + self.excess
         voice.say(self._travelled(price, number)[:, None], number)
         self.meter.add(number, voice.bits(number) + self._beside(number))
         yield (voice,)
-        weights = site.weights(number, method.cpu_weights, self.curvature)
+        weights = self._weights(number)
         coder, quantised = voice.edge_coder or NO_CODER, voice.edge_coder is not None
         wanted: Ints = np.zeros(len(weights), dtype=np.int64)
         most = self._most(number)
@@ -90,10 +103,19 @@ class Flows(Pipe):
             _refill(self.excess, refused, market.stiffness, self.units, (market.low, market.high), self.unit)
         return True
 
+    def _weights(self, number: int) -> Floats:
+        """Of each entry: 1 / max(d_i a_i, d_j a_j) by curvature, which both ends know; else the graph's."""
+        near, kind = self.site.near(number), self.method.cpu_weights
+        if kind != "curvature":
+            return self.site.weights(number, kind)
+        with np.errstate(divide="ignore"):  # nobody asks for entries of nodes that live elsewhere
+            steep = near.degree * self.curvature.rows[:, 0]
+            owner = np.repeat(np.arange(self.site.n), np.diff(near.first))
+            return np.asarray(1.0 / np.maximum(steep[owner], steep[near.node]))
+
     def _beside(self, number: int) -> int:
-        """Bits of a message beside the price: flags, and at first contact what weights are made of."""
-        kind = self.method.cpu_weights
-        told = 0 if kind == "laplacian" else self.site.degree_bits + (FLOAT_BITS if kind == "curvature" else 0)
+        """Bits of a message beside the price: flags, and at first contact the degree, if weights are made of it."""
+        told = 0 if self.method.cpu_weights == "laplacian" else self.site.degree_bits
         return (FLAG_BITS if self.limited else 0) + (told if self.site.first(number) else 0)
 
     def _travelled(self, price: Floats, number: int) -> Floats:

@@ -103,11 +103,11 @@ class Site:
         found: Ints = self._made(number, "keys", make)
         return found
 
-    def weights(self, number: int, kind: str, curvature: Floats | None = None) -> Floats:
-        """Weights of all entries; a dynamics asks with one curvature throughout."""
+    def weights(self, number: int, kind: str) -> Floats:
+        """Weights of all entries."""
 
         def make() -> Floats:
-            return edge_weights(kind, self.network.topology(number), curvature)[self.near(number).edge]
+            return edge_weights(kind, self.network.topology(number))[self.near(number).edge]
 
         found: Floats = self._made(number, kind, make)
         return found
@@ -239,6 +239,24 @@ class Voice:
     def restore(self, heard: AnyArray, floors: AnyArray) -> None:
         """Of all nodes."""
         self.heard[:], self.floors[:] = heard.reshape(self.heard.shape), floors
+
+
+class Delivered:
+    """Numbers of each node as they are, for what must be exact: 64 bits each, whenever two meet first in a graph."""
+
+    def __init__(self, site: Site, own: Floats) -> None:
+        self.rows = np.zeros((site.n, own.shape[1]))
+        self.rows[site.own] = own
+
+    @property
+    def bits(self) -> int:
+        return FLOAT_BITS * self.rows.shape[1]
+
+    def pack(self, number: int, nodes: Ints, entries: Ints) -> bytes:
+        return self.rows[nodes].tobytes()
+
+    def unpack(self, number: int, nodes: Ints, entries: Ints, packet: bytes) -> None:
+        self.rows[nodes] = np.frombuffer(packet).reshape(len(nodes), -1)
 
 
 class Codes:
