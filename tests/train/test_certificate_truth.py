@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,19 @@ from hypothesis import given, settings, strategies as st
 
 from equipoise.cli import main
 from equipoise.errors import InputError
-from equipoise.train import Faults, Latency, LeastSquares, Network, Problem, Quadratic, check_cost, solve
+from equipoise.train import (
+    Faults,
+    Latency,
+    LeastSquares,
+    LogQuantizer,
+    Method,
+    Network,
+    Problem,
+    Quadratic,
+    TrainSpec,
+    check_cost,
+    solve,
+)
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.state import State
 
@@ -380,3 +394,36 @@ def test_costs_are_judged_alike_in_all_units(of_x, of_f, seed):
     for cost in wrong:
         with pytest.raises(InputError, match="derivative"):
             check_cost(cost, 5)
+
+
+def test_a_run_that_reached_its_target_agrees_to_its_root():
+    """No sample has a third column, so that no loss shows in which models differ: a run goes on until they agree."""
+    rng = np.random.default_rng(0)
+    shards = [
+        (np.column_stack([rng.standard_normal((12, 2)), np.zeros(12)]), rng.standard_normal(12)) for _ in range(8)
+    ]
+    problem = Problem(model=LeastSquares(shards))
+    best = solve(problem, Network.ring(8), rounds=1).model_optimum.parameters
+    apart = np.tile(best, (8, 1))
+    apart[:, 2] = np.arange(8.0)
+    run = solve(problem, Network.ring(8), rounds=400, target=1e-4, start=apart)
+    assert run.status == "converged" and run.rounds > 0
+    assert run.certificate()["consensus"].passed
+
+
+def test_a_node_that_should_be_at_its_bound_may_be_a_little_off():
+    """The gap allows a price of curvature x distance there, with the curvature of the box and not of where it stands."""
+    draws = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "train" / "family.py"))
+    rng = np.random.default_rng([474, 5])
+    network = draws["draw_network"](rng, 474)
+    rho = float(np.exp(rng.uniform(np.log(0.05), 0.0)))
+    problem = draws["draw_cpu"](rng, network.n, "latency")
+    run = solve(problem, network, Method(quantizer=LogQuantizer(rho=rho)), rounds=2000, target=1e-6, every=1)
+    assert run.status == "converged" and run.certificate()["kkt"].passed
+
+
+def test_prices_after_a_crash_are_held_against_the_gap_alone():
+    """Gaps are a part of what equal shares would have from then on, whose prices no round has shown."""
+    cost = TrainSpec(data="none").build().problem
+    run = solve(cost, TrainSpec(data="none").build().network, rounds=300, target=1e-4, faults=Faults(crash={3: 50}))
+    assert run.status == "converged" and run.certificate().passed

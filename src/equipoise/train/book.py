@@ -80,8 +80,8 @@ class Book:
         state.audit(self.auditor)
 
     def write(self, state: State, number: int) -> float:
-        """One row of history; returns the relative gap - or, where a model has no optimum to compare with, its loss as a
-        part of the one at the start, if that is worse."""
+        """One row of history; returns the relative gap - or, where a model has no optimum to compare with, its loss as part
+        of the one at the start - or the square of how far models differ, whatever is worst."""
         row: dict[str, float] = {"round": float(number)}
         gaps: dict[str, float] = {}
         x, Y = state.shares, state.models
@@ -128,7 +128,7 @@ class Book:
         done = largest(*progress.values(), *([relative] if parts else []))
         if abs(done) < NOTABLE * self.best:
             self.best, self.best_round = abs(done), number
-        return done
+        return largest(done, row.get("consensus", 0.0) ** 2)  # a target asks for models that agree to its root
 
     def runaway(self) -> bool:
         """Whether a half has gone far beyond any gap that its problem could have, or is no number at all."""

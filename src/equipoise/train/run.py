@@ -209,7 +209,7 @@ class Run(Result):
     def _kkt_limit(self, target: float) -> float:
         """How far prices may differ: a gap g allows sqrt(2 a g) (co-coercivity) where a is the largest f'' between shares
         and best shares; and prices that rounding or the grid cannot tell apart. Nodes that are at a bound, and should be,
-        can be of any steepness, and have no say."""
+        can be of any steepness, and have no say; one that should be and is d away counts for up to curvature x d."""
         assert self.market is not None and self.shares is not None and self.cpu_optimum is not None
         market, best = self.market, self.cpu_optimum.shares
         lo, hi = market.inner
@@ -218,14 +218,16 @@ class Run(Result):
         with np.errstate(all="ignore"):
             bends = np.maximum(second(market.cost, x, market.lo, market.hi), second(market.cost, best, lo, hi))
             price = float(np.abs(market.cost.derivative(x)[there]).max(initial=0.0))
+            bends = np.where((best == lo) | (best == hi), np.maximum(bends, market.curvature), bends)
         steepest = float(bends[there].max(initial=0.0))
         noise = cost_noise(market, self.cpu_optimum)
-        limit = min(
-            np.sqrt(2 * steepest * target * self._scale("cpu")),
-            10 * np.sqrt(target) * float(self.history["kkt"].max(initial=0.0)),
-        )
+        limit = min(np.sqrt(2 * steepest * target * self._scale("cpu")), 10 * np.sqrt(target) * self._largest_kkt())
         alike = max(np.sqrt(2 * steepest * noise), 8 * market.grid.unit * steepest, 64 * np.spacing(price))
         return float(max(limit, alike))
+
+    def _largest_kkt(self) -> float:
+        """How far prices ever differed."""
+        return float(self.history["kkt"].max(initial=0.0))
 
     def _scale(self, half: str) -> float:
         """What the gap of a half is a part of."""

@@ -96,6 +96,10 @@ class HostileRun(Run):
             f"largest |shares + in flight - budget| over {self.worst.rounds} rounds, in CPUs",
         )
 
+    def _largest_kkt(self) -> float:
+        """After an event gaps are a part of what equal shares would have, whose prices no round has shown."""
+        return float(np.inf) if self.events else super()._largest_kkt()
+
     def _counted(self) -> AnyArray:
         return self.counted
 
