@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from equipoise.train import Exact, LogQuantizer, Method, Network, Problem, Quadratic, solve
-from equipoise.train.theory import alpha_limit, delay_limit, node_residual, paper_alpha, sector, step_limit
+from equipoise.train.theory import (
+    alpha_limit,
+    delay_limit,
+    innovation_limit,
+    node_residual,
+    paper_alpha,
+    sector,
+    step_limit,
+)
 
 RHOS = (0.01, 0.125, 0.5, 1.0)
 
@@ -125,6 +133,15 @@ def test_the_papers_alpha_is_safe_and_no_boundary() -> None:
     for times in (1.0, 100.0):
         a = times * paper_alpha(float(values[1]), 3.0)
         assert max(np.roots([1.0, 2 * x + 3.0 * a, x**2]).real.max() for x in values[1:]) < 0.0
+
+
+@pytest.mark.parametrize(("part", "contracts"), [(0.99, True), (1.01, False)])
+def test_innovation_codes_mend_errors_below_their_limit_only(part: float, contracts: bool) -> None:
+    """|v - q(v)| / |v| over all values: below 1 for rho < 2 ln 2, above 1 somewhere beyond."""
+    quantizer = LogQuantizer(rho=part * innovation_limit(), mode="node")
+    values = np.exp(np.linspace(-4, 4, 200_001))
+    worst = (np.abs(values - quantizer(values)) / values).max()
+    assert bool(worst < 1.0) is contracts
 
 
 def stuck(prices: np.ndarray, a: np.ndarray, rho: float) -> tuple[bool, float, float]:

@@ -1,14 +1,16 @@
 """Bounds that a run is held against, one equation each (docs/train.md, 3.2 to 3.6), and what they are made of.
 
-In this order: steps and codes; the worst eigenvalue of a network that may change.
+In this order: steps and codes; the worst eigenvalue of a network that may change; one mode with momentum,
+which no dynamics along edges has.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
+from scipy.optimize import brentq
 
 from equipoise.kernels import Floats
 from equipoise.train.network import Network
@@ -43,6 +45,14 @@ def alpha_limit(step: float, top_eigenvalue: float, smoothness: float) -> float:
 def paper_alpha(second_eigenvalue: float, smoothness: float) -> float:
     """|lambda_2| / L: the paper's sufficient bound, up to its factor; slow, not a boundary."""
     return abs(second_eigenvalue) / smoothness
+
+
+def innovation_limit() -> float:
+    """rho < 2 ln 2: beyond, e^(rho/2) > 2 and a log code of a change can overshoot by more than it corrects.
+
+    Minifloats, which our dynamics send, never do (codec.py): no run is held against this.
+    """
+    return 2.0 * math.log(2.0)
 
 
 def node_residual(rho: float, price: float, curvature: Floats) -> float:
@@ -91,3 +101,43 @@ def _row_bound(topology: Topology, w: Floats, curvature: Floats | None) -> float
     """Gershgorin: lambda_max <= 2 max_i a_i sum_j w_ij. For curvature weights this is 2, whatever the graph."""
     rows = np.bincount(topology.tails, w, topology.n) + np.bincount(topology.heads, w, topology.n)
     return float(2.0 * (rows * (1.0 if curvature is None else curvature)).max(initial=0.0))
+
+
+# The two-step (Nesterov) iteration of one mode, e+ = (1 - r)(e + beta (e - e_prev)) with rate r = step lambda.
+
+
+@overload
+def two_step_radius(rate: float, beta: float) -> float: ...
+@overload
+def two_step_radius(rate: Floats, beta: float) -> Floats: ...
+def two_step_radius(rate: float | Floats, beta: float) -> float | Floats:
+    """The larger |root| of s^2 - (1 - r)(1 + beta) s + (1 - r) beta: how an error shrinks per round, in the long run."""
+    left = 1.0 - np.asarray(rate, dtype=np.float64)
+    trace, product = left * (1.0 + beta), left * beta
+    inside = trace * trace - 4.0 * product
+    real = (np.abs(trace) + np.sqrt(np.maximum(inside, 0.0))) / 2.0
+    radius = np.where(inside < 0.0, np.sqrt(np.maximum(product, 0.0)), real)
+    return float(radius) if radius.ndim == 0 else radius
+
+
+def momentum_limit(beta: float) -> float:
+    """The largest stable rate, 2 (1 + beta) / (1 + 2 beta): 2 without momentum, 4/3 as beta nears 1."""
+    return 2.0 * (1.0 + beta) / (1.0 + 2.0 * beta)
+
+
+def best_beta(smallest: float, largest: float) -> float:
+    """The beta in [0, 1) with the least radius over all rates between; 0 where no rate is positive.
+
+    The smallest rate wants critical damping, (1 - sqrt r)/(1 + sqrt r). A largest rate above 1 becomes slower with
+    beta; where it would be the slower one, the best is where the two are equally slow.
+    """
+    if not 0.0 < smallest < 1.0:
+        return 0.0
+    critical = (1.0 - math.sqrt(smallest)) / (1.0 + math.sqrt(smallest))
+
+    def slower(beta: float) -> float:
+        return two_step_radius(largest, beta) - two_step_radius(smallest, beta)
+
+    if slower(critical) <= 0.0:
+        return critical
+    return float(brentq(slower, 0.0, critical)) if slower(0.0) < 0.0 else 0.0
