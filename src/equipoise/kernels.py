@@ -55,8 +55,8 @@ def generated(name: str, lines: list[str], scope: dict[str, object], module: str
     space = scope | {"__name__": module}
     exec(compile("\n".join(lines), file, "exec"), space)
     made = cast(FunctionType, space[name])
-    # Kernels call each other by name. Two of one name that two processes have compiled would be one in a third process, which
-    # would run the first for both: the name says what it computes.
+    # Kernels call each other by name. Two of one name that two processes have compiled would be one in a third process, and
+    # the first would run for both: the name says what it computes.
     made.__name__ = made.__qualname__ = f"{name}_{digest_of(made)[:12]}"
     return kernel(made)
 
