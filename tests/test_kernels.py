@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from equipoise.kernels import generated
+
 LOWER = """
 from equipoise.kernels import kernel
 
@@ -106,6 +108,19 @@ def test_two_processes_that_compile_at_once_never_run_each_others_code(tree: Pat
     for path, index in first.items():
         path.write_bytes(index)
     assert run_upper(tree, "3") == ("18", 1)
+
+
+def test_generated_kernels_of_one_name_have_names_of_their_own() -> None:
+    """Kernels call each other by name: what is compiled for three columns must not be called for four, also not by a kernel
+    whose own text is the same."""
+
+    def made(step: int) -> tuple[str, str]:
+        add = generated("add", ["def add(x):", f"    return x + {step}"], {}, __name__, __file__)
+        twice = generated("twice", ["def twice(x):", "    return add(add(x))"], {"add": add}, __name__, __file__)
+        return add.__qualname__, twice.__qualname__
+
+    assert made(3) == made(3)
+    assert not set(made(3)) & set(made(4))
 
 
 @pytest.mark.parametrize(

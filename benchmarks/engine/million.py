@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/engine/million.py            # some minutes; needs about 8 GB
     .venv/bin/python benchmarks/engine/million.py --quick    # a hundred thousand nodes
 
-The round is `solve`'s own, as in benchmarks/train/million.py: CPU half, 9-bit codes, averages, tracking, audit; the model
+The round is `solve`'s own, as in benchmarks/train/million.py: prices and models over links, 10-bit codes, audit; the model
 hands out one constant gradient. One process uses two threads here (a half each, and the averages on both); a worker has one.
 The networks are random points in a square with about eight neighbours each, numbered at random (so that workers must find a
 cut with few links themselves), and a random graph, which has no such cut. One process and the workers take turns, a few

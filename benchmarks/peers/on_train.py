@@ -36,7 +36,7 @@ STEPS, PARTS = (0.6, 0.95), (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5)  # of the mixing
 MOST_ROUNDS, LOOK_EVERY = 5000, 2
 PATIENCE = 45.0  # wall seconds of a contestant, after which it sits out
 LEAST_SECONDS = 0.05  # of a turn: shorter runs are repeated within it
-OURS, BARE = "equipoise, 9-bit messages", "bare NumPy script"
+OURS, BARE = "equipoise, 10-bit messages", "bare NumPy script"
 CENTRAL = "CVXPY (Clarabel), all data in one place"
 DENSE = 2000  # centres: tvopt keeps a dense matrix, and disropt a process for each
 

@@ -73,12 +73,12 @@ def draw_model(rng: np.random.Generator, n: int) -> LeastSquares:
     return LeastSquares(shards)
 
 
-def play(job: tuple[int, str, bool]) -> tuple[int, str, str, int, float, float]:
-    seed, what, edges = job
+def play(job: tuple[int, str]) -> tuple[int, str, str, int, float, float]:
+    seed, what = job
     rng = np.random.default_rng([seed, 5])
     network = draw_network(rng, seed)
     rho = float(np.exp(rng.uniform(np.log(0.05), 0.0)))
-    method = Method(quantizer=LogQuantizer(rho=rho), step=0.6 * np.exp(-rho / 2) if edges else "auto")
+    method = Method(quantizer=LogQuantizer(rho=rho))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if what == "learning":
@@ -118,14 +118,13 @@ def main() -> None:
     options.add_argument(
         "--costs", type=cost_names, default="quadratic,latency", help="quadratic, latency or both (both)"
     )
-    options.add_argument("--edges", action="store_true", help="momentum on edges instead (docs/train.md, 3.7)")
     options.add_argument("--kinds", action="store_true", help="also by kind of network")
     asked = options.parse_args()
     seeds = range(asked.first, asked.first + asked.count)
     began = time.perf_counter()
     for what in ("learning",) if asked.learning else asked.costs.split(","):
         with ProcessPoolExecutor(2) as pool:
-            found = list(pool.map(play, [(seed, what, asked.edges) for seed in seeds], chunksize=4))
+            found = list(pool.map(play, [(seed, what) for seed in seeds], chunksize=4))
         rounds = np.array([one[3] for one in found])
         done = np.array([one[2] == "converged" for one in found])
         gone = sum(one[2] == "diverged" for one in found)

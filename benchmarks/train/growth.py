@@ -65,7 +65,7 @@ def draw(measured: Rates, out: Path) -> None:
     axes.plot([], [], "--", color="grey", linewidth=1, label="bare script")
     axes.set_xlabel("nodes (mean degree 8)")
     axes.set_ylabel("rounds per second")
-    axes.set_title("CPU, 9-bit codes, tracking and audit, against tracking alone", fontsize=10)
+    axes.set_title("CPU, 10-bit codes, models and audit, against tracking alone", fontsize=10)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)

@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/train/million.py --quick    # a hundred thousand nodes
     .venv/bin/python benchmarks/train/million.py --profile  # also: where set-up and rounds spend their time
 
-The round is `solve`'s own: CPU half, 9-bit codes, momentum, mixing, tracking, audit. The gradient of the loss is left out
+The round is `solve`'s own: prices and models over links, 10-bit codes, audit. The gradient of the loss is left out
 on both sides: the model hands out one constant array. The product is SciPy's W @ [Y | Z], CSR by 2 m columns of float64,
 numbered as the network is. After every round one product is timed, so the two take turns on the same machine; the first
 round (first contact: full floats) and the last (history) are dropped. Each network runs in a process of its own, so

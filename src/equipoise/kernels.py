@@ -54,7 +54,11 @@ def generated(name: str, lines: list[str], scope: dict[str, object], module: str
     """A kernel from source text, for straight code over a fixed number of columns; cached on disk like any other."""
     space = scope | {"__name__": module}
     exec(compile("\n".join(lines), file, "exec"), space)
-    return kernel(cast(Callable[..., object], space[name]))
+    made = cast(FunctionType, space[name])
+    # Kernels call each other by name. Two of one name that two processes have compiled would be one in a third process, and
+    # the first would run for both: the name says what it computes.
+    made.__name__ = made.__qualname__ = f"{name}_{digest_of(made)[:12]}"
+    return kernel(made)
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]

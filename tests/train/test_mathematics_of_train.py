@@ -25,7 +25,8 @@ from equipoise.train import (
     theory,
 )
 from equipoise.train.audit import Auditor, kkt_violation
-from equipoise.train.codec import bits_per_number, mantissa_bits
+from equipoise.train.codec import bits_per_number, mantissa_bits, quantise, value
+from equipoise.train.exchange.rows import Site, Voice
 from equipoise.train.theory.closed_loop import ClosedLoop
 from equipoise.train.theory.links import link_radius, round_maps
 from equipoise.train.truth import optimal_shares
@@ -334,6 +335,19 @@ def test_digits_of_a_code_over_links():
         digits = next(b for b in range(20) if 2.0 ** -(b + 1) <= math.expm1(rho / 2))
         assert math.ceil(-math.log2(math.exp(rho / 2) - 1) - 1) == digits
         assert bits_per_number(mantissa_bits(LogQuantizer(rho=rho))) == 7 + digits
+
+
+def test_what_a_code_leaves_and_how_long_an_answer_is(rng):
+    """T19, T20: Random changes against the bound, which the middle of two codes reaches; answers on stars of 3 to 200."""
+    for b in (0, 1, 3, 6):
+        floor = (1023 - 30) << b
+        for change in (*np.exp(rng.uniform(-9, 9, 500)), 1 + 0.5 / 2**b):
+            left = abs(change - value(quantise(change, floor, b), floor, b, change)) / change
+            assert left <= (1 + 1e-12) / (2 ** (b + 1) + 1)
+        assert left == pytest.approx(1 / (2 ** (b + 1) + 1))
+    for n in (3, 20, 200):
+        sent = Voice(Site(Network.star(n)), LogQuantizer(rho=1.0), 1, finest=1 / n).code_bits  # degree n - 1
+        assert sent == 7 + max(mantissa_bits(LogQuantizer(rho=1.0)), math.ceil(math.log2(n) - 1))
 
 
 def test_modes_over_links(rng):

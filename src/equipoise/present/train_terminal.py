@@ -191,8 +191,6 @@ def _market_lines(found: Analysis) -> Iterator[Cells]:
     if found["rho"] > 0:
         sector = f"{found['sector_low']:.4f} to {found['sector_high']:.4f}"
         yield "sector", sector, f"heard value / true value, at rho {found['rho']:g}"
-    if found["rho"] > 0 and found["rho_limit"] is not None:
-        yield line("rho limit", "rho_limit", "2 ln 2: coarser innovation codes need not settle")
     yield line("bits per number", "bits_a_number", "on the wire")
     yield line("bits per round", "bits_a_round", "over all links; boxes and first contact come on top")
     if found["link_gap"] is not None:

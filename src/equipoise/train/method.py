@@ -1,4 +1,4 @@
-"""How a run is played: the quantiser, the steps, the momentum, and what keeps shares in their boxes."""
+"""How a run is played: which dynamics, the quantiser, the steps, and what keeps shares in their boxes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Method:
             ours (by_markets, by_meetings) or a safe one
     alpha   of the descent along the tracked gradient; a number selects the paper's gradient tracking, where y moves by
             step * alpha * z
-    momentum  False: the paper's dynamics
+    momentum  False: the paper's dynamics, which have none; True alone changes nothing in them
     box     "price": flux limiter and a price for full nodes (exact); "limit": the limiter alone (stalls where full
             nodes separate the network); "penalty": the paper's, which leaves the box
     cap     momentum of the averaged models; "auto" follows the model's conditioning where its ridge tells it
@@ -120,7 +120,7 @@ class Method:
 
     @classmethod
     def paper(cls, **changes: Any) -> Method:
-        """arXiv 2510.25176 as published: node-wise log quantisation, Laplacian weights, a box penalty, no momentum."""
+        """arXiv 2510.25176 as published: node-wise log quantisation, Laplacian weights, a box penalty."""
         published: dict[str, Any] = {
             "quantizer": LogQuantizer(mode="node"),
             "momentum": False,

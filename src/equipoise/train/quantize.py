@@ -25,8 +25,8 @@ from equipoise.train.arrays import AnyArray, Floats, Ints
 Mode = Literal["innovation", "edge", "node"]
 MODES = ("innovation", "edge", "node")
 
-# Range of a log code in units of the link's own scale (innovation), or absolute (node and edge carry no scale).
-# Both give 9 bits at rho = 0.125.
+# Range of a log code: of changes, in units of their first size, or of values (node and edge). Both give 9 bits at
+# rho = 0.125.
 INNOVATION_RANGE = (1e-12, 64.0)
 ABSOLUTE_RANGE = (1e-6, 1e6)
 FLOAT_BITS = 64
@@ -186,10 +186,10 @@ class UniformQuantizer(Quantizer):
 class LogQuantizer(Quantizer):
     """q(v) = sign(v) exp(rho round(ln|v| / rho)): relative error within e^(±rho/2), however small the value.
 
-    mode "innovation" (exact, the default) sends the change since the last message; "node" is the paper's form and leaves
-    a residual; "edge" quantises the difference of two ends, which no real channel can do: a tool of analysis.
-    `rounding="floor"` gives the sector (e^-rho, 1]. `smallest` and `largest` are in units of the link's scale in
-    innovation mode (default 1e-12, 64) and absolute otherwise (default 1e-6, 1e6).
+    mode "innovation" (exact, the default) sends the change since the last message, as a minifloat that is no coarser than
+    this code (codec.py: 10 bits at rho 0.125); of these settings it uses rho alone. "node" is the paper's form and leaves a
+    residual; "edge" quantises the difference of two ends, which no real channel can do: a tool of analysis.
+    `rounding="floor"` gives the sector (e^-rho, 1]; `smallest` and `largest` are the ends of the range (1e-6 and 1e6).
     """
 
     rho: float = 0.125

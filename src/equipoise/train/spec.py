@@ -131,8 +131,8 @@ class TrainSpec(Spec):
     quantizer: str = of_method("log", f"Messages: {', '.join(QUANTIZERS)}; uniform ones leave a residual gap.")
     rho: float = of_method(
         0.125,
-        "Coarseness of messages: a change is heard to a factor of e^(rho/2). At 0.125: minifloats of 10 bits over links, "
-        "log codes of 9 bits in all other dynamics.",
+        "Coarseness of messages: a change is heard to a factor of e^(rho/2). At 0.125: minifloats of 10 bits where links "
+        "return; codes node by node and along edges have 9.",
     )
     mode: str | None = of_method(
         None,
@@ -157,7 +157,7 @@ class TrainSpec(Spec):
         "auto", "Step along the tracked gradient; a number selects mixing along edges.", "NUMBER|auto"
     )
     momentum: bool | None = of_method(
-        None, "Off: the paper's dynamics along edges, one exchange a round; each method has its own default."
+        None, "Off: the paper's dynamics along edges, one exchange a round. On: ours. Each method has its own default."
     )
     box: str | None = of_method(None, "price, limit or penalty; each method has its own default.")
     cap: float | Literal["auto"] = of_method(

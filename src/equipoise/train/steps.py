@@ -109,12 +109,6 @@ def choose_steps(
             alpha *= method.descent
         else:
             alpha = method.descent * AUTO_DESCENT / method.sector / (step * L)
-    if method.quantizer.mode == "innovation" and rho >= 2 * math.log(2):
-        warnings.warn(
-            f"rho {rho:g} is past its limit {2 * math.log(2):.4g} for innovation codes: they may not settle",
-            StepWarning,
-            stacklevel=4,
-        )
     if cpu_limit is not None and step >= cpu_limit:
         warnings.warn(
             f"step {step:g} is past its limit {cpu_limit:.4g} for these costs and this network: CPU may diverge",

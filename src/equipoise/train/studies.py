@@ -26,6 +26,7 @@ from equipoise.train.quantize import LogQuantizer
 from equipoise.train.solve import solve
 from equipoise.train.spec import CompareSpec
 from equipoise.train.spectrum import lambda_2
+from equipoise.train.told import message_of
 from equipoise.train.weights import edge_weights
 
 TARGET = 1e-6
@@ -82,7 +83,9 @@ def rho_study(
         told = _part(progress, k, len(RHOS))
         result = compare(kind, entrants=players, rounds=rounds, seeds=seeds, first_seed=first_seed, progress=told)
         found.append(result)
-        bits = {"Ours": LogQuantizer(rho=rho).bits, "LaplacianLog": LogQuantizer(rho=rho, mode="node").bits}
+        problem, network = result.instances[0]
+        ours = message_of(Method(quantizer=LogQuantizer(rho=rho)), network, problem)["bits"]
+        bits = {"Ours": ours, "LaplacianLog": LogQuantizer(rho=rho, mode="node").bits}
         for row in needs(result):
             rows.append({"rho": rho, "bits_a_number": bits[row["entrant"]], **row})
     return Study("rho", rows, tuple(found))

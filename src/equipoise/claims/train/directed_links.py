@@ -119,7 +119,7 @@ def measure(scale: Scale) -> Measured:
         protocol=f"{NODES} centres on strongly connected Erdős–Rényi digraphs (p = 0.2), one or four in turn; "
         f"quadratic costs, {SHARE * NODES:g} CPUs, least squares. {seeds} instances: {DRAWN} rounds of the "
         f"paper's flows as each centre hears them, on the ideal channel; up to {MOST:,} rounds of the push form "
-        "with 9-bit codes.",
+        "with 10-bit codes.",
         findings=findings,
         figures=(figure,),
         notes=(

@@ -1,8 +1,8 @@
 """Ours: `Method()` as it stands - innovation codes, sums to the last bit, boxes kept exactly (docs/train.md, 3).
 
-Automatic: nothing is tuned, per instance or on a grid; on static networks it is told the slowest mode's gap for nothing. Bad
+Automatic: nothing is tuned, per instance or on a grid; where links return it is told the slowest mode's gap for nothing. Bad
 at: first contact, where every link carries whole floats, so with few bits to spend a coarse code is ahead at first; and at
-messages, of which it sends several a link and round.
+graphs that never return, where numbers are short floats and a market answers each message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from equipoise.train.quantize import LogQuantizer
 
 @dataclass(frozen=True)
 class Ours:
-    """`rho` is the coarseness of the code: 9 bits per number at 0.125."""
+    """`rho` is the coarseness of the code: 10 bits per number at 0.125, where links return."""
 
     rho: float = 0.125
     name: ClassVar[str] = "Ours"

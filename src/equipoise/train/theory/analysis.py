@@ -17,7 +17,6 @@ from equipoise.parallel import one_thread
 from equipoise.result import Result
 from equipoise.train.baselines._track import Recorder
 from equipoise.train.choose import choose
-from equipoise.train.codec import bits_per_number, mantissa_bits
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.dynamics.prices import Prices
 from equipoise.train.dynamics.summed import Summed
@@ -33,7 +32,6 @@ from equipoise.train.theory.bounds import (
     alpha_limit,
     delay_limit,
     graphs_looked_at,
-    innovation_limit,
     node_residual,
     paper_alpha,
     sector,
@@ -51,6 +49,7 @@ from equipoise.train.theory.predict import (
     rounds_to,
     total_curvature,
 )
+from equipoise.train.told import message_of
 from equipoise.train.topology import Topology
 from equipoise.train.truth import optimal_model
 
@@ -88,7 +87,6 @@ class Analysis(Result):
     rho: float
     sector_low: float
     sector_high: float
-    rho_limit: float | None
     bits_a_number: int
     bits_a_round: float
     step: float
@@ -160,7 +158,7 @@ def _analyse(problem: Problem, network: Network, method: Method, target: float) 
     smoothness = None if model is None else known_smoothness(model)
     steps = choose_steps(market, model, smoothness, network, method)
     notes: Notes = {}
-    found = _network(network, notes) | _channel(network, method, market, model)
+    found = _network(network, notes) | _messages(problem, network, method, market)
     found |= {} if state is None else {"link_gap": state.gap}
     if market is not None:
         found |= _cpu(market, network, method, steps, state, target, notes)
@@ -221,26 +219,24 @@ def _diameter(graph: Topology) -> int:
     return int(shortest_path(links.tocsr(), directed=False, unweighted=True).max())
 
 
-def _channel(network: Network, method: Method, market: Market | None, model: Model | None) -> dict[str, Any]:
+def _messages(problem: Problem, network: Network, method: Method, market: Market | None) -> dict[str, Any]:
     """On every directed link a price, a model, and what a market or meeting answers, or a tracker; the rest comes on top.
 
-    Hosts answer with more codes per number, the more neighbours they have. Over links nobody answers, and a price comes with
-    one flag, or with two where there are boxes.
+    The more neighbours a node can have, the more bits an answer has. Over links nobody answers, and a price comes with one
+    flag, or with two where there are boxes.
     """
     quantizer, costs = method.quantizer, market is not None
     low, high = sector(quantizer.rho, getattr(quantizer, "rounding", "nearest")) if quantizer.rho else (1.0, 1.0)
     graphs = graphs_looked_at(network)
     links = 2.0 * float(np.mean([graph.edges for graph in graphs]))
-    size = 0 if model is None else model.size
-    bits = bits_per_number(mantissa_bits(quantizer)) if quantizer.mode == "innovation" else quantizer.bits
+    size = 0 if problem.model is None else problem.model.size
     boxed = market is not None and market.boxed
     a_round = links * Sent(network, method, costs, boxed, size, 0).steady
     return {
         "rho": quantizer.rho,
         "sector_low": low,
         "sector_high": high,
-        "rho_limit": innovation_limit() if quantizer.mode == "innovation" else None,
-        "bits_a_number": bits,
+        "bits_a_number": message_of(method, network, problem)["bits"],
         "bits_a_round": a_round,
     }
 

@@ -1,6 +1,7 @@
 """Bounds that a run is held against, one equation each (docs/train.md, 3.2 to 3.6), and what they are made of.
 
-In this order: steps and codes; the worst eigenvalue of a network that may change; one mode with momentum.
+In this order: steps and codes; the worst eigenvalue of a network that may change; one mode with momentum,
+which no dynamics along edges has.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def paper_alpha(second_eigenvalue: float, smoothness: float) -> float:
 
 
 def innovation_limit() -> float:
-    """rho < 2 ln 2: beyond, e^(rho/2) > 2 and an innovation code can overshoot by more than the error it corrects."""
+    """rho < 2 ln 2: beyond, e^(rho/2) > 2 and a log code of a change can overshoot by more than it corrects.
+
+    Minifloats, which our dynamics send, never do (codec.py): no run is held against this.
+    """
     return 2.0 * math.log(2.0)
 
 

@@ -1,9 +1,8 @@
 """Rounds that a run will need, before it is made: a gap is the square of an error, so radius^(2 rounds) = target.
 
 Assumed: the ideal channel, boxes that are not at work (a node at its bound counts with the stiffness of its price), losses
-as curved as at the optimum; over links, exact answers. Momentum along edges counts as the best constant one, which the
-automatic rule comes near without knowing the spectrum; on a network that changes every round it never builds up and counts
-as none. Graphs taken in turn are multiplied together; the first few fresh ones stand for all.
+as curved as at the optimum; over links, exact answers. Graphs taken in turn are multiplied together; the first few fresh
+ones stand for all.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from equipoise.train.problem import Market
 from equipoise.train.spectrum import lambda_2, lambda_max
 from equipoise.train.state import State
 from equipoise.train.steps import Steps
-from equipoise.train.theory.bounds import best_beta, graphs_looked_at, two_step_radius
+from equipoise.train.theory.bounds import graphs_looked_at
 from equipoise.train.theory.closed_loop import ClosedLoop, hessians, mixing
 from equipoise.train.theory.links import (
     elasticity_weights,
@@ -63,10 +62,9 @@ def rounds_to(target: float, radius: float) -> float:
     return max(1.0, math.log(target) / (2.0 * math.log(radius))) if radius > 0.0 else 1.0
 
 
-def best_radius(smallest: float, largest: float, momentum: bool) -> float:
+def slowest_of(smallest: float, largest: float) -> float:
     """From the smallest and largest rate (step times eigenvalue) of a symmetric iteration."""
-    beta = best_beta(smallest, largest) if momentum else 0.0
-    return max(two_step_radius(smallest, beta), two_step_radius(largest, beta))
+    return max(abs(1.0 - smallest), abs(1.0 - largest))
 
 
 def period_radius(maps: list[Floats], inside: Floats) -> float:
@@ -90,7 +88,7 @@ def predict_cpu(market: Market, network: Network, method: Method, steps: Steps) 
     weights = [edge_weights(method.cpu_weights, graph, market.curvature * method.curvature_factor) for graph in graphs]
     if network.static:
         smallest, largest = cpu_spectrum(graphs[0], weights[0], bent)
-        return Prediction(best_radius(step * smallest, step * largest, method.momentum), "eigenvalues of L H")
+        return Prediction(slowest_of(step * smallest, step * largest), "eigenvalues of L H")
     mixings = [graph.laplacian(w).toarray() for graph, w in zip(graphs, weights, strict=True)]
     radius = period_radius([np.eye(n) - step * L * bent for L in mixings], kept_sum(n, 1, 0))
     return Prediction(radius, f"product of {len(graphs)} graphs")
@@ -139,7 +137,7 @@ def predict_learning(
     if alpha is None:
         return None
     graphs = graphs_looked_at(network)
-    if n * model.size <= DENSE_STATE and not method.momentum:
+    if n * model.size <= DENSE_STATE:
         bent = hessians(model, optimal_model(model).parameters)
         loops = [ClosedLoop(mixing(network, method.model_weights, k), bent) for k in range(len(graphs))]
         radius = period_radius([loop.round_map(alpha, step) for loop in loops], loops[0].consistent)
@@ -156,7 +154,7 @@ def predict_learning(
             np.concatenate([edge_weights(method.model_weights, graph) / len(graphs) for graph in graphs]),
         )
         slowest = min(slowest, slow_mixing(lambda_2(together), alpha * float(smoothness.mean())))
-    return Prediction(best_radius(step * slowest, 1.0, method.momentum), f"mixing estimate, {how}")
+    return Prediction(slowest_of(step * slowest, 1.0), f"mixing estimate, {how}")
 
 
 def slow_mixing(second: float, pull: float) -> float:
