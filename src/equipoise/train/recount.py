@@ -38,9 +38,11 @@ class Sent:
             fixed, loose, first = self._message(first=True)
             least, most = links * (fixed + first), (links + (rounds - audited) * last) * (fixed + loose + first)
         else:
-            opening, _, told = self._message(first=True)
             fixed, loose, _ = self._message(first=False)
+            known: set[int] = set()
             for k in range(min(network.period, rounds)):
+                opening, _, told = self._message(first=True, again=id(network.topology(k)) in known)
+                known.add(id(network.topology(k)))
                 there, times = 2 * network.topology(k).edges, len(range(k, rounds, network.period))
                 least += there * (opening + told + (times - 1) * fixed)
                 most += there * times * loose
@@ -58,8 +60,10 @@ class Sent:
         """Bits of a link and round once links have met: what is always there."""
         return self._message(first=False)[0]
 
-    def _message(self, *, first: bool) -> tuple[int, int, int]:
-        """Bits of a link and round: always, at most beside, and what is only told when two meet in a graph first."""
+    def _message(self, *, first: bool, again: bool = False) -> tuple[int, int, int]:
+        """Bits of a link and round: always, at most beside, and what is only told when two meet in a graph first. A graph
+        that stands in the list again is a new one over links, and the same one by rows."""
+        new = first and not again
         method, limited = self.method, self.boxed and self.method.limits_boxes
         fixed = loose = told = 0
         degree = max(8, (self.network.n - 1).bit_length())
@@ -69,23 +73,23 @@ class Sent:
             told += ELASTICITY
         elif self.cpu:
             if method.by_markets:
-                fixed += self._number(first, 2, LONG) + self._number(first, self._busiest + 1, LONG) + ELASTICITY
+                fixed += self._number(new, 2, LONG) + self._number(new, self._busiest + 1, LONG) + ELASTICITY
             else:
-                fixed += self._number(first, 1, LONG)
-            told += degree if method.by_markets or method.cpu_weights != "laplacian" else 0
-            told += FLOAT if not method.by_markets and method.cpu_weights == "curvature" else 0
+                fixed += self._number(new, 1, LONG)
+            told += degree * (not again) if method.by_markets or method.cpu_weights != "laplacian" else 0
+            told += FLOAT * (not again) if not method.by_markets and method.cpu_weights == "curvature" else 0
             fixed, loose = fixed + 2 * limited, loose + (FACTORS + AMOUNT) * limited
         if self.size and method.learning == "links":
             fixed += self.size * self._number(first)
         elif self.size and isinstance(method.learning, type):
-            fixed += int(method.learning.numbers(self.size)) * self._number(first)  # type: ignore[attr-defined]
+            fixed += int(method.learning.numbers(self.size)) * self._number(new)  # type: ignore[attr-defined]
         elif self.size and method.by_meetings:
             finer = max(self._busiest, 2) + 1
-            fixed += self.size * (self._number(first, 2) + self._number(first, finer))
-            told += degree
+            fixed += self.size * (self._number(new, 2) + self._number(new, finer))
+            told += degree * (not again)
         elif self.size:
-            fixed += 2 * self.size * self._number(first)
-            told += degree if method.model_weights == "metropolis" else 0
+            fixed += 2 * self.size * self._number(new)
+            told += degree * (not again) if method.model_weights == "metropolis" else 0
         return fixed, loose, told
 
     @property

@@ -100,7 +100,7 @@ class Averages(Tracked):
         super().__init__(site, sampler, method, start, calm)
         self.alpha, self.momentum = steps
         self.average = self.models.copy()
-        busiest = max(int(site.near(t).degree.max(initial=1)) for t in range(site.books))
+        busiest = max(int(site.near(k).degree.max(initial=1)) for k in site.rounds or (0,))
         self.said = Voice(site, method.quantizer, self.model.size, finest=0.5)
         self.means = Voice(site, method.quantizer, self.model.size, finest=1.0 / (max(busiest, 2) + 1))
 

@@ -51,7 +51,7 @@ class Markets(Pipe):
     def __init__(self, site: Site, market: Market, quantizer: Quantizer, inertia: float, start: Ints) -> None:
         super().__init__(site, market, start, market.boxed)
         self.inertia = inertia
-        busiest = max(int(site.near(t).degree.max(initial=1)) for t in range(site.books))
+        busiest = max(int(site.near(k).degree.max(initial=1)) for k in site.rounds or (0,))
         self.prices = Voice(site, quantizer, 1, finest=0.5, short=LONG_BITS)
         self.answers = Voice(site, quantizer, 1, finest=1.0 / (busiest + 1), short=LONG_BITS)
         self.told = Codes(site, 1)

@@ -54,19 +54,23 @@ class Site:
         self.own: Ints = np.arange(network.n) if own is None else own
         self.whole = len(self.own) == network.n
         self._kept: dict[tuple[int, str], Any] = {}
+        graphs = [id(network.topology(k)) for k in range(network.period or 0)]
+        first = {graph: graphs.index(graph) for graph in dict.fromkeys(graphs)}
+        self.rounds = list(first.values())  # those in which each graph is met first
+        self._book = [self.rounds.index(first[graph]) for graph in graphs]
 
     @property
     def books(self) -> int:
-        """Graphs that return; 1 where none does."""
-        return self.network.period or 1
+        """Different graphs that return; 1 where none does."""
+        return max(1, len(self.rounds))
 
     def turn(self, number: int) -> int:
         """Which of the books this round uses."""
-        return number % self.books
+        return self._book[number % len(self._book)] if self._book else 0
 
     def first(self, number: int) -> bool:
         """Whether the graph of this round was never met before."""
-        return self.network.period is None or number < self.network.period
+        return not self._book or number == self.rounds[self.turn(number)]
 
     def near(self, number: int) -> Near:
         """Who meets whom in this round."""
@@ -115,7 +119,7 @@ class Site:
     def _made(self, number: int, what: str, make: Any) -> Any:
         """Once for each graph that returns; else of the latest round only."""
         period = self.network.period
-        key = (number if period is None else number % period, what)
+        key = (number if period is None else self.turn(number), what)
         if key not in self._kept:
             made = make()
             if period is None:
@@ -319,7 +323,7 @@ class Meter:
         """Links as sender x n + receiver, ascending, and the bits of each."""
         found = list(self._loose)
         for t, each in self._each.items():
-            keys = self.site.keys(t)
+            keys = self.site.keys(self.site.rounds[t])
             found.append((keys, _carried(len(keys), each, self._entries.get(t))))
         return added_up(found)
 
