@@ -15,9 +15,11 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 
 ROOM = 0.05  # of a mean share: what must lie between lo and hi for CPU to pass on over links in a reasonable time
+FEW = 6  # graphs in turn: prices over links need rounds in proportion to them, markets do not
 WAYS_OUT = {
     "symmetric": "links that carry both ways: make the network undirected",
     "repeating": 'links that return: use switching=COUNT instead of "fresh"',
+    "few": f"at most {FEW} graphs in turn: use a smaller switching",
     "reliable": "links that lose nothing: leave faults out",
     "roomy": f"boxes with room, {ROOM:.0%} of a mean share or more between lo and hi: widen them",
     "exact": "exact gradients of a convex model: leave batch, Coupled, ramp and descent out",
@@ -36,7 +38,7 @@ class Form(NamedTuple):
 CPU_FORMS = (
     Form(
         "links",
-        frozenset({"symmetric", "repeating", "reliable", "own", "exact", "roomy"}),
+        frozenset({"symmetric", "repeating", "few", "reliable", "own", "exact", "roomy"}),
         "prices over links that return",
     ),
     Form("markets", frozenset({"symmetric", "reliable", "own"}), "a market around every node"),
@@ -74,6 +76,7 @@ def choose(
     given = {
         "symmetric": not network.directed,
         "repeating": network.period is not None and network.n > 1,
+        "few": network.period is None or network.period <= FEW,
         "reliable": faults is None or faults.none,
         "roomy": _roomy(problem, network.n),
         "exact": plain and (model is None or model.convex),
