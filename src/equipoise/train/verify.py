@@ -386,7 +386,7 @@ def _cpu(run: Files) -> list[Check]:
         return [*checks, Check.not_made("kkt", MOVED)]
     last = len(shares.budgets) - 1
     most = 10 * math.sqrt(run.target) * max(shares.spread(shares.equal), *run.spreads.values())
-    limit = shares.best(last).limit(shares.last, run.target * shares.scale(last), most)
+    limit = shares.best(last).limit(shares.last, run.target * shares.scale(last), most, shares.steepest)
     meaning = "farthest price of a node that could still act on it from the best common price, at the last shares"
     return [*checks, Check.at_most("kkt", shares.spread(shares.last), limit, meaning)]
 

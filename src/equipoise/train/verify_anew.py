@@ -83,13 +83,14 @@ class Prices:
         size = np.abs(cost.value(z)) + np.abs(cost.derivative(z) * z) + bend * z**2
         return max(ROUNDED * float(size.sum()), float(bend.sum()) * (NEAR * self.unit) ** 2, 1e-300)
 
-    def limit(self, x: Floats, allowed: float, most: float) -> float:
+    def limit(self, x: Floats, allowed: float, most: float, curvature: Floats) -> float:
         """How far prices may differ where the gap is `allowed`: its root times the steepest slope, at most `most`, and
-        rounding. Nodes at the bound where they should be have no say."""
+        rounding. Nodes at the bound where they should be have no say; those that should be count by all of their box."""
         lo, hi = self.lo, self.hi
         inside = np.clip(x, lo, hi)
         acts = ~((inside == self.wanted) & ((inside == lo) | (inside == hi)))
         bends = np.maximum(second(self.cost, inside, lo, hi), second(self.cost, self.wanted, lo, hi))
+        bends = np.where((self.wanted == lo) | (self.wanted == hi), np.maximum(bends, curvature), bends)
         steep = float(bends[acts].max(initial=0.0))
         price = float(np.abs(self.cost.derivative(inside)[acts]).max(initial=0.0))
         alike = max(math.sqrt(2 * steep * self.noise), 8 * self.unit * steep, 64 * float(np.spacing(price)))
