@@ -40,7 +40,7 @@ from laborious import Laborious, seconds_a_pass
 
 from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.shards.keeper import Hold
-from equipoise.engine.shards.partition import partition
+from equipoise.engine.shards.restrict import partition
 from equipoise.engine.shards.workers import Workers
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.coupling.instance import CENTRES, Instance, draw

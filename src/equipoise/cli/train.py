@@ -16,7 +16,7 @@ from equipoise.cli.options import File, Json, Out, application, has_command, wit
 from equipoise.cli.output import Meter, compiling_told, metered, run_folder, show, tell, warnings_as_lines
 from equipoise.errors import InputError
 from equipoise.spec import read_yaml
-from equipoise.train.hostile.fault_texts import EXAMPLES, HOSTILE, HOW
+from equipoise.train.hostile.faults import EXAMPLES, HOSTILE, HOW
 from equipoise.train.spec import PLACES, CompareSpec, TrainSpec, flag
 
 app = application()

@@ -18,9 +18,8 @@ from scipy.spatial import cKDTree
 
 from equipoise.errors import InputError
 from equipoise.kernels import kernel
-from equipoise.train.arcs import Arcs
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.topology import Topology, canonical
+from equipoise.train.topology import Arcs, Topology, canonical
 
 Edges = tuple[Ints, Ints]
 Bools = NDArray[np.bool_]

@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.train import graphs, interop
-from equipoise.train.arcs import Arcs
 from equipoise.train.graphs import Edges
-from equipoise.train.topology import Topology, check_nodes
+from equipoise.train.topology import Arcs, Topology, check_nodes
 
 Graph = Topology | Arcs
 Switching = int | Literal["fresh"]

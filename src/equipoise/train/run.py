@@ -14,14 +14,15 @@ from equipoise.result import Result
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import (
     NEGATIVE,
-    Auditor,
     Extremes,
     as_part,
     cost_noise,
+    cpu_gap,
     disagreement,
     kkt_violation,
     largest,
     loss_noise,
+    model_gap,
     worst_part,
 )
 from equipoise.train.book import worst_loss
@@ -251,13 +252,10 @@ class Run(Result):
         """ "cpu" and "model": F - F* of the shares and of the models as they are, and what of it may be rounding."""
         found: dict[str, tuple[float, float]] = {}
         if self.market is not None and self.cpu_optimum is not None and self.shares is not None:
-            auditor = Auditor(self.market.cost, None, None, None)
-            gap = auditor.cpu_gap(self._priced()[0], self.cpu_optimum)
+            gap = cpu_gap(self.market.cost, self._priced()[0], self.cpu_optimum)
             found["cpu"] = gap, cost_noise(self.market, self.cpu_optimum)
         if self.model_optimum is not None and self.models is not None:
-            model, Y = self._learnt()
-            gap = float(Auditor(None, model, None, None).model_gaps(Y, self.model_optimum).max())
-            found["model"] = gap, loss_noise(self.model_optimum)
+            found["model"] = model_gap(*self._learnt(), self.model_optimum), loss_noise(self.model_optimum)
         return found
 
     def _doubt(self, gaps: dict[str, tuple[float, float]], value: float) -> str:
@@ -289,7 +287,7 @@ class Run(Result):
                 del most["cpu"]  # the gap at the last change of budget is not known to anybody any more
             else:
                 start = self.market.grid.floats(self.market.start())
-                most["cpu"] = Auditor(self.market.cost, None, None, None).cpu_gap(start, self.cpu_optimum)
+                most["cpu"] = cpu_gap(self.market.cost, start, self.cpu_optimum)
         for half, gap in most.items():
             if self._scale(half) > (1 + SAME) * max(gap, gaps[half][1]):
                 return "the gap at the start was less than what gaps are a part of"

@@ -26,7 +26,7 @@ from equipoise.train.quantize import LogQuantizer
 from equipoise.train.solve import solve
 from equipoise.train.spec import CompareSpec
 from equipoise.train.spectrum import lambda_2
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 TARGET = 1e-6
 RHOS = (0.02, 0.05, 0.125, 0.25, 0.5, 1.0)

@@ -12,10 +12,9 @@ from equipoise.document import Row
 from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.lossy_sharded import ShardedLossy, refuse_schedules
 from equipoise.engine.sharded import Sharded
-from equipoise.engine.shards.crew import Crew, Threads
+from equipoise.engine.shards.crew import Crew, Report, Threads
 from equipoise.engine.shards.keeper import Hold, Keeper, nodes_of, told
 from equipoise.engine.shards.processes import Processes
-from equipoise.engine.shards.worker import Report
 from equipoise.errors import InputError, unknown_name
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.method import Method

@@ -17,7 +17,7 @@ from equipoise.train.baselines._demand import Demand, coupling
 from equipoise.train.baselines._track import FLOAT_BITS, Recorder, Track
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 STEP = 0.4  # python benchmarks/train/tune.py
 

@@ -11,13 +11,13 @@ from equipoise.certificate import Certificate, Check
 from equipoise.document import Plain
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import disagreement, kkt_violation, largest
+from equipoise.train.book import pins
 from equipoise.train.codec import bits_per_number, mantissa_bits
 from equipoise.train.dynamics._gift_kernels import SCALE_BITS, SUM_BITS
 from equipoise.train.exchange.lossy import HEADER_BITS
 from equipoise.train.grid import exact_sum
-from equipoise.train.hostile.book import pins
 from equipoise.train.hostile.faults import Faults
-from equipoise.train.hostile.timetable import Event
+from equipoise.train.hostile.membership import Event
 from equipoise.train.models._base import Model
 from equipoise.train.problem import Subset
 from equipoise.train.quantize import FLOAT_BITS

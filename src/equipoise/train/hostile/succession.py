@@ -14,8 +14,7 @@ from equipoise.train.arrays import AnyArray
 from equipoise.train.dynamics.gifts import Gifts
 from equipoise.train.exchange.lossy import Lossy
 from equipoise.train.grid import exact_sum
-from equipoise.train.hostile.membership import Membership
-from equipoise.train.hostile.timetable import Event, Timetable
+from equipoise.train.hostile.membership import Event, Membership, Timetable
 
 
 class Succession:

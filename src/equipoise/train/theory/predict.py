@@ -37,9 +37,8 @@ from equipoise.train.theory.links import (
     round_maps,
     slowest_radius,
 )
-from equipoise.train.topology import Topology
+from equipoise.train.topology import Topology, edge_weights
 from equipoise.train.truth import optimal_model, optimal_shares
-from equipoise.train.weights import edge_weights
 
 LARGEST_SPECTRUM = 1500  # nodes up to which L is factorised, however many links it has
 SHIFT = 1e-9  # of the largest diagonal entry of L H
