@@ -27,7 +27,7 @@ from equipoise.train import (
 from equipoise.train.audit import cpu_gap, kkt_violation
 from equipoise.train.codec import bits_per_number, mantissa_bits
 from equipoise.train.theory.closed_loop import ClosedLoop
-from equipoise.train.theory.links import link_radius, round_maps
+from equipoise.train.theory.predict import link_radius, round_maps
 from equipoise.train.truth import optimal_shares
 
 

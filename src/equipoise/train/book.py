@@ -177,7 +177,7 @@ class Book(Generic[S]):
     def _sums(self, state: S) -> dict[str, float]:
         """Whether gradients cancel, or trackers are still the sum of gradients, computed anew."""
         learning: Any = state.learning
-        gradients = learning.sampler.again(learning.models)
+        gradients = learning.sampler.again(state.models)
         if isinstance(learning, Summed):
             return {"gradient": self.auditor.gradient_error(gradients)}
         return {"tracker": self.auditor.tracker_error(gradients, learning.trackers)}

@@ -305,8 +305,7 @@ def _rival(job: TrainJob, name: str) -> Method:
 
 def _coupled_job(spec: TrainSpec) -> TrainJob:
     """The study's instance of this seed: batches follow shares, and what they show moves shares."""
-    from equipoise.train.coupling.play import LINK_CHANCE, Pace
-    from equipoise.train.coupling.study import SETTINGS
+    from equipoise.train.coupling.study import LINK_CHANCE, SETTINGS, Pace
 
     name = studied(spec)
     setting = SETTINGS[name]

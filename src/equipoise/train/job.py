@@ -22,14 +22,13 @@ from equipoise.train.method import Method
 from equipoise.train.models import LeastSquares
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
-from equipoise.train.run import DEFAULT_TARGET, Run
+from equipoise.train.run import DEFAULT_TARGET, Run, message_of
 from equipoise.train.solve import Engine, Moment, solve
 from equipoise.train.spec import CompareSpec, TrainSpec
 from equipoise.train.studies import Study, alpha_study, density_study, rho_study
 from equipoise.train.theory import analysis as theory
 from equipoise.train.theory.analysis import Analysis
 from equipoise.train.theory.predict import DENSE_STATE
-from equipoise.train.told import message_of
 
 if TYPE_CHECKING:
     from equipoise.document import Plain, Row
@@ -241,8 +240,7 @@ class TrainJob:
 
     def deep_plan(self, way: str) -> Plan:
         """As long and with as many samples as the run, at the rate that suits this way to train best."""
-        from equipoise.train.deep.rivals import Plan
-        from equipoise.train.deep.study import RATES
+        from equipoise.train.deep.rivals import RATES, Plan
 
         spec = self.spec
         assert spec.batch is not None

@@ -26,17 +26,18 @@ from equipoise.train.audit import (
     worst_part,
 )
 from equipoise.train.book import worst_loss
-from equipoise.train.codec import Tally
+from equipoise.train.codec import Tally, bits_per_number, mantissa_bits
 from equipoise.train.costs._base import second
 from equipoise.train.exchange import LinkBits
+from equipoise.train.exchange.rows import LONG_BITS, SINGLE_BITS
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
+from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.recount import Sent
 from equipoise.train.spec import TrainSpec
 from equipoise.train.steps import Steps
-from equipoise.train.told import dynamics_of, message_of
 from equipoise.train.truth import CpuOptimum, ModelOptimum, why_not_best, why_not_least
 
 Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
@@ -443,7 +444,12 @@ class Run(Result):
 
     def dynamics(self) -> dict[str, Plain]:
         """What was played: "cpu" and "learning" by name, None where there is no such half, and "why"."""
-        return dynamics_of(self.method, self.problem)
+        method, problem = self.method, self.problem
+        cpu, learning = (
+            None if half is None else name
+            for half, name in ((problem.cost, method.cpu), (problem.model, method.learning))
+        )
+        return {"cpu": cpu, "learning": learning, "why": method.why}
 
     def _message(self) -> dict[str, Plain]:
         return message_of(self.method, self.network, self.problem)
@@ -529,3 +535,15 @@ class Run(Result):
                 found["loss"] = plain(self.history["loss"][-1])
             found["consensus"] = self._disagreement()
         return found
+
+
+def message_of(method: Method, network: Network, problem: Problem, *, hostile: bool = False) -> dict[str, Plain]:
+    """Bits of one number as they are sent, how it is coded, and what is told."""
+    quantizer = method.quantizer
+    if network.period is None and quantizer.mode == "innovation" and not hostile:
+        return {"bits": LONG_BITS if problem.model is None else SINGLE_BITS, "mode": "node", "code": "short float"}
+    if hostile or quantizer.mode == "innovation" or quantizer.bits == FLOAT_BITS:
+        bits = bits_per_number(mantissa_bits(quantizer))
+        return {"bits": bits, "mode": quantizer.mode, "code": "float" if bits == FLOAT_BITS else "minifloat"}
+    kind = type(quantizer).__name__.removesuffix("Quantizer").lower()
+    return {"bits": quantizer.bits, "mode": quantizer.mode, "code": "float" if kind == "exact" else kind}

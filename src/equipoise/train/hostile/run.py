@@ -21,8 +21,14 @@ from equipoise.train.hostile.membership import Event
 from equipoise.train.models._base import Model
 from equipoise.train.problem import Subset
 from equipoise.train.quantize import FLOAT_BITS
-from equipoise.train.run import Run
-from equipoise.train.told import hostile_dynamics, message_of
+from equipoise.train.run import Run, message_of
+
+WORDS = {
+    "gifts": "gifts over links, booked so that a later packet makes up for a lost one",
+    "pushed": "pushed along one-way links",
+    "links": "models over links, each with its own memory",
+    "trackers": "models pulled and trackers pushed",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +79,11 @@ class HostileRun(Run):
     def dynamics(self) -> dict[str, Plain]:
         cpu = None if self.shares is None else "pushed" if self._pushes else "gifts"
         learning = None if self.models is None else "trackers" if self._tracks else "links"
-        return hostile_dynamics(cpu, learning, directed=self.network.directed)
+        said = [] if cpu is None else [f"CPU by {cpu} ({WORDS[cpu]})"]
+        said += [] if learning is None else [f"models by {learning} ({WORDS[learning]})"]
+        one_way = self.network.directed
+        because = "links carry one way" if one_way else "messages may be lost or late, or centres go and come"
+        return {"cpu": cpu, "learning": learning, "why": f"{'; '.join(said)}; for {because}"}
 
     def _message(self) -> dict[str, Plain]:
         return message_of(self.method, self.network, self.problem, hostile=True)

@@ -25,8 +25,7 @@ from equipoise.train.exchange.relayed import Relayed
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.descent import choose_descent, trackers_are_worth_it
 from equipoise.train.hostile.faults import Faults
-from equipoise.train.hostile.membership import Event, Membership, Timetable
-from equipoise.train.hostile.succession import Succession
+from equipoise.train.hostile.membership import Event, Membership, Succession, Timetable
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
