@@ -311,7 +311,7 @@ class Network:
         if _checked_switching(switching) == 1:
             text = f"{'directed ' if directed else ''}{name}, {n} nodes, static"
             return cls(n, text, [_unweighted(n, edges, directed)])
-        relabelled = partial(graphs.relabelled_arcs if directed else graphs.relabelled, n, edges)
+        relabelled = partial(graphs.relabelled, n, edges, directed)
         return cls._random(name, n, relabelled, "", switching, seed, directed)
 
     @classmethod

@@ -111,12 +111,12 @@ class Run(Result):
 
     def certificate(self) -> Certificate:
         """Checks recomputed from inputs and outputs alone."""
-        target = self._asked_for()
+        target = DEFAULT_TARGET if self.target is None else self.target
         checks: list[Check] = []
         if self.market is not None and self.shares is not None and self.budget is not None:
             checks += self._cpu_checks(target)
         if self.models is not None:
-            checks.append(self._gradient_check(target) if self.method.learning == "links" else self._tracker_check())
+            checks += self._sum_checks(target)
             checks.append(
                 Check.at_most(
                     "consensus",
@@ -131,33 +131,32 @@ class Run(Result):
             checks.append(self._loss_check())
         if not self.steps.links and (self.convex or self.steps.cpu_limit is not None):
             checks.append(self._steps_check())
-        checks.append(self._bits_check())
+        least, most = self._recount()
+        meaning = f"bits sent over all links; a recount from the graphs allows {least:,} to {most:,}"
+        checks.append(Check("bits", float(self.bits), float(most), least <= self.bits <= most, meaning))
         if self.status == "diverged":
             checks.append(Check("divergence", None, None, False, self.reason))
         return Certificate(tuple(checks))
 
-    def _tracker_check(self) -> Check:
-        meaning = "largest |sum z - sum grad g| over the recorded rounds, as a part of the largest gradients"
-        return Check.at_most("tracker", self.worst.tracker, TRACKER_LIMIT, meaning)
-
-    def _gradient_check(self, target: float) -> Check:
-        """Over links no sum is kept on the way: what counts is that the gradients cancel where the models are."""
+    def _sum_checks(self, target: float) -> list[Check]:
+        """Trackers are the sum of gradients all the way; over links no sum is kept, and what counts is that the gradients
+        cancel where the models are."""
         assert self.models is not None and self.problem.model is not None
+        if self.method.learning != "links":
+            meaning = "largest |sum z - sum grad g| over the recorded rounds, as a part of the largest gradients"
+            return [Check.at_most("tracker", self.worst.tracker, TRACKER_LIMIT, meaning)]
         sums = self.problem.model.gradients(self.models)
         model = self.problem.model
         rounding = GRADIENT_NOISE * float(model.smoothness().sum() * np.abs(self.models).max())
         size = max(self.worst.gradient, float(np.abs(sums).sum(axis=0).max()), rounding, 1e-300)
         off = float(np.abs(sums.sum(axis=0)).max()) / size
         meaning = "|sum of gradients at the nodes' own models|, computed anew, as a part of the largest gradients"
-        return Check.at_most("gradient", off, float(np.sqrt(target)), meaning)
+        return [Check.at_most("gradient", off, float(np.sqrt(target)), meaning)]
 
     @property
     def convex(self) -> bool:
         """Whether there is an optimum to compare with: a model that is not convex has none."""
         return self.problem.model is None or self.problem.model.convex
-
-    def _asked_for(self) -> float:
-        return DEFAULT_TARGET if self.target is None else self.target
 
     def _noisy(self, target: float) -> float:
         """Where no target was given, mini-batches are held to what their noise allows, as a part of the gap at the start."""
@@ -191,7 +190,7 @@ class Run(Result):
         here, market = self._counted(), self.market
         outside = np.maximum(market.lo - self.shares, self.shares - market.hi)[here]
         return [
-            self._budget_check(),
+            *self._budget_checks(),
             Check.at_most(
                 "box",
                 largest(self.worst.box, 0.0, *outside[~(outside <= 0.0)].tolist()),
@@ -298,17 +297,13 @@ class Run(Result):
         """What gaps are a part of."""
         return "the start"
 
-    def _budget_check(self) -> Check:
+    def _budget_checks(self) -> list[Check]:
         assert self.market is not None and self.shares is not None and self.budget is not None
         off = abs(float(np.sum(self.shares)) - self.budget)
         if self.asked is not None and abs(self.asked - self.budget) > (len(self.shares) + 1) * self.market.grid.unit:
             off = max(off, abs(self.asked - self.budget))  # snapping may cost a unit a node, not more
-        return Check.at_most(
-            "budget",
-            largest(self.worst.budget, off),
-            0.0,
-            f"largest |sum of shares - budget| over {self.worst.rounds} rounds, in CPUs",
-        )
+        meaning = f"largest |sum of shares - budget| over {self.worst.rounds} rounds, in CPUs"
+        return [Check.at_most("budget", largest(self.worst.budget, off), 0.0, meaning)]
 
     def _kkt(self) -> float:
         assert self.market is not None and self.shares is not None
@@ -375,11 +370,6 @@ class Run(Result):
         return Check.at_most(
             "steps", self.steps.worst(), 1.0, "largest step as a part of its stability limit (step and alpha)"
         )
-
-    def _bits_check(self) -> Check:
-        least, most = self._recount()
-        meaning = f"bits sent over all links; a recount from the graphs allows {least:,} to {most:,}"
-        return Check("bits", float(self.bits), float(most), least <= self.bits <= most, meaning)
 
     def _recount(self) -> tuple[int, int]:
         """The fewest and the most bits that the protocol allows on these graphs."""

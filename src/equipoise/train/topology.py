@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, shortest_path
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import kernel
@@ -57,6 +57,11 @@ class Topology:
         """Neighbours per node."""
         ends = np.bincount(self.tails, minlength=self.n) + np.bincount(self.heads, minlength=self.n)
         return ends.astype(np.int64, copy=False)
+
+    @cached_property
+    def diameter(self) -> int:
+        """The most links between two nodes."""
+        return int(shortest_path(abs(self.laplacian()), unweighted=True).max())
 
     @property
     def connected(self) -> bool:

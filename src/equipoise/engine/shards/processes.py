@@ -368,7 +368,8 @@ def serve(order: dict[str, Any], descriptors: list[int]) -> None:
                     worker, answer = Worker(given[0], post), None
                 else:
                     answer = getattr(worker, method)(*given)
-                    _drain_halts(control, answer)
+                    while getattr(answer, "halted", False) and control.poll():
+                        control.recv_bytes()  # the halt that stopped a play is still in the pipe
                 said = ("answer", answer)
             except Exception as error:
                 said = ("error", told(error))
@@ -378,9 +379,3 @@ def serve(order: dict[str, Any], descriptors: list[int]) -> None:
 def told(error: Exception) -> tuple[str, str, str, str]:
     """What `raise_here` of the owner makes an error of again."""
     return type(error).__name__, str(error), traceback.format_exc(limit=-3), getattr(error, "code", "")
-
-
-def _drain_halts(control: Connection, answer: object) -> None:
-    """A halt that stopped a play is still in the pipe."""
-    while getattr(answer, "halted", False) and control.poll():
-        control.recv_bytes()

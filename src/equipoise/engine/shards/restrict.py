@@ -25,7 +25,7 @@ from equipoise.train.models.smooth_svm import SmoothSVM
 from equipoise.train.models.softmax import Softmax
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Subset
-from equipoise.train.sampler import Sampler, drawn_rows
+from equipoise.train.sampler import Sampler
 from equipoise.train.topology import Arcs
 
 C = TypeVar("C")
@@ -143,14 +143,6 @@ class LocalSampler(Sampler):
             if hasattr(self.model, "widest"):
                 self.model.widest = int(sampler.batch.max())
         self._last = (0, self.batch)
-
-    def rows(self, number: int, batch: Ints) -> list[Ints]:
-        sizes = self.model.sizes
-        assert sizes is not None
-        return [
-            drawn_rows(self.seed, number, int(node), int(size), int(b))
-            for node, size, b in zip(self.at_nodes, sizes, batch, strict=True)
-        ]
 
 
 def partition(network: Network, shards: int) -> Ints:

@@ -16,7 +16,7 @@ import numpy as np
 from equipoise.data import Dataset, digits
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.costs.coupled import Coupled
-from equipoise.train.models._base import Model, Shard, read_shards, variance
+from equipoise.train.models._base import Model, Shard, ShardModel, read_shards
 from equipoise.train.truth import optimal_model
 
 CENTRES = 20
@@ -28,7 +28,6 @@ CPUS = 5.0  # a centre, in the mean: about as many samples per round, so that th
 MOST_WRONG = 0.9  # of a centre's labels
 COPIES = 10  # of every image, each with its own noise: shards so long that a batch is a small part of them
 TEST_COPIES = 5  # of held-out images, blurred too, so that accuracy tells models apart
-ORDERS = 20  # of a shard: nets estimate its variance from two halves, whichever they are
 DESCENT = 60  # steps of L-BFGS that a net's reference takes: to the end it would learn its shards by heart
 
 Factory = Callable[[list[Shard], int], Model]  # a model from shards and the number of classes
@@ -86,13 +85,7 @@ class Instance:
         """sigma_i from whole shards, at one model or at each centre's own."""
         rows = np.ascontiguousarray(np.broadcast_to(models, (self.model.nodes, self.model.size)))
         rng = np.random.default_rng(0)
-        orders = [[rng.permutation(size) for size in self.sizes] for _ in range(ORDERS if self.halves else 1)]
-        return np.asarray(np.sqrt(np.mean([self.model.sampled(rows, order)[1] for order in orders], axis=0)))
-
-    @property
-    def halves(self) -> bool:
-        """Whether the model estimates variances from two halves of its rows, so that their order matters (TorchModel)."""
-        return type(self.model).__name__ == "TorchModel"
+        return np.asarray(np.sqrt(self.model.sampled(rows, [rng.permutation(size) for size in self.sizes])[1]))
 
     @cached_property
     def reference(self) -> Floats:
@@ -190,7 +183,7 @@ PROBES = 8
 REACH = 1e-2  # of the first parameters' size: how far curvature is looked for
 
 
-class Perceptron(Model):
+class Perceptron(ShardModel):
     """g_i(y) = (1/N) sum of cross-entropies + (reg/2n) |y|^2 of softmax(V' tanh(W' x + b) + c); y is W, b, V, c in a row."""
 
     words = "a net"
@@ -203,7 +196,7 @@ class Perceptron(Model):
         self.nodes, self.features, self.hidden, self.classes = data.nodes, data.features, hidden, classes
         self.size = (data.features + 1) * hidden + (hidden + 1) * classes
         self.reg, self.sizes, self.samples, self.seed = float(reg), data.sizes, data.samples, seed
-        self._X, self._labels = data.X, [y.astype(np.int64) for y in data.y]
+        self._data, self._answers = data, [y.astype(np.int64) for y in data.y]
 
     def start(self, seed: int | None = None) -> Floats:
         """First parameters: weights of sd 1/sqrt(3 inputs), by seed."""
@@ -239,24 +232,19 @@ class Perceptron(Model):
         return loss, gradient, float(first + (miss**2).sum(axis=1) @ ((inner**2).sum(axis=1) + 1.0))
 
     def loss(self, node: int, y: Floats) -> float:
-        loss, _, _ = self._backward(self._X[node], self._labels[node], y)
+        loss, _, _ = self._backward(self._data.X[node], self._answers[node], y)
         return loss / self.samples + 0.5 * self.reg / self.nodes * float(y @ y)
 
     def gradient(self, node: int, y: Floats) -> Floats:
-        _, gradient, _ = self._backward(self._X[node], self._labels[node], y)
+        _, gradient, _ = self._backward(self._data.X[node], self._answers[node], y)
         return np.asarray(gradient / self.samples + self.reg / self.nodes * y)
 
-    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
-        gradients, spread = np.empty((self.nodes, self.size)), np.empty(self.nodes)
-        for node, (picked, y) in enumerate(zip(rows, Y, strict=True)):
-            _, gradient, squares = self._backward(self._X[node][picked], self._labels[node][picked], y)
-            mean = gradient / len(picked)
-            spread[node] = variance(squares, mean, len(picked))
-            gradients[node] = len(self._labels[node]) / self.samples * mean + self.reg / self.nodes * y
-        return gradients, spread
+    def _drawn(self, X: Floats, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
+        _, gradient, squares = self._backward(X, answers, y)
+        return gradient / len(answers), squares
 
     def total(self, y: Floats) -> tuple[float, Floats]:
-        parts = [self._backward(X, labels, y) for X, labels in zip(self._X, self._labels, strict=True)]
+        parts = [self._backward(X, labels, y) for X, labels in zip(self._data.X, self._answers, strict=True)]
         loss, gradient = sum(part[0] for part in parts), np.sum([part[1] for part in parts], axis=0)
         return loss / self.samples + 0.5 * self.reg * float(y @ y), gradient / self.samples + self.reg * y
 

@@ -48,23 +48,10 @@ class HostileRun(Run):
     lost: int = 0
 
     def certificate(self) -> Certificate:
-        checks = list(super().certificate().checks)
-        if not self._tracks:
-            checks = [check for check in checks if check.name != "tracker"]
-        if self.shares is not None:
-            place = next(k for k, check in enumerate(checks) if check.name == "budget") + 1
-            checks.insert(
-                place,
-                Check.at_most(
-                    "overdraft",
-                    max(self.worst.over, 0.0),
-                    0.0,
-                    "most by which shares alone ever exceeded the budget, in CPUs",
-                ),
-            )
+        checks = super().certificate().checks
         if self.trouble:
-            checks.append(Check("reach", float(len(self.trouble)), 0.0, False, "; ".join(self.trouble)))
-        return Certificate(tuple(checks))
+            checks = *checks, Check("reach", float(len(self.trouble)), 0.0, False, "; ".join(self.trouble))
+        return Certificate(checks)
 
     @property
     def _tracks(self) -> bool:
@@ -94,15 +81,18 @@ class HostileRun(Run):
     def _first_model_gap(self) -> float:
         return self.model_scale
 
-    def _budget_check(self) -> Check:
+    def _sum_checks(self, target: float) -> list[Check]:
+        return super()._sum_checks(target) if self._tracks or self.method.learning == "links" else []
+
+    def _budget_checks(self) -> list[Check]:
         assert self.shares is not None and self.budget is not None
         off = abs(float(np.sum(self.shares)) + self.in_flight - self.budget)
-        return Check.at_most(
-            "budget",
-            largest(self.worst.budget, off),
-            0.0,
-            f"largest |shares + in flight - budget| over {self.worst.rounds} rounds, in CPUs",
-        )
+        both = f"largest |shares + in flight - budget| over {self.worst.rounds} rounds, in CPUs"
+        alone = "most by which shares alone ever exceeded the budget, in CPUs"
+        return [
+            Check.at_most("budget", largest(self.worst.budget, off), 0.0, both),
+            Check.at_most("overdraft", max(self.worst.over, 0.0), 0.0, alone),
+        ]
 
     def _counted(self) -> AnyArray:
         return self.counted
