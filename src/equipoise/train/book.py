@@ -312,7 +312,7 @@ class HostileBook(Book[HostileState]):
         if not isinstance(learning, Tracking):
             return {}
         gradients = np.where(known[:, None], learning.sampler.again(learning.models), 0.0)
-        asleep = known & ~state.steady
+        asleep = known & ~state.exchange.acting  # stragglers: their gradients are of an earlier round
         gradients[asleep] = learning.gradient[asleep]
         trackers = np.vstack([np.where(known[:, None], learning.trackers, 0.0), state.tracker_in_flight()])
         return {"tracker": self.auditor.tracker_error(gradients, trackers)}

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
-from equipoise.kernels import Bools, Ints
 from equipoise.parallel import side_by_side
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor
@@ -163,20 +162,6 @@ class HostileState:
         )
 
     # what others look at
-
-    @property
-    def senders(self) -> Ints:
-        """Of every link over which CPU is given."""
-        return self.cpu_exchange.table.senders
-
-    @property
-    def receivers(self) -> Ints:
-        return self.cpu_exchange.table.receivers
-
-    @property
-    def steady(self) -> Bools:
-        """Whose gradient is that of this round: no straggler that slept."""
-        return self.exchange.acting
 
     @property
     def epoch(self) -> int:
