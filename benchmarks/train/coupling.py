@@ -15,7 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from equipoise.train.coupling.study import ALLOCATIONS, SETTINGS, AllocationRow, Pace, one_seed, spread_out, study
+from equipoise.train.coupling.study import ALLOCATIONS, SETTINGS, AllocationRow, Pace, spread_out, study
 
 QUICK = 3  # seeds
 TUNING_SEEDS = (100, 101, 102, 103)
@@ -31,7 +31,7 @@ def tune(model: str, seeds: Sequence[int] = TUNING_SEEDS, jobs: int = 1) -> dict
     totals = {name: np.zeros(len(grid)) for name in ALLOCATIONS}
     tried = [(at, seed) for at in range(len(grid)) for seed in seeds]
     work = [(model, seed, False, dict.fromkeys(ALLOCATIONS, grid[at]), rounds) for at, seed in tried]
-    for (at, seed), part in zip(tried, spread_out(one_seed, work, jobs), strict=True):
+    for (at, seed), part in zip(tried, spread_out(work, jobs), strict=True):
         for name in ALLOCATIONS:
             totals[name][at] += part.times[name] / len(seeds)
         print(f"{grid[at]} seed {seed}: {', '.join(f'{name} {part.times[name]:,.0f}' for name in ALLOCATIONS)}")

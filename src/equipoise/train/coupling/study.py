@@ -90,8 +90,6 @@ class Played:
     cpu_seconds: Floats
     accuracy: Floats
     shares: Floats
-    sigma: Floats | None  # as learnt in the run
-    samples: int
     worst_budget: float  # |sum x - b| in any round, CPUs
     worst_box: float
 
@@ -151,8 +149,6 @@ def play(
         cpu_seconds=numbers * instance.tau * instance.budget,
         accuracy=accuracy,
         shares=held,
-        sigma=cost.sigma if cost is not None and cost.moves else None,
-        samples=int(run.history["samples"][-1]),
         worst_budget=run.worst.budget if shares is None else abs(float(held.sum()) - instance.budget),
         worst_box=run.worst.box if shares is None else float(np.maximum(instance.lo - held, held - instance.hi).max()),
     )
@@ -162,6 +158,7 @@ ALLOCATIONS = ("coupled", "equal", "data", "finish", "neyman")
 HIDDEN = 32  # units of the net
 
 Progress = Callable[[str], object]
+Work = tuple[str, int, bool, dict[str, Pace], int]  # model, seed, whether centres are equal, paces, rounds
 
 
 @dataclass(frozen=True)
@@ -188,7 +185,6 @@ class AllocationRow:
 
     allocation: str
     label: str
-    pace: Pace
     cpu_seconds: Floats  # to the target, per seed; the whole run's where it was not reached
     missed: int  # seeds in which it was not
     saved_against_equal: float  # mean over seeds of 1 - this / equal shares
@@ -196,8 +192,6 @@ class AllocationRow:
     saved_against_data: float
     saved_against_data_error: float
     noise: Floats  # variance of the summed gradient at the reference with the last shares, per seed
-    shares: list[Floats]  # the last, per seed
-    sigma: list[Floats]  # as learnt (coupled) or as it is at the reference, per seed
     spread: Floats  # sd of log sigma_i at the reference, per seed
     worst_budget: float  # |sum x - b| over all rounds and seeds
     worst_box: float
@@ -290,12 +284,12 @@ def study(
     paces = {name: setting.paces.get("equal" if equal else name, Pace()) for name in allocations}
     work = [(model, seed, equal, paces, limit) for seed in seeds]
     found: list[Seed] = []
-    for part in spread_out(one_seed, work, jobs):
+    for part in spread_out(work, jobs):
         found.append(part)
         if progress is not None:
             times = ", ".join(f"{name} {part.times[name]:,.0f}" for name in allocations)
             progress(f"seed {part.seed}: CPU-seconds to {part.target:.3f}: {times}")
-    return [_row(name, paces[name], found) for name in allocations]
+    return [_row(name, found) for name in allocations]
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,14 +299,13 @@ class Seed:
     seed: int
     target: float
     spread: float
-    sigma: Floats
     times: dict[str, float]
     missed: dict[str, bool]
     noise: dict[str, float]
     runs: dict[str, Played]
 
 
-def one_seed(work: tuple[str, int, bool, dict[str, Pace], int]) -> Seed:
+def _one_seed(work: Work) -> Seed:
     model, seed, equal, paces, rounds = work
     setting = _setting(model)
     instance = setting.draw(seed, equal)
@@ -324,7 +317,6 @@ def one_seed(work: tuple[str, int, bool, dict[str, Pace], int]) -> Seed:
         seed,
         target,
         instance.spread,
-        instance.sigma,
         {name: min(time, whole) for name, time in times.items()},
         {name: math.isinf(time) for name, time in times.items()},
         {name: instance.noise(run.shares) for name, run in runs.items()},
@@ -343,7 +335,7 @@ def _played(instance: Instance, name: str, pace: Pace, rounds: int, target: floa
         return play(instance, name, pace, rounds, every=every, until=target)
 
 
-def _row(name: str, pace: Pace, found: list[Seed]) -> AllocationRow:
+def _row(name: str, found: list[Seed]) -> AllocationRow:
     own = np.array([part.times[name] for part in found])
     saved: dict[str, tuple[float, float]] = {}
     for rival in ("equal", "data"):
@@ -354,31 +346,24 @@ def _row(name: str, pace: Pace, found: list[Seed]) -> AllocationRow:
     return AllocationRow(
         name,
         LABELS[name],
-        pace,
         own,
         sum(part.missed[name] for part in found),
         *saved.get("equal", nothing),
         *saved.get("data", nothing),
         np.array([part.noise[name] for part in found]),
-        [part.runs[name].shares for part in found],
-        [part.sigma if (seen := part.runs[name].sigma) is None else seen for part in found],
         np.array([part.spread for part in found]),
         max(part.runs[name].worst_budget for part in found),
         max(part.runs[name].worst_box for part in found),
     )
 
 
-def spread_out(
-    task: Callable[[tuple[str, int, bool, dict[str, Pace], int]], Seed],
-    work: list[tuple[str, int, bool, dict[str, Pace], int]],
-    jobs: int,
-) -> Iterable[Seed]:
+def spread_out(work: list[Work], jobs: int) -> Iterable[Seed]:
     """In this process, or in several; in order either way."""
     if jobs == 1:
-        yield from map(task, work)
+        yield from map(_one_seed, work)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(task, work)
+        yield from pool.map(_one_seed, work)
 
 
 def _setting(model: str) -> Setting:
