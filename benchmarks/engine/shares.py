@@ -40,12 +40,11 @@ from laborious import Laborious, seconds_a_pass
 
 from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.shards.keeper import Hold
-from equipoise.engine.shards.partition import partition
+from equipoise.engine.shards.restrict import partition
 from equipoise.engine.shards.workers import Workers
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.coupling.instance import CENTRES, Instance, draw
-from equipoise.train.coupling.play import LINK_CHANCE, RIVALS, SMOOTHED, Pace
-from equipoise.train.coupling.study import SETTINGS, target_of
+from equipoise.train.coupling.study import LINK_CHANCE, RIVALS, SETTINGS, SMOOTHED, Pace, target_of
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.solve import Moment, solve

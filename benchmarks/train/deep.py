@@ -41,20 +41,58 @@ and on seed 100 by --tune, the better of the rates tried (0.4 and 1.2; 0.05 and 
 from __future__ import annotations
 
 import argparse
+import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from equipoise import data
 from equipoise.train import Network
-from equipoise.train.deep import NETS, RATES, WAYS, Row, compare_deep, net, tune_rate
+from equipoise.train.book import worst_loss
+from equipoise.train.deep import NETS, RATES, WAYS, Plan, net
 from equipoise.train.deep.rivals import RISE
-from equipoise.train.deep.study import GRID
 from equipoise.train.models.torch_model import TorchModel
 
 CENTRES = 20
 QUICK = 6000  # samples
+GRID = (0.0125, 0.05, 0.2, 0.4, 0.8, 1.2, 1.6)  # rates to tune over
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one way of training ended."""
+
+    way: str
+    rate: float
+    seed: int
+    worst: float  # test accuracy of the worst centre's model
+    mean: float  # over the centres
+    loss: float  # the worst centre's, on all training data
+    megabytes: float  # sent over all links
+    seconds: float
+    certified: bool | None  # of ours; rivals have no certificate
+
+
+def rounds_of(model: TorchModel, passes: float, batch: int) -> int:
+    """Rounds in which `passes` times as many samples are drawn as there are."""
+    return max(1, round(passes * model.samples / (model.nodes * batch)))
+
+
+def played(way: str, model: TorchModel, network: Network, dataset: data.Dataset, plan: Plan) -> Row:
+    """One way, by this plan; every way has the same start and the same batches."""
+    outcome = WAYS[way](model, network, plan)
+    Y, run = outcome.models, outcome.run
+    scores, loss = [0.0], math.inf
+    if np.isfinite(Y).all():
+        Y = Y if np.ptp(Y, axis=0).any() else Y[:1]  # one model for all: scored once
+        scores = [float(model.accuracy(y, dataset.X_test, dataset.y_test) or 0.0) for y in Y]
+        loss = worst_loss(model, Y) if run is None else float(run.history["loss"][-1])
+    certified = None if run is None else run.certificate().passed
+    sent = outcome.bits / 8e6, outcome.seconds
+    return Row(way, plan.rate, plan.seed, min(scores), float(np.mean(scores)), loss, *sent, certified)
 
 
 def numbers(text: str) -> list[float]:
@@ -95,21 +133,14 @@ def main() -> None:
         f"{given.model}, {model.size} parameters; {len(X)} samples by label over {CENTRES} centres; {passes:g} passes"
     )
     print("way               rate  seed   worst    mean     loss        MB  seconds  certified")
-    plan = {"passes": passes, "batch": given.batch, "rise": None if given.even else RISE}
+    rounds, rise = rounds_of(model, passes, given.batch), None if given.even else RISE
+    tried = [(way, RATES[given.model][way]) for way in given.ways.split(",")]
     for seed in seeds:
-        if given.tune:
-            for rate in given.rates:
-                show(
-                    tune_rate(given.tune, model, network, mnist.X_test, mnist.y_test, seed=seed, grid=[rate], **plan)[0]
-                )
-            continue
         found = []
-        for way in given.ways.split(","):
-            rows = compare_deep(
-                model, network, mnist.X_test, mnist.y_test, rates=RATES[given.model], seed=seed, ways=[way], **plan
-            )
-            show(rows[0])
-            found += rows
+        for way, rate in [(given.tune, rate) for rate in given.rates] if given.tune else tried:
+            plan = Plan(rounds, given.batch, rate, seed=seed, rise=rise)
+            found.append(played(way, model, network, mnist, plan))
+            show(found[-1])
         best = [row for row in found if row.way == "centralised"]
         ours = [row for row in found if row.way == "tracking"]
         if best and ours:

@@ -84,15 +84,15 @@ class PerLink:
     def __init__(self, problem: Problem, network: Network) -> None:
         from equipoise.train.dynamics.gifts import Gifts
         from equipoise.train.dynamics.links import Links
-        from equipoise.train.exchange.in_memory import InMemory
-        from equipoise.train.region import LinkTable, Region
+        from equipoise.train.exchange.lossy import Lossy
+        from equipoise.train.region import LinkTable
         from equipoise.train.sampler import Sampler
 
         method, model, market = Method(), problem.model, problem.market(network.n)
         assert model is not None and market is not None
         table = LinkTable.of(network)
-        region = Region.cut(table, np.arange(network.n))
-        self.exchange, start = InMemory(table, region), np.zeros((network.n, model.size))
+        self.exchange, start = Lossy(table, Faults()), np.zeros((network.n, model.size))
+        region = self.exchange.region
         steepest = float(model.smoothness().max())
         self.halves: list[Any] = [
             Gifts(region, table, market, method.quantizer),

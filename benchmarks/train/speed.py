@@ -66,7 +66,7 @@ def our_seconds(problem: Problem, drawn: Instance, rounds: int) -> float:
 
     state = State(problem, drawn.network, choose(METHOD, problem, drawn.network))
     assert state.market is not None
-    auditor = Auditor(problem.cost, problem.model, state.market.lo, state.market.hi)
+    auditor = Auditor()
     warm = 2 * (drawn.network.period or 1)
     state.hurry(state.meet(0), 0, warm, auditor)
     began = time.process_time()

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from equipoise.cli.train import app
 from equipoise.train import TrainSpec
 from equipoise.train.coupling.study import AllocationRow
-from equipoise.train.hostile.fault_texts import faults_of
-from equipoise.train.hostile.faults import Bursts, Faults, Partition
+from equipoise.train.hostile.faults import Bursts, Faults, Partition, faults_of
 from refusals import refused
 
 QUICK = ("--data", "none", "--nodes", "8", "--rounds", "400")

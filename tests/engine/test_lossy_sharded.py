@@ -14,7 +14,7 @@ from shard_cases import NETWORKS, NODES, differences, problem
 
 from equipoise.engine import Hold, Workers
 from equipoise.engine.lossy_sharded import LossyShard, Sharded
-from equipoise.engine.shards.partition import partition
+from equipoise.engine.shards.restrict import partition
 from equipoise.errors import Failure
 from equipoise.train import Exact, Faults, LeastSquares, Method, Network, Problem, Quadratic, Softmax, solve
 from equipoise.train.hostile import Bursts, Partition

@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 from equipoise.engine import fork_server
 from equipoise.engine.real_clock import RealScene, audit, certify, compare
 from equipoise.engine.real_clock.execute import step_cost
-from equipoise.engine.real_clock.task_processes import open_processes
-from equipoise.engine.real_clock.tasks import KINDS, Work, preload
+from equipoise.engine.real_clock.task_processes import KINDS, Work, open_processes, preload
 from equipoise.errors import Failure
 from equipoise.share import Decision, Server, Site, equal, policies
 from equipoise.share.policies import Uniform

@@ -15,8 +15,7 @@ from shard_cases import METHODS, NETWORKS, NODES, differences, problem
 
 from equipoise.engine import Workers
 from equipoise.engine.sharded import Shard
-from equipoise.engine.shards.partition import partition
-from equipoise.engine.shards.restrict import part_of_model
+from equipoise.engine.shards.restrict import part_of_model, partition
 from equipoise.train import LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, Softmax, solve
 from equipoise.train.exchange.rows import packed, unpacked
 from equipoise.train.state import State

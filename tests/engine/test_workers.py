@@ -20,9 +20,8 @@ from shard_cases import KINDS, NODES, differences, problem
 from equipoise.engine import Workers
 from equipoise.engine.sharded import Sharded
 from equipoise.engine.shards import processes
-from equipoise.engine.shards.pipes import told
-from equipoise.engine.shards.processes import raise_here
-from equipoise.engine.shards.worker import Report
+from equipoise.engine.shards.crew import Report
+from equipoise.engine.shards.processes import raise_here, told
 from equipoise.errors import Failure, InputError
 from equipoise.train import Method, Model, Network, Problem, solve
 from equipoise.train.audit import Auditor
@@ -291,6 +290,6 @@ def test_the_audit_of_workers_sees_a_budget_that_does_not_hold() -> None:
             Report(0, played=2, units=[held - 5, held - 5], outside=[0.0, 0.25]),
             Report(1, played=2, units=[5, 4], outside=[0.0, 0.0]),
         ]
-        auditor = Auditor(None, None, None, None)
+        auditor = Auditor()
         state.audit(auditor)
         assert auditor.worst.budget == state.market.grid.unit and auditor.worst.box == 0.25

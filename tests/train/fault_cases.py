@@ -483,7 +483,7 @@ class Watch:
         if abs(budget - market.budget) > len(shares) + 1:
             self._say(number, f"the budget became {market.budget}, not {budget} units")
         living = sum(books.shares[alive].tolist()) + sum(books.escrow[alive].tolist())
-        i, j = state.senders, state.receivers
+        i, j = state.cpu_exchange.table.senders, state.cpu_exchange.table.receivers
         sent, got = books.sent, books.received
         both, to, back = alive[i] & alive[j], alive[i] & ~alive[j], ~alive[i] & alive[j]
         links = sum(sent[both].tolist()) - sum(got[both].tolist())
@@ -526,7 +526,7 @@ class Watch:
     def _look_at_model(self, number: int, state: Any, known: np.ndarray, side: np.ndarray, cut: bool) -> None:
         """Every model is what its own sums say: the last one, its gradient, and the links that both ends count on."""
         learning = state.learning
-        i, j = state.senders, state.receivers
+        i, j = state.cpu_exchange.table.senders, state.cpu_exchange.table.receivers
         open_ = known[i] & known[j]
         if cut:
             open_ &= side[i] == side[j]

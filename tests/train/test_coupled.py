@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from equipoise.train import Coupled, LeastSquares, Method, Network, Problem, Quadratic, Softmax, check_cost, solve
-from equipoise.train.coupling.instance import draw
-from equipoise.train.coupling.perceptron import Perceptron
-from equipoise.train.coupling.play import RIVALS, Pace, play
-from equipoise.train.coupling.study import SETTINGS, softmax
+from equipoise.train.coupling.instance import Perceptron, draw
+from equipoise.train.coupling.study import RIVALS, SETTINGS, Pace, play, softmax
 from refusals import refused
 
 SIZES = np.array([40, 10, 90, 25, 60])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,15 +20,15 @@ from equipoise.train.deep import (  # noqa: E402
     Plan,
     centralised,
     cnn,
-    compare_deep,
     decentralised,
     local_averaging,
     mlp,
-    rounds_of,
     tracking,
 )
 from equipoise.train.deep.rivals import MOMENTUM, tracking_method  # noqa: E402
 from refusals import refused  # noqa: E402
+
+BENCH = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/train/deep.py"))
 
 CENTRES = 5
 
@@ -53,16 +55,10 @@ def model(digits):
 def test_tracking_on_sorted_labels_ends_clearly_above_plain_decentralised_sgd(digits):
     """Digits, one label a centre, on a ring: the worst centre nears the centralised net, and leaves plain SGD far behind."""
     sorted_by_label = TorchModel(mlp(64, 10, hidden=16), data.split(digits.X, digits.y, 10, "label"))
-    rates = {"tracking": 0.4, "centralised": 0.4, "decentralised": 0.2}
-    ours, centre, plain = compare_deep(
-        sorted_by_label,
-        Network.ring(10),
-        digits.X_test,
-        digits.y_test,
-        rates=rates,
-        passes=6,
-        batch=4,
-        ways=("tracking", "centralised", "decentralised"),
+    rounds = BENCH["rounds_of"](sorted_by_label, 6, 4)
+    ours, centre, plain = (
+        BENCH["played"](way, sorted_by_label, Network.ring(10), digits, Plan(rounds, 4, rate))
+        for way, rate in (("tracking", 0.4), ("centralised", 0.4), ("decentralised", 0.2))
     )
     assert ours.worst > centre.worst - 0.04
     assert ours.worst > plain.worst + 0.2 and ours.loss < 0.5 * plain.loss
@@ -140,15 +136,9 @@ def test_descent_and_ramp_say_what_they_take(model):
             Method(**wrong)
 
 
-def test_samples_are_counted_in_passes_and_nonsense_is_refused(digits, model):
+def test_samples_are_counted_in_passes(model):
     """A pass draws as many samples as there are."""
-    assert rounds_of(model, 2.0, 7) == round(2 * model.samples / (7 * CENTRES))
-    with refused("batch.range"):
-        rounds_of(model, 0, 7)
-    with refused("study.rate", "'tracking'"):
-        compare_deep(model, Network.ring(CENTRES), digits.X_test, digits.y_test, rates={}, passes=1)
-    with refused("unknown", "'x'"):
-        compare_deep(model, Network.ring(CENTRES), digits.X_test, digits.y_test, rates={"x": 1.0}, ways=["x"])
+    assert BENCH["rounds_of"](model, 2.0, 7) == round(2 * model.samples / (7 * CENTRES))
 
 
 def test_a_cnn_learns_mnist_by_label(shared_data):

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from equipoise.train import graphs
-from equipoise.train.arcs import Arcs
 from equipoise.train.network import Network
+from equipoise.train.topology import Arcs
 from refusals import refused
 
 

@@ -203,7 +203,8 @@ def test_a_split_never_costs_budget_and_never_mixes_sides():
         watch(moment)
         if 54 < moment.number <= 300:
             books, state = moment.state.allocation, moment.state
-            within = side[state.senders] & side[state.receivers]
+            links = state.cpu_exchange.table
+            within = side[links.senders] & side[links.receivers]
             flying = sum((books.sent - books.received)[within].tolist())
             held.append(sum(books.shares[side].tolist()) + sum(books.escrow[side].tolist()) + flying)
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from in_memory import InMemory
 from numpy.testing import assert_allclose, assert_array_equal
 
 from equipoise.train import Exact, Faults, Latency, LogQuantizer, Network, Problem, Quadratic, UniformQuantizer
 from equipoise.train.dynamics.gifts import Gifts
-from equipoise.train.exchange.in_memory import InMemory
 from equipoise.train.exchange.lossy import Lossy
 from equipoise.train.region import LinkTable, Region
 from equipoise.train.truth import optimal_shares
@@ -41,9 +41,7 @@ def lossy(network, problem, faults, quantizer=None, copies=0.0):
 
 
 def reliable(network, problem, quantizer=None):
-    table = LinkTable.of(network)
-    region = Region.cut(table, np.arange(network.n))
-    return InMemory(table, region), Gifts(region, table, problem.market(network.n), quantizer or LogQuantizer())
+    return lossy(network, problem, Faults(), quantizer)
 
 
 def play(exchange, half, rounds, begin=0, look=None):
@@ -130,8 +128,9 @@ def test_copies_and_overtaking_change_nothing_that_counts():
 def test_say_reads_its_own_memory_only():
     """Two regions that hand each other decoded messages give the bits of one."""
     network, problem = Network.erdos_renyi(12, 0.4, seed=3), quadratic(12)
-    alone_exchange, alone = reliable(network, problem)
     table = LinkTable.of(network)
+    everybody = Region.cut(table, np.arange(12))
+    alone_exchange, alone = InMemory(table, everybody), Gifts(everybody, table, problem.market(12), LogQuantizer())
     regions = [Region.cut(table, ids) for ids in (np.arange(5), np.arange(5, 12))]
     homes = [region.where.copy() for region in regions]
     parts = [(InMemory(table, region), Gifts(region, table, problem.market(12), LogQuantizer())) for region in regions]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from fault_cases import CpuTruth, ModelTruth, draw_shards
 from hypothesis import given, settings, strategies as st
+from in_memory import InMemory
 from numpy.testing import assert_array_equal
 
 from equipoise.train import Faults, LeastSquares, Method, Network, Partition, Problem, Quadratic, solve
 from equipoise.train.dynamics.links import Links
 from equipoise.train.dynamics.tracking import Tracking
-from equipoise.train.exchange.in_memory import InMemory
 from equipoise.train.exchange.lossy import HEADER_BITS, Lossy
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.region import LinkTable, Region

@@ -12,8 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from equipoise.train import graphs
 from equipoise.train.network import Network
-from equipoise.train.topology import Topology
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import Topology, edge_weights
 from refusals import refused
 
 

@@ -18,8 +18,8 @@ from equipoise.train import (
     solve,
 )
 from equipoise.train.dynamics.pushed import Pushed, stationary
+from equipoise.train.exchange.relayed import Relay
 from equipoise.train.hostile.descent import _limit
-from equipoise.train.hostile.relay import Relay
 from equipoise.train.hostile.state import HostileState
 from refusals import refused
 

@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.train.network import Network
 from equipoise.train.spectrum import lambda_2, lambda_max
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 
 def below(count: int, part: float) -> float:

@@ -11,7 +11,7 @@ import pytest
 from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, Problem, Quadratic, solve
 from equipoise.train.theory.analysis import analyse, sweep
 from equipoise.train.theory.predict import cpu_spectrum, rounds_to, slow_mixing
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 from refusals import refused
 
 IDEAL = Method(quantizer=Exact(), momentum=False)

@@ -12,7 +12,8 @@ from equipoise.train import Exact, LeastSquares, LogQuantizer, Method, Network, 
 from equipoise.train.state import State
 from equipoise.train.theory.analysis import analyse
 from equipoise.train.theory.closed_loop import hessians
-from equipoise.train.theory.links import (
+from equipoise.train.theory.predict import (
+    DENSE_STATE,
     elasticity_weights,
     kept_sum,
     laplacians,
@@ -21,7 +22,6 @@ from equipoise.train.theory.links import (
     round_maps,
     slowest_radius,
 )
-from equipoise.train.theory.predict import DENSE_STATE
 
 IDEAL = Method(quantizer=Exact())
 NETWORKS = [

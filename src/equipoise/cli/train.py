@@ -14,9 +14,10 @@ import typer
 
 from equipoise.cli.options import File, Json, Out, application, has_command, with_options
 from equipoise.cli.output import Meter, compiling_told, metered, run_folder, show, tell, warnings_as_lines
+from equipoise.document import Plain
 from equipoise.errors import InputError
 from equipoise.spec import read_yaml
-from equipoise.train.hostile.fault_texts import EXAMPLES, HOSTILE, HOW
+from equipoise.train.hostile.faults import EXAMPLES, HOSTILE, HOW
 from equipoise.train.spec import PLACES, CompareSpec, TrainSpec, flag
 
 app = application()
@@ -27,6 +28,7 @@ DOING = {
     "way": "training the same net in other ways",
     "beside": "playing beside",
 }
+FIRST = {"cpu": "markets", "learning": "averages"}  # what version 0.1.0 played where links are played now
 COMPILING = 25.0  # seconds of one core for the kernels of the default run, measured with an empty cache
 
 
@@ -129,7 +131,6 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool, old: b
     from before it could name the dynamics."""
     from equipoise.engine.spread import check_engine, engine_of
     from equipoise.present.train_terminal import terminal_parts
-    from equipoise.train.told import words_on_first
 
     check_engine(spec)
     if resume is not None and not (resume / CHECKPOINT).exists():
@@ -153,9 +154,18 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool, old: b
             raise KeyboardInterrupt(_resuming(folder, spec)) from None
         checkpoint.unlink(missing_ok=True)
     document = run.document()
-    if old and "auto" in (spec.cpu, spec.learning) and (words := words_on_first(document.result["dynamics"])):
+    if old and "auto" in (spec.cpu, spec.learning) and (words := _words_on_first(document.result["dynamics"])):
         print(f"note: {words}", file=sys.stderr)
     tell(document, quiet, *terminal_parts(document), last=folder / "report.html")
+
+
+def _words_on_first(dynamics: dict[str, Plain]) -> str:
+    """How to repeat the dynamics that version 0.1.0 played here; "" where it played the same."""
+    changed = {half: name for half, name in FIRST.items() if dynamics[half] == "links"}
+    if not changed:
+        return ""
+    keys = " and ".join(f"{half}: {name}" for half, name in changed.items())
+    return f"version 0.1.0 played {' and '.join(changed.values())} here; --config with {keys} repeats its dynamics"
 
 
 class _Progress:

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.engine.sharded import Front
-from equipoise.engine.shards.crew import Crew
+from equipoise.engine.shards.crew import Crew, Packets, Report
 from equipoise.engine.shards.restrict import LocalSampler, local_market
-from equipoise.engine.shards.worker import Packets, Report
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Ints
 from equipoise.train.audit import Auditor

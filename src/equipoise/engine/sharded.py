@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.engine.shards.crew import Crew
-from equipoise.engine.shards.partition import partition
-from equipoise.engine.shards.restrict import LocalSampler, local_market
-from equipoise.engine.shards.worker import Packets, Report
+from equipoise.engine.shards.crew import Crew, Packets, Report
+from equipoise.engine.shards.restrict import LocalSampler, local_market, partition
 from equipoise.errors import Failure
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.audit import Auditor, look_at_units

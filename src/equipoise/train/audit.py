@@ -12,7 +12,6 @@ from equipoise.kernels import kernel
 from equipoise.train.arrays import AnyArray, Floats, Ints
 from equipoise.train.costs._base import Cost, second
 from equipoise.train.models._base import Model
-from equipoise.train.problem import Market
 from equipoise.train.topology import Topology
 from equipoise.train.truth import CpuOptimum, ModelOptimum
 
@@ -45,10 +44,6 @@ class Extremes:
 class Auditor:
     """Looks at shares in every round, and at models and costs whenever the history is written."""
 
-    cost: Cost | None
-    model: Model | None
-    lo: Floats | None
-    hi: Floats | None
     worst: Extremes = field(default_factory=Extremes)
     keeps: bool = False  # whether the shares of every round are kept, for whoever checks them later
     kept: list[Ints] = field(default_factory=list)  # in units, [round, node] each
@@ -85,26 +80,6 @@ class Auditor:
         """The worst of some rounds, in units: the budget missed, the box left."""
         self.worst.budget = max(self.worst.budget, float(seen[0]) * unit)
         self.worst.box = max(self.worst.box, float(seen[1]) * unit)
-
-    def cpu_gap(self, x: Floats, optimum: CpuOptimum) -> float:
-        """sum f(x) - sum f(x*), with exact summation; the budget is the same, so the price term cancels rounding."""
-        assert self.cost is not None
-        with np.errstate(all="ignore"):
-            each = self.cost.value(x) - self.cost.value(optimum.shares) - optimum.price * (x - optimum.shares)
-        return math.fsum(each.tolist()) if np.isfinite(each).all() else math.inf
-
-    def model_gaps(self, Y: Floats, optimum: ModelOptimum) -> Floats:
-        """How much worse each witness's own model is than the centralised one, on everybody's data."""
-        assert self.model is not None
-        return self.gaps_of(self.model, Y, optimum)
-
-    def gaps_of(self, model: Model, Y: Floats, optimum: ModelOptimum) -> Floats:
-        """The same for a given model."""
-        if len(Y) > WITNESSES and not model.quick_totals:
-            apart = np.linalg.norm(Y - Y.mean(axis=0), axis=1)
-            Y = Y[np.sort(np.argsort(apart, kind="stable")[-WITNESSES:])]
-        with np.errstate(all="ignore"):
-            return np.asarray(model.totals(Y) - optimum.loss)
 
     def consensus(self, Y: Floats) -> float:
         """Largest distance of a node's model from the average one, as a part of the largest model so far."""
@@ -147,6 +122,29 @@ def fits(before: Floats, after: Floats, bits: int, change: bool) -> AnyArray:
         nearest = np.ldexp(np.round(mantissa * scale) / scale, exponent)
         slack = np.spacing(np.maximum(np.abs(before), np.abs(after))) if change else 0.0
         return (np.abs(nearest - told) <= slack) | ~np.isfinite(told)
+
+
+def cpu_gap(cost: Cost, x: Floats, optimum: CpuOptimum) -> float:
+    """sum f(x) - sum f(x*), with exact summation; the budget is the same, so the price term cancels rounding."""
+    with np.errstate(all="ignore"):
+        each = cost.value(x) - cost.value(optimum.shares) - optimum.price * (x - optimum.shares)
+    return math.fsum(each.tolist()) if np.isfinite(each).all() else math.inf
+
+
+def model_gap(model: Model, Y: Floats, optimum: ModelOptimum) -> float:
+    """How much worse the worst witness's own model is than the centralised one, on everybody's data."""
+    if not model.quick_totals:
+        Y = farthest(Y, WITNESSES)
+    with np.errstate(all="ignore"):
+        return float((model.totals(Y) - optimum.loss).max())
+
+
+def farthest(Y: Floats, most: int) -> Floats:
+    """At most so many rows, in order: those farthest from the average one."""
+    if len(Y) <= most:
+        return Y
+    apart = np.linalg.norm(Y - Y.mean(axis=0), axis=1)
+    return Y[np.sort(np.argsort(apart, kind="stable")[-most:])]
 
 
 def largest(*values: float) -> float:

@@ -14,11 +14,10 @@ from equipoise.errors import InputError
 from equipoise.train import baselines
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.baselines._track import Entrant
-from equipoise.train.choose import choose
+from equipoise.train.choose import choose, is_hostile
 from equipoise.train.comparison import refusal
 from equipoise.train.costs import Cost
-from equipoise.train.hostile.fault_texts import HOSTILE, faults_of
-from equipoise.train.hostile.sound import is_hostile
+from equipoise.train.hostile.faults import HOSTILE, faults_of
 from equipoise.train.instances import Instances
 from equipoise.train.job import CompareJob, TrainJob
 from equipoise.train.method import Method
@@ -306,8 +305,7 @@ def _rival(job: TrainJob, name: str) -> Method:
 
 def _coupled_job(spec: TrainSpec) -> TrainJob:
     """The study's instance of this seed: batches follow shares, and what they show moves shares."""
-    from equipoise.train.coupling.play import LINK_CHANCE, Pace
-    from equipoise.train.coupling.study import SETTINGS
+    from equipoise.train.coupling.study import LINK_CHANCE, SETTINGS, Pace
 
     name = studied(spec)
     setting = SETTINGS[name]

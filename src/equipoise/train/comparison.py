@@ -6,7 +6,6 @@ Judged by the relative distance |x - x*| / |x(0) - x*|, which a method that brea
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +25,7 @@ from equipoise.train.baselines._track import Entrant, Track
 from equipoise.train.costs._base import curvature
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
+from equipoise.train.solve import refuse_uncountable
 from equipoise.train.spec import CompareSpec
 
 Instance = tuple[Problem, Network]
@@ -71,8 +71,7 @@ def compare(
     progress   told (done, total) after every play
     """
     for name, value in (("rounds", rounds), ("seeds", seeds), ("every", every)):
-        if not (isinstance(value, numbers.Integral) and value >= 1):
-            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}", code=f"{name}.range")
+        refuse_uncountable(name, value)
     drawn, numbers_of = _instances(problem, network, seeds, first_seed)
     if min(net.n for _, net in drawn) < 2:
         raise InputError(

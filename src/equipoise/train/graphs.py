@@ -18,9 +18,8 @@ from scipy.spatial import cKDTree
 
 from equipoise.errors import InputError
 from equipoise.kernels import kernel
-from equipoise.train.arcs import Arcs
 from equipoise.train.arrays import Floats, Ints
-from equipoise.train.topology import Topology, canonical
+from equipoise.train.topology import Arcs, Topology, canonical
 
 Edges = tuple[Ints, Ints]
 Bools = NDArray[np.bool_]
@@ -111,16 +110,10 @@ def grid(rows: int, cols: int) -> Edges:
     return canonical(rows * cols, tails, heads)
 
 
-def relabelled(n: int, edges: Edges, rng: np.random.Generator) -> Edges:
+def relabelled(n: int, edges: Edges, directed: bool, rng: np.random.Generator) -> Edges:
     """The same graph with its nodes in a random order."""
     name = rng.permutation(n)
-    return canonical(n, name[edges[0]], name[edges[1]])
-
-
-def relabelled_arcs(n: int, arcs: Edges, rng: np.random.Generator) -> Edges:
-    """The same directed graph with its nodes in a random order."""
-    name = rng.permutation(n)
-    return sorted_arcs(n, name[arcs[0]], name[arcs[1]])
+    return (sorted_arcs if directed else canonical)(n, name[edges[0]], name[edges[1]])
 
 
 def sorted_arcs(n: int, senders: Ints, receivers: Ints) -> Edges:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.train.arcs import Arcs
 from equipoise.train.arrays import Floats
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.models.smooth_svm import SmoothSVM
 from equipoise.train.models.softmax import Softmax
-from equipoise.train.topology import Topology
+from equipoise.train.topology import Arcs, Topology
 
 if TYPE_CHECKING:
     from equipoise.train.run import Run

@@ -22,14 +22,13 @@ from equipoise.train.method import Method
 from equipoise.train.models import LeastSquares
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
-from equipoise.train.run import DEFAULT_TARGET, Run
+from equipoise.train.run import DEFAULT_TARGET, Run, message_of
 from equipoise.train.solve import Engine, Moment, solve
 from equipoise.train.spec import CompareSpec, TrainSpec
 from equipoise.train.studies import Study, alpha_study, density_study, rho_study
 from equipoise.train.theory import analysis as theory
 from equipoise.train.theory.analysis import Analysis
 from equipoise.train.theory.predict import DENSE_STATE
-from equipoise.train.told import message_of
 
 if TYPE_CHECKING:
     from equipoise.document import Plain, Row
@@ -88,15 +87,16 @@ class TrainJob:
         engine
             Where rounds are played, such as `equipoise.engine.Workers(4)`; in this process unless given.
         """
-        run = self._solve(progress, checkpoint, resume, engine)
+        where = {"checkpoint": checkpoint, "resume": resume, "engine": engine}
+        run = self._play(self.method, "round", progress, **where)
         beside = {} if run.status == "stopped" else self._scores(run) | self._beside(run, progress)
         report = getattr(engine, "report", None)  # an engine of one's own may have none
-        where = {} if report is None else {"engine": report()}
+        played = {} if report is None else {"engine": report()}
         rows: list[Row] = []
         if self.rival is not None and run.status != "stopped":
             other = self._play(self.rival, "beside", progress)
             beside, rows = beside | {"beside_run": self._told(other)}, other.history_rows()
-        return replace(run, beside=where | beside, beside_history=rows, spec=self.spec)
+        return replace(run, beside=played | beside, beside_history=rows, spec=self.spec)
 
     def analyse(self, *, sweep: bool = False) -> Analysis:
         """What theory says of this job before it is run.
@@ -128,11 +128,6 @@ class TrainJob:
             if most < 2:
                 way_out = f"no network with {model.size:,} parameters; --data breast_cancer has 62 and allows 4 nodes"
             raise InputError(f"--sweep takes nodes x parameters up to {DENSE_STATE}: {way_out}")
-
-    def _solve(
-        self, progress: Progress | None, checkpoint: str | Path | None, resume: str | Path | None, engine: Engine | None
-    ) -> Run:
-        return self._play(self.method, "round", progress, checkpoint=checkpoint, resume=resume, engine=engine)
 
     def _play(self, method: Method, unit: str, progress: Progress | None, **where: Any) -> Run:
         """The rounds of this job by a method; `where` they are kept and played."""
@@ -241,8 +236,7 @@ class TrainJob:
 
     def deep_plan(self, way: str) -> Plan:
         """As long and with as many samples as the run, at the rate that suits this way to train best."""
-        from equipoise.train.deep.rivals import Plan
-        from equipoise.train.deep.study import RATES
+        from equipoise.train.deep.rivals import RATES, Plan
 
         spec = self.spec
         assert spec.batch is not None

@@ -142,38 +142,38 @@ class Method:
     def by_markets(self) -> bool:
         """Whether nodes make markets among their neighbours; else CPU flows along edges, as in the paper (Method.paper,
         messages node by node or edge by edge, no momentum, a step or weights of one's own, another rule for boxes)."""
-        if self.cpu != "auto":
-            return self.cpu == "markets"
-        return self.own_prices
+        return self.own_prices if self.cpu == "auto" else self.cpu == "markets"
 
     @property
     def by_meetings(self) -> bool:
         """Whether models are averaged over neighbourhoods; else models and trackers mix along edges, as in the paper."""
-        if self.learning != "auto":
-            return self.learning == "averages"
-        return self.own_models
+        return self.own_models if self.learning == "auto" else self.learning == "averages"
 
     @property
     def own_prices(self) -> bool:
         """Whether no setting asks for the paper's flows of CPU."""
-        return self._ours and self.box == "price" and self.cpu_weights == "curvature"
+        return self._coded and not self.flows
 
     @property
     def own_models(self) -> bool:
         """Whether no setting asks for the paper's mixing of models."""
-        return self._ours and self.alpha == "auto" and self.fade is None and self.model_weights == "metropolis"
+        own = self.alpha == "auto" and self.fade is None and self.model_weights == "metropolis"
+        return self._coded and self._plain and own
 
     @property
     def flows(self) -> bool:
         """Whether the paper's own flows along edges were asked for: by name, or by a setting that only they have."""
-        own = self.step != "auto" or not self.momentum or self.box != "price" or self.cpu_weights != "curvature"
-        return own or self.name == "paper"
+        return not (self._plain and self.box == "price" and self.cpu_weights == "curvature")
 
     @property
-    def _ours(self) -> bool:
-        exact = isinstance(self.quantizer, LogQuantizer) and self.quantizer.mode == "innovation"
-        exact = exact or isinstance(self.quantizer, Exact)
-        return exact and self.momentum and self.step == "auto" and self.name != "paper"
+    def _plain(self) -> bool:
+        return self.momentum and self.step == "auto" and self.name != "paper"
+
+    @property
+    def _coded(self) -> bool:
+        """Whether messages are changes since the last one, or exact."""
+        quantizer = self.quantizer
+        return isinstance(quantizer, Exact) or (isinstance(quantizer, LogQuantizer) and quantizer.mode == "innovation")
 
     def faded(self, number: int) -> float:
         """What is left of alpha in this round."""

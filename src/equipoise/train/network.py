@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.train import graphs, interop
-from equipoise.train.arcs import Arcs
 from equipoise.train.graphs import Edges
-from equipoise.train.topology import Topology, check_nodes
+from equipoise.train.topology import Arcs, Topology, check_nodes
 
 Graph = Topology | Arcs
 Switching = int | Literal["fresh"]
@@ -312,7 +311,7 @@ class Network:
         if _checked_switching(switching) == 1:
             text = f"{'directed ' if directed else ''}{name}, {n} nodes, static"
             return cls(n, text, [_unweighted(n, edges, directed)])
-        relabelled = partial(graphs.relabelled_arcs if directed else graphs.relabelled, n, edges)
+        relabelled = partial(graphs.relabelled, n, edges, directed)
         return cls._random(name, n, relabelled, "", switching, seed, directed)
 
     @classmethod

@@ -14,28 +14,30 @@ from equipoise.result import Result
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import (
     NEGATIVE,
-    Auditor,
     Extremes,
     as_part,
     cost_noise,
+    cpu_gap,
     disagreement,
     kkt_violation,
     largest,
     loss_noise,
+    model_gap,
     worst_part,
 )
 from equipoise.train.book import worst_loss
-from equipoise.train.codec import Tally
+from equipoise.train.codec import Tally, bits_per_number, mantissa_bits
 from equipoise.train.costs._base import second
 from equipoise.train.exchange import LinkBits
+from equipoise.train.exchange.rows import LONG_BITS, SINGLE_BITS
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
+from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.recount import Sent
 from equipoise.train.spec import TrainSpec
 from equipoise.train.steps import Steps
-from equipoise.train.told import dynamics_of, message_of
 from equipoise.train.truth import CpuOptimum, ModelOptimum, why_not_best, why_not_least
 
 Status = Literal["finished", "converged", "stagnated", "diverged", "stopped"]
@@ -109,13 +111,12 @@ class Run(Result):
 
     def certificate(self) -> Certificate:
         """Checks recomputed from inputs and outputs alone."""
-        target = self._asked_for()
+        target = DEFAULT_TARGET if self.target is None else self.target
         checks: list[Check] = []
         if self.market is not None and self.shares is not None and self.budget is not None:
             checks += self._cpu_checks(target)
         if self.models is not None:
-            over_links = self.method.learning == "links" or isinstance(self.method.learning, type)
-            checks.append(self._gradient_check(target) if over_links else self._tracker_check())
+            checks += self._sum_checks(target)
             checks.append(
                 Check.at_most(
                     "consensus",
@@ -136,28 +137,25 @@ class Run(Result):
             checks.append(Check("divergence", None, None, False, self.reason))
         return Certificate(tuple(checks))
 
-    def _tracker_check(self) -> Check:
-        meaning = "largest |sum z - sum grad g| over the recorded rounds, as a part of the largest gradients"
-        return Check.at_most("tracker", self.worst.tracker, TRACKER_LIMIT, meaning)
-
-    def _gradient_check(self, target: float) -> Check:
-        """Over links no sum is kept on the way: what counts is that the gradients cancel where the models are."""
+    def _sum_checks(self, target: float) -> list[Check]:
+        """Trackers are the sum of gradients all the way; over links no sum is kept, and what counts is that the gradients
+        cancel where the models are."""
         assert self.models is not None and self.problem.model is not None
+        if self.method.learning != "links" and not isinstance(self.method.learning, type):
+            meaning = "largest |sum z - sum grad g| over the recorded rounds, as a part of the largest gradients"
+            return [Check.at_most("tracker", self.worst.tracker, TRACKER_LIMIT, meaning)]
         sums = self.problem.model.gradients(self.models)
         model = self.problem.model
         rounding = GRADIENT_NOISE * float(model.smoothness().sum() * np.abs(self.models).max())
         size = max(self.worst.gradient, float(np.abs(sums).sum(axis=0).max()), rounding, 1e-300)
         off = float(np.abs(sums.sum(axis=0)).max()) / size
         meaning = "|sum of gradients at the nodes' own models|, computed anew, as a part of the largest gradients"
-        return Check.at_most("gradient", off, float(np.sqrt(target)), meaning)
+        return [Check.at_most("gradient", off, float(np.sqrt(target)), meaning)]
 
     @property
     def convex(self) -> bool:
         """Whether there is an optimum to compare with: a model that is not convex has none."""
         return self.problem.model is None or self.problem.model.convex
-
-    def _asked_for(self) -> float:
-        return DEFAULT_TARGET if self.target is None else self.target
 
     def _noisy(self, target: float) -> float:
         """Where no target was given, mini-batches are held to what their noise allows, as a part of the gap at the start."""
@@ -191,7 +189,7 @@ class Run(Result):
         here, market = self._counted(), self.market
         outside = np.maximum(market.lo - self.shares, self.shares - market.hi)[here]
         return [
-            self._budget_check(),
+            *self._budget_checks(),
             Check.at_most(
                 "box",
                 largest(self.worst.box, 0.0, *outside[~(outside <= 0.0)].tolist()),
@@ -255,13 +253,10 @@ class Run(Result):
         """ "cpu" and "model": F - F* of the shares and of the models as they are, and what of it may be rounding."""
         found: dict[str, tuple[float, float]] = {}
         if self.market is not None and self.cpu_optimum is not None and self.shares is not None:
-            auditor = Auditor(self.market.cost, None, None, None)
-            gap = auditor.cpu_gap(self._priced()[0], self.cpu_optimum)
+            gap = cpu_gap(self.market.cost, self._priced()[0], self.cpu_optimum)
             found["cpu"] = gap, cost_noise(self.market, self.cpu_optimum)
         if self.model_optimum is not None and self.models is not None:
-            model, Y = self._learnt()
-            gap = float(Auditor(None, model, None, None).model_gaps(Y, self.model_optimum).max())
-            found["model"] = gap, loss_noise(self.model_optimum)
+            found["model"] = model_gap(*self._learnt(), self.model_optimum), loss_noise(self.model_optimum)
         return found
 
     def _doubt(self, gaps: dict[str, tuple[float, float]], value: float) -> str:
@@ -293,7 +288,7 @@ class Run(Result):
                 del most["cpu"]  # the gap at the last change of budget is not known to anybody any more
             else:
                 start = self.market.grid.floats(self.market.start())
-                most["cpu"] = Auditor(self.market.cost, None, None, None).cpu_gap(start, self.cpu_optimum)
+                most["cpu"] = cpu_gap(self.market.cost, start, self.cpu_optimum)
         for half, gap in most.items():
             if self._scale(half) > (1 + SAME) * max(gap, gaps[half][1]):
                 return "the gap at the start was less than what gaps are a part of"
@@ -303,17 +298,13 @@ class Run(Result):
         """What gaps are a part of."""
         return "the start"
 
-    def _budget_check(self) -> Check:
+    def _budget_checks(self) -> list[Check]:
         assert self.market is not None and self.shares is not None and self.budget is not None
         off = abs(float(np.sum(self.shares)) - self.budget)
         if self.asked is not None and abs(self.asked - self.budget) > (len(self.shares) + 1) * self.market.grid.unit:
             off = max(off, abs(self.asked - self.budget))  # snapping may cost a unit a node, not more
-        return Check.at_most(
-            "budget",
-            largest(self.worst.budget, off),
-            0.0,
-            f"largest |sum of shares - budget| over {self.worst.rounds} rounds, in CPUs",
-        )
+        meaning = f"largest |sum of shares - budget| over {self.worst.rounds} rounds, in CPUs"
+        return [Check.at_most("budget", largest(self.worst.budget, off), 0.0, meaning)]
 
     def _kkt(self) -> float:
         assert self.market is not None and self.shares is not None
@@ -452,7 +443,10 @@ class Run(Result):
 
     def dynamics(self) -> dict[str, Plain]:
         """What was played: "cpu" and "learning" by name, None where there is no such half, and "why"."""
-        return dynamics_of(self.method, self.problem)
+        method, problem = self.method, self.problem
+        learning = method.learning.__name__ if isinstance(method.learning, type) else method.learning
+        cpu = None if problem.cost is None else method.cpu
+        return {"cpu": cpu, "learning": None if problem.model is None else learning, "why": method.why}
 
     def _message(self) -> dict[str, Plain]:
         return message_of(self.method, self.network, self.problem)
@@ -538,3 +532,15 @@ class Run(Result):
                 found["loss"] = plain(self.history["loss"][-1])
             found["consensus"] = self._disagreement()
         return found
+
+
+def message_of(method: Method, network: Network, problem: Problem, *, hostile: bool = False) -> dict[str, Plain]:
+    """Bits of one number as they are sent, how it is coded, and what is told."""
+    quantizer = method.quantizer
+    if network.period is None and quantizer.mode == "innovation" and not hostile:
+        return {"bits": LONG_BITS if problem.model is None else SINGLE_BITS, "mode": "node", "code": "short float"}
+    if hostile or quantizer.mode == "innovation" or quantizer.bits == FLOAT_BITS:
+        bits = bits_per_number(mantissa_bits(quantizer))
+        return {"bits": bits, "mode": quantizer.mode, "code": "float" if bits == FLOAT_BITS else "minifloat"}
+    kind = type(quantizer).__name__.removesuffix("Quantizer").lower()
+    return {"bits": quantizer.bits, "mode": quantizer.mode, "code": "float" if kind == "exact" else kind}

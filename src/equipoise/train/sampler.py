@@ -16,6 +16,7 @@ class Sampler:
 
     def __init__(self, model: Model, batch: ArrayLike | None = None, seed: int = 0) -> None:
         self.model, self.seed = model, seed
+        self.at_nodes: Ints = np.arange(model.nodes)  # their numbers in the whole network, which draws depend on
         self.batch: Ints | None = None if batch is None else _checked(model, batch)
         self.samples = 0  # drawn so far, over all nodes
         self.spread: Floats | None = None
@@ -48,8 +49,8 @@ class Sampler:
         sizes = self.model.sizes
         assert sizes is not None
         return [
-            drawn_rows(self.seed, number, node, int(size), int(b))
-            for node, (size, b) in enumerate(zip(sizes, batch, strict=True))
+            drawn_rows(self.seed, number, int(node), int(size), int(b))
+            for node, size, b in zip(self.at_nodes, sizes, batch, strict=True)
         ]
 
     def memory(self) -> dict[str, Ints]:

@@ -19,13 +19,11 @@ from equipoise.errors import InputError
 from equipoise.parallel import on_one_thread
 from equipoise.train.arrays import Floats
 from equipoise.train.audit import WITNESSES
-from equipoise.train.book import Book
+from equipoise.train.book import Book, HostileBook, counted
 from equipoise.train.checkpoint import load_checkpoint, save_checkpoint
-from equipoise.train.choose import choose
-from equipoise.train.hostile.book import HostileBook, counted
+from equipoise.train.choose import choose, is_hostile, refuse_delayed_learning, refuse_unsound
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.hostile.run import HostileRun
-from equipoise.train.hostile.sound import is_hostile, refuse_delayed_learning, refuse_unsound
 from equipoise.train.hostile.state import HostileState
 from equipoise.train.method import Method
 from equipoise.train.network import Network

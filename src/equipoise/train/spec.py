@@ -11,8 +11,7 @@ from pydantic import AfterValidator, ValidationInfo, field_validator, model_vali
 from equipoise.errors import InputError
 from equipoise.registry import Registry
 from equipoise.spec import Spec, WholePath, known_names, panel, whole
-from equipoise.train.hostile import fault_texts
-from equipoise.train.hostile.faults import NOTICE
+from equipoise.train.hostile.faults import EXAMPLES, NOTICE, checked_loss, checked_texts
 
 if TYPE_CHECKING:
     from equipoise.document import Plain
@@ -231,15 +230,15 @@ class TrainSpec(Spec):
 
     _names = known_names(KNOWN)
 
-    @field_validator(*fault_texts.EXAMPLES, mode="before")
+    @field_validator(*EXAMPLES, mode="before")
     @classmethod
     def _faults(cls, value: object, info: ValidationInfo) -> list[str]:
-        return fault_texts.checked(str(info.field_name), value)
+        return checked_texts(str(info.field_name), value)
 
     @field_validator("loss", mode="before")
     @classmethod
     def _loss(cls, value: object) -> float | str:
-        return fault_texts.checked_loss(value)
+        return checked_loss(value)
 
     @model_validator(mode="after")
     def _fitting_defaults(self) -> Self:

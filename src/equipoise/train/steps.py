@@ -110,19 +110,15 @@ def choose_steps(
         else:
             alpha = method.descent * AUTO_DESCENT / method.sector / (step * L)
     if cpu_limit is not None and step >= cpu_limit:
-        warnings.warn(
-            f"step {step:g} is past its limit {cpu_limit:.4g} for these costs and this network: CPU may diverge",
-            StepWarning,
-            stacklevel=4,
-        )
+        _warn(f"step {step:g} is past its limit {cpu_limit:.4g} for these costs and this network: CPU may diverge")
     holds = method.descent == 1.0 or model is None or model.convex  # a net's is an estimate, and was passed on purpose
     if alpha is not None and alpha_limit is not None and alpha >= alpha_limit and holds:
-        warnings.warn(
-            f"alpha {alpha:g} is past its limit {alpha_limit:.4g} at step {step:g}: the models may diverge",
-            StepWarning,
-            stacklevel=4,
-        )
+        _warn(f"alpha {alpha:g} is past its limit {alpha_limit:.4g} at step {step:g}: the models may diverge")
     return Steps(step, cpu_limit, alpha, alpha_limit, momentum, inertia)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, StepWarning, stacklevel=5)
 
 
 def slowest_gap(network: Network) -> float:

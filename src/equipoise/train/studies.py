@@ -23,11 +23,11 @@ from equipoise.train.models import LeastSquares
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import LogQuantizer
+from equipoise.train.run import message_of
 from equipoise.train.solve import solve
 from equipoise.train.spec import CompareSpec
 from equipoise.train.spectrum import lambda_2
-from equipoise.train.told import message_of
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 TARGET = 1e-6
 RHOS = (0.02, 0.05, 0.125, 0.25, 0.5, 1.0)

@@ -1,4 +1,4 @@
-"""One undirected graph: who hears whom in one round."""
+"""One graph: who hears whom in one round, over links that carry both ways (Topology) or one way (Arcs); their weights."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components, shortest_path
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import kernel
 from equipoise.train.arrays import Floats, Ints
 
@@ -51,16 +52,16 @@ class Topology:
         """How many undirected edges there are."""
         return len(self.tails)
 
-    @property
-    def all_edges(self) -> int:
-        """Those of the graph that this is a part of, if it is."""
-        return self.edges
-
     @cached_property
     def degree(self) -> Ints:
         """Neighbours per node."""
         ends = np.bincount(self.tails, minlength=self.n) + np.bincount(self.heads, minlength=self.n)
         return ends.astype(np.int64, copy=False)
+
+    @cached_property
+    def diameter(self) -> int:
+        """The most links between two nodes."""
+        return int(shortest_path(abs(self.laplacian()), unweighted=True).max())
 
     @property
     def connected(self) -> bool:
@@ -226,3 +227,125 @@ def _merge(n: int, pairs: Ints, given: Floats, where: Where, directed: bool) -> 
             code="edge.asymmetric",
         )
     return key[first] // n, key[first] % n, weight[first]
+
+
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """One-way links on nodes 0..n-1. The constructor trusts its arrays; `from_edges` checks what a user gives."""
+
+    n: int
+    senders: Ints  # sorted by (sender, receiver), each arc once, no loops
+    receivers: Ints
+    weights: Floats  # positive, one per arc
+
+    @classmethod
+    def from_edges(
+        cls,
+        n: int,
+        edges: ArrayLike,
+        weights: ArrayLike | None = None,
+        source: str = "edges",
+        lines: Sequence[int] | None = None,
+    ) -> Arcs:
+        """A strongly connected graph from pairs (sender, receiver); errors as those of `Topology.from_edges`."""
+        arcs = cls(n, *checked_edges(n, edges, weights, source, lines, directed=True))
+        arcs.require_strongly_connected(source)
+        return arcs
+
+    @classmethod
+    def from_topology(cls, topology: Topology) -> Arcs:
+        """Both directions of every link."""
+        senders = np.concatenate([topology.tails, topology.heads])
+        receivers = np.concatenate([topology.heads, topology.tails])
+        order = np.argsort(senders * topology.n + receivers, kind="stable")
+        return cls(topology.n, senders[order], receivers[order], np.tile(topology.weights, 2)[order])
+
+    @classmethod
+    def unweighted(cls, n: int, senders: Ints, receivers: Ints) -> Arcs:
+        """A graph from a generator, trusted to be sorted and without repetition; every weight is 1."""
+        return cls(n, senders, receivers, np.ones(len(senders)))
+
+    @cached_property
+    def out_degree(self) -> Ints:
+        """How many each node can send to."""
+        return np.bincount(self.senders, minlength=self.n).astype(np.int64, copy=False)
+
+    @cached_property
+    def in_degree(self) -> Ints:
+        """How many each node hears."""
+        return np.bincount(self.receivers, minlength=self.n).astype(np.int64, copy=False)
+
+    @cached_property
+    def key(self) -> Ints:
+        """One number per arc, ascending: the place of (sender, receiver) in an n x n matrix."""
+        return self.senders * self.n + self.receivers
+
+    @cached_property
+    def strongly_connected(self) -> bool:
+        """Whether a message from any node can get to any other."""
+        if self.n > 1 and not (self.out_degree.all() and self.in_degree.all()):  # most graphs that fail, fail here
+            return False
+        return self._components()[0] == 1
+
+    def require_strongly_connected(self, source: str) -> None:
+        """Refuse a graph in which some node cannot reach another, naming the smallest component."""
+        if self.strongly_connected:
+            return
+        count, component = self._components()
+        cut_off = np.flatnonzero(component == np.bincount(component).argmin())
+        alone = list(cut_off) == [0] and self.out_degree[0] == self.in_degree[0] == 0
+        from_one = " (are the nodes counted from 1? they count from 0 here)" if alone else ""
+        raise InputError(
+            f"{source}: not strongly connected: {count} components; no way there and back for the smallest "
+            f"({len(cut_off)} of {self.n}): {listed(cut_off)}{from_one}; add the missing links to or from it, "
+            "or make the network undirected",
+            code="network.disconnected",
+        )
+
+    def _components(self) -> tuple[int, Ints]:
+        """How many strongly connected components there are, and which one each node is in."""
+        start = np.concatenate([[0], np.cumsum(self.out_degree)])
+        matrix = csr_array((np.ones(len(self.senders)), self.receivers, start), shape=(self.n, self.n))
+        count, component = connected_components(matrix, directed=True, connection="strong")
+        return int(count), component.astype(np.int64)
+
+
+KINDS = ("laplacian", "metropolis", "curvature")
+
+
+def edge_weights(kind: str, topology: Topology, curvature: Floats | None = None) -> Floats:
+    """Weights of one kind, one per edge.
+
+    "laplacian" are the graph's own. "metropolis", 1 / (1 + max(d_i, d_j)), mix stably whatever the graph.
+    "curvature", 1 / max(d_i a_i, d_j a_j), need no constant for a safe CPU step; a_i = f_i'' > 0 is the curvature.
+    """
+    if kind not in KINDS:
+        raise unknown_name("weights", kind, KINDS)
+    if kind == "laplacian":
+        return topology.weights
+    tails, heads = topology.tails, topology.heads
+    degree = topology.degree.astype(np.float64)
+    if kind == "metropolis":
+        return 1.0 / (1.0 + np.maximum(degree[tails], degree[heads]))
+    if curvature is None:
+        raise InputError(
+            'weights "curvature" need the curvature of every cost; use "metropolis" where there is none',
+            code="curvature.missing",
+        )
+    steepness = degree * _checked(curvature, topology.n)
+    return np.asarray(1.0 / np.maximum(steepness[tails], steepness[heads]))
+
+
+def _checked(curvature: Floats, n: int) -> Floats:
+    curvature = np.asarray(curvature, dtype=np.float64)
+    if curvature.shape != (n,):
+        raise InputError(
+            f"curvature has shape {curvature.shape}; expected one number for each of {n} nodes", code="curvature.shape"
+        )
+    bad = np.flatnonzero(~(np.isfinite(curvature) & (curvature > 0)))
+    if bad.size:
+        raise InputError(
+            f"curvature of node {bad[0]} is {curvature[bad[0]]:g}; it must be positive and finite",
+            code="curvature.range",
+        )
+    return curvature

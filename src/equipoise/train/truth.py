@@ -40,7 +40,9 @@ class ModelOptimum:
 def optimal_shares(cost: Cost, budget: float, lo: Floats, hi: Floats) -> CpuOptimum:
     """Bisection on the price: at price p node i wants the x in its box where f_i'(x) = p; the sum grows with p."""
     at_price = _demand(cost, lo, hi)
-    low, high = _bracket(lambda p: float(at_price(p).sum()), budget, _slope_scale(cost, lo, hi))
+    inside = np.clip(np.zeros_like(lo), lo, hi)
+    scale = max(1e-6, float(np.abs(cost.derivative(inside)).max()))  # a size of price to start the search from
+    low, high = _bracket(lambda p: float(at_price(p).sum()), budget, scale)
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         if not low < middle < high:
@@ -113,12 +115,6 @@ def _finite_box(cost: Cost, lo: Floats, hi: Floats, price: float) -> tuple[Float
         width = right - left
         left, right = np.where(move_left, left - width, left), np.where(move_right, right + width, right)
     return left, right
-
-
-def _slope_scale(cost: Cost, lo: Floats, hi: Floats) -> float:
-    """A size of price to start the search from."""
-    inside = np.clip(np.zeros_like(lo), lo, hi)
-    return max(1e-6, float(np.abs(cost.derivative(inside)).max()))
 
 
 def _bracket(total: Callable[[float], float], budget: float, scale: float) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from equipoise.errors import InputError
 from equipoise.train.arrays import Floats
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 
 @dataclass(frozen=True, eq=False)

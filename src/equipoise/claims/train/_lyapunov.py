@@ -27,7 +27,7 @@ from scipy.linalg import solve_discrete_lyapunov
 from equipoise.errors import InputError
 from equipoise.parallel import one_thread
 from equipoise.train.arrays import Floats
-from equipoise.train.audit import Auditor
+from equipoise.train.audit import cpu_gap
 from equipoise.train.costs.quadratic import Quadratic
 from equipoise.train.method import Method
 from equipoise.train.models.least_squares import LeastSquares
@@ -165,15 +165,14 @@ def trace(
     if market is not None:
         x = market.grid.floats(market.start())
         best = optimal_shares(market.cost, market.budget * market.grid.unit, market.lo, market.hi)
-        auditor = Auditor(market.cost, None, market.lo, market.hi)
     if model is not None:
         y = np.broadcast_to(0.0 if start is None else np.asarray(start, np.float64), (nodes, model.size)).copy()
         z = model.gradients(y)
         optimum = optimal_model(model).parameters
 
     def look(x: Floats | None, y: Floats | None, z: Floats | None) -> None:
-        if x is not None:
-            seen.setdefault("cpu", []).append(auditor.cpu_gap(x, best))
+        if market is not None and x is not None:
+            seen.setdefault("cpu", []).append(cpu_gap(market.cost, x, best))
         if y is not None and z is not None:
             for name, value in ({"norm": norm} | (values or {})).items():
                 seen.setdefault(name, []).append(value(y - optimum, z))

@@ -22,7 +22,9 @@ def find(root: str = "/") -> tuple[str, str]:
     group, forbidden = mine, ""  # the nearest group with the controller in which we may not write
     while True:
         if "cpu" in groups.words(group, "cgroup.controllers"):
-            if writable(group):
+            # May this user make groups there, move processes within, and hand the cpu controller down?
+            needed = (os.path.join(group, name) for name in ("", "cgroup.procs", "cgroup.subtree_control"))
+            if all(os.access(place, os.W_OK) for place in needed):
                 return group, ""
             forbidden = forbidden or group
         if group == mount:
@@ -31,11 +33,6 @@ def find(root: str = "/") -> tuple[str, str]:
     if forbidden:
         return "", f"no right to make groups in {forbidden} (systemd-run --user --scope -p Delegate=yes gives one)"
     return "", f"the cpu controller is not delegated to {mine}"
-
-
-def writable(group: str) -> bool:
-    """May this user make groups there, move processes within, and hand the cpu controller down?"""
-    return all(os.access(os.path.join(group, name), os.W_OK) for name in ("", "cgroup.procs", "cgroup.subtree_control"))
 
 
 def missing(root: str = "/") -> str:

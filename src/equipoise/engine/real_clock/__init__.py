@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from equipoise.engine.real_clock.execute import Executed as Executed, Fault as Fault
     from equipoise.engine.real_clock.scene import RealPlan as RealPlan, RealScene as RealScene
     from equipoise.engine.real_clock.spec import ExecuteSpec as ExecuteSpec
-    from equipoise.engine.real_clock.tasks import (
+    from equipoise.engine.real_clock.task_processes import (
         KINDS as KINDS,
         Work as Work,
         partial_fit_work as partial_fit_work,

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from equipoise.engine.cpu_limit import CpuLimiter
-from equipoise.engine.real_clock.task_processes import ENDED, ENOUGH, REACHED, Start, TaskProcesses
-from equipoise.engine.real_clock.tasks import Work
+from equipoise.engine.real_clock.task_processes import ENDED, ENOUGH, REACHED, Start, TaskProcesses, Work
 from equipoise.errors import Failure, InputError
 from equipoise.kernels import Floats
 from equipoise.share.recording import Name, Recording, fit_prior

@@ -1,4 +1,7 @@
-"""Workers as processes of this machine, forked from a server that has loaded everything once."""
+"""Workers as processes of this machine, forked from a server that has loaded everything once.
+
+Their mail: one socket for each two of them, and one to the coordinator, which may call a halt.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ import os
 import pickle
 import signal
 import socket
+import struct
 import time
+import traceback
+from collections import deque
 from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -18,6 +24,7 @@ import psutil
 
 from equipoise.engine.cpu_limit.process_tree import alive, facts
 from equipoise.engine.fork_server import ForkServer
+from equipoise.engine.shards.crew import Halted, Packets, Worker
 from equipoise.engine.shards.keeper import LocalKeeper
 from equipoise.errors import Failure, InputError
 
@@ -208,7 +215,7 @@ def fork_server() -> ForkServer:
     """The fork server of this process, started when first needed, and again should it have died."""
     known = _servers.get(os.getpid())
     if known is None or not known.alive:
-        target, preload = "equipoise.engine.shards.pipes:serve", f"{__name__}:warm_up"
+        target, preload = "equipoise.engine.shards.processes:serve", f"{__name__}:warm_up"
         known = _servers[os.getpid()] = ForkServer("workers", target, preload, patience=PATIENCE)
         atexit.register(known.close)
     return known
@@ -267,3 +274,108 @@ def _step(talk: Any, came: dict[int, bytes] | None, ends: list[str | None], k: i
     except StopIteration as end:
         ends[k] = end.value
         return None
+
+
+HEAD = struct.Struct("<III")  # epoch, round, phase: 12 bytes that go before every packet
+SMALL = 32_768  # bytes: two such packets fit into a socket that nobody reads
+
+
+class Pipes:
+    """A worker's end of the mail. Packets of an earlier epoch, from before a halt, are thrown away."""
+
+    def __init__(self, shard: int, control: Connection, peers: dict[int, Connection]) -> None:
+        self.shard, self.control, self.peers, self.epoch = shard, control, peers, 0
+        self.early: dict[int, deque[bytes]] = {peer: deque() for peer in peers}  # what came while nobody asked for it
+
+    def renew(self) -> None:
+        """Nothing that was sent before counts any more."""
+        self.epoch += 1
+
+    @property
+    def halted(self) -> bool:
+        """While rounds are played, the coordinator speaks for one reason only."""
+        return self.control.poll()
+
+    def wait_for_orders(self) -> None:
+        """Until the coordinator speaks. Peers are read meanwhile: one that is about to be halted may be in the middle of a
+        packet that no socket holds."""
+        listening = {pipe: peer for peer, pipe in self.peers.items()}
+        while self.control not in (ready := wait([self.control, *listening])):
+            for pipe in ready:
+                assert isinstance(pipe, Connection)
+                try:
+                    self.early[listening[pipe]].append(pipe.recv_bytes())
+                except (EOFError, OSError):
+                    del listening[pipe]
+
+    def exchange(self, number: int, phase: int, packets: Packets) -> Packets:
+        """Small packets go at once. Large ones in turn, or two workers would wait for each other to read: pair by pair in
+        one order for all, the smaller number first."""
+        head = HEAD.pack(self.epoch, number, phase)
+        for peer, packet in packets.items():
+            if len(packet) <= SMALL:
+                self._send(peer, head + packet)
+        came: Packets = {}
+        for peer in sorted(packets, key=lambda p: (min(p, self.shard), max(p, self.shard))):
+            large = len(packets[peer]) > SMALL
+            if large and self.shard < peer:
+                self._send(peer, head + packets[peer])
+            came[peer] = self._receive(peer, head)
+            if large and self.shard > peer:
+                self._send(peer, head + packets[peer])
+        return came
+
+    def _send(self, peer: int, packet: bytes) -> None:
+        try:
+            self.peers[peer].send_bytes(packet)
+        except OSError:
+            raise Halted(f"worker {peer} is gone") from None
+
+    def _receive(self, peer: int, head: bytes) -> bytes:
+        pipe = self.peers[peer]
+        while True:
+            if self.early[peer]:
+                packet = self.early[peer].popleft()
+                if packet[:4] == head[:4]:
+                    return packet[HEAD.size :]
+                continue
+            try:
+                if not pipe.poll() and self.control in wait([pipe, self.control]) and not pipe.poll():
+                    raise Halted("the coordinator calls a halt")
+                packet = pipe.recv_bytes()
+            except (EOFError, OSError):
+                raise Halted(f"worker {peer} is gone") from None
+            if packet[:4] == head[:4]:
+                return packet[HEAD.size :]
+
+
+def serve(order: dict[str, Any], descriptors: list[int]) -> None:
+    """A worker's life: do what is asked until nobody asks any more."""
+    control, *ends = [Connection(end) for end in descriptors]
+    post = Pipes(order["shard"], control, dict(zip(order["peers"], ends, strict=True)))
+    worker: Worker | None = None
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            post.wait_for_orders()
+            text = control.recv_bytes()
+            try:
+                method, given = pickle.loads(text)
+                if method == "halt":  # it came when there was nothing to halt
+                    continue
+                if method == "stop":
+                    return
+                if method == "begin":
+                    worker, answer = Worker(given[0], post), None
+                else:
+                    answer = getattr(worker, method)(*given)
+                    while getattr(answer, "halted", False) and control.poll():
+                        control.recv_bytes()  # the halt that stopped a play is still in the pipe
+                said = ("answer", answer)
+            except Exception as error:
+                said = ("error", told(error))
+            control.send_bytes(pickle.dumps(said, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def told(error: Exception) -> tuple[str, str, str, str]:
+    """What `raise_here` of the owner makes an error of again."""
+    return type(error).__name__, str(error), traceback.format_exc(limit=-3), getattr(error, "code", "")

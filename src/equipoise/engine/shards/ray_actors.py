@@ -13,10 +13,9 @@ from typing import Any
 
 from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.ray_cluster import connect
+from equipoise.engine.shards.crew import Halted, Packets, Worker
 from equipoise.engine.shards.keeper import LocalKeeper
-from equipoise.engine.shards.pipes import told
-from equipoise.engine.shards.processes import packed, raise_here
-from equipoise.engine.shards.worker import Halted, Packets, Worker
+from equipoise.engine.shards.processes import packed, raise_here, told
 from equipoise.errors import Failure
 
 START_SECONDS = 180.0  # for actors to find a place and load; a full cluster makes them wait

@@ -1,4 +1,4 @@
-"""Costs, boxes and data as one worker holds them: those of its own nodes."""
+"""Which nodes belong to which worker, and costs, boxes and data as one worker holds them: those of its own nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from equipoise.errors import InputError
 from equipoise.train.arrays import Floats, Ints
 from equipoise.train.costs._base import Cost
 from equipoise.train.costs.coupled import Coupled
@@ -20,8 +23,10 @@ from equipoise.train.models._base import Model
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.models.smooth_svm import SmoothSVM
 from equipoise.train.models.softmax import Softmax
+from equipoise.train.network import Network
 from equipoise.train.problem import Market, Subset
-from equipoise.train.sampler import Sampler, drawn_rows
+from equipoise.train.sampler import Sampler
+from equipoise.train.topology import Arcs
 
 C = TypeVar("C")
 BUILT_IN = (LeastSquares, Softmax, SmoothSVM)
@@ -139,10 +144,30 @@ class LocalSampler(Sampler):
                 self.model.widest = int(sampler.batch.max())
         self._last = (0, self.batch)
 
-    def rows(self, number: int, batch: Ints) -> list[Ints]:
-        sizes = self.model.sizes
-        assert sizes is not None
-        return [
-            drawn_rows(self.seed, number, int(node), int(size), int(b))
-            for node, size, b in zip(self.at_nodes, sizes, batch, strict=True)
-        ]
+
+def partition(network: Network, shards: int) -> Ints:
+    """The shard of every node. Nodes are lined up so that neighbours are near each other, and the line is cut evenly:
+    as they are numbered, or by Cuthill and McKee, whichever lets fewer links cross."""
+    n = network.n
+    if not 1 <= shards <= n:
+        raise InputError(
+            f"{shards} workers for {n} centres: give at least 1 and at most one for each centre", code="workers.range"
+        )
+    cuts = np.arange(n, dtype=np.int64) * shards // n
+    if shards == 1 or network.period is None:
+        return cuts
+    one, other = _links(network)
+    crossing = int((cuts[one] != cuts[other]).sum())
+    ones = np.ones(len(one), dtype=np.int8)
+    graph = coo_array((ones, (one, other)), shape=(n, n)).tocsr()
+    line = reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True)
+    better = np.empty(n, dtype=np.int64)
+    better[line] = cuts
+    return better if int((better[one] != better[other]).sum()) < crossing else cuts
+
+
+def _links(network: Network) -> tuple[Ints, Ints]:
+    """The links of all graphs."""
+    graphs = [network.graph(k) for k in range(network.period or 0)]
+    ends = [(g.senders, g.receivers) if isinstance(g, Arcs) else (g.tails, g.heads) for g in graphs]
+    return np.concatenate([a for a, _ in ends]), np.concatenate([b for _, b in ends])

@@ -12,10 +12,9 @@ from equipoise.document import Row
 from equipoise.engine.cpu_limit import Usage
 from equipoise.engine.lossy_sharded import ShardedLossy, refuse_schedules
 from equipoise.engine.sharded import Sharded
-from equipoise.engine.shards.crew import Crew, Threads
+from equipoise.engine.shards.crew import Crew, Report, Threads
 from equipoise.engine.shards.keeper import Hold, Keeper, nodes_of, told
 from equipoise.engine.shards.processes import Processes
-from equipoise.engine.shards.worker import Report
 from equipoise.errors import InputError, unknown_name
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.method import Method
@@ -53,8 +52,6 @@ class Workers:
         self.keeper: Keeper | None = None
         self.crew: Crew | None = None
         self.state: Sharded | ShardedLossy | None = None
-        self._before: list[int] = []  # bytes per round of an earlier form of the run ...
-        self._lost: list[dict[str, Any]] = []  # ... and who was lost in it
 
     def ordinary(self, problem: Problem, network: Network, method: Method, **options: Any) -> Sharded:
         """The state of a run without faults, for `solve`."""
@@ -102,7 +99,7 @@ class Workers:
         """Another run: the same workers, if they are all there."""
         if self.crew is not None and (not self.crew.sound or len(self.crew.living) != self._many(network)):
             self.close()
-        self._before, self._lost, self.state = [], [], None
+        self.state = None
 
     def _many(self, network: Network) -> int:
         return min(self.count or os.cpu_count() or 1, network.n) if self.count is None else self.count
@@ -126,12 +123,12 @@ class Workers:
     @property
     def wire_bytes(self) -> list[int]:
         """Bytes between workers in each round."""
-        return self._before + ([] if self.state is None else self.state.wire_bytes)
+        return [] if self.state is None else self.state.wire_bytes
 
     @property
     def losses(self) -> list[dict[str, Any]]:
         """Workers that died: each with its process, the round, and its centres."""
-        return self._lost + ([] if self.state is None else self.state.losses)
+        return [] if self.state is None else self.state.losses
 
     def report(self) -> Row:
         """Plain values for a result: where rounds were played, bytes between workers, CPU that each was given and got."""

@@ -17,7 +17,7 @@ from equipoise.train.problem import Problem
 from equipoise.train.quantize import Quantizer
 from equipoise.train.solve import solve
 from equipoise.train.spectrum import lambda_max
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 # Exchanges of a round beside the prices': markets answer with prices of their own; a limiter says factors and amounts.
 MARKET_EXCHANGES, LIMITER_EXCHANGES = 1, 2

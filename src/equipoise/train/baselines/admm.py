@@ -14,11 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equipoise.train.baselines._demand import Demand, coupling, total_weight
-from equipoise.train.baselines._track import Recorder, Track
+from equipoise.train.baselines._track import Demand, Recorder, Track, coupling, total_weight
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 PENALTY = 2.0  # python benchmarks/train/tune.py
 

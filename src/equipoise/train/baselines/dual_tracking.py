@@ -13,11 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equipoise.train.baselines._demand import Demand, coupling
-from equipoise.train.baselines._track import FLOAT_BITS, Recorder, Track
+from equipoise.train.baselines._track import FLOAT_BITS, Demand, Recorder, Track, coupling
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 STEP = 0.4  # python benchmarks/train/tune.py
 

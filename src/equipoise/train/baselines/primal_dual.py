@@ -18,11 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equipoise.train.baselines._demand import Demand, coupling
-from equipoise.train.baselines._track import Recorder, Track
+from equipoise.train.baselines._track import Demand, Recorder, Track, coupling
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 STEP, GAIN, INTEGRAL = 1.0, 0.2, 0.3  # python benchmarks/train/tune.py
 

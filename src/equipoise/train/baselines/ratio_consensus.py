@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse.csgraph import shortest_path
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import Floats, Ints
@@ -104,5 +103,4 @@ def _diameter(network: Network) -> int:
     """Rounds until everybody has heard of everybody; n - 1 always suffice, also where neighbours change."""
     if not network.static:
         return max(1, network.n - 1)
-    hops = shortest_path(abs(network.topology(0).laplacian()), unweighted=True)
-    return max(1, int(hops.max()))
+    return max(1, network.topology(0).diameter)

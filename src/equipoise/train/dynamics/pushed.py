@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints, kernel
-from equipoise.train.arcs import Arcs
 from equipoise.train.arrays import AnyArray
 from equipoise.train.codec import (
     MANTISSA,
@@ -33,6 +32,7 @@ from equipoise.train.network import Network
 from equipoise.train.problem import Market
 from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.region import LinkTable, Region
+from equipoise.train.topology import Arcs
 
 STEP = 0.9  # of the limit 1 / max_j (1 - c_jj) v_j a_j, where the eigenvalues' circles reach -1 (Gershgorin)
 SETTLED, MOST_PRODUCTS = 1e-12, 100_000

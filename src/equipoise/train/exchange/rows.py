@@ -27,7 +27,7 @@ from equipoise.train.codec import (
 )
 from equipoise.train.network import Network
 from equipoise.train.quantize import EXACT, FLOAT_BITS, Coder, Quantizer, decode_one, encode_one, uniform_coder
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 SINGLE_BITS = 32  # of a number where no link returns: there is nothing that both ends remember
 LONG_BITS = 48  # of one whose rounding would jitter at bounds: a float without its last 16 bits

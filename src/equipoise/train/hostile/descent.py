@@ -14,12 +14,12 @@ import numpy as np
 from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import ArpackError, eigs
 
-from equipoise.train.arcs import Arcs
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.hostile.faults import Faults
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.spectrum import adjacency_gap
+from equipoise.train.topology import Arcs
 
 LIMIT = 2.0  # of alpha h, times k^2
 DESCENT = 0.5  # alpha as a part of its limit; with momentum near 1 that is 2/3 of it

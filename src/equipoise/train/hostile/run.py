@@ -11,18 +11,25 @@ from equipoise.certificate import Certificate, Check
 from equipoise.document import Plain
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import disagreement, kkt_violation, largest
+from equipoise.train.book import pins
 from equipoise.train.codec import bits_per_number, mantissa_bits
 from equipoise.train.dynamics._gift_kernels import SCALE_BITS, SUM_BITS
 from equipoise.train.exchange.lossy import HEADER_BITS
 from equipoise.train.grid import exact_sum
-from equipoise.train.hostile.book import pins
 from equipoise.train.hostile.faults import Faults
-from equipoise.train.hostile.timetable import Event
+from equipoise.train.hostile.membership import Event
 from equipoise.train.models._base import Model
 from equipoise.train.problem import Subset
 from equipoise.train.quantize import FLOAT_BITS
-from equipoise.train.run import Run
-from equipoise.train.told import hostile_dynamics, message_of
+from equipoise.train.run import Run, message_of
+
+OWN_WORDS = "a dynamics of one's own"
+WORDS = {
+    "gifts": "gifts over links, booked so that a later packet makes up for a lost one",
+    "pushed": "pushed along one-way links",
+    "links": "models over links, each with its own memory",
+    "trackers": "models pulled and trackers pushed",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,23 +49,10 @@ class HostileRun(Run):
     lost: int = 0
 
     def certificate(self) -> Certificate:
-        checks = list(super().certificate().checks)
-        if not self._tracks:
-            checks = [check for check in checks if check.name != "tracker"]
-        if self.shares is not None:
-            place = next(k for k, check in enumerate(checks) if check.name == "budget") + 1
-            checks.insert(
-                place,
-                Check.at_most(
-                    "overdraft",
-                    max(self.worst.over, 0.0),
-                    0.0,
-                    "most by which shares alone ever exceeded the budget, in CPUs",
-                ),
-            )
+        checks = super().certificate().checks
         if self.trouble:
-            checks.append(Check("reach", float(len(self.trouble)), 0.0, False, "; ".join(self.trouble)))
-        return Certificate(tuple(checks))
+            checks = *checks, Check("reach", float(len(self.trouble)), 0.0, False, "; ".join(self.trouble))
+        return Certificate(checks)
 
     @property
     def _tracks(self) -> bool:
@@ -75,7 +69,11 @@ class HostileRun(Run):
         learning = None if self.models is None else "trackers" if self._tracks else "links"
         if learning is not None and isinstance(self.method.learning, type):
             learning = self.method.learning.__name__
-        return hostile_dynamics(cpu, learning, directed=self.network.directed)
+        said = [] if cpu is None else [f"CPU by {cpu} ({WORDS[cpu]})"]
+        said += [] if learning is None else [f"models by {learning} ({WORDS.get(learning, OWN_WORDS)})"]
+        one_way = self.network.directed
+        because = "links carry one way" if one_way else "messages may be lost or late, or centres go and come"
+        return {"cpu": cpu, "learning": learning, "why": f"{'; '.join(said)}; for {because}"}
 
     def _message(self) -> dict[str, Plain]:
         return message_of(self.method, self.network, self.problem, hostile=True)
@@ -86,15 +84,19 @@ class HostileRun(Run):
     def _first_model_gap(self) -> float:
         return self.model_scale
 
-    def _budget_check(self) -> Check:
+    def _sum_checks(self, target: float) -> list[Check]:
+        cancel = self.method.learning == "links" or isinstance(self.method.learning, type)
+        return super()._sum_checks(target) if self._tracks or cancel else []
+
+    def _budget_checks(self) -> list[Check]:
         assert self.shares is not None and self.budget is not None
         off = abs(float(np.sum(self.shares)) + self.in_flight - self.budget)
-        return Check.at_most(
-            "budget",
-            largest(self.worst.budget, off),
-            0.0,
-            f"largest |shares + in flight - budget| over {self.worst.rounds} rounds, in CPUs",
-        )
+        both = f"largest |shares + in flight - budget| over {self.worst.rounds} rounds, in CPUs"
+        alone = "most by which shares alone ever exceeded the budget, in CPUs"
+        return [
+            Check.at_most("budget", largest(self.worst.budget, off), 0.0, both),
+            Check.at_most("overdraft", max(self.worst.over, 0.0), 0.0, alone),
+        ]
 
     def _largest_kkt(self) -> float:
         """After an event gaps are a part of what equal shares would have, whose prices no round has shown."""

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
-from equipoise.kernels import Bools, Ints
 from equipoise.parallel import side_by_side
 from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.audit import Auditor, Words
@@ -26,9 +25,7 @@ from equipoise.train.exchange.relayed import Relayed
 from equipoise.train.grid import exact_sum
 from equipoise.train.hostile.descent import choose_descent, trackers_are_worth_it
 from equipoise.train.hostile.faults import Faults
-from equipoise.train.hostile.membership import Membership
-from equipoise.train.hostile.succession import Succession
-from equipoise.train.hostile.timetable import Event, Timetable
+from equipoise.train.hostile.membership import Event, Membership, Succession, Timetable
 from equipoise.train.method import Method
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
@@ -173,20 +170,6 @@ class HostileState:
         return []
 
     # what others look at
-
-    @property
-    def senders(self) -> Ints:
-        """Of every link over which CPU is given."""
-        return self.cpu_exchange.table.senders
-
-    @property
-    def receivers(self) -> Ints:
-        return self.cpu_exchange.table.receivers
-
-    @property
-    def steady(self) -> Bools:
-        """Whose gradient is that of this round: no straggler that slept."""
-        return self.exchange.acting
 
     @property
     def epoch(self) -> int:

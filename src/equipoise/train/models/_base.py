@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -72,6 +73,39 @@ class Model:
     def accuracy(self, y: Floats, X: Floats, answers: AnyArray) -> float | None:
         """The share of right answers on given data; None where the model does not classify."""
         return None
+
+
+class ShardModel(Model):
+    """A model whose losses are means over the samples of shards, with a ridge dealt out to nodes: it can be sampled, and
+    divided. Subclasses set `reg`, `_data` and `_answers`, and define `_drawn`."""
+
+    reg: float
+    _data: Shards
+    _answers: Sequence[AnyArray]  # of each node
+
+    def _drawn(self, X: Floats, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
+        """The mean gradient over these samples, without the ridge, and the sum of their squared gradients."""
+        raise TypeError(f"{type(self).__name__} must define _drawn(X, answers, y)")
+
+    def _ridge(self, y: Floats) -> Floats:
+        """The gradient of a node's part of the ridge."""
+        return self.reg / self._data.all_nodes * y
+
+    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
+        gradients, spread = np.empty((self.nodes, self.size)), np.empty(self.nodes)
+        for node, (picked, y) in enumerate(zip(rows, Y, strict=True)):
+            mean, squares = self._drawn(self._data.X[node][picked], self._answers[node][picked], y)
+            spread[node] = variance(float(squares), mean, len(picked))
+            gradients[node] = len(self._answers[node]) / self._data.samples * mean + self._ridge(y)
+        return gradients, spread
+
+    def part(self, nodes: Ints) -> Self:
+        """The losses of these nodes, each as it was, with nobody else's data."""
+        mine = copy(self)
+        mine._data, mine._answers = self._data.part(nodes), [self._answers[i] for i in nodes]
+        mine.nodes, mine.sizes = mine._data.nodes, mine._data.sizes
+        mine.convexity = self.convexity * mine.nodes / self.nodes
+        return mine
 
 
 class UserModel(Model):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
+from typing import Self
 
 import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.kernels import kernel
-from equipoise.train.arrays import Floats, Ints
-from equipoise.train.models._base import Model, Shard, read_shards, variance
+from equipoise.train.arrays import AnyArray, Floats, Ints
+from equipoise.train.models._base import Shard, ShardModel, read_shards
 
 
 @kernel
@@ -26,7 +26,7 @@ def gradients(hessian: Floats, slope: Floats, Y: Floats, out: Floats) -> None:
                 out[i, c] += hessian[i, k, c] * y
 
 
-class LeastSquares(Model):
+class LeastSquares(ShardModel):
     """g_i(y) = (1/2N) |X_i y - t_i|^2 + (reg/2n) |y|^2 with N samples over n nodes: together the mean square error / 2.
 
     Each node keeps X_i'X_i, so a round costs size^2 per node whatever the shard's length.
@@ -42,7 +42,7 @@ class LeastSquares(Model):
         data = read_shards(shards)
         self.nodes, self.size, self.reg = data.nodes, data.features, float(reg)
         self.convexity = self.reg
-        self._data, self.sizes = data, data.sizes
+        self._data, self._answers, self.sizes = data, data.y, data.sizes
         N, n = data.samples, data.nodes
         self.hessian = np.stack([X.T @ X / N for X in data.X]) + (reg / n) * np.eye(self.size)
         self.slope = np.stack([X.T @ t / N for X, t in zip(data.X, data.y, strict=True)])
@@ -59,23 +59,13 @@ class LeastSquares(Model):
         gradients(self.hessian, self.slope, Y, out)
         return out
 
-    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
-        gradients, spread = np.empty((self.nodes, self.size)), np.empty(self.nodes)
-        for node, (picked, y) in enumerate(zip(rows, Y, strict=True)):
-            X, answers = self._data.X[node][picked], self._data.y[node][picked]
-            miss = X @ y - answers
-            mean = miss @ X / len(miss)
-            spread[node] = variance(float(miss**2 @ (X**2).sum(axis=1)), mean, len(miss))
-            gradients[node] = len(self._data.y[node]) / self._data.samples * mean + self.reg / self._data.all_nodes * y
-        return gradients, spread
+    def _drawn(self, X: Floats, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
+        miss = X @ y - answers
+        return miss @ X / len(miss), miss**2 @ (X**2).sum(axis=1)
 
-    def part(self, nodes: Ints) -> LeastSquares:
-        """The losses of these nodes, each as it was, with nobody else's data."""
-        mine = copy(self)
-        mine._data = self._data.part(nodes)
-        mine.nodes, mine.sizes = mine._data.nodes, mine._data.sizes
+    def part(self, nodes: Ints) -> Self:
+        mine = super().part(nodes)
         mine.hessian, mine.slope, mine._constant = self.hessian[nodes], self.slope[nodes], self._constant[nodes]
-        mine.convexity = self.reg * mine.nodes / mine._data.all_nodes
         return mine
 
     def total(self, y: Floats) -> tuple[float, Floats]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models._base import Model, Shard, largest_eigenvalue, read_shards, variance
+from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.models._base import Shard, ShardModel, largest_eigenvalue, read_shards
 
 
-class SmoothSVM(Model):
+class SmoothSVM(ShardModel):
     """g_i(w, v) = (1/N) sum of (1/mu) log(1 + exp(mu (1 - l (w.x - v)))) + (reg/2n) |w|^2, labels l of -1 and +1.
 
     The last parameter is the bias v. A larger `mu` is nearer to the hinge and less smooth (curvature mu/4).
@@ -36,39 +35,28 @@ class SmoothSVM(Model):
         self.nodes, self.size = data.nodes, data.features + 1
         self.mu, self.reg = float(mu), float(reg)
         self.sizes = data.sizes
-        self._data, self._labels = data, [y.astype(np.float64) for y in data.y]
+        self._data, self._answers = data, [y.astype(np.float64) for y in data.y]
 
     def _margins(self, node: int, y: Floats) -> Floats:
         """mu (1 - l (w.x - v)) for each sample."""
-        return np.asarray(self.mu * (1.0 - self._labels[node] * (self._data.X[node] @ y[:-1] - y[-1])))
+        return np.asarray(self.mu * (1.0 - self._answers[node] * (self._data.X[node] @ y[:-1] - y[-1])))
 
     def loss(self, node: int, y: Floats) -> float:
         hinge = np.logaddexp(0.0, self._margins(node, y)).sum() / (self.mu * self._data.samples)
         return float(hinge + 0.5 * self.reg / self._data.all_nodes * (y[:-1] @ y[:-1]))
 
     def gradient(self, node: int, y: Floats) -> Floats:
-        pull = -self._labels[node] * _sigmoid(self._margins(node, y)) / self._data.samples
+        pull = -self._answers[node] * _sigmoid(self._margins(node, y)) / self._data.samples
         w = self._data.X[node].T @ pull + self.reg / self._data.all_nodes * y[:-1]
         return np.append(w, -pull.sum())
 
-    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
-        gradients, spread = np.empty((self.nodes, self.size)), np.empty(self.nodes)
-        for node, (picked, y) in enumerate(zip(rows, Y, strict=True)):
-            X, labels = self._data.X[node][picked], self._labels[node][picked]
-            pull = -labels * _sigmoid(self.mu * (1.0 - labels * (X @ y[:-1] - y[-1])))
-            mean = np.append(pull @ X, -pull.sum()) / len(labels)
-            squares = pull**2 @ ((X**2).sum(axis=1) + 1.0)  # |pull [x -1]|^2, summed
-            spread[node] = variance(float(squares), mean, len(labels))
-            gradients[node] = len(self._labels[node]) / self._data.samples * mean
-            gradients[node, :-1] += self.reg / self._data.all_nodes * y[:-1]
-        return gradients, spread
+    def _drawn(self, X: Floats, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
+        pull = -answers * _sigmoid(self.mu * (1.0 - answers * (X @ y[:-1] - y[-1])))
+        mean = np.append(pull @ X, -pull.sum()) / len(answers)
+        return mean, pull**2 @ ((X**2).sum(axis=1) + 1.0)  # |pull [x -1]|^2, summed
 
-    def part(self, nodes: Ints) -> SmoothSVM:
-        """The losses of these nodes, each as it was, with nobody else's data."""
-        mine = copy(self)
-        mine._data, mine._labels = self._data.part(nodes), [self._labels[i] for i in nodes]
-        mine.nodes, mine.sizes = mine._data.nodes, mine._data.sizes
-        return mine
+    def _ridge(self, y: Floats) -> Floats:
+        return np.append(super()._ridge(y[:-1]), 0.0)  # the bias has none
 
     def smoothness(self) -> Floats:
         top = np.array([largest_eigenvalue(X, intercept=True) for X in self._data.X])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models._base import Model, Shard, largest_eigenvalue, read_shards, variance
+from equipoise.train.arrays import AnyArray, Floats
+from equipoise.train.models._base import Shard, ShardModel, largest_eigenvalue, read_shards
 
 
-class Softmax(Model):
+class Softmax(ShardModel):
     """g_i(y) = (1/N) sum of cross-entropies + (reg/2n) |y|^2; y is W [features, classes] then the biases, row by row.
 
     Labels are integers 0..classes-1; a node need not hold every class, so give `classes` when no shard has the last.
@@ -43,7 +42,7 @@ class Softmax(Model):
         self.convexity = self.reg
         self.size = (self.features + 1) * self.classes
         self.sizes = data.sizes
-        self._data, self._labels = data, [y.astype(np.int64) for y in data.y]
+        self._data, self._answers = data, [y.astype(np.int64) for y in data.y]
 
     def _scores(self, X: Floats, y: Floats) -> Floats:
         """[classes, samples]: classes in rows, which reads X fastest and reduces along contiguous memory."""
@@ -51,7 +50,7 @@ class Softmax(Model):
         return np.asarray(W[:-1].T @ X.T + W[-1][:, None])
 
     def loss(self, node: int, y: Floats) -> float:
-        scores, labels = self._scores(self._data.X[node], y), self._labels[node]
+        scores, labels = self._scores(self._data.X[node], y), self._answers[node]
         return self._cross_entropy(scores, labels) + float(0.5 * self.reg / self._data.all_nodes * (y @ y))
 
     def _cross_entropy(self, scores: Floats, labels: AnyArray) -> float:
@@ -64,7 +63,7 @@ class Softmax(Model):
 
     def _gradient(self, node: int, miss: Floats, y: Floats) -> Floats:
         """From the scores, which are overwritten by the predicted minus the true probabilities."""
-        X, labels = self._data.X[node], self._labels[node]
+        X, labels = self._data.X[node], self._answers[node]
         _probabilities(miss)
         miss[labels, np.arange(len(labels))] -= 1.0
         miss /= self._data.samples
@@ -72,30 +71,16 @@ class Softmax(Model):
         gradient += self.reg / self._data.all_nodes * y
         return gradient
 
-    def sampled(self, Y: Floats, rows: Sequence[Ints]) -> tuple[Floats, Floats]:
-        gradients, spread = np.empty((self.nodes, self.size)), np.empty(self.nodes)
-        for node, (picked, y) in enumerate(zip(rows, Y, strict=True)):
-            X, labels = self._data.X[node][picked], self._labels[node][picked]
-            miss = _probabilities(self._scores(X, y))
-            miss[labels, np.arange(len(labels))] -= 1.0
-            mean = np.concatenate([(miss @ X).T.ravel(), miss.sum(axis=1)]) / len(labels)
-            squares = (miss**2).sum(axis=0) @ ((X**2).sum(axis=1) + 1.0)  # |outer(miss, [x 1])|^2, summed
-            spread[node] = variance(float(squares), mean, len(labels))
-            gradients[node] = len(self._labels[node]) / self._data.samples * mean + self.reg / self._data.all_nodes * y
-        return gradients, spread
-
-    def part(self, nodes: Ints) -> Softmax:
-        """The losses of these nodes, each as it was, with nobody else's data."""
-        mine = copy(self)
-        mine._data, mine._labels = self._data.part(nodes), [self._labels[i] for i in nodes]
-        mine.nodes, mine.sizes = mine._data.nodes, mine._data.sizes
-        mine.convexity = self.reg * mine.nodes / mine._data.all_nodes
-        return mine
+    def _drawn(self, X: Floats, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
+        miss = _probabilities(self._scores(X, y))
+        miss[answers, np.arange(len(answers))] -= 1.0
+        mean = np.concatenate([(miss @ X).T.ravel(), miss.sum(axis=1)]) / len(answers)
+        return mean, (miss**2).sum(axis=0) @ ((X**2).sum(axis=1) + 1.0)  # |outer(miss, [x 1])|^2, summed
 
     def total(self, y: Floats) -> tuple[float, Floats]:
         """Loss and gradient from the same scores."""
         loss, gradient = 0.5 * self.convexity * float(y @ y), np.zeros(self.size)
-        for node, (X, labels) in enumerate(zip(self._data.X, self._labels, strict=True)):
+        for node, (X, labels) in enumerate(zip(self._data.X, self._answers, strict=True)):
             scores = self._scores(X, y)
             loss += self._cross_entropy(scores, labels)
             gradient += self._gradient(node, scores, y)
@@ -107,7 +92,7 @@ class Softmax(Model):
         stacked = W[:, :-1].transpose(0, 2, 1).reshape(-1, self.features)
         biases = W[:, -1].reshape(-1, 1)
         losses = 0.5 * self.reg * np.einsum("ij,ij->i", Y, Y)
-        for X, labels in zip(self._data.X, self._labels, strict=True):
+        for X, labels in zip(self._data.X, self._answers, strict=True):
             scores = (stacked @ X.T + biases).reshape(len(Y), self.classes, len(X))
             losses += [self._cross_entropy(each, labels) for each in scores]
         return np.asarray(losses)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import shortest_path
 
 from equipoise.document import Document, Plain, plain
 from equipoise.errors import InputError
@@ -25,6 +23,7 @@ from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Market, Problem
 from equipoise.train.recount import Sent
+from equipoise.train.run import message_of
 from equipoise.train.spec import TrainSpec
 from equipoise.train.state import State
 from equipoise.train.steps import Steps, choose_steps, known_smoothness
@@ -49,8 +48,6 @@ from equipoise.train.theory.predict import (
     rounds_to,
     total_curvature,
 )
-from equipoise.train.told import message_of
-from equipoise.train.topology import Topology
 from equipoise.train.truth import optimal_model
 
 Notes = dict[str, str]  # by field: where its number comes from, or why there is none
@@ -201,7 +198,7 @@ def _sweep(problem: Problem, model: Model, network: Network, method: Method, poi
 def _network(network: Network, notes: Notes) -> dict[str, Any]:
     graphs, diameter = graphs_looked_at(network), None
     if network.n <= DIAMETER_NODES and network.period is not None:
-        diameter = max(map(_diameter, graphs))
+        diameter = max(graph.diameter for graph in graphs)
     else:
         notes["diameter"] = TOO_LARGE if network.n > DIAMETER_NODES else "not computed: every round has another graph"
     return {
@@ -212,11 +209,6 @@ def _network(network: Network, notes: Notes) -> dict[str, Any]:
         "largest_degree": int(max(g.degree.max() for g in graphs)),
         "diameter": diameter,
     }
-
-
-def _diameter(graph: Topology) -> int:
-    links = coo_array((np.ones(graph.edges), (graph.tails, graph.heads)), shape=(graph.n, graph.n))
-    return int(shortest_path(links.tocsr(), directed=False, unweighted=True).max())
 
 
 def _messages(problem: Problem, network: Network, method: Method, market: Market | None) -> dict[str, Any]:

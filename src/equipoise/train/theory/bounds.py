@@ -15,8 +15,7 @@ from scipy.optimize import brentq
 from equipoise.kernels import Floats
 from equipoise.train.network import Network
 from equipoise.train.spectrum import lambda_2, lambda_max
-from equipoise.train.topology import Topology
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import Topology, edge_weights
 
 TOPOLOGIES_LOOKED_AT = 8  # of a periodic network, for exact eigenvalues; the rest and fresh ones by row sums
 

@@ -33,7 +33,7 @@ from equipoise.parallel import one_thread
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.spectrum import lambda_max
-from equipoise.train.weights import edge_weights
+from equipoise.train.topology import edge_weights
 
 Bend = Callable[[Floats], Floats]
 

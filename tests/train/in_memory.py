@@ -1,4 +1,4 @@
-"""Everything arrives at once: both ends of a link read one table, and nothing is copied."""
+"""An exchange in which everything arrives at once, for parts of a network that a test plays side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from equipoise.train.region import LinkTable, Region
 
 
 class InMemory:
-    """A message builds on the one before it. What is said in row l is heard from row l."""
+    """Everything arrives at once, in a part of the network: what is said in row l is heard from row l."""
 
     def __init__(self, table: LinkTable, region: Region) -> None:
         self.table, self.region = table, region
