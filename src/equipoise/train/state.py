@@ -131,6 +131,7 @@ class State:
         if self.coupling is not None and learning is not None and self.shares is not None:
             self.coupling.before(self.shares, learning.sampler, number)
             self.spend()
+        self.site.turn_to(number)
         shares_fine, models_fine = side_by_side(
             lambda: allocation is None or heard_out(allocation.play(number)),
             lambda: learning is None or heard_out(learning.play(number)),

@@ -54,6 +54,7 @@ class Site:
         self.own: Ints = np.arange(network.n) if own is None else own
         self.whole = len(self.own) == network.n
         self._kept: dict[tuple[int, str], Any] = {}
+        self._latest = -1
         graphs = [id(network.topology(k)) for k in range(network.period or 0)]
         first = {graph: graphs.index(graph) for graph in dict.fromkeys(graphs)}
         self.rounds = list(first.values())  # those in which each graph is met first
@@ -116,15 +117,17 @@ class Site:
         found: Floats = self._made(number, kind, make)
         return found
 
+    def turn_to(self, number: int) -> None:
+        """A new round: where no graph returns, what was made of the last one is forgotten. Before halves play side by side."""
+        if self.network.period is None and number != self._latest:
+            self._kept, self._latest = {}, number
+
     def _made(self, number: int, what: str, make: Any) -> Any:
         """Once for each graph that returns; else of the latest round only."""
-        period = self.network.period
-        key = (number if period is None else self.turn(number), what)
+        self.turn_to(number)
+        key = (number if self.network.period is None else self.turn(number), what)
         if key not in self._kept:
-            made = make()
-            if period is None:
-                self._kept = {known: kept for known, kept in self._kept.items() if known[0] == number}
-            self._kept[key] = made
+            self._kept[key] = make()
         return self._kept[key]
 
     @property
