@@ -118,7 +118,7 @@ class Site:
         return found
 
     def turn_to(self, number: int) -> None:
-        """A new round: where no graph returns, what was made of the last one is forgotten. Before halves play side by side."""
+        """A new round: where no graph returns, what was made of the last is forgotten. Before halves play side by side."""
         if self.network.period is None and number != self._latest:
             self._kept, self._latest = {}, number
 
