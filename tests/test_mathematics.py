@@ -31,6 +31,7 @@ WITHOUT_FORMULA = {
     "place.placers.fifo",
     "place.planner.job_arrays",
     "train.baselines.ours",
+    "train.dynamics.own",  # of a user
     "train.models.cnn",
     "train.models.mlp",
     "train.models.torch_model",

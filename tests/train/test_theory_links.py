@@ -33,7 +33,7 @@ NETWORKS = [
     Network.complete(8),
     Network.ring(12, switching=3),
     Network.erdos_renyi(15, 0.3, switching=5),
-    Network.star(30, switching=20),
+    Network.star(30, switching=6),
     Network.grid(400),
 ]
 

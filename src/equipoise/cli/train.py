@@ -8,17 +8,19 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from equipoise.cli.options import File, Json, Out, application, has_command, with_options
 from equipoise.cli.output import Meter, compiling_told, metered, run_folder, show, tell, warnings_as_lines
-from equipoise.document import Plain
 from equipoise.errors import InputError
 from equipoise.spec import read_yaml
 from equipoise.train.hostile.faults import EXAMPLES, HOSTILE, HOW
 from equipoise.train.spec import PLACES, CompareSpec, TrainSpec, flag
+
+if TYPE_CHECKING:
+    from equipoise.document import Plain
 
 app = application()
 CHECKPOINT = "checkpoint.npz"
