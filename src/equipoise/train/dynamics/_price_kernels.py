@@ -321,7 +321,7 @@ def hold_back(rule: Rule, paths: Paths, talk: Talk, boxes: Boxes, node: Node, we
                 if j < own and not boxes.flags[j] & 1:
                     fresh = keep_owed(boxes, node, j, paths.back[t, e], -left, fresh)
             elif not boxes.flags[j] & 1:  # a limited row elsewhere has decided
-                mine = paths.back[t, e]
+                mine = int(paths.back[t, e])
                 left = due(rule, paths, talk, boxes, weight, t, mine) + boxes.abroad[e - links]
                 fresh = keep_owed(boxes, node, j, mine, left, fresh)
     for q in range(boxes.owing_count[t]):
