@@ -105,7 +105,8 @@ def test_importing_the_package_stays_light():
     """scikit-learn takes a second to import: it waits until a bundled set is asked for, and model_selection forever."""
     script = (
         "import sys, equipoise.data as d; print('sklearn' in sys.modules);"
-        "d.digits(); print('sklearn' in sys.modules, 'sklearn.model_selection' in sys.modules)"
+        "d.digits(); print('sklearn' in sys.modules); d.breast_cancer();"
+        "print('sklearn' in sys.modules, 'sklearn.model_selection' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True", "False"]
+    assert done.stdout.split() == ["False", "False", "True", "False"]

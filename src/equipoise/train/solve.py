@@ -31,7 +31,8 @@ from equipoise.train.problem import Market, Problem
 from equipoise.train.run import Run, Status
 from equipoise.train.state import State, fingerprint
 
-WATCHED = 16  # first rounds, whose every word is held against its code and its link
+WATCHED = 16  # first rounds, whose every word is held against its code and its link ...
+MOST_WATCHED = 10_000  # ... on networks of up to so many nodes: beyond, looking would take longer than the rounds
 MOST_KEPT = 10_000_000  # nodes x rounds up to which the shares of every round are kept
 
 
@@ -226,7 +227,7 @@ class Loop:
             state.rebudget(self.budgets[number], graph)
             self.book.reprice(state)
             self.book.watch(state)
-        words = state.words(number) if number < WATCHED else []
+        words = state.words(number) if number < WATCHED and self.network.n <= MOST_WATCHED else []
         if self.control.callback is None and state.swift:
             count = 1 if words else self._next_pause() - number
             played, diverged = state.hurry(graph, number, count, self.book.auditor)

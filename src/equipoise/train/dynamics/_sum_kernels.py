@@ -109,6 +109,26 @@ def gather(paths: Paths, table: Table, pulls: Pulls, t: int, first: bool, out: F
 
 
 @kernel
+def look_ahead(models: Floats, last: Floats, momentum: float, place: Ints, ahead: Floats) -> None:
+    """Where momentum leads each row, by node."""
+    for i in range(len(models)):
+        for c in range(models.shape[1]):
+            ahead[place[i], c] = models[i, c] + momentum * (models[i, c] - last[i, c])
+
+
+@kernel
+def step_down(
+    models: Floats, last: Floats, place: Ints, ahead: Floats, gradient: Floats, pull: Floats, total: Floats, step: float
+) -> None:
+    """One step of g_i(y) + D |y|^2 / 2 - pull y from there; gradients are by node."""
+    for i in range(len(models)):
+        k, steep = place[i], step + total[i]
+        for c in range(models.shape[1]):
+            last[i, c] = models[i, c]
+            models[i, c] = ahead[k, c] - (gradient[k, c] + total[i] * ahead[k, c] - pull[i, c]) / steep
+
+
+@kernel
 def answer_all(matrix: Floats, slope: Floats, pull: Floats, models: Floats) -> None:
     """y = (H + D)^-1 (s + pull): the exact answer of least squares."""
     columns = models.shape[1]

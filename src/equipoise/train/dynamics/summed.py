@@ -25,9 +25,11 @@ from equipoise.train.dynamics._sum_kernels import (
     answer_all,
     finite_rows,
     gather,
+    look_ahead,
     player,
     say_codes,
     say_plain,
+    step_down,
 )
 from equipoise.train.exchange.rows import Round
 from equipoise.train.models._base import Model
@@ -106,7 +108,7 @@ class Summed:
             self.matrix, self.slope = np.linalg.inv(H + self.total[:, None, None] * eye), model.slope[place]
         self.pace = pace or self._pace(L)
         self.local_steps, self.momentum, self.step = self.pace
-        self.last = self.pulls.models.copy()
+        self.last, self.place = self.pulls.models.copy(), place
 
     def _pace(self, L: float) -> tuple[int, float, float]:
         """Steps of the own gradient in a round, their momentum, and the curvature that they reckon with."""
@@ -146,14 +148,13 @@ class Summed:
 
     def _descend(self) -> None:
         """Steps of the own gradient towards the answer, with the momentum that its conditioning bears."""
-        models, at = self.pulls.models, self.layout.by_node
-        total, step = self.total[:, None], (self.step + self.total)[:, None]
+        models = self.pulls.models
+        ahead = np.empty((len(models), self.model.size))  # by node, as the model has them
         for _ in range(self.local_steps):
-            ahead = models + self.momentum * (models - self.last)
-            gradient = np.empty_like(ahead)
-            gradient[at] = self.model.gradients(np.ascontiguousarray(ahead[at]))
-            self.last[:] = models
-            models[:] = ahead - (gradient + total * ahead - self.pull) / step
+            look_ahead(models, self.last, self.momentum, self.place, ahead)
+            with np.errstate(all="ignore"):
+                gradient = np.ascontiguousarray(self.model.gradients(ahead))
+            step_down(models, self.last, self.place, ahead, gradient, self.pull, self.total, self.step)
 
     def burst(self, number: int, count: int) -> int:
         """`count` rounds of least squares in compiled code; how many were played before models were no numbers."""
