@@ -1,16 +1,18 @@
-"""Hybrid, our own: keep the most tasks that fit in time by what a success costs, pace them, and race when unsure.
+"""Hybrid, our own: keep the most tasks that fit in time by what a success costs, pace them once beliefs have held, and
+leave nothing idle before that.
 
-It learns curves as a learner does, gives everyone a floor as Uniform does, and leaves tasks that cannot make it. Weak
-where nothing can be foretold: on a crowded uplink it sends blindly, and on wild curves it is little better than SRTF.
+It learns curves as a learner does, and gives what would stand idle to everybody as Uniform does; what it believes of a
+task counts only as far as tasks of the same run have borne it out. Weak where nothing can be foretold: on a crowded
+uplink it sends blindly, and on wild curves it is little better than SRTF.
 
 Every step (docs/share.md, 3):
 
-1. Estimate the work left of every task, with its uncertainty.
-2. Send: the most transfers that arrive in time for their work (Moore and Hodgson), the most urgent first.
-3. Price: the expected samples per success if a task is run until it pays to give up (a Gittins index).
+1. Estimate the work left of every task, with its uncertainty; judge what was said of tasks that are done by now.
+2. Price: the expected samples per success if a task is run until it pays to give up (a Gittins index).
+3. Send: the most transfers that arrive in time for their work (Moore and Hodgson), the most urgent first.
 4. Keep: the most tasks, those expected to arrive among them, whose prices fit before their deadlines.
-5. Pace: compute only as much as the kept need with a margin; all of the site if estimates cannot be trusted.
-6. Serve: probes and a floor for all, then who cannot wait, then by deadline, then what is left by price.
+5. Pace: compute only as much as the kept need with a margin; all of the site until estimates have been borne out.
+6. Serve: probes and a floor for all, then who cannot wait, then by deadline, then by price; then what is idle to all.
 """
 
 import math
@@ -21,11 +23,25 @@ import numpy as np
 
 from equipoise.errors import refuse_negative
 from equipoise.kernels import Bools, Floats, Ints, kernel
-from equipoise.share._arithmetic import quantile
+from equipoise.share._arithmetic import exp, quantile
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
-from equipoise.share.estimators._base import outlook
+from equipoise.share.estimators._base import PARTS
 from equipoise.share.estimators.familiar import Familiar
+from equipoise.share.policies._beliefs import (
+    CERTAIN,
+    CONFIRMATIONS,
+    MEAN,
+    RIGHT,
+    SCORE,
+    SD,
+    Beliefs,
+    ahead_of,
+    chance,
+    judge,
+    price_of,
+    reaches,
+)
 from equipoise.share.policies._learning import Learning
 from equipoise.share.task import COMPUTING, DELAYED, PENDING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View
@@ -33,7 +49,11 @@ from equipoise.share.view import Decision, Policy, Scene, View
 PROBES = np.array([0.5, 1.0, 2.0, 4.0])  # samples in the first four steps, times `probe`
 SEEN = 4  # observations after which an estimate counts in the trust of a seed
 FLOOR_MOST = 0.9  # of the budget
-GOLDEN = 0.6180339887498949  # its multiples are spread evenly over (0, 1)
+MIDDLE = 0.44  # the quantile of the work left that transfers leave time for
+SOUND, CONFIRM = 0.85, 2.0  # share of right estimates, and confirmations, from which they are paced and given up by
+HOPE, HOPE_FULL = 0.03, 0.5  # least P(success) worth energy once sound; the same where it is linear and demand is full
+SPARE = 0.4  # of the site: how full what is idle may make it when sound
+GOLDEN = np.array([quantile((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # normal draws, spread evenly
 
 
 @dataclass(frozen=True)
@@ -41,9 +61,8 @@ class Hybrid(Learning):
     """Constants were chosen on seeds 4000-4599, those of real curves on the fitting half of the recording.
 
     `margin`: standard deviations of work that pace leaves room for. `floor`: part of the budget that all who compute
-    share, per unit of mean spread; with 0 who is not kept gets nothing, not even what is left over. `probe`: size of the
-    first steps. `ahead`: steps of arrivals that are expected. `trust`: mean spread of ln work above which it races
-    (0: always, infinity: never) - the fallback switch.
+    share, per unit of mean spread. `probe`: size of the first steps. `ahead`: steps of arrivals that are expected.
+    `trust`: mean spread of ln work above which it races (0: always, infinity: never) - the fallback switch.
     """
 
     estimator: Estimator = field(default_factory=Familiar)
@@ -63,27 +82,31 @@ class Hybrid(Learning):
         refuse_negative("Hybrid", finite=False, trust=self.trust)
 
     def start(self, scene: Scene) -> Policy:
-        shape = (scene.seeds, scene.tasks)
+        site, shape = scene.site, (scene.seeds, scene.tasks)
         rule = Rule(
             margin=self.margin,
             floor=self.floor,
             probe=self.probe,
             ahead=self.ahead,
             trust=self.trust,
-            delay=scene.site.delay,
-            servers=float(len(scene.site.servers)),
+            told=self.clairvoyant,
+            linear=site.power not in ("pooled", "per_node"),
+            delay=float(site.delay),
+            servers=float(len(site.servers)),
         )
-        return Planning(self.estimator.start(scene), rule, np.zeros(shape), np.ones(shape))
+        return Planning(self.estimator.start(scene), rule, np.zeros(shape), np.ones(shape), Beliefs.start(*shape))
 
 
 class Rule(NamedTuple):
-    """The policy's constants, and two of the site's."""
+    """The policy's constants, and what it must know of its estimator and of the site."""
 
     margin: float
     floor: float
     probe: float
     ahead: float
     trust: float
+    told: bool  # the truth: nothing is to be judged
+    linear: bool  # energy is linear in work, so that pacing wins nothing
     delay: float
     servers: float
 
@@ -96,17 +119,33 @@ class Planning:
     rule: Rule
     log_work: Floats
     spread: Floats
+    beliefs: Beliefs
 
     def decide(self, view: View) -> Decision:
         self.fit.learn(view)
         estimate = self.fit.estimate(view)
         bandwidth, compute = np.zeros(view.state.shape), np.zeros(view.state.shape)
-        ahead = outlook(self.fit, view, estimate)
-        _decide(view, estimate, ahead, self.log_work, self.spread, self.rule, bandwidth, compute)
+        own = getattr(self.fit, "outlook", None)
+        ahead = NO_OUTLOOK if own is None else own(view, estimate)
+        cap = np.full(view.state.shape, view.task_cap)
+        _decide(view, cap, estimate, ahead, self.log_work, self.spread, self.beliefs, self.rule, bandwidth, compute)
         return Decision(bandwidth, compute)
 
 
-class Scratch(NamedTuple):
+NO_OUTLOOK = np.empty((0, 0, PARTS))
+
+
+class Plan(NamedTuple):
+    """Room for one seed, by task: what is believed and planned."""
+
+    time: Floats  # steps in which it may compute
+    price: Floats
+    middle: Floats  # of the work left
+    need: Floats  # samples per step
+    keep: Bools
+
+
+class Jobs(NamedTuple):
     """Room for the jobs of one seed: tasks that are here, and some that are expected; sorted by `due`."""
 
     task: Ints  # -1: expected
@@ -121,17 +160,19 @@ class Scratch(NamedTuple):
 @kernel
 def _decide(
     view: View,
+    cap: Floats,
     estimate: Estimate,
     ahead: Floats,
     log_work: Floats,
     spread: Floats,
+    beliefs: Beliefs,
     rule: Rule,
     bandwidth: Floats,
     compute: Floats,
 ) -> None:
     seeds, tasks = view.state.shape
     room = 3 * tasks
-    jobs = Scratch(
+    jobs = Jobs(
         np.empty(room, np.int64),
         np.empty(room),
         np.empty(room),
@@ -140,19 +181,37 @@ def _decide(
         np.empty(room, np.int64),
         np.empty(room),
     )
-    price, need, keep = np.empty(tasks), np.empty(tasks), np.empty(tasks, np.bool_)
+    plan = Plan(np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks, np.bool_))
+    law, free = np.empty(PARTS), np.empty(PARTS)
     for s in range(seeds):
-        _send(view, estimate, s, rule, jobs, bandwidth[s])
+        seed, note = beliefs.seed[s], beliefs.note[s]
+        if not rule.told:
+            judge(view, s, cap, estimate, note, seed)
         computing = 0
         for i in range(tasks):
-            if SENDING <= view.state[s, i] <= COMPUTING:
-                log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
-                price[i] = _price(ahead[s, i], view.task_cap * _time(view, s, i, rule))
-                computing += view.state[s, i] == COMPUTING
+            if not SENDING <= view.state[s, i] <= COMPUTING:
+                continue
+            done, sure = view.samples[s, i], 1.0 if rule.told else chance(seed[RIGHT], note[i, SCORE])
+            if len(ahead) > 0:
+                law[:] = ahead[s, i]
+            else:
+                ahead_of(estimate.log_work[s, i], max(estimate.spread[s, i], 1e-3), done, law)
+            if sure < CERTAIN:
+                ahead_of(seed[MEAN], seed[SD], done, free)
+            else:
+                sure, free[:] = 1.0, law
+            if sure < 0.5:
+                estimate.log_work[s, i], estimate.spread[s, i] = seed[MEAN], seed[SD]
+                estimate.left[s, i] = max(free.mean(), 3.0)
+            plan.time[i] = _time(view, s, i, rule)
+            plan.price[i], plan.middle[i] = price_of(law, free, sure, cap[s, i] * plan.time[i], MIDDLE)
+            log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
+            computing += view.state[s, i] == COMPUTING
+        _send(view, cap[s], s, plan, jobs, bandwidth[s])
         if computing > 0:
-            n = _gather(view, price, log_work[s], spread[s], s, rule, jobs)
-            demand = _keep(jobs, n, view.capacity, keep)
-            _serve(view, estimate, s, rule, demand, price, need, keep, jobs, compute[s])
+            n = _gather(view, cap[s], plan, log_work[s], spread[s], s, rule, jobs)
+            demand = _keep(jobs, n, view.capacity, plan.keep)
+            _serve(view, cap[s], estimate, s, rule, note, seed, demand, plan, jobs, compute[s])
 
 
 @kernel
@@ -167,12 +226,12 @@ def _time(view: View, s: int, i: int, rule: Rule) -> float:
 
 
 @kernel
-def _send(view: View, estimate: Estimate, s: int, rule: Rule, jobs: Scratch, given: Floats) -> None:
-    """The most transfers that leave time for the expected work, by when they must be through; then the smallest."""
+def _send(view: View, cap: Floats, s: int, plan: Plan, jobs: Jobs, given: Floats) -> None:
+    """The most transfers that leave time for the likely work, by when they must be through; then the smallest."""
     n = 0
-    for i in range(view.state.shape[1]):
+    for i in range(len(cap)):
         if view.state[s, i] == SENDING:
-            jobs.key[i] = _time(view, s, i, rule) - math.ceil(estimate.left[s, i] / view.task_cap)
+            jobs.key[i] = plan.time[i] - math.ceil(plan.middle[i] / cap[i])
             n = insert(jobs.order, n, jobs.key, i)
     for j in range(n):
         i = jobs.order[j]
@@ -191,23 +250,7 @@ def _send(view: View, estimate: Estimate, s: int, rule: Rule, jobs: Scratch, giv
 
 
 @kernel
-def _price(ahead: Floats, most: float) -> float:
-    """Expected samples per success, if the task is run until the best point to give up, at most `most` samples on.
-
-    min over d of E[min(left, d)] / P(left <= d), over quantiles of the work left; infinite if success is out of reach.
-    """
-    price, spent, parts = np.inf, 0.0, len(ahead)
-    for k in range(parts):
-        more = max(ahead[k], 0.1)
-        if more > most:
-            break
-        spent += more
-        price = min(price, (spent + more * (parts - k - 1)) / (k + 1.0))
-    return price
-
-
-@kernel
-def _gather(view: View, price: Floats, log_work: Floats, spread: Floats, s: int, rule: Rule, jobs: Scratch) -> int:
+def _gather(view: View, cap: Floats, plan: Plan, log_work: Floats, spread: Floats, s: int, rule: Rule, jobs: Jobs) -> int:
     """Everyone here at their price, and arrivals expected at the mean rate so far, like those that came; their number."""
     tasks = view.state.shape[1]
     n, came, slack = 0, 0, 0.0
@@ -218,21 +261,21 @@ def _gather(view: View, price: Floats, log_work: Floats, spread: Floats, s: int,
         came += 1
         slack += view.deadline[s, i] - view.arrival[s, i]
         if view.state[s, i] <= COMPUTING:
-            jobs.key[i] = _time(view, s, i, rule)
+            jobs.key[i] = plan.time[i]
             n = insert(jobs.order, n, jobs.key, i)
     for j in range(n):
         i = jobs.order[j]
-        jobs.task[j], jobs.due[j], jobs.work[j] = i, jobs.key[i], price[i]
+        jobs.task[j], jobs.due[j], jobs.work[j] = i, jobs.key[i], plan.price[i]
     rate, slack = came / (view.step + 1.0), slack / came - rule.delay - 1.0
     for j in range(int(min(rate * rule.ahead, 2.0 * tasks))):
         like = jobs.heap[j % came]
-        work = math.exp(log_work[like] + spread[like] * quantile((0.5 + GOLDEN * j) % 1.0))
-        n = _insert_job(jobs, n, slack + (j + 1) / rate, work if work <= view.task_cap * slack else np.inf)
+        work = exp(log_work[like] + spread[like] * GOLDEN[j % len(GOLDEN)])
+        n = _insert_job(jobs, n, slack + (j + 1) / rate, work if work <= cap[like] * slack else np.inf)
     return n
 
 
 @kernel
-def _insert_job(jobs: Scratch, n: int, due: float, work: float) -> int:
+def _insert_job(jobs: Jobs, n: int, due: float, work: float) -> int:
     """Put an expected task among the n jobs, which ascend in `due`; the new n."""
     at = n
     while at > 0 and jobs.due[at - 1] > due:
@@ -243,7 +286,7 @@ def _insert_job(jobs: Scratch, n: int, due: float, work: float) -> int:
 
 
 @kernel
-def _keep(jobs: Scratch, n: int, capacity: float, keep: Bools) -> float:
+def _keep(jobs: Jobs, n: int, capacity: float, keep: Bools) -> float:
     """Mark the tasks that are kept; the rate at which all that is kept gets done in time."""
     keep_most(jobs.work, jobs.due, n, capacity, jobs.kept, jobs.heap)
     done, demand = 0.0, 0.0
@@ -259,59 +302,78 @@ def _keep(jobs: Scratch, n: int, capacity: float, keep: Bools) -> float:
 @kernel
 def _serve(
     view: View,
+    cap: Floats,
     estimate: Estimate,
     s: int,
     rule: Rule,
+    note: Floats,
+    seed: Floats,
     demand: float,
-    price: Floats,
-    need: Floats,
-    keep: Bools,
-    jobs: Scratch,
+    plan: Plan,
+    jobs: Jobs,
     given: Floats,
 ) -> None:
-    """Pace, then give: probes and floor, who cannot wait, by deadline, what is left by price."""
-    cap, tasks = view.task_cap, view.state.shape[1]
-    computing, needed, doubt, seen = 0, 0.0, 0.0, 0
-    for i in range(tasks):
-        if view.state[s, i] == COMPUTING:
-            computing += 1
-            left, spread = estimate.left[s, i], estimate.spread[s, i]
-            spare = rule.margin * spread * math.exp(estimate.log_work[s, i])
-            need[i] = min((left + spare) / max(_time(view, s, i, rule), 1.0), cap)
-            needed += need[i] if keep[i] else 0.0
-            if view.observations[s, i] >= SEEN:
-                doubt += spread
-                seen += 1
-    doubt = doubt / seen if seen > 0 else 0.0
-    race = doubt > rule.trust or rule.trust == 0.0
-    budget = view.capacity if race else min(max(demand, needed), view.capacity)
-    even = cap if race else min(budget / rule.servers, cap)
-    floor = min(FLOOR_MOST, rule.floor * doubt) * budget / computing
-    left, n = budget, 0
+    """Pace, then give: probes and floor, who cannot wait, by deadline, by price, and what is idle to all by deadline."""
+    tasks, keep, need = len(cap), plan.keep, plan.need
+    sound = rule.told or (seed[RIGHT] >= SOUND and seed[CONFIRMATIONS] >= CONFIRM)
+    patience = 1.0 if rule.told else seed[CONFIRMATIONS] / (seed[CONFIRMATIONS] + 2.0)
+    hope = HOPE + ((HOPE_FULL - HOPE) * min(demand / view.capacity, 1.0) if rule.linear else 0.0)
+    computing, needed, doubt, seen, n = 0, 0.0, 0.0, 0, 0
     for i in range(tasks):
         if view.state[s, i] != COMPUTING:
             continue
+        left, spread = estimate.left[s, i], estimate.spread[s, i]
+        computing += 1
+        n = insert(jobs.order, n, plan.time, i)
+        spare = rule.margin * spread * exp(estimate.log_work[s, i])
+        need[i] = min((left + spare) / max(plan.time[i] * patience, 1.0), cap[i])
+        needed += need[i] if keep[i] else 0.0
+        if view.observations[s, i] >= SEEN:
+            doubt += spread
+            seen += 1
+    doubt = doubt / seen if seen > 0 else 0.0
+    race = rule.trust < np.inf and (doubt > rule.trust or rule.trust == 0.0 or rule.linear or not sound)
+    budget = view.capacity if race else min(max(demand, needed), view.capacity)
+    even = view.capacity if race else budget / rule.servers
+    floor = min(FLOOR_MOST, rule.floor * doubt) * budget / computing
+    left, room = budget, view.capacity
+    for k in range(n):
+        i = jobs.order[k]
         first = rule.probe * PROBES[view.observations[s, i]] if view.observations[s, i] < SEEN else 0.0
-        given[i] = min(max(floor, first), cap, left)
+        given[i] = min(max(floor if left > 0.0 else 0.0, first), cap[i], room)
         left -= given[i]
-        if keep[i]:
-            jobs.key[i] = float(view.deadline[s, i])
-            n = insert(jobs.order, n, jobs.key, i)
+        room -= given[i]
+    left = max(left, 0.0)
     if needed <= view.capacity:
         for k in range(n):
             i = jobs.order[k]
-            if need[i] >= even:
+            if keep[i] and need[i] >= min(even, cap[i]):
                 left -= _raise(given, i, need[i], left)
     for k in range(n):
         i = jobs.order[k]
-        left -= _raise(given, i, max(even, need[i]), left)
+        if keep[i]:
+            left -= _raise(given, i, min(max(even, need[i]), cap[i]), left)
     if left > 0.0:
         others = 0
-        for i in range(tasks):
-            if view.state[s, i] == COMPUTING and (keep[i] or rule.floor > 0.0):
-                others = insert(jobs.order, others, price, i)
+        for k in range(n):
+            if plan.price[jobs.order[k]] < np.inf:
+                others = insert(jobs.heap, others, plan.price, jobs.order[k])
         for k in range(others):
-            left -= _raise(given, jobs.order[k], cap, left)
+            i = jobs.heap[k]
+            left -= _raise(given, i, cap[i], left)
+    left = (max(SPARE * view.capacity, budget) if sound and not race else view.capacity) - given.sum()
+    for k in range(n):
+        i = jobs.order[k]
+        if left > 0.0 and not keep[i] and (not sound or _hope(view, cap[i], estimate, s, i, note, seed, plan) >= hope):
+            left -= _raise(given, i, cap[i], left)
+
+
+@kernel
+def _hope(view: View, cap: float, estimate: Estimate, s: int, i: int, note: Floats, seed: Floats, plan: Plan) -> float:
+    """P(success) if a task gets all that it may from now on."""
+    most, done, sure = cap * plan.time[i], view.samples[s, i], chance(seed[RIGHT], note[i, SCORE])
+    said = reaches(estimate.log_work[s, i], estimate.spread[s, i], done, most)
+    return sure * said + (1.0 - sure) * reaches(seed[MEAN], seed[SD], done, most)
 
 
 @kernel

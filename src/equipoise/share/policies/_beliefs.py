@@ -1,0 +1,173 @@
+"""What Hybrid believes of the work of a task: what the estimator says, as far as this run's own tasks have borne it out.
+
+An estimator takes curves for something, say power laws. Every task that finishes is a test of that: what was said of it
+when it had done a third or less of its work is held against "nothing is known", which is the spread of the works of the
+run. The share of tasks that the estimator is right about follows, and a belief is a mixture of both (docs/share.md, 3).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from equipoise.kernels import Floats, kernel
+from equipoise.share._arithmetic import below, exp, ln, quantile
+from equipoise.share.estimators import Estimate
+from equipoise.share.estimators._base import PARTS
+from equipoise.share.task import COMPUTING, DONE, PENDING, SENDING
+from equipoise.share.view import View
+
+SHARE, STRENGTH = 0.8, 2.0  # of tasks that the estimator is taken to be right about, and the weight of that in tasks
+WIDE = 1.2  # standard deviation of ln work when nothing is known
+EARLY = 3.0  # a note counts if it was made at this part of the work or before
+NOTE = 4.0  # samples grow by this factor from note to note
+SURE_MOST = 0.1  # no note is taken to be surer than this standard deviation
+GAIN, LOSS = 2.0, -4.0  # the most that one task may say for and against the estimator, in nats
+CONFIRMED = 0.2  # nats from which a finished task confirms it
+CERTAIN = 0.97  # a probability from which the estimator alone is believed
+FAR = 3.0  # standard deviations below the middle: nothing of a belief is cut off there
+LEFT_LEAST = 0.1  # samples
+MIDDLES = np.array([-1.5341205, -0.8871466, -0.4887764, -0.1573107, 0.1573107, 0.4887764, 0.8871466, 1.5341205])
+
+AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
+MEAN, SD, RIGHT, CONFIRMATIONS = range(4)  # of a seed: ln works, the share of right estimates, their number
+
+
+class Beliefs(NamedTuple):
+    """What was noted of tasks, and what follows for their seeds."""
+
+    note: Floats  # (seeds, tasks, 8): the last two notes, samples when last seen, ln work when done, its score
+    seed: Floats  # (seeds, 4)
+
+    @classmethod
+    def start(cls, seeds: int, tasks: int) -> "Beliefs":
+        seed = np.zeros((seeds, 4))
+        seed[:, SD], seed[:, RIGHT] = WIDE, SHARE
+        return cls(np.zeros((seeds, tasks, 8)), seed)
+
+
+@kernel
+def judge(view: View, s: int, cap: Floats, estimate: Estimate, note: Floats, seed: Floats) -> None:
+    """Note what is said of tasks of seed s as their samples grow; score it when one is done; learn from all of them."""
+    tasks, came, slack, news = view.state.shape[1], 0, 0.0, False
+    for i in range(tasks):
+        state = view.state[s, i]
+        if state == PENDING:
+            continue
+        came += 1
+        slack += (view.deadline[s, i] - view.arrival[s, i]) * cap[s, i]
+        if not view.observed[s, i]:
+            continue
+        news = True
+        done, mine = view.samples[s, i], note[i]
+        step, mine[SEEN] = done - mine[SEEN], done
+        if state == DONE:
+            _score(mine, done - 0.5 * step, step, seed)
+        elif done >= NOTE * mine[AT]:
+            mine[LOG_BEFORE], mine[SPREAD_BEFORE] = mine[LOG_WORK], mine[SPREAD]
+            mine[AT], mine[LOG_WORK], mine[SPREAD] = max(done, 1.0), estimate.log_work[s, i], estimate.spread[s, i]
+    if came > 0 and (news or seed[MEAN] == 0.0):
+        _learn(note, math.log(slack / came / 3.0), seed)
+
+
+@kernel
+def _score(mine: Floats, work: float, step: float, seed: Floats) -> None:
+    """What a finished task says for the estimator: the log of how much likelier it made this work than ignorance did."""
+    x = ln(max(work, 1.0))
+    mine[END] = max(x, 1e-9)
+    early = work >= EARLY * mine[AT]
+    said, spread = (mine[LOG_WORK], mine[SPREAD]) if early else (mine[LOG_BEFORE], mine[SPREAD_BEFORE])
+    if spread > 0.0:
+        coarse = (step / work) ** 2 / 12.0
+        sd = math.sqrt(max(spread, SURE_MOST) ** 2 + coarse + 0.0025)
+        wide = math.sqrt(seed[SD] ** 2 + 0.25 + coarse)
+        a, b = (x - said) / sd, (x - seed[MEAN]) / wide
+        mine[SCORE] = min(max(0.5 * (b * b - a * a) + ln(wide / sd), LOSS), GAIN)
+
+
+@kernel
+def _learn(note: Floats, first: float, seed: Floats) -> None:
+    """Mean and spread of ln works, of finished tasks and, as far as they have come, of others; and who was right."""
+    if seed[MEAN] == 0.0:
+        seed[MEAN] = first
+    old, sd = seed[MEAN], seed[SD]
+    n, total, square = 1.0, first, first * first + WIDE * WIDE
+    member, judged, fine = SHARE * STRENGTH, STRENGTH, 0.0
+    for i in range(len(note)):
+        mine = note[i]
+        if mine[END] > 0.0:
+            n += 1.0
+            total += mine[END]
+            square += mine[END] * mine[END]
+            if mine[SCORE] != 0.0:
+                member += chance(seed[RIGHT], mine[SCORE])
+                judged += 1.0
+                fine += mine[SCORE] > CONFIRMED
+        elif mine[SEEN] > 0.0:
+            z = (ln(max(mine[SEEN], 1.0)) - old) / sd
+            if z > -1.0:  # it needs more than it has done: mean and variance of the rest of the distribution
+                hazard = exp(-0.5 * z * z) / (2.5066 * max(below(-z), 1e-6))
+                mean = old + sd * hazard
+                n += 1.0
+                total += mean
+                square += mean * mean + sd * sd * max(1.0 + z * hazard - hazard * hazard, 0.0)
+    mean = total / n
+    seed[MEAN], seed[SD] = mean, max(math.sqrt(max(square / n - mean * mean, 0.0)), 0.2)
+    seed[RIGHT], seed[CONFIRMATIONS] = member / judged, fine
+
+
+@kernel
+def chance(right: float, score: float) -> float:
+    """P(the estimator is right about a task), given the share of those and what the task itself said."""
+    odds = right * exp(score)
+    return odds / (odds + 1.0 - right + 1e-12)
+
+
+@kernel
+def ahead_of(log_work: float, spread: float, done: float, found: Floats) -> None:
+    """Quantiles of the work left, given that what is done did not suffice."""
+    z = (ln(max(done, 1e-9)) - log_work) / spread
+    if z < -FAR:
+        for k in range(PARTS):
+            found[k] = exp(log_work + spread * MIDDLES[k]) - done
+    else:
+        tail = below(-z)
+        for k in range(PARTS):
+            found[k] = max(exp(log_work - spread * quantile((1.0 - (k + 0.5) / PARTS) * tail)), done) - done
+
+
+@kernel
+def price_of(law: Floats, free: Floats, sure: float, most: float, part: float) -> tuple[float, float]:
+    """Expected samples per success if the task is run until the best point to give up, `most` samples on at the latest.
+
+    min over d of E[min(left, d)] / P(left <= d), where the work left is one of `law` with probability `sure` and one of
+    `free` otherwise, all in ascending order; infinite if success is out of reach. Also the quantile `part` of it.
+    """
+    price, spent, passed, middle, a, b = np.inf, 0.0, 0.0, -1.0, 0, 0
+    while a < PARTS or b < PARTS:
+        if b >= PARTS or (a < PARTS and law[a] <= free[b]):
+            left, weight, a = law[a], sure / PARTS, a + 1
+        else:
+            left, weight, b = free[b], (1.0 - sure) / PARTS, b + 1
+        if weight == 0.0:
+            continue
+        left = max(left, LEFT_LEAST)
+        passed += weight
+        if middle < 0.0 and passed >= part:
+            middle = left
+        if left > most:
+            if middle >= 0.0:
+                break
+            continue
+        spent += weight * left
+        price = min(price, (spent + left * max(1.0 - passed, 0.0)) / passed)
+    return price, middle
+
+
+@kernel
+def reaches(log_work: float, spread: float, done: float, most: float) -> float:
+    """P(W <= done + most | W > done)."""
+    now = below((log_work - ln(max(done, 1.0))) / spread)
+    if now < 1e-12:
+        return 0.0
+    return 1.0 - below((log_work - ln(max(done + most, 1.0))) / spread) / now
