@@ -28,6 +28,7 @@ LEFT_LEAST = 3.0  # samples
 EARLY, JUDGED, MOVE_MOST = 3, 6, 25.0  # observations before an estimate is noted, and judged; cap of one judgement
 JUDGEMENTS = 6.0  # weight of the prior surprise, in tasks
 SURPRISE_MOST = 16.0
+ODD = 9.0  # squared distance from the population from which a task is not taken to be of it
 
 N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED = range(15)
 
@@ -125,6 +126,13 @@ def believe(m: Floats, p: Floats) -> None:
 
 
 @kernel
+def _far(m: Floats, p: Floats) -> float:
+    """How far a task is from its population: the squared distance of (ln a, b), in standard deviations."""
+    a, b = m[LA] - p[0], m[LB] - p[1]
+    return float((p[4] * a * a - 2.0 * p[3] * a * b + p[2] * b * b) / (p[2] * p[4] - p[3] * p[3]))
+
+
+@kernel
 def work_of(la: float, b: float, vaa: float, vab: float, vbb: float, log_target: float) -> tuple[float, float]:
     """ln W = (ln a - ln target) / b, and its standard deviation by the delta method."""
     b = max(b, B_LEAST)
@@ -147,11 +155,19 @@ def _judge(m: Floats, log_target: float) -> None:
 @kernel
 def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
     """Mean, covariance, noise and surprise from all tasks seen so far; the told prior counts as a few tasks."""
-    n, sa, sb = 0.0, 0.0, 0.0
+    n, sa, sb, odd = 0.0, 0.0, 0.0, 0.0
     residual, freedom, moved, judged = 0.0, 0.0, 0.0, 0.0
     for i in range(len(minds)):
+        if minds[i, N] >= 2.0:
+            n += 1.0
+            odd += _far(minds[i], p) > ODD
+    most = ODD if 2.0 * odd < n else np.inf  # the odd do not shape the population, unless they are most of it
+    member = np.empty(len(minds), np.bool_)
+    n = 0.0
+    for i in range(len(minds)):
         m = minds[i]
-        if m[N] >= 2.0:
+        member[i] = m[N] >= 2.0 and _far(m, p) <= most
+        if member[i]:
             n += 1.0
             sa += m[LA]
             sb += m[LB]
@@ -168,7 +184,7 @@ def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
     vaa, vab, vbb = COVARIANCE_TASKS * prior[2], COVARIANCE_TASKS * prior[3], COVARIANCE_TASKS * prior[4]
     for i in range(len(minds)):
         m = minds[i]
-        if m[N] >= 2.0:
+        if member[i]:
             da, db = m[LA] - p[0], m[LB] - p[1]
             vaa += m[VAA] + da * da
             vab += m[VAB] + da * db
@@ -192,6 +208,8 @@ def _estimate(active: Bools, samples: Floats, target: Floats, mind: Floats, peop
             if m[N] > 0.0:
                 believe(m, p)
                 log_work, spread = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], log_target)
+                if m[N] >= 2.0 and _far(m, p) > ODD:
+                    spread = SPREAD_MOST
             else:
                 log_work, spread = work_of(p[0], p[1], p[2], p[3], p[4], log_target)
             spread = min(spread * math.sqrt(p[6]), SPREAD_MOST)

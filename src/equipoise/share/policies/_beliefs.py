@@ -24,13 +24,14 @@ NOTE = 4.0  # samples grow by this factor from note to note
 SURE_MOST = 0.1  # no note is taken to be surer than this standard deviation
 GAIN, LOSS = 2.0, -4.0  # the most that one task may say for and against the estimator, in nats
 CONFIRMED = 0.2  # nats from which a finished task confirms it
-CERTAIN = 0.97  # a probability from which the estimator alone is believed
+NEAR = 3.0  # ln of the factor
+CERTAIN = 0.85  # a probability from which the estimator alone is believed
 FAR = 3.0  # standard deviations below the middle: nothing of a belief is cut off there
 LEFT_LEAST = 0.1  # samples
 MIDDLES = np.array([-1.5341205, -0.8871466, -0.4887764, -0.1573107, 0.1573107, 0.4887764, 0.8871466, 1.5341205])
 
 AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
-MEAN, SD, RIGHT, CONFIRMATIONS = range(4)  # of a seed: ln works, the share of right estimates, their number
+MEAN, SD, RIGHT, CONFIRMATIONS, MOVED, TESTS = range(6)  # of a seed: ln works, the share of right estimates, their number
 
 
 class Beliefs(NamedTuple):
@@ -41,7 +42,7 @@ class Beliefs(NamedTuple):
 
     @classmethod
     def start(cls, seeds: int, tasks: int) -> "Beliefs":
-        seed = np.zeros((seeds, 4))
+        seed = np.zeros((seeds, 6))
         seed[:, SD], seed[:, RIGHT] = WIDE, SHARE
         return cls(np.zeros((seeds, tasks, 8)), seed)
 
@@ -63,7 +64,9 @@ def judge(view: View, s: int, cap: Floats, estimate: Estimate, note: Floats, see
         step, mine[SEEN] = done - mine[SEEN], done
         if state == DONE:
             _score(mine, done - 0.5 * step, step, seed)
-        elif done >= NOTE * mine[AT]:
+        elif done >= NOTE * max(mine[AT], 1.0):
+            if mine[AT] > 0.0 and estimate.log_work[s, i] < ln(done) + NEAR:
+                _test(mine[LOG_WORK], mine[SPREAD], estimate.log_work[s, i], seed)
             mine[LOG_BEFORE], mine[SPREAD_BEFORE] = mine[LOG_WORK], mine[SPREAD]
             mine[AT], mine[LOG_WORK], mine[SPREAD] = max(done, 1.0), estimate.log_work[s, i], estimate.spread[s, i]
     if came > 0 and (news or seed[MEAN] == 0.0):
@@ -82,7 +85,17 @@ def _score(mine: Floats, work: float, step: float, seed: Floats) -> None:
         sd = math.sqrt(max(spread, SURE_MOST) ** 2 + coarse + 0.0025)
         wide = math.sqrt(seed[SD] ** 2 + 0.25 + coarse)
         a, b = (x - said) / sd, (x - seed[MEAN]) / wide
+        _test(said, spread, x, seed)
         mine[SCORE] = min(max(0.5 * (b * b - a * a) + ln(wide / sd), LOSS), GAIN)
+
+
+@kernel
+def _test(said: float, spread: float, now: float, seed: Floats) -> None:
+    """Work that is not clearly more than was said passes; one that fails takes two passes away."""
+    late = now - said > math.sqrt(max(spread, SURE_MOST) ** 2 + 0.0025)
+    seed[CONFIRMATIONS] = max(seed[CONFIRMATIONS] + (-2.0 if late else 1.0), 0.0)
+    seed[MOVED] += now - said
+    seed[TESTS] += 1.0
 
 
 @kernel
@@ -92,17 +105,16 @@ def _learn(note: Floats, first: float, seed: Floats) -> None:
         seed[MEAN] = first
     old, sd = seed[MEAN], seed[SD]
     n, total, square = 1.0, first, first * first + WIDE * WIDE
-    member, judged, fine = SHARE * STRENGTH, STRENGTH, 0.0
+    member, judged = SHARE * STRENGTH, STRENGTH
     for i in range(len(note)):
         mine = note[i]
+        if mine[SCORE] != 0.0:
+            member += chance(seed[RIGHT], mine[SCORE])
+            judged += 1.0
         if mine[END] > 0.0:
             n += 1.0
             total += mine[END]
             square += mine[END] * mine[END]
-            if mine[SCORE] != 0.0:
-                member += chance(seed[RIGHT], mine[SCORE])
-                judged += 1.0
-                fine += mine[SCORE] > CONFIRMED
         elif mine[SEEN] > 0.0:
             z = (ln(max(mine[SEEN], 1.0)) - old) / sd
             if z > -1.0:  # it needs more than it has done: mean and variance of the rest of the distribution
@@ -113,7 +125,7 @@ def _learn(note: Floats, first: float, seed: Floats) -> None:
                 square += mean * mean + sd * sd * max(1.0 + z * hazard - hazard * hazard, 0.0)
     mean = total / n
     seed[MEAN], seed[SD] = mean, max(math.sqrt(max(square / n - mean * mean, 0.0)), 0.2)
-    seed[RIGHT], seed[CONFIRMATIONS] = member / judged, fine
+    seed[RIGHT] = member / judged
 
 
 @kernel

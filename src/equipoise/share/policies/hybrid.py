@@ -30,11 +30,13 @@ from equipoise.share.estimators._base import PARTS
 from equipoise.share.estimators.familiar import Familiar
 from equipoise.share.policies._beliefs import (
     CERTAIN,
+    WIDE,
     CONFIRMATIONS,
     MEAN,
     RIGHT,
     SCORE,
     SD,
+    MOVED, TESTS,
     Beliefs,
     ahead_of,
     chance,
@@ -50,8 +52,11 @@ PROBES = np.array([0.5, 1.0, 2.0, 4.0])  # samples in the first four steps, time
 SEEN = 4  # observations after which an estimate counts in the trust of a seed
 FLOOR_MOST = 0.9  # of the budget
 MIDDLE = 0.44  # the quantile of the work left that transfers leave time for
-SOUND, CONFIRM = 0.85, 2.0  # share of right estimates, and confirmations, from which they are paced and given up by
-HOPE, HOPE_FULL = 0.03, 0.5  # least P(success) worth energy once sound; the same where it is linear and demand is full
+CONFIRM = 2.0  # tests passed from which a task may be given up
+IMPATIENCE = 0.33  # tests at which half of the time left is planned for
+DRIFT = 4.0  # times that the mean move of ln work so far is expected to come again
+VAGUE = 0.7
+HOPE, HOPE_FULL = 0.1, 0.5  # least P(success) worth energy once sound; the same where it is linear and demand is full
 SPARE = 0.4  # of the site: how full what is idle may make it when sound
 GOLDEN = np.array([quantile((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # normal draws, spread evenly
 
@@ -192,6 +197,8 @@ def _decide(
             if not SENDING <= view.state[s, i] <= COMPUTING:
                 continue
             done, sure = view.samples[s, i], 1.0 if rule.told else chance(seed[RIGHT], note[i, SCORE])
+            if estimate.spread[s, i] >= WIDE:
+                sure *= VAGUE
             if len(ahead) > 0:
                 law[:] = ahead[s, i]
             else:
@@ -315,8 +322,9 @@ def _serve(
 ) -> None:
     """Pace, then give: probes and floor, who cannot wait, by deadline, by price, and what is idle to all by deadline."""
     tasks, keep, need = len(cap), plan.keep, plan.need
-    sound = rule.told or (seed[RIGHT] >= SOUND and seed[CONFIRMATIONS] >= CONFIRM)
-    patience = 1.0 if rule.told else seed[CONFIRMATIONS] / (seed[CONFIRMATIONS] + 2.0)
+    sound = rule.told or (seed[RIGHT] >= CERTAIN and seed[CONFIRMATIONS] >= CONFIRM)
+    drift = exp(max(DRIFT * seed[MOVED] / (seed[TESTS] + 2.0), 0.0))
+    patience = 1.0 if rule.told else seed[CONFIRMATIONS] / (seed[CONFIRMATIONS] + IMPATIENCE)
     hope = HOPE + ((HOPE_FULL - HOPE) * min(demand / view.capacity, 1.0) if rule.linear else 0.0)
     computing, needed, doubt, seen, n = 0, 0.0, 0.0, 0, 0
     for i in range(tasks):
@@ -326,13 +334,13 @@ def _serve(
         computing += 1
         n = insert(jobs.order, n, plan.time, i)
         spare = rule.margin * spread * exp(estimate.log_work[s, i])
-        need[i] = min((left + spare) / max(plan.time[i] * patience, 1.0), cap[i])
+        need[i] = min((left + spare) * drift / max(plan.time[i] * patience, 1.0), cap[i])
         needed += need[i] if keep[i] else 0.0
         if view.observations[s, i] >= SEEN:
             doubt += spread
             seen += 1
     doubt = doubt / seen if seen > 0 else 0.0
-    race = rule.trust < np.inf and (doubt > rule.trust or rule.trust == 0.0 or rule.linear or not sound)
+    race = rule.trust < np.inf and (doubt > rule.trust or rule.trust == 0.0 or rule.linear)
     budget = view.capacity if race else min(max(demand, needed), view.capacity)
     even = view.capacity if race else budget / rule.servers
     floor = min(FLOOR_MOST, rule.floor * doubt) * budget / computing
@@ -361,15 +369,15 @@ def _serve(
         for k in range(others):
             i = jobs.heap[k]
             left -= _raise(given, i, cap[i], left)
-    left = (max(SPARE * view.capacity, budget) if sound and not race else view.capacity) - given.sum()
+    left = max(SPARE * view.capacity, budget) - given.sum()
     for k in range(n):
         i = jobs.order[k]
-        if left > 0.0 and not keep[i] and (not sound or _hope(view, cap[i], estimate, s, i, note, seed, plan) >= hope):
+        if left > 0.0 and not keep[i] and (not sound or _hope(view, rule, cap[i], estimate, s, i, note, seed, plan) >= hope):
             left -= _raise(given, i, cap[i], left)
 
 
 @kernel
-def _hope(view: View, cap: float, estimate: Estimate, s: int, i: int, note: Floats, seed: Floats, plan: Plan) -> float:
+def _hope(view: View, rule: Rule, cap: float, estimate: Estimate, s: int, i: int, note: Floats, seed: Floats, plan: Plan) -> float:
     """P(success) if a task gets all that it may from now on."""
     most, done, sure = cap * plan.time[i], view.samples[s, i], chance(seed[RIGHT], note[i, SCORE])
     said = reaches(estimate.log_work[s, i], estimate.spread[s, i], done, most)
