@@ -14,7 +14,7 @@ from equipoise.kernels import Floats, kernel
 from equipoise.share._arithmetic import below, exp, ln, quantile
 from equipoise.share.estimators import Estimate
 from equipoise.share.estimators._base import PARTS
-from equipoise.share.task import COMPUTING, DONE, PENDING, SENDING
+from equipoise.share.task import DONE, PENDING
 from equipoise.share.view import View
 
 SHARE, STRENGTH = 0.8, 2.0  # of tasks that the estimator is taken to be right about, and the weight of that in tasks
@@ -25,13 +25,15 @@ SURE_MOST = 0.1  # no note is taken to be surer than this standard deviation
 GAIN, LOSS = 2.0, -4.0  # the most that one task may say for and against the estimator, in nats
 CONFIRMED = 0.2  # nats from which a finished task confirms it
 NEAR = 3.0  # ln of the factor
-CERTAIN = 0.85  # a probability from which the estimator alone is believed
+CERTAIN = 0.8  # a probability from which the estimator alone is believed
 FAR = 3.0  # standard deviations below the middle: nothing of a belief is cut off there
 LEFT_LEAST = 0.1  # samples
 MIDDLES = np.array([-1.5341205, -0.8871466, -0.4887764, -0.1573107, 0.1573107, 0.4887764, 0.8871466, 1.5341205])
 
 AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
-MEAN, SD, RIGHT, CONFIRMATIONS, MOVED, TESTS = range(6)  # of a seed: ln works, the share of right estimates, their number
+MEAN, SD, RIGHT, CONFIRMATIONS, MOVED, TESTS = range(
+    6
+)  # of a seed: ln works, the share of right estimates, their number
 
 
 class Beliefs(NamedTuple):
@@ -48,7 +50,7 @@ class Beliefs(NamedTuple):
 
 
 @kernel
-def judge(view: View, s: int, cap: Floats, estimate: Estimate, note: Floats, seed: Floats) -> None:
+def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats) -> None:
     """Note what is said of tasks of seed s as their samples grow; score it when one is done; learn from all of them."""
     tasks, came, slack, news = view.state.shape[1], 0, 0.0, False
     for i in range(tasks):
@@ -56,7 +58,7 @@ def judge(view: View, s: int, cap: Floats, estimate: Estimate, note: Floats, see
         if state == PENDING:
             continue
         came += 1
-        slack += (view.deadline[s, i] - view.arrival[s, i]) * cap[s, i]
+        slack += (view.deadline[s, i] - view.arrival[s, i]) * view.task_cap[s, i]
         if not view.observed[s, i]:
             continue
         news = True
@@ -64,7 +66,7 @@ def judge(view: View, s: int, cap: Floats, estimate: Estimate, note: Floats, see
         step, mine[SEEN] = done - mine[SEEN], done
         if state == DONE:
             _score(mine, done - 0.5 * step, step, seed)
-        elif done >= NOTE * max(mine[AT], 1.0):
+        elif done >= NOTE * max(mine[AT], 0.5):
             if mine[AT] > 0.0 and estimate.log_work[s, i] < ln(done) + NEAR:
                 _test(mine[LOG_WORK], mine[SPREAD], estimate.log_work[s, i], seed)
             mine[LOG_BEFORE], mine[SPREAD_BEFORE] = mine[LOG_WORK], mine[SPREAD]
@@ -149,37 +151,29 @@ def ahead_of(log_work: float, spread: float, done: float, found: Floats) -> None
 
 
 @kernel
-def price_of(law: Floats, free: Floats, sure: float, most: float, part: float) -> tuple[float, float]:
+def price_of(law: Floats, free: Floats, sure: float, most: float, part: float) -> tuple[float, float, float]:
     """Expected samples per success if the task is run until the best point to give up, `most` samples on at the latest.
 
     min over d of E[min(left, d)] / P(left <= d), where the work left is one of `law` with probability `sure` and one of
-    `free` otherwise, all in ascending order; infinite if success is out of reach. Also the quantile `part` of it.
+    `free` otherwise, all in ascending order; infinite if success is out of reach. Also the quantile `part` of the work
+    left, and P(left <= most).
     """
-    price, spent, passed, middle, a, b = np.inf, 0.0, 0.0, -1.0, 0, 0
+    price, spent, passed, middle, reached, a, b = np.inf, 0.0, 0.0, -1.0, 0.0, 0, 0
+    if sure >= 1.0:
+        b = PARTS
     while a < PARTS or b < PARTS:
         if b >= PARTS or (a < PARTS and law[a] <= free[b]):
             left, weight, a = law[a], sure / PARTS, a + 1
         else:
             left, weight, b = free[b], (1.0 - sure) / PARTS, b + 1
-        if weight == 0.0:
-            continue
         left = max(left, LEFT_LEAST)
         passed += weight
         if middle < 0.0 and passed >= part:
             middle = left
-        if left > most:
-            if middle >= 0.0:
-                break
-            continue
-        spent += weight * left
-        price = min(price, (spent + left * max(1.0 - passed, 0.0)) / passed)
-    return price, middle
-
-
-@kernel
-def reaches(log_work: float, spread: float, done: float, most: float) -> float:
-    """P(W <= done + most | W > done)."""
-    now = below((log_work - ln(max(done, 1.0))) / spread)
-    if now < 1e-12:
-        return 0.0
-    return 1.0 - below((log_work - ln(max(done + most, 1.0))) / spread) / now
+        if left <= most:
+            reached = passed
+            spent += weight * left
+            price = min(price, (spent + left * max(1.0 - passed, 0.0)) / passed)
+        elif middle >= 0.0:
+            break
+    return price, middle, reached

@@ -26,38 +26,42 @@ from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.share._arithmetic import exp, quantile
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
-from equipoise.share.estimators._base import PARTS
+from equipoise.share.estimators._base import PARTS, SURE
 from equipoise.share.estimators.familiar import Familiar
 from equipoise.share.policies._beliefs import (
     CERTAIN,
-    WIDE,
     CONFIRMATIONS,
     MEAN,
+    MOVED,
     RIGHT,
     SCORE,
     SD,
-    MOVED, TESTS,
+    SHARE,
+    TESTS,
+    WIDE,
     Beliefs,
     ahead_of,
     chance,
     judge,
     price_of,
-    reaches,
 )
 from equipoise.share.policies._learning import Learning
 from equipoise.share.task import COMPUTING, DELAYED, PENDING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View
 
-PROBES = np.array([0.5, 1.0, 2.0, 4.0])  # samples in the first four steps, times `probe`
+PROBED = 7.5  # times `probe`: samples in the first four steps, of which each doubles the one before
 SEEN = 4  # observations after which an estimate counts in the trust of a seed
 FLOOR_MOST = 0.9  # of the budget
 MIDDLE = 0.44  # the quantile of the work left that transfers leave time for
-CONFIRM = 2.0  # tests passed from which a task may be given up
-IMPATIENCE = 0.33  # tests at which half of the time left is planned for
-DRIFT = 4.0  # times that the mean move of ln work so far is expected to come again
-VAGUE = 0.7
-HOPE, HOPE_FULL = 0.1, 0.5  # least P(success) worth energy once sound; the same where it is linear and demand is full
-SPARE = 0.4  # of the site: how full what is idle may make it when sound
+IMPATIENCE = 0.33  # tests passed at which half of the time left is planned for
+DRIFT = 4.0  # times that the mean move of ln work in tests so far is expected to come again
+VAGUE = 0.7  # of a belief in the estimator remains where it says as little as ignorance would
+SOUND = 0.85  # share of tasks that the estimator was right about, from which others are given up on its word
+HOPE, HOPE_LINEAR = 0.1, 0.3  # least P(success) worth energy; where it is linear in work, so that it can be saved
+GIVEN = 15.0  # samples after which a task may be given up
+SPARE, SPARE_LINEAR = 0.4, 0.2  # of the site: how full the tasks that are not kept may make it
+IDLE = 4.0  # tasks per server on average: a site with less is idle
+CRUMB = 0.001  # samples; a step with any is a chance to be seen at the target
 GOLDEN = np.array([quantile((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # normal draws, spread evenly
 
 
@@ -96,6 +100,8 @@ class Hybrid(Learning):
             trust=self.trust,
             told=self.clairvoyant,
             linear=site.power not in ("pooled", "per_node"),
+            lucky=site.success == "observed",
+            decided=site.uplink == "decided",
             delay=float(site.delay),
             servers=float(len(site.servers)),
         )
@@ -112,6 +118,8 @@ class Rule(NamedTuple):
     trust: float
     told: bool  # the truth: nothing is to be judged
     linear: bool  # energy is linear in work, so that pacing wins nothing
+    lucky: bool  # success is a matter of the observed error
+    decided: bool  # the uplink, by us
     delay: float
     servers: float
 
@@ -132,8 +140,7 @@ class Planning:
         bandwidth, compute = np.zeros(view.state.shape), np.zeros(view.state.shape)
         own = getattr(self.fit, "outlook", None)
         ahead = NO_OUTLOOK if own is None else own(view, estimate)
-        cap = np.full(view.state.shape, view.task_cap)
-        _decide(view, cap, estimate, ahead, self.log_work, self.spread, self.beliefs, self.rule, bandwidth, compute)
+        _decide(view, estimate, ahead, self.log_work, self.spread, self.beliefs, self.rule, bandwidth, compute)
         return Decision(bandwidth, compute)
 
 
@@ -165,7 +172,6 @@ class Jobs(NamedTuple):
 @kernel
 def _decide(
     view: View,
-    cap: Floats,
     estimate: Estimate,
     ahead: Floats,
     log_work: Floats,
@@ -175,7 +181,7 @@ def _decide(
     bandwidth: Floats,
     compute: Floats,
 ) -> None:
-    seeds, tasks = view.state.shape
+    (seeds, tasks), cap = view.state.shape, view.task_cap
     room = 3 * tasks
     jobs = Jobs(
         np.empty(room, np.int64),
@@ -189,36 +195,44 @@ def _decide(
     plan = Plan(np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks, np.bool_))
     law, free = np.empty(PARTS), np.empty(PARTS)
     for s in range(seeds):
-        seed, note = beliefs.seed[s], beliefs.note[s]
-        if not rule.told:
-            judge(view, s, cap, estimate, note, seed)
-        computing = 0
+        seed, note, given = beliefs.seed[s], beliefs.note[s], compute[s]
+        judged = not rule.told and len(ahead) == 0  # votes of past curves are beliefs of their own kind
+        if judged:
+            judge(view, s, estimate, note, seed)
+        sound = rule.told or (judged and seed[RIGHT] >= SOUND)
+        strict = sound or (judged and rule.linear and seed[RIGHT] >= SHARE)
+        n, computing = 0, 0
         for i in range(tasks):
             if not SENDING <= view.state[s, i] <= COMPUTING:
                 continue
-            done, sure = view.samples[s, i], 1.0 if rule.told else chance(seed[RIGHT], note[i, SCORE])
-            if estimate.spread[s, i] >= WIDE:
+            done, sure = view.samples[s, i], chance(seed[RIGHT], note[i, SCORE]) if judged else 1.0
+            if judged and estimate.spread[s, i] >= WIDE:
                 sure *= VAGUE
             if len(ahead) > 0:
                 law[:] = ahead[s, i]
             else:
-                ahead_of(estimate.log_work[s, i], max(estimate.spread[s, i], 1e-3), done, law)
+                ahead_of(estimate.log_work[s, i], max(estimate.spread[s, i], SURE), done, law)
             if sure < CERTAIN:
                 ahead_of(seed[MEAN], seed[SD], done, free)
             else:
-                sure, free[:] = 1.0, law
+                sure = 1.0
             if sure < 0.5:
                 estimate.log_work[s, i], estimate.spread[s, i] = seed[MEAN], seed[SD]
-                estimate.left[s, i] = max(free.mean(), 3.0)
+                estimate.left[s, i] = free.mean()
             plan.time[i] = _time(view, s, i, rule)
-            plan.price[i], plan.middle[i] = price_of(law, free, sure, cap[s, i] * plan.time[i], MIDDLE)
+            plan.price[i], plan.middle[i], hope = price_of(law, free, sure, cap[s, i] * plan.time[i], MIDDLE)
+            if strict and done >= GIVEN and hope < (HOPE_LINEAR if rule.linear else HOPE):
+                plan.price[i] = np.inf
             log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
             computing += view.state[s, i] == COMPUTING
-        _send(view, cap[s], s, plan, jobs, bandwidth[s])
+            n = insert(jobs.order, n, plan.time, i)
         if computing > 0:
-            n = _gather(view, cap[s], plan, log_work[s], spread[s], s, rule, jobs)
-            demand = _keep(jobs, n, view.capacity, plan.keep)
-            _serve(view, cap[s], estimate, s, rule, note, seed, demand, plan, jobs, compute[s])
+            jobs_n, here = _gather(view, cap[s], plan, log_work[s], spread[s], s, n, rule, jobs)
+            demand = _keep(jobs, jobs_n, view.capacity, plan.keep)
+            idle = rule.lucky and here <= IDLE * rule.servers
+            _serve(view, cap[s], estimate, s, n, rule, sound, idle, seed, demand, plan, jobs, given)
+        if rule.decided:
+            _send(view, cap[s], s, plan, jobs, bandwidth[s])
 
 
 @kernel
@@ -257,28 +271,28 @@ def _send(view: View, cap: Floats, s: int, plan: Plan, jobs: Jobs, given: Floats
 
 
 @kernel
-def _gather(view: View, cap: Floats, plan: Plan, log_work: Floats, spread: Floats, s: int, rule: Rule, jobs: Jobs) -> int:
-    """Everyone here at their price, and arrivals expected at the mean rate so far, like those that came; their number."""
-    tasks = view.state.shape[1]
-    n, came, slack = 0, 0, 0.0
-    for i in range(tasks):
-        if view.state[s, i] == PENDING:
-            continue
-        jobs.heap[came] = i  # those that came
-        came += 1
-        slack += view.deadline[s, i] - view.arrival[s, i]
-        if view.state[s, i] <= COMPUTING:
-            jobs.key[i] = plan.time[i]
-            n = insert(jobs.order, n, jobs.key, i)
+def _gather(
+    view: View, cap: Floats, plan: Plan, log_work: Floats, spread: Floats, s: int, n: int, rule: Rule, jobs: Jobs
+) -> tuple[int, float]:
+    """The n who are here at their price, and arrivals expected at the mean rate so far, like those that came.
+
+    Returns how many jobs these are, and how many tasks are here on average if the rate stays.
+    """
     for j in range(n):
         i = jobs.order[j]
-        jobs.task[j], jobs.due[j], jobs.work[j] = i, jobs.key[i], plan.price[i]
-    rate, slack = came / (view.step + 1.0), slack / came - rule.delay - 1.0
-    for j in range(int(min(rate * rule.ahead, 2.0 * tasks))):
+        jobs.task[j], jobs.due[j], jobs.work[j] = i, plan.time[i], plan.price[i]
+    came, slack = 0, 0.0
+    for i in range(len(cap)):
+        if view.state[s, i] != PENDING:
+            jobs.heap[came] = i
+            came += 1
+            slack += view.deadline[s, i] - view.arrival[s, i]
+    rate, here, slack = came / (view.step + 1.0), slack / (view.step + 1.0), slack / came - rule.delay - 1.0
+    for j in range(int(min(rate * rule.ahead, 2.0 * len(cap)))):
         like = jobs.heap[j % came]
         work = exp(log_work[like] + spread[like] * GOLDEN[j % len(GOLDEN)])
         n = _insert_job(jobs, n, slack + (j + 1) / rate, work if work <= cap[like] * slack else np.inf)
-    return n
+    return n, here
 
 
 @kernel
@@ -312,8 +326,10 @@ def _serve(
     cap: Floats,
     estimate: Estimate,
     s: int,
+    here: int,
     rule: Rule,
-    note: Floats,
+    sound: bool,
+    idle: bool,
     seed: Floats,
     demand: float,
     plan: Plan,
@@ -321,18 +337,17 @@ def _serve(
     given: Floats,
 ) -> None:
     """Pace, then give: probes and floor, who cannot wait, by deadline, by price, and what is idle to all by deadline."""
-    tasks, keep, need = len(cap), plan.keep, plan.need
-    sound = rule.told or (seed[RIGHT] >= CERTAIN and seed[CONFIRMATIONS] >= CONFIRM)
+    keep, need, n = plan.keep, plan.need, 0
     drift = exp(max(DRIFT * seed[MOVED] / (seed[TESTS] + 2.0), 0.0))
     patience = 1.0 if rule.told else seed[CONFIRMATIONS] / (seed[CONFIRMATIONS] + IMPATIENCE)
-    hope = HOPE + ((HOPE_FULL - HOPE) * min(demand / view.capacity, 1.0) if rule.linear else 0.0)
-    computing, needed, doubt, seen, n = 0, 0.0, 0.0, 0, 0
-    for i in range(tasks):
+    needed, doubt, seen = 0.0, 0.0, 0
+    for k in range(here):
+        i = jobs.order[k]
         if view.state[s, i] != COMPUTING:
             continue
+        jobs.order[n] = i
+        n += 1
         left, spread = estimate.left[s, i], estimate.spread[s, i]
-        computing += 1
-        n = insert(jobs.order, n, plan.time, i)
         spare = rule.margin * spread * exp(estimate.log_work[s, i])
         need[i] = min((left + spare) * drift / max(plan.time[i] * patience, 1.0), cap[i])
         needed += need[i] if keep[i] else 0.0
@@ -343,12 +358,15 @@ def _serve(
     race = rule.trust < np.inf and (doubt > rule.trust or rule.trust == 0.0 or rule.linear)
     budget = view.capacity if race else min(max(demand, needed), view.capacity)
     even = view.capacity if race else budget / rule.servers
-    floor = min(FLOOR_MOST, rule.floor * doubt) * budget / computing
+    floor = min(FLOOR_MOST, rule.floor * doubt) * budget / n
     left, room = budget, view.capacity
     for k in range(n):
         i = jobs.order[k]
-        first = rule.probe * PROBES[view.observations[s, i]] if view.observations[s, i] < SEEN else 0.0
-        given[i] = min(max(floor if left > 0.0 else 0.0, first), cap[i], room)
+        done = view.samples[s, i]
+        first = done + 0.5 * rule.probe if done < PROBED * rule.probe else CRUMB if rule.lucky else 0.0
+        if left > 0.0 and (plan.price[i] < np.inf or not rule.linear):
+            first = max(first, floor)
+        given[i] = min(first, cap[i], room)
         left -= given[i]
         room -= given[i]
     left = max(left, 0.0)
@@ -369,19 +387,17 @@ def _serve(
         for k in range(others):
             i = jobs.heap[k]
             left -= _raise(given, i, cap[i], left)
-    left = max(SPARE * view.capacity, budget) - given.sum()
+    others, wanted = 0, 0.0
     for k in range(n):
         i = jobs.order[k]
-        if left > 0.0 and not keep[i] and (not sound or _hope(view, rule, cap[i], estimate, s, i, note, seed, plan) >= hope):
-            left -= _raise(given, i, cap[i], left)
-
-
-@kernel
-def _hope(view: View, rule: Rule, cap: float, estimate: Estimate, s: int, i: int, note: Floats, seed: Floats, plan: Plan) -> float:
-    """P(success) if a task gets all that it may from now on."""
-    most, done, sure = cap * plan.time[i], view.samples[s, i], chance(seed[RIGHT], note[i, SCORE])
-    said = reaches(estimate.log_work[s, i], estimate.spread[s, i], done, most)
-    return sure * said + (1.0 - sure) * reaches(seed[MEAN], seed[SD], done, most)
+        if not keep[i] and (plan.price[i] < np.inf or not sound or idle):
+            jobs.heap[others] = i
+            wanted += cap[i]
+            others += 1
+    full = max(SPARE_LINEAR * view.capacity if rule.linear else max(SPARE * view.capacity, budget), 0.5 * wanted)
+    left = (view.capacity if idle else min(full, view.capacity)) - given.sum()
+    for k in range(others):
+        left -= _raise(given, jobs.heap[k], cap[jobs.heap[k]], max(left, 0.0))
 
 
 @kernel
