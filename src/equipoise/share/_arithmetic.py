@@ -87,19 +87,24 @@ def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
 
 
 @kernel
+def lower_quantile(tail: float) -> float:
+    """z with P(Z <= z) = tail, which is a half or less, by Acklam's rational approximation; to 2e-9 of z."""
+    if tail >= 0.02425:
+        q = tail - 0.5
+        return _polynomial(MIDDLE_TOP, q * q) * q / _polynomial(MIDDLE_BOTTOM, q * q)
+    q = math.sqrt(-2.0 * math.log(tail))
+    return _polynomial(TAIL_TOP, q) / _polynomial(TAIL_BOTTOM, q)
+
+
+@kernel
 def quantile(p: float) -> float:
-    """z with P(Z <= z) = p, by Acklam's rational approximation and one Halley step; to 1e-12 from 1e-300 on."""
+    """z with P(Z <= z) = p, and one Halley step to 1e-12 of it, from 1e-300 on."""
     if p < 1e-300:
         return -38.0
     if p >= 1.0:
         return 38.0
     tail = min(p, 1.0 - p)  # the lower one, where differences are not lost to rounding
-    if tail >= 0.02425:
-        q = tail - 0.5
-        z = _polynomial(MIDDLE_TOP, q * q) * q / _polynomial(MIDDLE_BOTTOM, q * q)
-    else:
-        q = math.sqrt(-2.0 * math.log(tail))
-        z = _polynomial(TAIL_TOP, q) / _polynomial(TAIL_BOTTOM, q)
+    z = lower_quantile(tail)
     miss = (below(z) - tail) * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
     z -= miss / (1.0 + 0.5 * z * miss)
     return -z if p > 0.5 else z
@@ -108,7 +113,9 @@ def quantile(p: float) -> float:
 @kernel
 def mean_beyond(log_work: float, spread: float, done: float) -> float:
     """E[W - done | W > done] for ln W ~ N(log_work, spread^2): work left, given that what is done did not suffice."""
-    z = (math.log(max(done, 1e-9)) - log_work) / spread
+    z = (ln(max(done, 1e-9)) - log_work) / spread
+    if z < -7.0:  # nothing of the belief is ruled out
+        return exp(log_work + 0.5 * spread * spread) - done
     tail = below(-z)
     if tail < 1e-12:  # far beyond the belief the tail is a Pareto; 1 / (z + 2/z) is the mean excess of z
         return done / max((z + 2.0 / z) / spread - 1.0, 0.05)

@@ -29,6 +29,7 @@ EARLY, JUDGED, MOVE_MOST = 3, 6, 25.0  # observations before an estimate is note
 JUDGEMENTS = 6.0  # weight of the prior surprise, in tasks
 SURPRISE_MOST = 16.0
 ODD = 9.0  # squared distance from the population from which a task is not taken to be of it
+LARGEST = 1e300  # of such distances
 
 N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED = range(15)
 
@@ -157,17 +158,17 @@ def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
     """Mean, covariance, noise and surprise from all tasks seen so far; the told prior counts as a few tasks."""
     n, sa, sb, odd = 0.0, 0.0, 0.0, 0.0
     residual, freedom, moved, judged = 0.0, 0.0, 0.0, 0.0
+    far = np.full(len(minds), np.inf)
     for i in range(len(minds)):
         if minds[i, N] >= 2.0:
+            far[i] = _far(minds[i], p)
             n += 1.0
-            odd += _far(minds[i], p) > ODD
-    most = ODD if 2.0 * odd < n else np.inf  # the odd do not shape the population, unless they are most of it
-    member = np.empty(len(minds), np.bool_)
+            odd += far[i] > ODD
+    most = ODD if 2.0 * odd < n else LARGEST  # the odd do not shape the population, unless they are most of it
     n = 0.0
     for i in range(len(minds)):
         m = minds[i]
-        member[i] = m[N] >= 2.0 and _far(m, p) <= most
-        if member[i]:
+        if far[i] <= most:
             n += 1.0
             sa += m[LA]
             sb += m[LB]
@@ -184,7 +185,7 @@ def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
     vaa, vab, vbb = COVARIANCE_TASKS * prior[2], COVARIANCE_TASKS * prior[3], COVARIANCE_TASKS * prior[4]
     for i in range(len(minds)):
         m = minds[i]
-        if member[i]:
+        if far[i] <= most:
             da, db = m[LA] - p[0], m[LB] - p[1]
             vaa += m[VAA] + da * da
             vab += m[VAB] + da * db
@@ -209,7 +210,7 @@ def _estimate(active: Bools, samples: Floats, target: Floats, mind: Floats, peop
                 believe(m, p)
                 log_work, spread = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], log_target)
                 if m[N] >= 2.0 and _far(m, p) > ODD:
-                    spread = SPREAD_MOST
+                    spread = SPREAD_MOST  # what it is not a member of says nothing of it
             else:
                 log_work, spread = work_of(p[0], p[1], p[2], p[3], p[4], log_target)
             spread = min(spread * math.sqrt(p[6]), SPREAD_MOST)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.kernels import Floats, kernel
-from equipoise.share._arithmetic import below, exp, ln, quantile
+from equipoise.share._arithmetic import below, exp, ln, lower_quantile
 from equipoise.share.estimators import Estimate
 from equipoise.share.estimators._base import PARTS
 from equipoise.share.task import DONE, PENDING
@@ -23,24 +23,22 @@ EARLY = 3.0  # a note counts if it was made at this part of the work or before
 NOTE = 4.0  # samples grow by this factor from note to note
 SURE_MOST = 0.1  # no note is taken to be surer than this standard deviation
 GAIN, LOSS = 2.0, -4.0  # the most that one task may say for and against the estimator, in nats
-CONFIRMED = 0.2  # nats from which a finished task confirms it
-NEAR = 3.0  # ln of the factor
+NEAR = 3.0  # ln of the factor by which the work may exceed what is done, for a test: what is far is never tested
 CERTAIN = 0.8  # a probability from which the estimator alone is believed
+RARELY = 4  # steps after which unfinished tasks are asked again what they say of others
 FAR = 3.0  # standard deviations below the middle: nothing of a belief is cut off there
 LEFT_LEAST = 0.1  # samples
 MIDDLES = np.array([-1.5341205, -0.8871466, -0.4887764, -0.1573107, 0.1573107, 0.4887764, 0.8871466, 1.5341205])
 
 AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
-MEAN, SD, RIGHT, CONFIRMATIONS, MOVED, TESTS = range(
-    6
-)  # of a seed: ln works, the share of right estimates, their number
+MEAN, SD, RIGHT, PASSED, MOVED, TESTS = range(6)  # of a seed: ln works, the share of right estimates, tests
 
 
 class Beliefs(NamedTuple):
     """What was noted of tasks, and what follows for their seeds."""
 
     note: Floats  # (seeds, tasks, 8): the last two notes, samples when last seen, ln work when done, its score
-    seed: Floats  # (seeds, 4)
+    seed: Floats  # (seeds, 6)
 
     @classmethod
     def start(cls, seeds: int, tasks: int) -> "Beliefs":
@@ -52,7 +50,7 @@ class Beliefs(NamedTuple):
 @kernel
 def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats) -> None:
     """Note what is said of tasks of seed s as their samples grow; score it when one is done; learn from all of them."""
-    tasks, came, slack, news = view.state.shape[1], 0, 0.0, False
+    tasks, came, slack, news = view.state.shape[1], 0, 0.0, view.step % RARELY == 0
     for i in range(tasks):
         state = view.state[s, i]
         if state == PENDING:
@@ -61,10 +59,10 @@ def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats) ->
         slack += (view.deadline[s, i] - view.arrival[s, i]) * view.task_cap[s, i]
         if not view.observed[s, i]:
             continue
-        news = True
         done, mine = view.samples[s, i], note[i]
         step, mine[SEEN] = done - mine[SEEN], done
         if state == DONE:
+            news = True
             _score(mine, done - 0.5 * step, step, seed)
         elif done >= NOTE * max(mine[AT], 0.5):
             if mine[AT] > 0.0 and estimate.log_work[s, i] < ln(done) + NEAR:
@@ -95,7 +93,7 @@ def _score(mine: Floats, work: float, step: float, seed: Floats) -> None:
 def _test(said: float, spread: float, now: float, seed: Floats) -> None:
     """Work that is not clearly more than was said passes; one that fails takes two passes away."""
     late = now - said > math.sqrt(max(spread, SURE_MOST) ** 2 + 0.0025)
-    seed[CONFIRMATIONS] = max(seed[CONFIRMATIONS] + (-2.0 if late else 1.0), 0.0)
+    seed[PASSED] = max(seed[PASSED] + (-2.0 if late else 1.0), 0.0)
     seed[MOVED] += now - said
     seed[TESTS] += 1.0
 
@@ -145,9 +143,11 @@ def ahead_of(log_work: float, spread: float, done: float, found: Floats) -> None
         for k in range(PARTS):
             found[k] = exp(log_work + spread * MIDDLES[k]) - done
     else:
-        tail = below(-z)
+        tail = max(below(-z), 1e-300)
         for k in range(PARTS):
-            found[k] = max(exp(log_work - spread * quantile((1.0 - (k + 0.5) / PARTS) * tail)), done) - done
+            p = (1.0 - (k + 0.5) / PARTS) * tail  # beyond the quantile
+            z = -lower_quantile(p) if p <= 0.5 else lower_quantile(1.0 - p)
+            found[k] = max(exp(log_work + spread * z) - done, 0.0)
 
 
 @kernel

@@ -30,9 +30,9 @@ from equipoise.share.estimators._base import PARTS, SURE
 from equipoise.share.estimators.familiar import Familiar
 from equipoise.share.policies._beliefs import (
     CERTAIN,
-    CONFIRMATIONS,
     MEAN,
     MOVED,
+    PASSED,
     RIGHT,
     SCORE,
     SD,
@@ -339,7 +339,7 @@ def _serve(
     """Pace, then give: probes and floor, who cannot wait, by deadline, by price, and what is idle to all by deadline."""
     keep, need, n = plan.keep, plan.need, 0
     drift = exp(max(DRIFT * seed[MOVED] / (seed[TESTS] + 2.0), 0.0))
-    patience = 1.0 if rule.told else seed[CONFIRMATIONS] / (seed[CONFIRMATIONS] + IMPATIENCE)
+    patience = 1.0 if rule.told else seed[PASSED] / (seed[PASSED] + IMPATIENCE)
     needed, doubt, seen = 0.0, 0.0, 0
     for k in range(here):
         i = jobs.order[k]
