@@ -10,8 +10,8 @@ import pytest
 
 from equipoise.share import Curve, Site, Task, Workload, policies, simulate, sweep
 from equipoise.share.estimators import Bayes
-from equipoise.share.policies.hybrid import _price
-from equipoise.share.view import Prior
+from equipoise.share.policies._beliefs import price_of
+from equipoise.share.view import Prior, name_of
 from refusals import refused
 
 FRESH = range(20_000, 20_120)  # nothing was tuned on these
@@ -23,11 +23,63 @@ def wrong_prior(shift: float, sigma: float = 0.005) -> Workload:
     return paper.but(prior=replace(paper.prior, mean=(paper.prior.mean[0], paper.prior.mean[1] + shift)))
 
 
+def cases(curve: Curve, target: float, deadline: int, n: int = 1) -> Workload:
+    """n like tasks, one every three steps."""
+    tasks = [Task(3 * k, 3 * k + deadline, 20.0, target, curve, sigma=0.005) for k in range(n)]
+    return Workload.of(tasks, prior=Workload.described().prior, site=Site())
+
+
+def s_shape(middle: float, power: float) -> Curve:
+    samples = np.geomspace(1, 5000, 200)
+    return Curve.recorded(samples, 0.9 / (1 + (samples / middle) ** power) + 0.05)
+
+
+def test_an_idle_site_serves_a_task_that_its_prior_calls_hopeless():
+    """One task with b .7, target .05 and 15 steps: 78 samples would do, and the told b says 4,000."""
+    workload = cases(Curve(a=1.0, b=0.7), 0.05, 15)
+    assert simulate(policies.Uniform(), workload, seeds=20).success.mean() == 100
+    assert simulate(policies.Hybrid(), workload, seeds=20).success.mean() == 100
+
+
+def test_a_prior_off_by_two_tenths_costs_a_light_site_nothing():
+    """b told .2 too low at 10 tasks: within a point of Uniform (it was 50 points below)."""
+    mine, other = (
+        simulate(p, wrong_prior(-0.2), load=10, seeds=FRESH) for p in (policies.Hybrid(), policies.Uniform())
+    )
+    assert mine.success.mean() >= other.success.mean() - 1
+
+
+@pytest.mark.parametrize("power", [2.0, 5.0])
+@pytest.mark.parametrize("law", ["pooled", "per_node", "linear"])
+def test_curves_that_start_level_are_finished_on_a_light_site(power, law):
+    """Ten S-shaped curves: level for long, then a fall. Uniform finishes all of them, and so does Hybrid."""
+    workload = cases(s_shape(100.0, power), 0.15, 40, 10)
+    assert simulate(policies.Hybrid(), workload, seeds=5, site=Site(power=law)).success.mean() == 100
+
+
+def test_a_task_is_tried_in_every_step_where_luck_decides():
+    """The authors' success rule on a light site: no task that can compute goes without in any step."""
+    run = simulate(policies.Hybrid(), Workload.authors(), load=8, seeds=5, trace=True)
+    assert run.trace is not None
+    assert (run.trace.compute[run.trace.state == 3] > 0).all()
+
+
+def test_on_the_authors_model_it_is_above_edf():
+    """60 tasks, both rules of success, fresh seeds: above EDF by two paired standard errors, near its efficiency."""
+    workload = Workload.authors()
+    for rule in ("observed", "true"):
+        site = workload.site.but(success=rule)
+        mine, edf = (simulate(p, workload, seeds=FRESH, site=site) for p in (policies.Hybrid(), policies.EDF()))
+        apart = mine.success - edf.success
+        assert apart.mean() > 2 * apart.std() / math.sqrt(len(apart))
+        assert mine.success.mean() / mine.energy.mean() > 0.85 * edf.success.mean() / edf.energy.mean()
+
+
 def test_it_is_above_both_uniforms_from_20_tasks_up():
     """Paired over fresh seeds, by more than two standard errors at every load."""
     players = [policies.DescribedUniform(), policies.Uniform(), policies.Hybrid()]
-    found = sweep(players, loads=[20, 40, 60, 100], seeds=FRESH)
-    for other in ("Uniform", "UniformCorrected"):
+    found = sweep(players, Workload.described(), loads=[20, 40, 60, 100], seeds=FRESH)
+    for other in ("DescribedUniform", "Uniform"):
         for gap in found.paired("Hybrid", other):
             assert gap.standard_error is not None
             assert gap.difference > 2 * gap.standard_error, str(gap)
@@ -37,7 +89,9 @@ def test_it_is_above_both_uniforms_from_20_tasks_up():
 def test_it_is_more_efficient_than_the_most_frugal_published_policy(law):
     """Success per energy above UARA+LARA's under each power law, by more than two paired standard errors."""
     players = [policies.DescribedUARALARA(), policies.Hybrid()]
-    found = sweep(players, loads=[10, 20, 40, 60], seeds=range(20_000, 20_400), site=Site(power=law))
+    found = sweep(
+        players, Workload.described(), loads=[10, 20, 40, 60], seeds=range(20_000, 20_400), site=Site(power=law)
+    )
     for gap in found.paired("Hybrid", "UARA+LARA", "efficiency"):
         assert gap.standard_error is not None
         assert gap.difference > 2 * gap.standard_error, str(gap)
@@ -45,7 +99,9 @@ def test_it_is_more_efficient_than_the_most_frugal_published_policy(law):
 
 def test_it_comes_near_the_oracle():
     """At least the asked share of the bound on fresh seeds: 98 % at 20 tasks, 94 at 40, 93 at 60, 91 at 100."""
-    found = sweep([policies.Hybrid()], loads=[20, 40, 60, 100], seeds=range(20_000, 20_200), oracle=True)
+    found = sweep(
+        [policies.Hybrid()], Workload.described(), loads=[20, 40, 60, 100], seeds=range(20_000, 20_200), oracle=True
+    )
     reached = {row["load"]: row["of_oracle"] for row in found.rows}
     for load, asked in {20: 0.98, 40: 0.94, 60: 0.93, 100: 0.91}.items():
         assert reached[load] >= asked, reached
@@ -66,7 +122,7 @@ def test_wrong_beliefs_and_noise_never_push_it_below_a_uniform(shift, sigma):
     """From 20 tasks up, sigma not told: not below either Uniform by more than two paired standard errors."""
     players = [policies.DescribedUniform(), policies.Uniform(), policies.Hybrid()]
     found = sweep(players, wrong_prior(shift, sigma), loads=[20, 60, 100], seeds=FRESH)
-    for other in ("Uniform", "UniformCorrected"):
+    for other in ("DescribedUniform", "Uniform"):
         for gap in found.paired("Hybrid", other):
             assert gap.difference > -2 * (gap.standard_error or 0.0), str(gap)
 
@@ -84,8 +140,8 @@ def test_on_real_curves_it_doubles_uniform():
 
 def test_the_switch_makes_it_race_or_pace():
     """With trust 0 it always races: more energy than when it never does, on the same tasks, at light load."""
-    race = simulate(policies.Hybrid(trust=0.0), load=10, seeds=40)
-    pace = simulate(policies.Hybrid(trust=math.inf), load=10, seeds=40)
+    race = simulate(policies.Hybrid(trust=0.0), Workload.described(), load=10, seeds=40)
+    pace = simulate(policies.Hybrid(trust=math.inf), Workload.described(), load=10, seeds=40)
     assert race.energy.mean() > 1.5 * pace.energy.mean()
 
 
@@ -102,6 +158,10 @@ def test_curves_that_break_the_power_law_make_it_race():
     assert (switching.done_at.max() < pacing.done_at.max()) or pacing.successes[0] < 6
 
 
+def _price(left: np.ndarray, most: float) -> float:
+    return price_of(left, left, 1.0, most, 0.5)[0]
+
+
 def test_the_price_of_a_gamble_is_its_cost_per_success():
     """By hand: eight equally likely amounts. Certain 40: price 40. One in eight is 8, the rest out of reach: 8 x 8 = 64."""
     assert _price(np.full(8, 40.0), 1000.0) == pytest.approx(40.0)
@@ -116,7 +176,7 @@ def test_the_price_of_a_gamble_is_its_cost_per_success():
 
 def test_a_new_task_is_probed_so_that_it_can_be_estimated():
     """Sixty tasks at once: everyone who computes was seen within a few steps, in small steps."""
-    run = simulate(policies.Hybrid(), load=60, seeds=3, trace=True)
+    run = simulate(policies.Hybrid(), Workload.described(), load=60, seeds=3, trace=True)
     assert run.trace is not None
     ready = (run.trace.state == 3).cumsum(axis=0)
     given = run.trace.compute.cumsum(axis=0) > 0

@@ -9,7 +9,7 @@ from scipy import integrate, optimize, stats
 from equipoise.share import Curve, Server, Site, policies, share_out, simulate
 from equipoise.share._arithmetic import keys_of, mean_beyond, normal
 from equipoise.share.estimators import bayes
-from equipoise.share.policies.hybrid import _price
+from equipoise.share.policies._beliefs import ahead_of, price_of
 from equipoise.share.site import LINEAR, PER_NODE, POOLED, cheapest_loads, step_energy
 from equipoise.statistics import ratio_and_error
 
@@ -169,7 +169,27 @@ def test_the_price_of_a_success(rng):
     for _ in range(20):
         left, most = np.sort(rng.lognormal(3, 1, 8)), rng.uniform(5, 80)
         reach = [np.minimum(left, d).mean() / (left <= d).mean() for d in left if d <= most]
-        assert _price(left, most) == pytest.approx(min(reach, default=math.inf))
+        assert price_of(left, left, 1.0, most, 0.5)[0] == pytest.approx(min(reach, default=math.inf))
+
+
+def test_the_price_of_a_success_under_two_beliefs(rng):
+    """S26: The same of sixteen values, eight with weight p / 8 and eight with (1 - p) / 8; and P(left <= most)."""
+    for _ in range(20):
+        two, most, p = np.sort(rng.lognormal(3, 1, (2, 8)), axis=1), rng.uniform(5, 80), rng.uniform(0.1, 0.9)
+        left, weight = two.ravel(), np.repeat([p / 8, (1 - p) / 8], 8)
+        reach = [weight @ np.minimum(left, d) / weight[left <= d].sum() for d in left if d <= most]
+        price, _, hope = price_of(two[0], two[1], p, most, 0.1)
+        assert price == pytest.approx(min(reach, default=math.inf))
+        assert hope == pytest.approx(weight[left <= most].sum())
+
+
+@pytest.mark.parametrize("done", [1e-9, 20.0, 150.0, 400.0])
+def test_quantiles_of_the_work_left(done):
+    """Of a lognormal beyond what is done: within 1 % of those of scipy's truncated normal."""
+    found = np.empty(8)
+    ahead_of(5.0, 0.6, done, found)
+    z = stats.truncnorm((math.log(done) - 5.0) / 0.6, math.inf).ppf((np.arange(8) + 0.5) / 8)
+    assert found + done == pytest.approx(np.exp(5.0 + 0.6 * z), rel=0.01)
 
 
 def test_noise_is_normal_and_belongs_to_its_observation():

@@ -87,24 +87,19 @@ def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
 
 
 @kernel
-def lower_quantile(tail: float) -> float:
-    """z with P(Z <= z) = tail, which is a half or less, by Acklam's rational approximation; to 2e-9 of z."""
-    if tail >= 0.02425:
-        q = tail - 0.5
-        return _polynomial(MIDDLE_TOP, q * q) * q / _polynomial(MIDDLE_BOTTOM, q * q)
-    q = math.sqrt(-2.0 * math.log(tail))
-    return _polynomial(TAIL_TOP, q) / _polynomial(TAIL_BOTTOM, q)
-
-
-@kernel
 def quantile(p: float) -> float:
-    """z with P(Z <= z) = p, and one Halley step to 1e-12 of it, from 1e-300 on."""
+    """z with P(Z <= z) = p, by Acklam's rational approximation and one Halley step; to 1e-12 from 1e-300 on."""
     if p < 1e-300:
         return -38.0
     if p >= 1.0:
         return 38.0
     tail = min(p, 1.0 - p)  # the lower one, where differences are not lost to rounding
-    z = lower_quantile(tail)
+    if tail >= 0.02425:
+        q = tail - 0.5
+        z = _polynomial(MIDDLE_TOP, q * q) * q / _polynomial(MIDDLE_BOTTOM, q * q)
+    else:
+        q = math.sqrt(-2.0 * math.log(tail))
+        z = _polynomial(TAIL_TOP, q) / _polynomial(TAIL_BOTTOM, q)
     miss = (below(z) - tail) * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
     z -= miss / (1.0 + 0.5 * z * miss)
     return -z if p > 0.5 else z

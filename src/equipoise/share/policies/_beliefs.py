@@ -6,12 +6,13 @@ run. The share of tasks that the estimator is right about follows, and a belief 
 """
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from equipoise.kernels import Floats, kernel
-from equipoise.share._arithmetic import below, exp, ln, lower_quantile
+from equipoise.share._arithmetic import below, exp, ln
 from equipoise.share.estimators import Estimate
 from equipoise.share.estimators._base import PARTS
 from equipoise.share.task import DONE, PENDING
@@ -26,9 +27,12 @@ GAIN, LOSS = 2.0, -4.0  # the most that one task may say for and against the est
 NEAR = 3.0  # ln of the factor by which the work may exceed what is done, for a test: what is far is never tested
 CERTAIN = 0.8  # a probability from which the estimator alone is believed
 RARELY = 4  # steps after which unfinished tasks are asked again what they say of others
-FAR = 3.0  # standard deviations below the middle: nothing of a belief is cut off there
 LEFT_LEAST = 0.1  # samples
-MIDDLES = np.array([-1.5341205, -0.8871466, -0.4887764, -0.1573107, 0.1573107, 0.4887764, 0.8871466, 1.5341205])
+
+# Quantiles (k + 1/2) / PARTS of a normal variable that exceeds z, a row for each of these z; below them nothing is cut off.
+BEYOND_FIRST, BEYOND_LAST, BEYOND_STEP = -3.5, 5.5, 0.25
+_tails = [NormalDist().cdf(-z) for z in np.arange(BEYOND_FIRST, BEYOND_LAST + BEYOND_STEP, BEYOND_STEP)]
+BEYOND = np.array([[-NormalDist().inv_cdf((1 - (k + 0.5) / PARTS) * tail) for k in range(PARTS)] for tail in _tails])
 
 AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
 MEAN, SD, RIGHT, PASSED, MOVED, TESTS = range(6)  # of a seed: ln works, the share of right estimates, tests
@@ -139,15 +143,12 @@ def chance(right: float, score: float) -> float:
 def ahead_of(log_work: float, spread: float, done: float, found: Floats) -> None:
     """Quantiles of the work left, given that what is done did not suffice."""
     z = (ln(max(done, 1e-9)) - log_work) / spread
-    if z < -FAR:
-        for k in range(PARTS):
-            found[k] = exp(log_work + spread * MIDDLES[k]) - done
-    else:
-        tail = max(below(-z), 1e-300)
-        for k in range(PARTS):
-            p = (1.0 - (k + 0.5) / PARTS) * tail  # beyond the quantile
-            z = -lower_quantile(p) if p <= 0.5 else lower_quantile(1.0 - p)
-            found[k] = max(exp(log_work + spread * z) - done, 0.0)
+    place = min(max((z - BEYOND_FIRST) / BEYOND_STEP, 0.0), len(BEYOND) - 1.001)
+    row = int(place)
+    part, over = place - row, max(z - BEYOND_LAST, 0.0)
+    for k in range(PARTS):
+        at = BEYOND[row, k] + part * (BEYOND[row + 1, k] - BEYOND[row, k]) + over
+        found[k] = max(exp(log_work + spread * at) - done, 0.0)
 
 
 @kernel

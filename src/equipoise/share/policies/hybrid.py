@@ -17,13 +17,14 @@ Every step (docs/share.md, 3):
 
 import math
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.errors import refuse_negative
 from equipoise.kernels import Bools, Floats, Ints, kernel
-from equipoise.share._arithmetic import exp, quantile
+from equipoise.share._arithmetic import exp
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators._base import PARTS, SURE
@@ -62,7 +63,7 @@ GIVEN = 15.0  # samples after which a task may be given up
 SPARE, SPARE_LINEAR = 0.4, 0.2  # of the site: how full the tasks that are not kept may make it
 IDLE = 4.0  # tasks per server on average: a site with less is idle
 CRUMB = 0.001  # samples; a step with any is a chance to be seen at the target
-GOLDEN = np.array([quantile((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # normal draws, spread evenly
+GOLDEN = np.array([NormalDist().inv_cdf((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # spread evenly
 
 
 @dataclass(frozen=True)
