@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.kernels import Floats, kernel
+from equipoise.kernels import Floats, inner, kernel
 from equipoise.share._arithmetic import below, exp, ln
 from equipoise.share.estimators import Estimate
 from equipoise.share.estimators._base import PARTS
@@ -51,7 +51,7 @@ class Beliefs(NamedTuple):
         return cls(np.zeros((seeds, tasks, 8)), seed)
 
 
-@kernel
+@inner
 def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats) -> None:
     """Note what is said of tasks of seed s as their samples grow; score it when one is done; learn from all of them."""
     tasks, came, slack, news = view.state.shape[1], 0, 0.0, view.step % RARELY == 0
@@ -77,7 +77,7 @@ def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats) ->
         _learn(note, math.log(slack / came / 3.0), seed)
 
 
-@kernel
+@inner
 def _score(mine: Floats, work: float, step: float, seed: Floats) -> None:
     """What a finished task says for the estimator: the log of how much likelier it made this work than ignorance did."""
     x = ln(max(work, 1.0))
@@ -93,7 +93,7 @@ def _score(mine: Floats, work: float, step: float, seed: Floats) -> None:
         mine[SCORE] = min(max(0.5 * (b * b - a * a) + ln(wide / sd), LOSS), GAIN)
 
 
-@kernel
+@inner
 def _test(said: float, spread: float, now: float, seed: Floats) -> None:
     """Work that is not clearly more than was said passes; one that fails takes two passes away."""
     late = now - said > math.sqrt(max(spread, SURE_MOST) ** 2 + 0.0025)
@@ -102,7 +102,7 @@ def _test(said: float, spread: float, now: float, seed: Floats) -> None:
     seed[TESTS] += 1.0
 
 
-@kernel
+@inner
 def _learn(note: Floats, first: float, seed: Floats) -> None:
     """Mean and spread of ln works, of finished tasks and, as far as they have come, of others; and who was right."""
     if seed[MEAN] == 0.0:
@@ -132,7 +132,7 @@ def _learn(note: Floats, first: float, seed: Floats) -> None:
     seed[RIGHT] = member / judged
 
 
-@kernel
+@inner
 def chance(right: float, score: float) -> float:
     """P(the estimator is right about a task), given the share of those and what the task itself said."""
     odds = right * exp(score)

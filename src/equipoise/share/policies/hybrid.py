@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import refuse_negative
-from equipoise.kernels import Bools, Floats, Ints, kernel
+from equipoise.kernels import Bools, Floats, Ints, inner, kernel
 from equipoise.share._arithmetic import exp
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
@@ -58,10 +58,10 @@ IMPATIENCE = 0.33  # tests passed at which half of the time left is planned for
 DRIFT = 4.0  # times that the mean move of ln work in tests so far is expected to come again
 VAGUE = 0.7  # of a belief in the estimator remains where it says as little as ignorance would
 SOUND = 0.85  # share of tasks that the estimator was right about, from which others are given up on its word
-HOPE, HOPE_LINEAR = 0.1, 0.3  # least P(success) worth energy; where it is linear in work, so that it can be saved
+HOPE, HOPE_LINEAR = 0.1, 0.4  # least P(success) worth energy; where work costs energy and there is much to do
 GIVEN = 15.0  # samples after which a task may be given up
-SPARE, SPARE_LINEAR = 0.4, 0.2  # of the site: how full the tasks that are not kept may make it
-IDLE = 4.0  # tasks per server on average: a site with less is idle
+SPARE, SPARE_LINEAR = 0.4, 0.2  # of the site: how full the tasks that are not kept may make it; the same there
+IDLE = 6.0  # tasks per server on average, at most, on a site that is quiet
 CRUMB = 0.001  # samples; a step with any is a chance to be seen at the target
 GOLDEN = np.array([NormalDist().inv_cdf((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # spread evenly
 
@@ -168,6 +168,7 @@ class Jobs(NamedTuple):
     heap: Ints
     order: Ints
     key: Floats
+    came: Ints  # the tasks that have arrived
 
 
 @kernel
@@ -192,6 +193,7 @@ def _decide(
         np.empty(room, np.int64),
         np.empty(room, np.int64),
         np.empty(room),
+        np.empty(tasks, np.int64),
     )
     plan = Plan(np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks, np.bool_))
     law, free = np.empty(PARTS), np.empty(PARTS)
@@ -201,7 +203,15 @@ def _decide(
         if judged:
             judge(view, s, estimate, note, seed)
         sound = rule.told or (judged and seed[RIGHT] >= SOUND)
-        strict = sound or (judged and rule.linear and seed[RIGHT] >= SHARE)
+        came, slack = 0, 0.0
+        for i in range(tasks):
+            if view.state[s, i] != PENDING:
+                jobs.came[came] = i
+                came += 1
+                slack += view.deadline[s, i] - view.arrival[s, i]
+        quiet = slack <= IDLE * rule.servers * (view.step + 1.0)  # tasks that are here on average
+        thrifty = rule.linear and not quiet
+        strict = sound or (judged and thrifty and seed[RIGHT] >= SHARE)
         n, computing = 0, 0
         for i in range(tasks):
             if not SENDING <= view.state[s, i] <= COMPUTING:
@@ -209,6 +219,8 @@ def _decide(
             done, sure = view.samples[s, i], chance(seed[RIGHT], note[i, SCORE]) if judged else 1.0
             if judged and estimate.spread[s, i] >= WIDE:
                 sure *= VAGUE
+            if not np.isfinite(estimate.log_work[s, i]):  # it says nothing yet
+                sure, estimate.log_work[s, i], estimate.spread[s, i] = 0.0, seed[MEAN], seed[SD]
             if len(ahead) > 0:
                 law[:] = ahead[s, i]
             else:
@@ -222,21 +234,20 @@ def _decide(
                 estimate.left[s, i] = free.mean()
             plan.time[i] = _time(view, s, i, rule)
             plan.price[i], plan.middle[i], hope = price_of(law, free, sure, cap[s, i] * plan.time[i], MIDDLE)
-            if strict and done >= GIVEN and hope < (HOPE_LINEAR if rule.linear else HOPE):
+            if strict and done >= GIVEN and hope < (HOPE_LINEAR if thrifty else HOPE):
                 plan.price[i] = np.inf
             log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
             computing += view.state[s, i] == COMPUTING
             n = insert(jobs.order, n, plan.time, i)
         if computing > 0:
-            jobs_n, here = _gather(view, cap[s], plan, log_work[s], spread[s], s, n, rule, jobs)
-            demand = _keep(jobs, jobs_n, view.capacity, plan.keep)
-            idle = rule.lucky and here <= IDLE * rule.servers
-            _serve(view, cap[s], estimate, s, n, rule, sound, idle, seed, demand, plan, jobs, given)
+            expected = _expect(jobs, n, came, slack, view.step, cap[s], plan, log_work[s], spread[s], rule)
+            demand = _keep(jobs, n + expected, view.capacity, plan.keep)
+            _serve(view, cap[s], estimate, s, n, rule, sound, quiet, seed, demand, plan, jobs, given)
         if rule.decided:
             _send(view, cap[s], s, plan, jobs, bandwidth[s])
 
 
-@kernel
+@inner
 def _time(view: View, s: int, i: int, rule: Rule) -> float:
     """Steps in which a task may compute, less what it is expected to wait before."""
     time = float(view.deadline[s, i] - view.step)
@@ -247,7 +258,7 @@ def _time(view: View, s: int, i: int, rule: Rule) -> float:
     return time
 
 
-@kernel
+@inner
 def _send(view: View, cap: Floats, s: int, plan: Plan, jobs: Jobs, given: Floats) -> None:
     """The most transfers that leave time for the likely work, by when they must be through; then the smallest."""
     n = 0
@@ -271,43 +282,44 @@ def _send(view: View, cap: Floats, s: int, plan: Plan, jobs: Jobs, given: Floats
             left -= given[jobs.task[j]]
 
 
-@kernel
-def _gather(
-    view: View, cap: Floats, plan: Plan, log_work: Floats, spread: Floats, s: int, n: int, rule: Rule, jobs: Jobs
-) -> tuple[int, float]:
-    """The n who are here at their price, and arrivals expected at the mean rate so far, like those that came.
-
-    Returns how many jobs these are, and how many tasks are here on average if the rate stays.
-    """
+@inner
+def _expect(
+    jobs: Jobs,
+    n: int,
+    came: int,
+    slack: float,
+    step: int,
+    cap: Floats,
+    plan: Plan,
+    log_work: Floats,
+    spread: Floats,
+    rule: Rule,
+) -> int:
+    """Jobs of the n who are here at their price, and of arrivals at the mean rate so far, like those that came; of these
+    the number."""
     for j in range(n):
         i = jobs.order[j]
         jobs.task[j], jobs.due[j], jobs.work[j] = i, plan.time[i], plan.price[i]
-    came, slack = 0, 0.0
-    for i in range(len(cap)):
-        if view.state[s, i] != PENDING:
-            jobs.heap[came] = i
-            came += 1
-            slack += view.deadline[s, i] - view.arrival[s, i]
-    rate, here, slack = came / (view.step + 1.0), slack / (view.step + 1.0), slack / came - rule.delay - 1.0
-    for j in range(int(min(rate * rule.ahead, 2.0 * len(cap)))):
-        like = jobs.heap[j % came]
+    rate, slack = came / (step + 1.0), slack / came - rule.delay - 1.0
+    expected = int(min(rate * rule.ahead, 2.0 * len(cap)))
+    for j in range(expected):
+        like = jobs.came[j % came]
         work = exp(log_work[like] + spread[like] * GOLDEN[j % len(GOLDEN)])
-        n = _insert_job(jobs, n, slack + (j + 1) / rate, work if work <= cap[like] * slack else np.inf)
-    return n, here
+        _insert_job(jobs, n + j, slack + (j + 1) / rate, work if work <= cap[like] * slack else np.inf)
+    return expected
 
 
-@kernel
-def _insert_job(jobs: Jobs, n: int, due: float, work: float) -> int:
-    """Put an expected task among the n jobs, which ascend in `due`; the new n."""
+@inner
+def _insert_job(jobs: Jobs, n: int, due: float, work: float) -> None:
+    """Put an expected task among the n jobs, which ascend in `due`."""
     at = n
     while at > 0 and jobs.due[at - 1] > due:
         jobs.task[at], jobs.due[at], jobs.work[at] = jobs.task[at - 1], jobs.due[at - 1], jobs.work[at - 1]
         at -= 1
     jobs.task[at], jobs.due[at], jobs.work[at] = -1, due, work
-    return n + 1
 
 
-@kernel
+@inner
 def _keep(jobs: Jobs, n: int, capacity: float, keep: Bools) -> float:
     """Mark the tasks that are kept; the rate at which all that is kept gets done in time."""
     keep_most(jobs.work, jobs.due, n, capacity, jobs.kept, jobs.heap)
@@ -321,7 +333,7 @@ def _keep(jobs: Jobs, n: int, capacity: float, keep: Bools) -> float:
     return demand
 
 
-@kernel
+@inner
 def _serve(
     view: View,
     cap: Floats,
@@ -330,7 +342,7 @@ def _serve(
     here: int,
     rule: Rule,
     sound: bool,
-    idle: bool,
+    quiet: bool,
     seed: Floats,
     demand: float,
     plan: Plan,
@@ -339,6 +351,7 @@ def _serve(
 ) -> None:
     """Pace, then give: probes and floor, who cannot wait, by deadline, by price, and what is idle to all by deadline."""
     keep, need, n = plan.keep, plan.need, 0
+    idle, thrifty = rule.lucky and quiet, rule.linear and not quiet
     drift = exp(max(DRIFT * seed[MOVED] / (seed[TESTS] + 2.0), 0.0))
     patience = 1.0 if rule.told else seed[PASSED] / (seed[PASSED] + IMPATIENCE)
     needed, doubt, seen = 0.0, 0.0, 0
@@ -365,7 +378,7 @@ def _serve(
         i = jobs.order[k]
         done = view.samples[s, i]
         first = done + 0.5 * rule.probe if done < PROBED * rule.probe else CRUMB if rule.lucky else 0.0
-        if left > 0.0 and (plan.price[i] < np.inf or not rule.linear):
+        if left > 0.0 and (plan.price[i] < np.inf or not thrifty):
             first = max(first, floor)
         given[i] = min(first, cap[i], room)
         left -= given[i]
@@ -388,20 +401,21 @@ def _serve(
         for k in range(others):
             i = jobs.heap[k]
             left -= _raise(given, i, cap[i], left)
+    spent = idle or not (sound or thrifty)  # on who is given up
     others, wanted = 0, 0.0
     for k in range(n):
         i = jobs.order[k]
-        if not keep[i] and (plan.price[i] < np.inf or not sound or idle):
+        if not keep[i] and (plan.price[i] < np.inf or spent):
             jobs.heap[others] = i
             wanted += cap[i]
             others += 1
-    full = max(SPARE_LINEAR * view.capacity if rule.linear else max(SPARE * view.capacity, budget), 0.5 * wanted)
+    full = max(SPARE_LINEAR * view.capacity if thrifty else max(SPARE * view.capacity, budget), 0.5 * wanted)
     left = (view.capacity if idle else min(full, view.capacity)) - given.sum()
     for k in range(others):
         left -= _raise(given, jobs.heap[k], cap[jobs.heap[k]], max(left, 0.0))
 
 
-@kernel
+@inner
 def _raise(given: Floats, i: int, level: float, left: float) -> float:
     """Give task i up to `level`, out of what is left; what it took."""
     more = min(max(level - given[i], 0.0), left)
