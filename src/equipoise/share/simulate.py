@@ -88,6 +88,7 @@ class Run(Result):
     idle: Floats  # samples not computed while a task could
     unplaced: Floats
     moves: Ints
+    switches: Ints  # changes of the task that holds the server, where there is only one
     trace: Trace | None = None
 
     def __repr__(self) -> str:
@@ -203,7 +204,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     now, rule = site_step.start(batch), site_step.rules(site)
     view = site_step.empty_view(batch.shape, rule)
     kept = Trace.empty(batch, len(site.servers)) if trace else None
-    own = trace or not rule.fluid  # decisions are copied: the servers may lower them, or they are kept
+    own = trace or not rule.fluid or rule.switch_cost > 0  # decisions are copied: they may be lowered, or are kept
     watched = trace or not is_blind(policy)
     for step in range(batch.horizon):
         site_step.open_step(step, now, view)
@@ -221,7 +222,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
 
 def run_of(policy: Policy, site: Site, batch: Batch, now: site_step.Now, kept: Trace | None) -> Run:
     """What came out of all steps."""
-    sums = {name: now.sums[name].copy() for name in ("energy", "sent", "idle", "unplaced", "moves")}
+    sums = {name: now.sums[name].copy() for name in ("energy", "sent", "idle", "unplaced", "moves", "switches")}
     done_at, observations = now.task["done_at"].astype(np.int64), now.curve["observations"].astype(np.int64)
     return Run(
         name_of(policy), site, batch, now.state, done_at, now.curve["samples"].copy(), observations, **sums, trace=kept

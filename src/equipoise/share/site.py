@@ -50,6 +50,7 @@ class Site:
     idle_power: float = 0.25
     busy_power: float = 7.5
     migration: Migration = "within"
+    switch_cost: float = 0.0  # steps of the only server that are lost when another task takes it over
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -64,7 +65,7 @@ class Site:
             if not isinstance(server, Server):
                 raise InputError(f"Site: a server is {server!r}; expected Server({server!r})", code="site.server")
         refuse_negative("Site", zero=False, finite=False, bandwidth=self.bandwidth)
-        for name in ("delay", "jitter", "idle_power", "busy_power"):
+        for name in ("delay", "jitter", "idle_power", "busy_power", "switch_cost"):
             refuse_negative("Site", **{name: getattr(self, name)})
             if getattr(self, name) > MOST:
                 raise InputError(
@@ -76,6 +77,12 @@ class Site:
             raise unknown_name("power law", self.power, LAWS)
         if self.migration not in MIGRATIONS:
             raise unknown_name("migration", self.migration, MIGRATIONS)
+        if self.switch_cost > 0 and len(self.servers) > 1:
+            raise InputError(
+                f"Site: switch_cost is {self.switch_cost:g} and there are {len(self.servers)} servers;"
+                " expected one server, or no switch_cost: switches are counted where one server is shared in time",
+                code="site.switch",
+            )
         for k, server in enumerate(self.servers):
             if server.power_cap is not None and server.power_cap <= self.idle_power:
                 raise InputError(

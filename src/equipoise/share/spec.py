@@ -15,7 +15,9 @@ from equipoise.registry import make_reference, whole_reference
 from equipoise.spec import Spec, WholePath, setting, whole
 
 if TYPE_CHECKING:
+    from equipoise.share.bundles import Bundles
     from equipoise.share.ladder import Ladder
+    from equipoise.share.recording import Recording
     from equipoise.share.site import Site
     from equipoise.share.sweep import Progress, Sweep
     from equipoise.share.view import Policy
@@ -23,10 +25,13 @@ if TYPE_CHECKING:
 
 PRESETS = ("paper", "network-heavy", "recorded")
 USUAL = "published,UniformCorrected,Hybrid"
+TIME_SHARING = "UniformCorrected,SDF,RoundRobin,SuccessiveHalving,ReconstructedLARA,STA,LaiRA,Hybrid"
 RANGES = ("arrival", "data", "deadline", "a", "b", "target")
 SERVERS_MOST = 1_000
 LOADS_MOST = 1_000
 NUMBER_MOST = 2**53  # of seeds and such
+UNITS_MOST = 100_000
+POLICIES_HELP = "Names with commas between; `published`, `all`; NAME:clairvoyant for a twin that knows the true curves."
 YAML_TIME = "minutes and seconds"
 Range = tuple[float, float]
 
@@ -154,12 +159,7 @@ Index = Annotated[int, whole(0, NUMBER_MOST)]
 class PoliciesSpec(Spec):
     """Which policies take part."""
 
-    policies: Names = setting(
-        USUAL,
-        "Names with commas between; `published`, `all`; NAME:clairvoyant for a twin that knows the true curves.",
-        "Comparison",
-        "NAMES",
-    )
+    policies: Names = setting(USUAL, POLICIES_HELP, "Comparison", "NAMES")
     policy_file: Files | None = setting(
         None, "Your own policies beside them, commas between.", "Comparison", "FILE.py:CLASS"
     )
@@ -210,6 +210,50 @@ class LadderScene:
 
         found = ladder(self.policies, loads=self.spec.loads, seeds=self.spec.seed_numbers, progress=progress)
         return replace(found, spec=self.spec)
+
+
+class BundlesSpec(StudySpec):
+    """Everything that determines a study of time sharing."""
+
+    policies: Names = setting(TIME_SHARING, POLICIES_HELP, "Comparison", "NAMES")
+    loads: Loads = setting("10", "Tasks of a bundle: 10,20 or FIRST:LAST:STEP.", "Comparison", "LOADS")
+    seeds: Count = setting(200, "Bundles; every policy meets the same ones.", "Comparison", "COUNT")
+    units: Annotated[int, whole(2, UNITS_MOST)] = setting(600, "Steps that are played.", "Bundles", "STEPS")
+    switch_cost: float = setting(0.0, "Steps lost when another task takes the resource over.", "Bundles", "STEPS")
+    curves: WholePath = setting(None, "Recording to draw from; the shipped one unless given.", "Bundles", "FILE")
+
+    def build(self) -> BundlesScene:
+        """Its policies and curves, ready to run."""
+        from equipoise.share.bundles import falling
+        from equipoise.share.site import Server, Site
+
+        Site(servers=(Server(),), switch_cost=self.switch_cost)  # refuses what cannot be
+        return BundlesScene(self, self.players(), falling(self.curves))
+
+
+@dataclass(frozen=True, eq=False)
+class BundlesScene:
+    """A study of time sharing made real."""
+
+    spec: BundlesSpec
+    policies: list[Policy]
+    curves: Recording
+
+    def run(self, progress: Progress | None = None) -> Bundles:
+        """Play every bundle."""
+        from equipoise.share.bundles import bundles
+
+        spec = self.spec
+        found = bundles(
+            self.policies,
+            loads=spec.loads,
+            seeds=spec.seed_numbers,
+            units=spec.units,
+            switch_cost=spec.switch_cost,
+            curves=self.curves,
+            progress=progress,
+        )
+        return replace(found, spec=spec)
 
 
 def _span(description: str) -> Any:

@@ -5,7 +5,7 @@ checked, applied and observed; a completion is stamped with the next step. Only 
 time; loops that look for them, and those that compute curves, have no branches, so that processors run them fast.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,9 @@ SUMS = np.dtype(
         ("idle", np.float64),  # samples not computed in steps with a computing task
         ("unplaced", np.float64),  # samples that a decision gave and the servers could not
         ("moves", np.int64),  # changes of server between steps
+        ("switches", np.int64),  # changes of the task that holds the only server
+        ("holder", np.int64),  # the task that holds it, counted from 1; 0: nobody yet
+        ("owed", np.float64),  # steps of it that switches still cost
     ]
 )
 
@@ -138,6 +141,7 @@ class Rules(NamedTuple):
     busy: float
     within: bool  # tasks may change server inside a step
     fluid: bool  # like servers, moved within the step: whatever sums up to the capacity can be run
+    switch_cost: float  # steps; counts where there is one server
 
 
 FINE, NOT_A_NUMBER, NEGATIVE, WRONG_STATE, TASK_OVER, SITE_OVER, NO_SUCH_SERVER = range(7)
@@ -190,6 +194,7 @@ def rules(site: Site) -> Rules:
         busy=site.busy_power,
         within=within,
         fluid=within and site.alike,
+        switch_cost=site.switch_cost,
     )
 
 
@@ -281,6 +286,10 @@ def close_step(
             fault = find_fault(s, now, bandwidth, compute, home, rule)
             if fault.code != FINE:
                 return fault
+        if len(rule.speeds) == 1:
+            lost = take_turns(runners[:running], xs, sums, rule.speeds[0], rule.switch_cost)
+            sums.unplaced += lost
+            total -= lost
         fluid = rule.fluid and (not asked_where or (pooled and settled))
         if not fluid:
             cut, moved = place(xs, home, now.server[s], rule.speeds, rule.within, load, here, order)
@@ -368,6 +377,32 @@ def check(states: NDArray[np.int8], ys: Floats, xs: Floats, home: Ints, rule: Ru
         wrong |= (xs[i] > 0.0) & (home[i] >= len(rule.speeds))
         homeless |= (xs[i] > 0.0) & (home[i] < 0)
     return not wrong, waiting, not homeless
+
+
+@kernel
+def take_turns(who: Ints, xs: Floats, sums: Any, speed: float, cost: float) -> float:
+    """Tasks hold the only server one after the other, by their number; counts switches, returns samples lost to them.
+
+    A switch takes `cost` steps. What of that does not fit into this step is owed by the next ones; a task whose turn
+    does not come is given nothing.
+    """
+    lost, time = 0.0, 1.0
+    if cost > 0.0:
+        time -= min(sums.owed, 1.0)
+        sums.owed -= min(sums.owed, 1.0)
+    for i in who:
+        if time > 0.0 and sums.holder != i + 1:
+            sums.switches += sums.holder > 0
+            if cost > 0.0 and sums.holder > 0:
+                sums.owed = max(cost - time, 0.0)
+                time = max(time - cost, 0.0)
+            sums.holder = i + 1
+        if cost > 0.0:
+            part = min(xs[i], time * speed)
+            time = max(time - part / speed, 0.0)
+            lost += xs[i] - part
+            xs[i] = part
+    return lost
 
 
 @kernel
