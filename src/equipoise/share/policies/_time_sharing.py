@@ -72,9 +72,9 @@ class Motion:
     """Of theta, its velocity and its acceleration: what moves each between two losses, and what is known at first."""
 
     drift: tuple[float, float, float] = (1e-6, 1e-9, 1e-13)  # variances
-    first: tuple[float, float, float] = (1.0, 1e-4, 1e-8)  # variances
-    slope: float = -0.3  # the mean, at first
-    noise: float = 0.02  # standard deviation of ln loss
+    first: tuple[float, float, float] = (3e-3, 3e-9, 3e-13)  # variances
+    slope: float = -0.7  # the mean, at first
+    noise: float = 0.3  # standard deviation of ln loss
 
 
 class LookAhead:

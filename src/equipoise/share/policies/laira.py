@@ -24,11 +24,11 @@ KEPT = 3  # errors of slices that the length of the next looks back on
 class LaiRA:
     """Slice lengths are steps. `gains` are negative: a growing error of prediction shortens the next slice."""
 
-    length: float = 5.0  # of the first slices
-    longest: float = 50.0
+    length: float = 3.0  # of the first slices
+    longest: float = 5.0
     gains: tuple[float, float] = (-60.0, -20.0)  # on the change of the error, and on the change of that
     discount: float = 0.99
-    ridge: float = 0.01
+    ridge: float = 0.1
     bound: float = 3.0  # on |theta|
     doubt: float = 0.1
     motion: Motion = field(default_factory=Motion)

@@ -23,9 +23,9 @@ LATER = 1e12  # added to a key: behind all others
 class ReconstructedLARA:
     """`explore`: steps of one server that a task is served for before it is planned with."""
 
-    explore: float = 5.0
+    explore: float = 10.0
     discount: float = 0.99
-    ridge: float = 0.01
+    ridge: float = 0.1
     called: str = field(default="", kw_only=True)  # another name, so that two settings can be compared
 
     label: ClassVar[str] = "LARA, reconstructed"
