@@ -115,7 +115,7 @@ def test_other_work_is_noticed():
 
     from equipoise.share import Workload, policies, simulate
 
-    run = simulate(policies.SDF(), Workload.paper(), load=20, seeds=2)
+    run = simulate(policies.SDF(), Workload.described(), load=20, seeds=2)
     later = run.done_at.copy()
     later[0, np.argmax(later[0])] += 1
     assert on_share.agreement(run, run.done_at, run.energy)[0]

@@ -78,7 +78,7 @@ def test_the_first_unknown_column_of_tasks_is_named():
 
 def test_drawn_tasks_are_a_frame_that_plays_the_same():
     """The tasks of one seed, put in a frame and given back, end as the drawn ones did; no noise, so nothing is left open."""
-    drawn, site = Workload.paper(sigma=0.0), Site(jitter=0.0)
+    drawn, site = Workload.described(sigma=0.0), Site(jitter=0.0)
     frame = drawn.to_frame(load=12, seeds=[5], site=site)
     assert len(frame) == 12 and set(frame["seed"]) == {5}
     given = Workload.from_frame(frame)

@@ -47,7 +47,7 @@ RESULTS = {
     ),
     "train, hostile": lambda: solve(Problem(COST, 12.0), NETWORK, rounds=30, faults=Faults(loss=0.2, seed=1)),
     "train compare": lambda: compare(Problem(COST, 12.0), NETWORK, ["Ours", "ADMM", "LaplacianExact"], rounds=20),
-    "share": lambda: sweep([policies.Uniform(), Keen(), policies.Hybrid()], loads=[5, 9], seeds=4, oracle=1),
+    "share": lambda: sweep([policies.DescribedUniform(), Keen(), policies.Hybrid()], loads=[5, 9], seeds=4, oracle=1),
     "share run": lambda: play(policies.SDF(), load=6, seeds=2, trace=True),
     "place": lambda: compare_places(CLUSTER, JOBS, [placers.FIFO(), placers.SRTF()], slots=6),
     "place run": a_place,

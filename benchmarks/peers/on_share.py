@@ -34,14 +34,14 @@ PEERS = (
 
 
 POLICIES: dict[str, tuple[Any, Any]] = {
-    "Uniform": (policies.Uniform(), UniformInNumPy()),
+    "Uniform": (policies.DescribedUniform(), UniformInNumPy()),
     "SDF": (policies.SDF(), SDFInNumPy()),
 }
 
 
 def measure(name: str, tasks: int, seeds: int, peers: dict[str, Installed], players: Players, turns: int) -> list[Row]:
     """All contestants on one batch of tasks under one policy."""
-    workload, site = Workload.paper(), Site()
+    workload, site = Workload.described(), Site()
     batch = workload.draw(tasks, seeds, site)
     amount = float(tasks * seeds * workload.horizon)
     shipped, written = POLICIES[name]

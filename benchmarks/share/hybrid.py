@@ -48,7 +48,7 @@ def against_oracle(seeds: range) -> None:
 def three_laws(seeds: range) -> None:
     print("\nefficiency (success % / energy) of Hybrid - of UARA+LARA, and the paired difference")
     for law in LAWS:
-        found = sweep([policies.UARALARA(), policies.Hybrid()], loads=LOADS, seeds=seeds, site=Site(power=law))
+        found = sweep([policies.DescribedUARALARA(), policies.Hybrid()], loads=LOADS, seeds=seeds, site=Site(power=law))
         rows = {(row["policy"], row["load"]): row["efficiency"] for row in found.rows}
         for k, load in enumerate(LOADS):
             gap = found.paired("Hybrid", "UARA+LARA", "efficiency")[k]
@@ -64,7 +64,7 @@ def wrong_beliefs(seeds: range) -> None:
     )
     for shift in (-0.1, 0.0, 0.1):
         for sigma in (0.005, 0.015, 0.05):
-            paper = Workload.paper(sigma=sigma)
+            paper = Workload.described(sigma=sigma)
             mean = (paper.prior.mean[0], paper.prior.mean[1] + shift)
             workload = paper.but(prior=replace(paper.prior, mean=mean))
             found = sweep([policies.named(n) for n in (*NAMES[:2], "Hybrid")], workload, loads=LOADS[1:], seeds=seeds)
@@ -82,7 +82,7 @@ def _worst(found: Sweep) -> str:
 
 def real_curves(seeds: range) -> None:
     print("\nrecorded real curves, success %")
-    players = [policy() for policy in (*policies.PUBLISHED, policies.UniformCorrected, policies.SRTF, policies.Hybrid)]
+    players = [policy() for policy in (*policies.PUBLISHED, policies.Uniform, policies.SRTF, policies.Hybrid)]
     twin = policies.clairvoyant(policies.Hybrid())
     loads = (10, 20, 60, 100)
     found = sweep([*players, twin], Workload.recorded(), loads=loads, seeds=seeds)

@@ -66,7 +66,7 @@ def with_simpy(batch: Batch, *, lean: bool = False) -> tuple[list[list[int]], li
 def refuse_different_answers(workload: Workload) -> None:
     """SimPy and we must tell the same story, or the comparison means nothing."""
     batch = workload.draw(TASKS, SIMPY_SEEDS)
-    ours = simulate(policies.Uniform(), workload, load=TASKS, seeds=SIMPY_SEEDS)
+    ours = simulate(policies.DescribedUniform(), workload, load=TASKS, seeds=SIMPY_SEEDS)
     for lean in (False, True):
         done, energy = with_simpy(batch, lean=lean)
         if not np.array_equal(done, ours.done_at) or not np.allclose(energy, ours.energy):
@@ -146,7 +146,7 @@ if __name__ == "__main__":
     options.add_argument("--turns", type=int, default=9, help="turns of every contestant (9)")
     options.add_argument("--profile", action="store_true", help="where the time goes")
     given = options.parse_args()
-    paper = Workload.paper()
+    paper = Workload.described()
     for contestant in (*(kind() for kind in policies.PUBLISHED), ShortestFirst()):
         simulate(contestant, paper, load=TASKS, seeds=2)  # compile
     refuse_different_answers(paper)

@@ -49,7 +49,7 @@ def table_of(success):
         }
         for name, values in success.items()
     }
-    return Sweep(tuple(success), (60,), np.arange(2), Site(), Workload.paper(), measured, {60: np.full(2, np.nan)})
+    return Sweep(tuple(success), (60,), np.arange(2), Site(), Workload.described(), measured, {60: np.full(2, np.nan)})
 
 
 def test_all_claims_of_the_paper_are_in_the_ledger():
@@ -121,7 +121,7 @@ def test_five_computing_and_twenty_sending_tasks():
 
 def test_without_the_bug_the_claim_about_it_fails(monkeypatch):
     """Broken on purpose: the published policy counts right. Then nothing starves and nothing is won by mending it."""
-    monkeypatch.setattr(policies.UARALARA, "given", policies.UARALARACorrected.given)
+    monkeypatch.setattr(policies.DescribedUARALARA, "given", policies.UARALARACorrected.given)
     measured = claims()["normalisation-bug"].measure(QUICK)
     assert measured.verdict.word == "not reproduced"
     assert [finding.holds for finding in measured.findings if finding.about == "paper"] == [False] * 4
@@ -136,9 +136,9 @@ def test_a_policy_that_does_not_send_shows_in_the_network_claim(monkeypatch):
 
 def test_a_policy_that_wastes_an_empty_site_shows_at_light_load(monkeypatch):
     """Broken on purpose: Uniform gives a third. It joins UARA+LARA among those that do not perform well."""
-    decide = policies.Uniform.decide
+    decide = policies.DescribedUniform.decide
     monkeypatch.setattr(
-        policies.Uniform,
+        policies.DescribedUniform,
         "decide",
         lambda self, view: decide(self, view)._replace(compute=decide(self, view).compute / 3),
     )
@@ -150,7 +150,7 @@ def test_a_policy_that_wastes_an_empty_site_shows_at_light_load(monkeypatch):
 
 def test_a_hybrid_that_is_uara_lara_recovers_nothing(monkeypatch):
     """Broken on purpose: Hybrid decides as UARA+LARA does. Neither it nor its fall-back wins anything then."""
-    monkeypatch.setattr(policies.Hybrid, "start", lambda self, scene: policies.UARALARA().start(scene))
+    monkeypatch.setattr(policies.Hybrid, "start", lambda self, scene: policies.DescribedUARALARA().start(scene))
     measured = claims()["remedies"].measure(QUICK)
     assert measured.verdict.word == "not reproduced"
     assert sides(measured)["success minus that of Uniform as published", "a hybrid that falls back (ours)"] is False

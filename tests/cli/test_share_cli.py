@@ -240,7 +240,7 @@ def test_every_constant_of_site_and_workload_can_be_set():
     assert {field.name for field in dataclasses.fields(Workload)} - settable == {"prior"}  # shifted by prior_shift
     job = ShareSpec().build()
     assert job.site == Site()
-    assert job.workload == Workload.paper()
+    assert job.workload == Workload.described()
 
 
 def test_settings_reach_the_site_and_the_workload():

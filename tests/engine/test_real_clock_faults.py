@@ -67,7 +67,7 @@ from equipoise.share import Site, policies
 site = Site(delay=0.0, jitter=0.0)
 scene = RealScene(cpus=0.8, step=0.2, site=site, arrival=(0.0, 0.0), deadline=(99.0, 99.0), data=(0.0, 0.0),
                   work=(400.0, 400.0), trial=0.02)
-compare([policies.Uniform()], scene, kinds=[sys.argv[1]], tasks=4, limit=sys.argv[2],
+compare([policies.DescribedUniform()], scene, kinds=[sys.argv[1]], tasks=4, limit=sys.argv[2],
         progress=lambda doing, done, total: print(doing, done, flush=True))
 """
 
@@ -87,7 +87,7 @@ def faults(pair):
 def test_a_task_that_fails_fails_by_name_and_the_rest_goes_on(file):
     """Seven kinds of trouble beside one that learns."""
     names = ["learns", "raises", "hangs", "spins", "nonsense", "words", "returns", "ends"]
-    result = compare([policies.Uniform()], SCENE, kinds=[f"{file}:{name}" for name in names], tasks=len(names))
+    result = compare([policies.DescribedUniform()], SCENE, kinds=[f"{file}:{name}" for name in names], tasks=len(names))
     (pair,) = result.pairs
     found = faults(pair)
     assert set(found) == {"raises", "hangs", "spins", "nonsense", "words", "returns"}
@@ -112,7 +112,7 @@ def test_one_that_ends_above_the_target_it_was_given_says_so(file):
     """30 units end at 1/30; the target is 0.01."""
     from dataclasses import replace
 
-    result = compare([policies.Uniform()], replace(SCENE, target=0.01), kinds=[f"{file}:ends"], tasks=2)
+    result = compare([policies.DescribedUniform()], replace(SCENE, target=0.01), kinds=[f"{file}:ends"], tasks=2)
     assert [f.why for f in result.pairs[0].executed.faults] == [
         "ended by itself after 30 units at an error of 0.03333, above its target"
     ] * 2
@@ -122,13 +122,13 @@ def test_one_that_ends_above_the_target_it_was_given_says_so(file):
 def test_all_that_cannot_work_is_a_failure_with_the_reason(file, tmp_path):
     """No trial did a unit; and a file that cannot be read, with its line."""
     with pytest.raises(Failure, match=r"no trial of .*did a unit of work: .*returned float"):
-        compare([policies.Uniform()], SCENE, kinds=[f"{file}:returns"], tasks=2)
+        compare([policies.DescribedUniform()], SCENE, kinds=[f"{file}:returns"], tasks=2)
     with refused("unknown", "my.py", "'learns'"):
-        compare([policies.Uniform()], SCENE, kinds=[f"{file}:lerns"], tasks=2)
+        compare([policies.DescribedUniform()], SCENE, kinds=[f"{file}:lerns"], tasks=2)
     broken = tmp_path / "broken.py"
     broken.write_text("x = 1\ny = x / 0\n")
     with refused("registry.load", "broken.py:2", "ZeroDivisionError"):
-        compare([policies.Uniform()], SCENE, kinds=[f"{broken}:f"], tasks=2)
+        compare([policies.DescribedUniform()], SCENE, kinds=[f"{broken}:f"], tasks=2)
 
 
 def tasks_below(pid):
@@ -151,7 +151,7 @@ def test_a_task_killed_from_outside_fails_by_name(file):
             os.kill(struck[0], signal.SIGKILL)
 
     long = RealScene(cpus=0.8, step=0.1, arrival=(0.0, 1.0), deadline=(20.0, 20.0), work=(500.0, 500.0), trial=0.02)
-    result = compare([policies.Uniform()], long, kinds=[f"{file}:learns"], tasks=3, progress=strike)
+    result = compare([policies.DescribedUniform()], long, kinds=[f"{file}:learns"], tasks=3, progress=strike)
     (pair,) = result.pairs
     (fault,) = pair.executed.faults
     assert "was killed by signal 9" in fault.why
@@ -200,7 +200,7 @@ def test_a_server_that_is_killed_ends_the_run_and_its_tasks(file):
 
     long = RealScene(cpus=0.8, step=0.1, arrival=(0.0, 1.0), deadline=(20.0, 20.0), work=(500.0, 500.0), trial=0.02)
     with pytest.raises(Failure, match=r"the server of task processes is gone \(exit -9\)"):
-        compare([policies.Uniform()], long, kinds=[f"{file}:learns"], tasks=3, progress=strike)
+        compare([policies.DescribedUniform()], long, kinds=[f"{file}:learns"], tasks=3, progress=strike)
     assert known and not gone(known)
 
 

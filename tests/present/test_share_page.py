@@ -23,7 +23,7 @@ from equipoise.share.view import name_of
 from equipoise.share.workload import PUBLISHED_TABLE
 
 COLUMNS = ("success", "energy", "efficiency", "network", "idle_while_work", "latency")
-PLAYERS = (policies.Uniform(), policies.UARALARA(), policies.UniformCorrected(), policies.SRTF())
+PLAYERS = (policies.DescribedUniform(), policies.DescribedUARALARA(), policies.Uniform(), policies.SRTF())
 
 
 class Frugal:
@@ -56,7 +56,7 @@ class Comparison:
         seed: int = 1,
         task: int | None = None,
     ) -> None:
-        found = sweep(list(players), workload or Workload.paper(), loads=loads, seeds=seeds, oracle=oracle)
+        found = sweep(list(players), workload or Workload.described(), loads=loads, seeds=seeds, oracle=oracle)
         self.sweep: Sweep = replace(found, timeline=Timeline(seed=seed, task=task))
         self.lives = self.sweep._lives
         self.document: Document = self.sweep.document()
@@ -148,7 +148,7 @@ def test_differences_are_paired_against_the_corrected_uniform(usual: Comparison)
 
 def test_the_paper_stands_beside_its_own_load_only() -> None:
     """At 60 tasks of its preset; not at other loads, nor beside tasks of another kind."""
-    players = [policies.Uniform(), policies.SRTF()]
+    players = [policies.DescribedUniform(), policies.SRTF()]
     there = Comparison(players, loads=[60], seeds=1)
     told = PUBLISHED_TABLE["Uniform"]
     assert cells(there.html)["Uniform"][-1] == f"{told.success:.1f} · {told.energy:,.0f}"
@@ -186,7 +186,7 @@ def one_task() -> Workload:
 
 def test_the_words_say_who_starved_the_task_and_who_finished_it() -> None:
     """By hand: one sample per step of 150 leaves 99 % idle; 30 per step do 100 in four steps, so it is done at 7."""
-    html = Comparison([Frugal(), policies.UniformCorrected()], one_task(), seeds=1).html
+    html = Comparison([Frugal(), policies.Uniform()], one_task(), seeds=1).html
     told = "Task 0 needs 100 samples by step 40; Frugal gave it 1 per step while 99 % of the site stood idle; "
     assert told + "UniformCorrected finished it at step 7." in html
     assert '<option value="0" selected>task 0: 1 of 2 finish it</option>' in html
@@ -195,7 +195,7 @@ def test_the_words_say_who_starved_the_task_and_who_finished_it() -> None:
 @pytest.mark.parametrize(
     ("players", "told"),
     [
-        ([policies.UniformCorrected(), policies.SDF()], "every policy finished it, UniformCorrected first at step 7."),
+        ([policies.Uniform(), policies.SDF()], "every policy finished it, UniformCorrected first at step 7."),
         ([Frugal(), Idle()], "no policy finished it; Frugal came nearest, with 37 % of them."),
         ([Idle(), policies.SDF()], "Idle had not brought its data in by then; SDF finished it at step 7."),
     ],
@@ -238,7 +238,7 @@ def test_a_policy_may_be_called_anything() -> None:
     """A name with a tag in it stays a name: in the title, the table, the legend, the words and the charts."""
     hostile = Idle()
     hostile.label = "</script><script>alert(1)</script>"
-    html = Comparison([hostile, policies.Uniform()], one_task(), seeds=1).html
+    html = Comparison([hostile, policies.DescribedUniform()], one_task(), seeds=1).html
     assert "<script>alert" not in html
     assert "&lt;/script&gt;&lt;script&gt;alert(1)" in html
     assert hostile.label in lines(embedded(html, "chart-data")["errors"])
@@ -255,7 +255,7 @@ def test_one_load_draws_a_dot_per_policy() -> None:
 
 
 def test_one_policy_and_one_seed_make_a_page_without_errors_or_differences() -> None:
-    found = Comparison([policies.Uniform()], seeds=1)
+    found = Comparison([policies.DescribedUniform()], seeds=1)
     assert all(not lines(found.options[column], "custom") for column in COLUMNS)
     assert "±" not in found.html.split("<noscript>")[0]
     assert "against" not in "".join(re.findall(r"<thead>.*?</thead>", found.html))
@@ -267,7 +267,7 @@ def test_without_an_oracle_nothing_speaks_of_it() -> None:
 
 
 def test_a_policy_that_finishes_nothing_has_no_latency_and_no_place_on_a_log_axis() -> None:
-    found = Comparison([Idle(), policies.Uniform()])
+    found = Comparison([Idle(), policies.DescribedUniform()])
     assert [point[1] for point in lines(found.options["latency"])["Idle"]] == [None, None]
     assert cells(found.html)["Idle"][3] == "–"
     assert not re.search(r"\b(NaN|nan|Infinity|inf|None)\b", without_library(found.html))
@@ -308,7 +308,7 @@ def test_a_marker_from_elsewhere_is_not_drawn() -> None:
 
 
 def test_a_clairvoyant_twin_is_its_policy_in_dashes() -> None:
-    one, twin = looks([policies.UARALARA(), policies.clairvoyant(policies.UARALARA())])
+    one, twin = looks([policies.DescribedUARALARA(), policies.clairvoyant(policies.DescribedUARALARA())])
     assert (twin.light, twin.marker, twin.dashed) == (one.light, one.marker, True)
     assert one.dashed is False
 

@@ -20,12 +20,12 @@ PANELS = {"success", "energy", "efficiency", "network", "idle_while_work", "late
 LOAD, SEED = 20, 3
 
 
-class Hostile(policies.Uniform):
+class Hostile(policies.DescribedUniform):
     label = "</script><img src=x onerror=alert(1)>"
 
 
 def play(loads: Sequence[int] = (5, LOAD)) -> Sweep:
-    players = [policies.UARALARA(), policies.UniformCorrected(), policies.SRTF(), Hostile()]
+    players = [policies.DescribedUARALARA(), policies.Uniform(), policies.SRTF(), Hostile()]
     return replace(sweep(players, loads=loads, seeds=4, oracle=1), timeline=Timeline(LOAD, SEED))
 
 

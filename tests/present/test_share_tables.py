@@ -19,7 +19,10 @@ WIDTH = 80
 @pytest.fixture(scope="module")
 def document() -> Document:
     """Fifteen policies and their long names at nine loads."""
-    players = [*(policy() for policy in policies.ALL), policies.clairvoyant(policies.UARALARACorrected())]
+    players = [
+        *(policy() for policy in policies.ALL),
+        policies.clairvoyant(policies.named("DescribedUARALARA:corrected")),
+    ]
     return sweep(players, loads=[*range(2, 10), 60], seeds=2, oracle=1).document(certify=False)
 
 

@@ -14,13 +14,13 @@ from equipoise.share.task import COMPUTING, DONE, FAILED
 
 @pytest.fixture(scope="module")
 def run():
-    return simulate(policies.UniformCorrected(), load=20, seeds=3, trace=True)
+    return simulate(policies.Uniform(), load=20, seeds=3, trace=True)
 
 
 def test_an_honest_run_is_clean(run):
     """Every policy, both presets and real curves."""
     for policy in policies.ALL:
-        for workload in (Workload.paper(), Workload.network_heavy(), Workload.recorded()):
+        for workload in (Workload.described(), Workload.network_heavy(), Workload.recorded()):
             found = audit(simulate(policy(), workload, load=15, seeds=2, trace=True))
             assert found.capacity <= 1e-6 and found.bandwidth <= 1e-6 and found.idle <= 1e-6
             assert (found.misplaced, found.outcomes) == (0, 0)
@@ -103,7 +103,7 @@ def test_a_few_samples_left_unsent_are_not_nothing():
 
     class Miser:
         def decide(self, view):
-            honest = policies.UniformCorrected().decide(view)
+            honest = policies.Uniform().decide(view)
             return honest._replace(bandwidth=np.maximum(honest.bandwidth - 5e-8, 0.0))
 
     found = audit(simulate(Miser(), load=10, seeds=2, trace=True))
@@ -115,7 +115,7 @@ def test_false_energy_is_found(law):
     """A tenth of it in the books, under each law; the true one passes, also with unlike servers and power caps."""
     site = Site(servers=(Server(30.0), Server(60.0, power_cap=4.0)), power=law)
     for where in (Site(power=law), site):
-        run = simulate(policies.UARA(), load=15, seeds=2, site=where, trace=True)
+        run = simulate(policies.DescribedUARA(), load=15, seeds=2, site=where, trace=True)
         assert audit(run).energy < 1e-9 and audit(run).servers < 1e-6
         assert audit(replace(run, energy=run.energy * 0.1)).energy > 0.5
 

@@ -146,7 +146,7 @@ def test_a_blind_policy_that_looks_is_caught():
 def test_blindness_is_not_inherited():
     """A subclass of a blind policy that looks at errors is shown them, so that it passes."""
 
-    class Near(policies.UniformCorrected):
+    class Near(policies.Uniform):
         def decide(self, view: View) -> Decision:
             return (
                 super()
@@ -159,7 +159,11 @@ def test_blindness_is_not_inherited():
 
 @pytest.mark.parametrize(
     ("base", "instead"),
-    [(policies.UARA, "start(scene)"), (policies.Hybrid, "start(scene)"), (policies.SRTF, "given(view, estimate)")],
+    [
+        (policies.DescribedUARA, "start(scene)"),
+        (policies.Hybrid, "start(scene)"),
+        (policies.SRTF, "given(view, estimate)"),
+    ],
 )
 def test_a_decide_that_would_never_be_called_is_refused(base, instead):
     """Ours run through start(scene): overriding decide alone changes nothing, and one line says what to override."""

@@ -47,7 +47,7 @@ def test_targets_at_the_edges(curve, target, work):
 def test_a_target_below_the_floor_can_never_succeed():
     """The task is simulated, fails at its deadline, and its work says why."""
     task = Task(arrival=0, deadline=50, data=1.0, target=0.1, curve=Curve(1.0, 0.5, floor=0.2), delay=0)
-    run = simulate(policies.Uniform(), Workload.of([task]))
+    run = simulate(policies.DescribedUniform(), Workload.of([task]))
     assert task.work == run.batch.work[0, 0] == math.inf
     assert run.successes[0] == 0 and run.samples[0, 0] > 1000
 
@@ -85,7 +85,9 @@ def test_recorded_and_power_law_tasks_run_side_by_side():
     copy = Curve.recorded(points, [law.error(s) for s in points])
     usual = {"arrival": 0, "deadline": 30, "data": 5.0, "target": 0.12, "delay": 1}
     short = Curve.recorded([1, 50], [0.9, 0.1])  # fewer points than the other table
-    run = simulate(policies.Uniform(), Workload.of([Task(curve=c, **usual) for c in (law, copy, short)]), trace=True)
+    run = simulate(
+        policies.DescribedUniform(), Workload.of([Task(curve=c, **usual) for c in (law, copy, short)]), trace=True
+    )
     assert run.done_at[0, 0] == run.done_at[0, 1] > 0
     assert run.trace.error[:8, 0, 0] == pytest.approx(run.trace.error[:8, 0, 1], abs=1e-5)
     assert run.batch.work[0, 2] == pytest.approx(short.work(0.12))

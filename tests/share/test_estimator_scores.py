@@ -22,7 +22,7 @@ from refusals import refused
 
 Floats = NDArray[np.float64]
 
-LIGHT = Workload.paper(a=(1.0, 1.0), b=(0.36, 0.36))  # works of 157 to 206 samples
+LIGHT = Workload.described(a=(1.0, 1.0), b=(0.36, 0.36))  # works of 157 to 206 samples
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def test_a_task_is_observed_until_it_is_done_and_no_longer():
 
 def test_works_beyond_a_deadline_count_alike():
     """Truths and estimates beyond the cap are equal: said 10 times too much, but beyond the cap, is no error."""
-    heavy = Workload.paper(b=(0.2, 0.2))  # works from about 3000
+    heavy = Workload.described(b=(0.2, 0.2))  # works from about 3000
     (row,) = told(heavy, np.log(10.0), 0.01)
     assert (row["median"], row["rms"], row["bias"], row["covered"]) == (0.0, 0.0, 0.0, 100.0)
 
@@ -126,7 +126,7 @@ def test_the_density_is_that_of_the_cut_normal(done: float):
 
 def test_errors_are_those_of_the_curves():
     """Recorded and power-law tasks, as the curve of each gives them; below one sample as at one."""
-    for workload in (Workload.recorded(), Workload.paper()):
+    for workload in (Workload.recorded(), Workload.described()):
         batch = workload.draw(5, [3])
         for done in (0.5, 7.0, 333.0):
             for i in range(5):
@@ -152,7 +152,7 @@ def test_no_replayed_curve_is_known_to_the_prior():
 @pytest.fixture(scope="module")
 def scored() -> dict[str, dict[tuple[str, float], dict[str, Any]]]:
     """Everything at home and abroad, in a small run."""
-    workloads = {"recorded": Workload.recorded(), "paper": Workload.paper()}
+    workloads = {"recorded": Workload.recorded(), "paper": Workload.described()}
     found = {}
     for name, workload in workloads.items():
         rows = score(workload=workload, seeds=6)

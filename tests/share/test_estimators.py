@@ -327,7 +327,7 @@ def test_a_curve_seen_before_is_recognised():
 def test_analogues_without_past_curves_are_refused():
     """One line that says what is missing, and which workload has it."""
     with refused("estimator.curves", "Analogue", "Workload.recorded()"):
-        simulate(SRTF(Analogue()), Workload.paper(), load=3)
+        simulate(SRTF(Analogue()), Workload.described(), load=3)
 
 
 def test_the_familiar_choice_follows_the_prior():

@@ -19,13 +19,13 @@ FRESH = range(20_000, 20_120)  # nothing was tuned on these
 
 def wrong_prior(shift: float, sigma: float = 0.005) -> Workload:
     """The paper's tasks, but a told mean of b that is off."""
-    paper = Workload.paper(sigma=sigma)
+    paper = Workload.described(sigma=sigma)
     return paper.but(prior=replace(paper.prior, mean=(paper.prior.mean[0], paper.prior.mean[1] + shift)))
 
 
 def test_it_is_above_both_uniforms_from_20_tasks_up():
     """Paired over fresh seeds, by more than two standard errors at every load."""
-    players = [policies.Uniform(), policies.UniformCorrected(), policies.Hybrid()]
+    players = [policies.DescribedUniform(), policies.Uniform(), policies.Hybrid()]
     found = sweep(players, loads=[20, 40, 60, 100], seeds=FRESH)
     for other in ("Uniform", "UniformCorrected"):
         for gap in found.paired("Hybrid", other):
@@ -36,7 +36,7 @@ def test_it_is_above_both_uniforms_from_20_tasks_up():
 @pytest.mark.parametrize("law", ["pooled", "per_node", "linear"])
 def test_it_is_more_efficient_than_the_most_frugal_published_policy(law):
     """Success per energy above UARA+LARA's under each power law, by more than two paired standard errors."""
-    players = [policies.UARALARA(), policies.Hybrid()]
+    players = [policies.DescribedUARALARA(), policies.Hybrid()]
     found = sweep(players, loads=[10, 20, 40, 60], seeds=range(20_000, 20_400), site=Site(power=law))
     for gap in found.paired("Hybrid", "UARA+LARA", "efficiency"):
         assert gap.standard_error is not None
@@ -64,7 +64,7 @@ def test_a_prior_off_by_a_tenth_hardly_matters_but_would_without_its_safeguards(
 @pytest.mark.parametrize("sigma", [0.005, 0.05])
 def test_wrong_beliefs_and_noise_never_push_it_below_a_uniform(shift, sigma):
     """From 20 tasks up, sigma not told: not below either Uniform by more than two paired standard errors."""
-    players = [policies.Uniform(), policies.UniformCorrected(), policies.Hybrid()]
+    players = [policies.DescribedUniform(), policies.Uniform(), policies.Hybrid()]
     found = sweep(players, wrong_prior(shift, sigma), loads=[20, 60, 100], seeds=FRESH)
     for other in ("Uniform", "UniformCorrected"):
         for gap in found.paired("Hybrid", other):
@@ -74,7 +74,7 @@ def test_wrong_beliefs_and_noise_never_push_it_below_a_uniform(shift, sigma):
 def test_on_real_curves_it_doubles_uniform():
     """60 recorded tasks on fresh seeds: 2x Uniform's success and 1.8x UniformCorrected's, and 65.5 % of the clairvoyant."""
     twin = policies.clairvoyant(policies.Hybrid())
-    players = [policies.Uniform(), policies.UniformCorrected(), policies.Hybrid(), twin]
+    players = [policies.DescribedUniform(), policies.Uniform(), policies.Hybrid(), twin]
     found = sweep(players, Workload.recorded(), loads=[60], seeds=FRESH[:60])
     success = {row["policy"]: row["success"] for row in found.rows}
     assert success["Hybrid"] >= 2.0 * success["Uniform"]

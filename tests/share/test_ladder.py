@@ -31,7 +31,7 @@ def test_the_first_rung_has_no_network_and_the_last_all_of_it(climbed):
     assert max(row["network"] for row in bottom.rows) == 0
     assert not bottom.workload.draw(10, 3, bottom.site).delay.any()
     assert climbed.sweeps["+ jitter"].site == Site()
-    assert climbed.sweeps["+ jitter"].workload == Workload.paper()
+    assert climbed.sweeps["+ jitter"].workload == Workload.described()
 
 
 def test_every_rung_plays_the_same_tasks(climbed):
@@ -113,7 +113,7 @@ def test_progress_rises_to_the_whole():
     """Told after every part, over all rungs."""
     seen = []
     ladder(
-        [policies.SDF(), policies.Uniform()],
+        [policies.SDF(), policies.DescribedUniform()],
         loads=[5],
         seeds=2,
         progress=lambda done, total: seen.append((done, total)),
@@ -130,7 +130,9 @@ def test_one_policy_alone_is_refused():
 
 def test_the_telling_task_is_where_outcomes_split():
     """Without UARA+LARA: a task that one policy finishes and the other does not."""
-    lives = {name_of(p): simulate(p, load=60, seeds=[1], trace=True) for p in (policies.SDF(), policies.Uniform())}
+    lives = {
+        name_of(p): simulate(p, load=60, seeds=[1], trace=True) for p in (policies.SDF(), policies.DescribedUniform())
+    }
     task = telling_task(lives)
     ends = [int(run.state[0, task]) for run in lives.values()]
     assert len(set(ends)) == 2

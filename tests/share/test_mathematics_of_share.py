@@ -106,7 +106,7 @@ def fitted(seen, task):
 
 def test_published_policies_as_they_stand_on_the_page():
     """S12, S13, S15, S18: Every computing task of a run at 40 tasks, estimates by numpy.polyfit."""
-    for policy in (policies.Uniform(), policies.LARA(), policies.UARALARA()):
+    for policy in (policies.DescribedUniform(), policies.DescribedLARA(), policies.DescribedUARALARA()):
         seen, compared = watched(policy), 0
         for k in range(20, len(seen), 7):
             now = seen[k]

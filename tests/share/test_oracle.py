@@ -187,7 +187,7 @@ def test_the_optimum_is_the_textbook_program_s():
     assert costly >= 8
 
 
-@pytest.mark.parametrize(("workload", "load"), [(Workload.paper(), 60), (Workload.network_heavy(), 60)])
+@pytest.mark.parametrize(("workload", "load"), [(Workload.described(), 60), (Workload.network_heavy(), 60)])
 def test_greedy_and_solver_agree(workload, load):
     """The combinatorial way is checked by the solver, on the same jobs; on these the uplink rarely binds."""
     batch = workload.draw(load, 8)
@@ -276,12 +276,12 @@ EVERY += [clairvoyant(policy) for policy in EVERY if isinstance(policy, Learning
 @pytest.mark.parametrize(
     ("workload", "load", "site"),
     [
-        (Workload.paper(), 10, Site()),
-        (Workload.paper(), 40, Site()),
-        (Workload.paper(), 60, Site()),
+        (Workload.described(), 10, Site()),
+        (Workload.described(), 40, Site()),
+        (Workload.described(), 60, Site()),
         (Workload.network_heavy(), 30, Site()),
         (Workload.network_heavy(), 30, Site(bandwidth=30.0)),
-        (Workload.paper(), 30, Site(servers=(Server(50.0), Server(20.0, power_cap=3.0), Server(30.0)))),
+        (Workload.described(), 30, Site(servers=(Server(50.0), Server(20.0, power_cap=3.0), Server(30.0)))),
     ],
     ids=["paper 10", "paper 40", "paper 60", "network 30", "thin uplink 30", "unlike servers 30"],
 )
@@ -379,7 +379,7 @@ def test_a_seed_has_one_bound_however_it_is_asked():
     many = oracle(load=20, seeds=[7, 3, 11], progress=lambda done, of: told.append((done, of)))
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert oracle(load=20, seeds=[3]).optimum[0] == many.optimum[1]
-    assert bound_of(Workload.paper().draw(20, [11]), 0, Site()) == many.bound[2]
+    assert bound_of(Workload.described().draw(20, [11]), 0, Site()) == many.bound[2]
     assert many.percent == approx(5.0 * many.bound)
     assert many.exact is None
 
@@ -390,7 +390,7 @@ def test_a_seed_has_one_bound_however_it_is_asked():
         (lambda: oracle(seeds=0), ("seeds.none",)),
         (lambda: oracle(load=0), ("load.range", 0)),
         (lambda: oracle(load=60, exact=True), ("oracle.size", "exact=True")),
-        (lambda: bound_of(Workload.paper().draw(5, 2), 2, Site()), ("row.range", "row 2")),
+        (lambda: bound_of(Workload.described().draw(5, 2), 2, Site()), ("row.range", "row 2")),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_one_line(ask, refusal):

@@ -17,7 +17,7 @@ PUBLISHED = {
 @pytest.fixture(scope="module")
 def runs():
     """Every published policy and the corrected ones, on 400 seeds."""
-    kinds = (*policies.PUBLISHED, policies.UniformCorrected, policies.UARALARACorrected)
+    kinds = (*policies.PUBLISHED, policies.Uniform, policies.UARALARACorrected)
     return {run.policy: run for run in (simulate(kind(), load=60, seeds=400) for kind in kinds)}
 
 
@@ -66,12 +66,12 @@ def starving(policy):
 
 def test_as_published_the_cap_counts_tasks_that_cannot_compute():
     """Five computing, twenty sending: 150 / 25 = 6 each, a fifth of the site."""
-    assert starving(policies.UARALARA()) == pytest.approx([6.0] * 5)
-    assert starving(policies.Uniform()) == pytest.approx([6.0] * 5)
+    assert starving(policies.DescribedUARALARA()) == pytest.approx([6.0] * 5)
+    assert starving(policies.DescribedUniform()) == pytest.approx([6.0] * 5)
 
 
 def test_corrected_the_whole_site_works():
     """Five computing, twenty sending: 150 / 5 = 30 each, all of the site."""
-    assert starving(policies.UARALARACorrected()) == pytest.approx([30.0] * 5)
-    assert starving(policies.UARALARAFloor()) == pytest.approx([30.0] * 5)
-    assert starving(policies.UniformCorrected()) == pytest.approx([30.0] * 5)
+    assert starving(policies.named("DescribedUARALARA:corrected")) == pytest.approx([30.0] * 5)
+    assert starving(policies.named("DescribedUARALARA:floor")) == pytest.approx([30.0] * 5)
+    assert starving(policies.Uniform()) == pytest.approx([30.0] * 5)

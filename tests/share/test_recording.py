@@ -289,15 +289,15 @@ def test_a_recorded_workload_takes_changes():
     """Its own noise is in the curve, so sigma is 0 unless asked for; other settings and a prior pass through."""
     workload = Workload.recorded(power_laws(8))
     assert workload.sigma == 0.0
-    changed = Workload.recorded(power_laws(8), sigma=0.01, horizon=50, prior=Workload.paper().prior)
-    assert (changed.sigma, changed.horizon, changed.prior) == (0.01, 50, Workload.paper().prior)
+    changed = Workload.recorded(power_laws(8), sigma=0.01, horizon=50, prior=Workload.described().prior)
+    assert (changed.sigma, changed.horizon, changed.prior) == (0.01, 50, Workload.described().prior)
 
 
 def test_knowing_the_work_helps_on_real_curves():
     """At 60 tasks the clairvoyant SRTF finishes at least ten points more than equal shares."""
     workload = Workload.recorded()
     knowing = simulate(policies.clairvoyant(policies.SRTF()), workload, load=60, seeds=20)
-    equal = simulate(policies.UniformCorrected(), workload, load=60, seeds=20)
+    equal = simulate(policies.Uniform(), workload, load=60, seeds=20)
     assert knowing.success.mean() > equal.success.mean() + 10
 
 

@@ -130,8 +130,8 @@ def reference(batch, seed, rule):
 
 
 PAIRS = {
-    "Uniform": (policies.Uniform(), uniform),
-    "UniformCorrected": (policies.UniformCorrected(), uniform_corrected),
+    "Uniform": (policies.DescribedUniform(), uniform),
+    "UniformCorrected": (policies.Uniform(), uniform_corrected),
     "SDF": (policies.SDF(), shortest_deadline_first),
 }
 
@@ -182,7 +182,7 @@ def test_the_cheapest_server_speeds_are_those_of_a_numerical_minimiser():
 
 def test_the_drawn_workload_is_the_presets_ranges():
     """Thirty thousand tasks: every constant inside its range, and the mean where a uniform draw puts it."""
-    batch = Workload.paper().draw(60, 500)
+    batch = Workload.described().draw(60, 500)
     relative = batch.deadline - batch.arrival
     for values, low, high in (
         (batch.arrival, 0, 35),

@@ -51,7 +51,7 @@ def test_under_power_caps_no_server_draws_more():
     """Every server's own draw, recomputed from what it ran, stays within its cap; the site's energy is their sum."""
     caps = (2.0, 4.0, 0.5, None, 7.75)
     site = Site(servers=tuple(Server(30.0, cap) for cap in caps), power="per_node")
-    run = simulate(policies.UniformCorrected(), load=40, seeds=3, site=site, trace=True)
+    run = simulate(policies.Uniform(), load=40, seeds=3, site=site, trace=True)
     draw = 0.25 + 7.5 * (run.trace.ran.sum(axis=2) / 30.0) ** 3
     assert run.samples.sum() > 0
     for j, cap in enumerate(caps):
@@ -103,7 +103,7 @@ def test_a_server_that_is_not_there_is_refused():
 
 def test_uara_associates_each_task_with_the_server_that_has_fewest():
     """Seven start at once: 0 1 2 3 4 0 1, and stay there."""
-    run = simulate(policies.UARA(), crowd(7), seeds=2, trace=True)
+    run = simulate(policies.DescribedUARA(), crowd(7), seeds=2, trace=True)
     assert run.trace.server.tolist() == [[[0, 1, 2, 3, 4, 0, 1]] * 2] * 6
     assert run.moves.tolist() == [0, 0]
 
@@ -112,7 +112,7 @@ def test_uara_forgets_who_left():
     """Five tasks on five servers; the one on server 2 ends; the next to come takes its place."""
     leaving = [Task(arrival=0, deadline=3 if k == 2 else 9, **ENDLESS) for k in range(5)]
     late = Task(arrival=4, deadline=9, **ENDLESS)
-    run = simulate(policies.UARA(), Workload.of([*leaving, late]), trace=True)
+    run = simulate(policies.DescribedUARA(), Workload.of([*leaving, late]), trace=True)
     assert run.trace.server[5, 0].tolist() == [0, 1, -1, 3, 4, 2]
 
 
@@ -156,8 +156,8 @@ def test_servers_do_what_servers_can(policy, site):
 def test_each_seed_is_placed_by_itself():
     """One seed alone runs on the servers it runs on among others (migration between steps, no wishes)."""
     site = Site(migration="between")
-    alone = simulate(policies.LARA(), load=25, seeds=[6], site=site, trace=True)
-    among = simulate(policies.LARA(), load=25, seeds=[1, 6, 3], site=site, trace=True)
+    alone = simulate(policies.DescribedLARA(), load=25, seeds=[6], site=site, trace=True)
+    among = simulate(policies.DescribedLARA(), load=25, seeds=[1, 6, 3], site=site, trace=True)
     assert_array_equal(alone.trace.ran[:, 0], among.trace.ran[:, 1])
     assert alone.unplaced[0] == among.unplaced[1] > 0
 

@@ -56,10 +56,10 @@ def a_task(**changes):
         (lambda: Workload(horizon=-1), ("horizon.range", "Workload: horizon is -1")),
         (lambda: Workload(horizon=8.5), ("horizon.range", "Workload: horizon is 8.5")),
         (lambda: Workload.of([]), ("workload.empty",)),
-        (lambda: Workload.paper().draw(0, 5), ("load.range", 0)),
-        (lambda: Workload.paper().draw(5, 0), ("seeds.none",)),
-        (lambda: Workload.paper().draw(5, [1, -2]), ("seed.range", -2)),
-        (lambda: Workload.paper().draw(5, [1, 2, 1]), ("seed.twice",)),
+        (lambda: Workload.described().draw(0, 5), ("load.range", 0)),
+        (lambda: Workload.described().draw(5, 0), ("seeds.none",)),
+        (lambda: Workload.described().draw(5, [1, -2]), ("seed.range", -2)),
+        (lambda: Workload.described().draw(5, [1, 2, 1]), ("seed.twice",)),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(make, refusal):
@@ -81,30 +81,30 @@ def test_the_network_heavy_preset():
     heavy = Workload.network_heavy()
     batch = heavy.draw(40, 20)
     assert batch.horizon == 100 and batch.data.min() >= 78 and batch.data.max() <= 144
-    assert heavy.but(data=(14.0, 35.0), horizon=83) == Workload.paper()
+    assert heavy.but(data=(14.0, 35.0), horizon=83) == Workload.described()
     assert Workload.network_heavy(horizon=120).horizon == 120
 
 
 def test_tasks_are_numbered_as_they_arrive():
     """Arrivals ascend in every seed, and every deadline comes after its arrival."""
-    batch = Workload.paper().draw(60, 30)
+    batch = Workload.described().draw(60, 30)
     assert (np.diff(batch.arrival, axis=1) >= 0).all() and (batch.deadline > batch.arrival).all()
 
 
 def test_a_seeds_tasks_are_its_own():
     """What seed 7 draws does not depend on which other seeds are drawn, nor on their order."""
-    alone, among = Workload.paper().draw(20, [7]), Workload.paper().draw(20, [9, 7, 1])
+    alone, among = Workload.described().draw(20, [7]), Workload.described().draw(20, [9, 7, 1])
     for name in ("arrival", "deadline", "data", "target", "delay", "a", "b", "work"):
         assert_array_equal(getattr(alone, name)[0], getattr(among, name)[1])
-    part = Workload.paper().draw(20, [9, 7, 1]).rows(1, 2)
+    part = Workload.described().draw(20, [9, 7, 1]).rows(1, 2)
     assert_array_equal(part.data, alone.data)
     assert part.seeds.tolist() == [7] and part.shape == (1, 20)
 
 
 def test_no_jitter_is_no_chance():
     """Jitter 0: every delay is the mean; a mean of 0 and jitter never make a delay negative."""
-    assert (Workload.paper().draw(30, 5, Site(jitter=0.0)).delay == 3).all()
-    assert Workload.paper().draw(30, 50, Site(delay=0.0)).delay.min() == 0
+    assert (Workload.described().draw(30, 5, Site(jitter=0.0)).delay == 3).all()
+    assert Workload.described().draw(30, 50, Site(delay=0.0)).delay.min() == 0
 
 
 def test_given_tasks_keep_their_delay_and_draw_the_others():
@@ -146,7 +146,7 @@ def test_what_is_not_even_a_number_is_refused_in_one_line(make, refusal):
 def test_a_table_given_by_hand_is_observed_as_it_stands():
     """The first (and only) recorded curve of a workload: what is seen is what was measured, level where it is level."""
     curve = Curve.recorded([1, 10, 100, 1000], [0.9, 0.5, 0.3, 0.1])
-    run = simulate(policies.UniformCorrected(), Workload.of([Task(0, 40, 10, 0.15, curve, delay=0)]), trace=True)
+    run = simulate(policies.Uniform(), Workload.of([Task(0, 40, 10, 0.15, curve, delay=0)]), trace=True)
     seen = run.trace.compute[:, 0, 0] > 0
     by_hand = np.interp(np.log(run.trace.samples[seen, 0, 0]), np.log([1, 10, 100, 1000]), [0.9, 0.5, 0.3, 0.1])
     np.testing.assert_allclose(run.trace.error[seen, 0, 0], by_hand, rtol=1e-9)
@@ -156,25 +156,25 @@ def test_a_table_given_by_hand_is_observed_as_it_stands():
 def test_a_steady_crowd_stays_on_its_servers():
     """Five tasks at 30 on five servers, moving only between steps: nobody moves."""
     tasks = [Task(0, 60, 10, 0.01, Curve(1.0, 0.1), delay=0) for _ in range(5)]
-    run = simulate(policies.UniformCorrected(), Workload.of(tasks), site=Site(migration="between"), trace=True)
+    run = simulate(policies.Uniform(), Workload.of(tasks), site=Site(migration="between"), trace=True)
     assert run.moves[0] == 0 and run.unplaced[0] == 0
 
 
 def test_the_horizon_follows_the_deadlines_unless_it_is_chosen():
     """Arrivals to 36 and deadlines to 46 later: 83 steps; longer deadlines, longer; a chosen one stays."""
-    assert Workload.paper().horizon == 83 and Workload.network_heavy().horizon == 100
-    assert Workload.paper(arrival=(0, 50), deadline=(25, 60)).horizon == 111
-    assert Workload.paper().but(deadline=(40, 80)).horizon == 117
-    assert Workload.paper(horizon=90).but(deadline=(40, 80)).horizon == 90
-    batch = Workload.paper(arrival=(0, 50), deadline=(25, 60)).draw(60, 20)
+    assert Workload.described().horizon == 83 and Workload.network_heavy().horizon == 100
+    assert Workload.described(arrival=(0, 50), deadline=(25, 60)).horizon == 111
+    assert Workload.described().but(deadline=(40, 80)).horizon == 117
+    assert Workload.described(horizon=90).but(deadline=(40, 80)).horizon == 90
+    batch = Workload.described(arrival=(0, 50), deadline=(25, 60)).draw(60, 20)
     assert batch.deadline.max() < batch.horizon
 
 
 def test_slips_of_magnitude_are_refused_before_they_cost_anything():
     """Loads, seeds and horizons that no machine could play."""
     for attempt in (
-        lambda: Workload.paper().draw(10**9, 1),
-        lambda: Workload.paper().draw(10, 10**11),
+        lambda: Workload.described().draw(10**9, 1),
+        lambda: Workload.described().draw(10, 10**11),
         lambda: Workload.of([Task(0, 10**9, 1, 0.2)]),
         lambda: Site(delay=1e300),
         lambda: Site(busy_power=1e300),

@@ -12,7 +12,7 @@ from equipoise.share.view import name_of
 from refusals import refused
 
 EVERY = [policy() for policy in policies.ALL]
-RACING = [policy() for policy in (*policies.PUBLISHED, policies.UniformCorrected)]
+RACING = [policy() for policy in (*policies.PUBLISHED, policies.Uniform)]
 
 
 def of_work(samples, *, b=0.5, floor=0.0):
@@ -45,7 +45,7 @@ def test_idle_energy_network_and_idling_by_hand():
     """Two steps of sending 150 over 100, then 60 samples on one of five servers: every sum on paper."""
     task = Task(arrival=1, deadline=20, data=150.0, delay=0, **of_work(60.0))
     site = Site()
-    run = simulate(policies.Uniform(), Workload.of([task], horizon=10), site=site)
+    run = simulate(policies.DescribedUniform(), Workload.of([task], horizon=10), site=site)
     assert run.done_at[0, 0] == 5  # sends in 1 and 2, computes in 3 and 4
     assert run.sent[0] == 150.0 and run.network[0] == pytest.approx(100 * 150 / (100 * 10))
     assert run.idle[0] == 2 * (150 - 30) and run.idle_while_work[0] == pytest.approx(100 * 240 / 1500)
@@ -55,7 +55,7 @@ def test_idle_energy_network_and_idling_by_hand():
 def test_data_free_tasks_skip_the_uplink():
     """No data: it waits its delay from arrival on and never sends."""
     task = Task(arrival=2, deadline=20, data=0.0, delay=1, **of_work(30.0))
-    run = simulate(policies.Uniform(), Workload.of([task], horizon=6), trace=True)
+    run = simulate(policies.DescribedUniform(), Workload.of([task], horizon=6), trace=True)
     assert run.trace.state[:, 0, 0].tolist() == [PENDING, PENDING, DELAYED, COMPUTING, DONE, DONE]
     assert run.sent[0] == 0.0
 
@@ -85,7 +85,7 @@ def relive(run, seed, task):
     return states, state
 
 
-@pytest.mark.parametrize("workload", [Workload.paper(), Workload.network_heavy()], ids=["paper", "network-heavy"])
+@pytest.mark.parametrize("workload", [Workload.described(), Workload.network_heavy()], ids=["paper", "network-heavy"])
 @pytest.mark.parametrize("policy", EVERY, ids=name_of)
 def test_no_policy_ever_exceeds_the_site(policy, workload):
     """Every step: sums within capacity and uplink, 30 a task, work only in the right state; states follow from it."""
@@ -131,11 +131,11 @@ def test_being_watched_changes_nothing(policy, power):
 
 def test_the_workload_does_not_depend_on_the_policy():
     """Two policies meet the same tasks; another seed or another load meets others."""
-    one, two = (simulate(p, load=20, seeds=[4, 9]).batch for p in (policies.SDF(), policies.LARA()))
+    one, two = (simulate(p, load=20, seeds=[4, 9]).batch for p in (policies.SDF(), policies.DescribedLARA()))
     for field in dataclasses.fields(one):
         assert_array_equal(getattr(one, field.name), getattr(two, field.name))
     assert not np.array_equal(one.data[0], one.data[1])
-    assert not np.array_equal(one.data[0], Workload.paper().draw(21, [4]).data[0, :20])
+    assert not np.array_equal(one.data[0], Workload.described().draw(21, [4]).data[0, :20])
 
 
 @pytest.mark.parametrize("policy", EVERY, ids=name_of)
@@ -163,7 +163,7 @@ def test_an_empty_site_gets_zero_vectors(policy):
 )
 def test_strange_curves_give_finite_numbers(policy, changes):
     """No noise, noise that drives errors below zero, curves that do not fall: finite numbers, no warning, no NaN."""
-    run = simulate(policy, Workload.paper(**changes), load=15, seeds=3, trace=True)
+    run = simulate(policy, Workload.described(**changes), load=15, seeds=3, trace=True)
     for values in (run.energy, run.sent, run.idle, run.samples, run.trace.compute, run.trace.error):
         assert np.isfinite(values).all()
     if changes.get("sigma") == 2.0:
@@ -184,7 +184,7 @@ def test_an_error_that_rises_is_survived(policy):
 def test_without_noise_the_observed_error_is_the_curve():
     """sigma 0: after s samples the error is a s^-b + floor; before the first sample s counts as one."""
     task = Task(arrival=0, deadline=9, data=1.0, delay=0, target=0.01, curve=Curve(a=0.9, b=0.3, floor=0.05))
-    run = simulate(policies.Uniform(), Workload.of([task]), trace=True)
+    run = simulate(policies.DescribedUniform(), Workload.of([task]), trace=True)
     assert run.trace.error[1:4, 0, 0] == pytest.approx([0.9 * s**-0.3 + 0.05 for s in (30, 60, 90)])
     half = simulate(Fixed(compute=0.25), Workload.of([task]), trace=True)
     assert half.trace.error[1:4, 0, 0] == pytest.approx([0.95] * 3)
@@ -193,7 +193,7 @@ def test_without_noise_the_observed_error_is_the_curve():
 def test_the_noise_is_standard_normal_and_independent():
     """Forty thousand observed errors minus the curve: mean, spread, tails of a normal, and no memory."""
     task = Task(arrival=0, deadline=402, data=0.0, delay=0, target=0.0, curve=Curve(a=1.0, b=0.0), sigma=1.0)
-    run = simulate(policies.Uniform(), Workload.of([task] * 5), seeds=20, trace=True)
+    run = simulate(policies.DescribedUniform(), Workload.of([task] * 5), seeds=20, trace=True)
     noise = run.trace.error[:400].reshape(400, -1) - 1.0
     assert noise.mean() == pytest.approx(0, abs=0.02) and noise.std() == pytest.approx(1, abs=0.015)
     assert (np.abs(noise) > 1.959964).mean() == pytest.approx(0.05, abs=0.005)

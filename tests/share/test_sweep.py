@@ -12,7 +12,7 @@ from equipoise.share import Site, Task, Workload, greedy, oracle, policies, simu
 from equipoise.statistics import ratio_and_error
 from refusals import refused
 
-PLAYERS = [policies.Uniform(), policies.SDF(), policies.UARALARA()]
+PLAYERS = [policies.DescribedUniform(), policies.SDF(), policies.DescribedUARALARA()]
 
 
 def test_rows_are_the_means_of_single_runs():
@@ -35,7 +35,7 @@ def test_rows_are_the_means_of_single_runs():
 
 def test_cores_and_batches_change_nothing(monkeypatch):
     """One worker or three, batches of a few seeds or all at once: the same bits, also for a policy with a memory."""
-    players = [policies.LARA(), policies.Hybrid()]
+    players = [policies.DescribedLARA(), policies.Hybrid()]
     whole = sweep(players, loads=[20], seeds=30, workers=1)
     monkeypatch.setattr(sys.modules["equipoise.share.sweep"], "CELLS", 20 * 7)
     parts = sweep(players, loads=[20], seeds=30, workers=3)
@@ -59,7 +59,7 @@ def test_paired_differences_are_paired():
 
 def test_the_error_of_a_ratio_agrees_with_the_bootstrap():
     """Efficiency is a ratio of means: its standard error against 4000 resamples of the same seeds."""
-    found = sweep([policies.Uniform(), policies.Hybrid()], loads=[20], seeds=120)
+    found = sweep([policies.DescribedUniform(), policies.Hybrid()], loads=[20], seeds=120)
     rng = np.random.default_rng(0)
     picks = rng.integers(0, 120, (4000, 120))
     ratios = {}
@@ -103,7 +103,11 @@ def test_a_single_seed_has_no_standard_error_and_prints():
 def test_nobody_succeeds():
     """Targets that no curve reaches: zero success, no latency, efficiency 0, and a bound of 0."""
     found = sweep(
-        [policies.Hybrid(), policies.Uniform()], Workload.paper(target=(1e-6, 2e-6)), loads=[10], seeds=3, oracle=True
+        [policies.Hybrid(), policies.DescribedUniform()],
+        Workload.described(target=(1e-6, 2e-6)),
+        loads=[10],
+        seeds=3,
+        oracle=True,
     )
     for row in found.rows:
         assert row["success"] == 0 and row["latency"] is None and row["oracle"] == 0 and row["of_oracle"] is None
@@ -115,7 +119,11 @@ def test_progress_counts_up_to_the_end():
     """Called after each part, ending with all of them."""
     seen: list[tuple[int, int]] = []
     sweep(
-        [policies.Uniform()], loads=[10, 20], seeds=5, oracle=2, progress=lambda done, all_: seen.append((done, all_))
+        [policies.DescribedUniform()],
+        loads=[10, 20],
+        seeds=5,
+        oracle=2,
+        progress=lambda done, all_: seen.append((done, all_)),
     )
     assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
     assert seen[-1][0] == seen[-1][1]
@@ -204,7 +212,7 @@ def test_a_load_named_twice_counts_once_and_a_number_is_a_list():
 
 def test_far_times_do_not_wrap_around():
     """A deadline of a thousand million steps, and a delay as long: nobody fails for lack of time, nobody ever computes."""
-    never_late = sweep(policies.UniformCorrected(), Workload.paper(deadline=(1e9, 1e9), horizon=200), loads=5, seeds=2)
+    never_late = sweep(policies.Uniform(), Workload.described(deadline=(1e9, 1e9), horizon=200), loads=5, seeds=2)
     assert never_late.rows[0]["success"] > 80
     for delay in (1e6, 1e9):
         assert sweep(policies.SDF(), loads=5, seeds=2, site=Site(delay=delay, jitter=0.0)).rows[0]["success"] == 0

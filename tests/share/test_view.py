@@ -14,7 +14,7 @@ class Recorder:
     """Uniform, and a copy of every view it was shown."""
 
     def __init__(self, inner=None):
-        self.inner = inner or policies.UniformCorrected()
+        self.inner = inner or policies.Uniform()
 
     def __deepcopy__(self, memo):
         return self  # so that what it saw can be read after the run
@@ -175,7 +175,7 @@ def test_only_the_clairvoyant_are_told_the_truth():
     simulate(recorder, load=5, seeds=2)
     assert_array_equal(recorder.scene.truth.work, run.batch.work)
     recorder.scene.truth.work[...] = 0.0  # a copy, even so
-    assert simulate(policies.Uniform(), load=5, seeds=2).batch.work.min() > 0
+    assert simulate(policies.DescribedUniform(), load=5, seeds=2).batch.work.min() > 0
 
 
 def test_a_blind_policy_is_not_shown_errors():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -22,6 +22,7 @@ from equipoise.cli.options import (
 )
 from equipoise.cli.output import answer, metered, run_folder, show, show_choices, tell, warn, warnings_as_lines
 from equipoise.engine.real_clock.spec import ExecuteSpec
+from equipoise.errors import InputError
 from equipoise.share.spec import BundlesSpec, LadderSpec, ShareSpec
 
 app = application()
@@ -38,14 +39,23 @@ def share(
     workers: Workers = None,
     spread: Spread = None,
     address: Address = None,
+    published_run: Annotated[
+        bool,
+        typer.Option(
+            "--published-run", help="Play the authors' own sequence instead: Table 1 beside ours, cell by cell."
+        ),
+    ] = False,
 ) -> None:
     """Compare policies on a crowded site: who gets compute and bandwidth in each step?
 
-    With no options: the published policies and ours on the paper's workload, 10 to 60 tasks, 200 seeds for each load.
+    With no options: the published policies, EDF and ours on the authors' workload, 10 to 60 tasks, 200 seeds for each load.
     """
     if has_command(context):
         return
-    spec = ShareSpec.read(config, chosen)
+    if published_run:
+        _published_run(out, chosen, config, json)
+    with warnings_as_lines():
+        spec = ShareSpec.read(config, chosen)
     from equipoise.present.share import comparison_tables
 
     scene = spec.build()
@@ -63,6 +73,26 @@ def share(
     tell(document, json, scene.title, *blocks, last=folder / "report.html")
 
 
+def _published_run(out: Path, chosen: dict[str, object], config: Path | None, json: bool) -> NoReturn:
+    """The authors' generator, their order of runs, and the table that they printed."""
+    if chosen or config is not None:
+        given = [f"--{name.replace('_', '-')}" for name in chosen] or ["--config"]
+        raise InputError(f"{given[0]} has no effect: --published-run plays the authors' own sequence", code="no-effect")
+    from equipoise.present.share import published_tables
+    from equipoise.result import drop_if_empty, new_folder
+    from equipoise.share.published import published_run
+
+    folder = new_folder(out, "share published", {})
+    try:
+        with metered("the authors' run", "part", None, quiet=json) as meter:
+            result = published_run(meter.show)
+        result.save(folder)
+    finally:
+        drop_if_empty(folder)
+    document = result.document()
+    tell(document, json, *published_tables(document), last=folder / "result.json")
+
+
 @app.command("ladder")
 @with_options(LadderSpec)
 def climb(
@@ -75,7 +105,8 @@ def climb(
     address: Address = None,
 ) -> None:
     """Add the network, its delay, its jitter and the price of energy one by one: who leads on each rung?"""
-    spec = LadderSpec.read(config, chosen)
+    with warnings_as_lines():
+        spec = LadderSpec.read(config, chosen)
     from equipoise.present.share import ladder_table
     from equipoise.present.values import Bullets
 
@@ -127,7 +158,8 @@ def execute(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
     With no options: 24 scikit-learn tasks on one CPU under four policies, about two minutes.
     """
-    spec = ExecuteSpec.read(config, chosen)
+    with warnings_as_lines():
+        spec = ExecuteSpec.read(config, chosen)
     from equipoise.present import execution
     from equipoise.present.values import Bullets, Text
 

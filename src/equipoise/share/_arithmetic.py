@@ -154,6 +154,12 @@ def from_one(bits: np.uint64) -> float:
 
 
 @kernel
+def uniform(key: np.uint64, number: int) -> float:
+    """A draw in [0, 1) for the task with this key."""
+    return from_one(scramble(key ^ np.uint64(number))) - 1.0
+
+
+@kernel
 def normal(key: np.uint64, number: int) -> float:
     """A standard normal draw for one observation of the task with this key (Box and Muller)."""
     bits = scramble(key ^ np.uint64(number))

@@ -1,20 +1,24 @@
 """The certificate of share: recomputed from the tasks and the recorded decisions alone, without the loop's own books.
 
-This file plays nothing: it imports no loop and no policy. Who asks for a certificate hands in traced runs.
+Recorded decisions are followed by `plain`, which is not the loop that is audited: it draws the luck of every task again,
+and says who could compute, who succeeded, and what it cost. Nothing here imports the compiled loop or a policy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise._moved import old_names
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Floats
-from equipoise.share.task import DONE
+from equipoise.share._arithmetic import keys_of
+from equipoise.share.plain import Keyed, Plain
+from equipoise.share.task import COMPUTING, FAILED, SENDING
 
 if TYPE_CHECKING:
     from equipoise.share.simulate import Run
@@ -42,11 +46,12 @@ MEANINGS = {  # of each check: the part of an Audit, and what its value is
         "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst",
     ),
 }
+LIVE = 10.0  # percent of tasks that a policy may lose to idle compute before it counts as starving them
 
 
 @dataclass(frozen=True)
 class Audit:
-    """The worst that was found in one traced run."""
+    """The worst that was found in one traced run, and its measures as recomputed, a value per seed."""
 
     capacity: float  # samples per step above the site's, or a task's, or 0
     bandwidth: float  # samples per step above the uplink's, or 0
@@ -55,30 +60,75 @@ class Audit:
     servers: float  # samples per step that servers ran above their speeds, or more or less than was given
     energy: float  # reported over recomputed, minus 1
     idle: float  # reported minus recomputed, percent of capacity
+    starved: int  # tasks that failed though what stood idle beside them would have finished them
+    measures: Mapping[str, Floats]
 
 
 def audit(run: Run) -> Audit:
-    """Follow every task through its own decisions, in plain arithmetic."""
+    """Follow every task of every seed through the recorded decisions, in plain arithmetic."""
     x, y, batch, site = run.kept.compute, run.kept.bandwidth, run.batch, run.site
-    over = max(float((x.sum(axis=2) - site.capacity).max()), float((x - site.most_per_task).max()), 0.0)
-    misplaced = outcomes = 0
-    ready_steps = np.zeros(x.shape[:2], dtype=bool)
-    for seed in range(batch.shape[0]):
-        for task in range(batch.shape[1]):
-            wrong, end, ready = _follow(run, seed, task)
-            misplaced += wrong
-            outcomes += (run.state[seed, task] == DONE) != (end >= 0) or run.done_at[seed, task] != end
-            ready_steps[:, seed] |= ready
-    idle = np.where(ready_steps, site.capacity - x.sum(axis=2), 0.0).sum(axis=0) / (site.capacity * batch.horizon)
+    cap = np.minimum(batch.speed, site.most_per_task)
+    over = max(float((x.sum(axis=2) - site.capacity).max()), float((x - cap).max()), 0.0)
+    seeds = batch.shape[0]
+    idle, ready = site.capacity - x.sum(axis=2), np.zeros(x.shape, bool)
+    energy, sent, done_at = np.zeros(seeds), np.zeros(seeds), np.full(batch.shape, -1)
+    misplaced = starved = 0
+    for seed in range(seeds):
+        plain, wrong = follow(run, seed, ready[:, seed])
+        misplaced += wrong
+        done_at[seed], energy[seed], sent[seed] = plain.played.done_at, plain.played.energy, plain.played.sent
+        failed = np.array(plain.state) == FAILED
+        starved += _starved(batch.work[seed], cap[seed], failed, x[:, seed], ready[:, seed], idle[:, seed].copy())
+    energy = energy if site.power == "per_sample" else _energy(run)
+    waited = 100.0 * np.where(ready.any(axis=2), idle, 0.0).sum(axis=0) / (site.capacity * batch.horizon)
+    done = done_at >= 0
+    spent = np.where(done, done_at - 1 - batch.arrival, 0).sum(axis=1)
     return Audit(
         capacity=over,
-        bandwidth=max(float((y.sum(axis=2) - site.bandwidth).max()), 0.0),
+        bandwidth=max(float((y.sum(axis=2) - site.bandwidth).max()), 0.0) if site.uplink == "decided" else 0.0,
         misplaced=misplaced,
-        outcomes=outcomes,
+        outcomes=int((run.done_at != done_at).sum()),
         servers=_servers(run),
-        energy=_energy(run),
-        idle=float(np.abs(100.0 * idle - run.idle_while_work).max()),
+        energy=float(np.abs(run.energy - energy).max() / max(float(energy.max()), 1e-12)),
+        idle=float(np.abs(waited - run.idle_while_work).max()),
+        starved=starved,
+        measures={
+            "successes": done.sum(axis=1),
+            "success": 100.0 * done.mean(axis=1),
+            "energy": energy,
+            "latency": np.where(done.any(axis=1), spent / np.maximum(done.sum(axis=1), 1), np.nan),
+            "network": 100.0 * sent / (site.bandwidth * batch.horizon),
+            "idle_while_work": waited,
+        },
     )
+
+
+def follow(run: Run, seed: int, ready: NDArray[np.bool_]) -> tuple[Plain, int]:
+    """One seed at its end, and task-steps that were served out of turn; `ready` [steps, tasks] gets who could compute."""
+    batch, sends = run.batch, run.site.uplink == "decided"
+    plain = Plain(batch, seed, run.site, Keyed(keys_of(batch.seeds[seed : seed + 1], batch.shape[1])[0]))
+    x, y, wrong = run.kept.compute[:, seed], run.kept.bandwidth[:, seed], 0
+    for step in range(batch.horizon):
+        plain.open(step, watched=False)
+        state = np.array(plain.state)
+        ready[step] = state == COMPUTING
+        astray = (x[step] > 0.0) & ~ready[step]
+        wrong += int(astray.sum()) + (int(((y[step] > 0.0) & (state != SENDING)).sum()) if sends else 0)
+        plain.close(step, np.where(astray, 0.0, x[step]).tolist(), y[step].tolist(), range(batch.shape[1]))
+    return plain, wrong
+
+
+def _starved(work: Floats, cap: Floats, failed: Floats, x: Floats, ready: Floats, idle: Floats) -> int:
+    """Failed tasks that idle compute would have finished; what one takes is not there for the next, the shortest first."""
+    count = 0
+    for i in sorted(np.flatnonzero(failed).tolist(), key=lambda i: float(work[i])):
+        room = np.where(ready[:, i], np.minimum(np.maximum(idle, 0.0), cap[i] - x[:, i]), 0.0)
+        short = work[i] - x[:, i].sum()
+        if room.sum() >= short - NOTHING:
+            taken = np.minimum(np.cumsum(room), short)
+            idle -= np.diff(taken, prepend=0.0)
+            count += 1
+    return count
 
 
 def _servers(run: Run) -> float:
@@ -90,38 +140,22 @@ def _servers(run: Run) -> float:
     return max(float(beyond), float(longer), float(apart), 0.0)
 
 
-def _energy(run: Run) -> float:
-    """Every step of every server by the site's law, summed again."""
+def _energy(run: Run) -> Floats:
+    """Every step of every server by the site's law, summed again, for each seed."""
     site, ran = run.site, run.kept.ran
     if site.power == "per_node":
         power = site.idle_power + site.busy_power * (ran.sum(axis=2) / site.capacities) ** 3
-        energy = power.sum(axis=(0, 2))
-    else:
-        use = run.kept.compute.sum(axis=2) / site.capacities.sum()
-        power = site.idle_power + site.busy_power * (use if site.power == "linear" else use**3)
-        energy = len(site.servers) * power.sum(axis=0)
-    return float(np.abs(run.energy / np.maximum(energy, 1e-12) - 1.0).max()) if site.idle_power > 0 else 0.0
-
-
-def _follow(run: Run, seed: int, task: int) -> tuple[int, int, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """One task: steps served out of turn, the step it was done by (-1: never), and the steps it could compute in."""
-    batch = run.batch
-    x, y = run.kept.compute[:, seed, task], run.kept.bandwidth[:, seed, task]
-    arrival, deadline = int(batch.arrival[seed, task]), int(batch.deadline[seed, task])
-    data, delay, work = batch.data[seed, task], int(batch.delay[seed, task]), batch.work[seed, task]
-    steps = np.arange(batch.horizon)
-    sent_by = np.flatnonzero(np.cumsum(y) >= data - NOTHING)
-    begin = arrival + delay if data <= NOTHING else (int(sent_by[0]) + 1 + delay if len(sent_by) else batch.horizon)
-    may_send = (steps >= arrival) & (steps < deadline) & (steps <= (sent_by[0] if len(sent_by) else batch.horizon))
-    reached = np.flatnonzero(np.cumsum(x) >= work - NOTHING)
-    end = int(reached[0]) + 1 if len(reached) else -1
-    may_compute = (steps >= begin) & (steps < deadline) & ((end < 0) | (steps < end))
-    wrong = int(((y > 0) & ~may_send).sum() + ((x > 0) & ~may_compute).sum())
-    return wrong, end, may_compute
+        return np.asarray(power.sum(axis=(0, 2)))
+    use = run.kept.compute.sum(axis=2) / site.capacities.sum()
+    power = site.idle_power + site.busy_power * (use if site.power == "linear" else use**3)
+    return np.asarray(len(site.servers) * power.sum(axis=0))
 
 
 def recompute(
-    runs: Iterable[Run], measured: Mapping[tuple[str, int], Mapping[str, Floats]], bounds: Mapping[int, Floats]
+    runs: Iterable[Run],
+    measured: Mapping[tuple[str, int], Mapping[str, Floats]],
+    bounds: Mapping[int, Floats],
+    frugal: Collection[str] = (),
 ) -> Certificate:
     """Recompute what was reported of every policy and load.
 
@@ -133,17 +167,34 @@ def recompute(
         What was reported: (policy, load) to measure to a value per seed.
     bounds
         Tasks that the oracle could finish, by load, a value per seed; nan where it was not asked.
+    frugal
+        Policies that leave compute idle by design and say so: starving is told of them, and does not fail.
     """
     found: list[Audit] = []
     differing = seeds = 0
+    starved: dict[str, list[int]] = {}  # by policy: tasks, and how many of them starved
     for run in runs:
         seeds, load = run.batch.shape
         found.append(audit(run))
-        for measure, told in measured[run.policy, load].items():
-            again = np.asarray(getattr(run, measure), dtype=float)
-            differing += int((~np.isclose(told[:seeds], again, rtol=1e-9, equal_nan=True)).sum())
+        for measure, again in found[-1].measures.items():
+            told = measured[run.policy, load][measure]
+            differing += int((~np.isclose(told[:seeds], again, rtol=1e-6, atol=1e-9, equal_nan=True)).sum())
+        count = starved.setdefault(run.policy, [0, 0])
+        count[0], count[1] = count[0] + seeds * load, count[1] + found[-1].starved
     many = f"over {seeds} seed{'s' if seeds > 1 else ''} of every policy and load"
-    return Certificate((*checks_of(found, [*MEANINGS], many, differing), *_against_oracle(measured, bounds)))
+    checks = checks_of(found, [*MEANINGS], many, differing)
+    return Certificate((*checks, _liveness(starved, frugal), *_against_oracle(measured, bounds)))
+
+
+def _liveness(starved: Mapping[str, Sequence[int]], frugal: Collection[str]) -> Check:
+    """The policy that loses most tasks to compute that stood idle, of those that do not say that they hold it back."""
+    percent = {policy: 100.0 * lost / tasks for policy, (tasks, lost) in starved.items()}
+    judged = {policy: value for policy, value in percent.items() if policy not in frugal}
+    worst = max(judged, key=lambda policy: judged[policy], default="")
+    meaning = "percent of tasks that failed though what stood idle while they could compute would have finished them"
+    said = [f"{policy} {percent[policy]:.1f}" for policy in percent if policy in frugal]
+    meaning += f"; worst: {worst or 'nobody judged'}" + (f"; frugal by design: {', '.join(said)}" if said else "")
+    return Check.at_most("liveness", judged.get(worst, 0.0), LIVE, meaning)
 
 
 def checks_of(found: Sequence[Audit], names: Sequence[str], many: str, differing: int = 0) -> list[Check]:

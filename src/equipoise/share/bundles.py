@@ -59,6 +59,7 @@ class BundleWorkload(Workload):
             data=none,
             target=target,
             sigma=none,
+            speed=np.full(shape, np.inf),
             delay=zero,
             a=np.ones(shape),
             b=none,

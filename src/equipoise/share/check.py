@@ -8,17 +8,25 @@ import numpy as np
 
 from equipoise.certificate import Certificate, Check
 from equipoise.share.audit import LIMIT, audit
+from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import PolicyError, Run, play
 from equipoise.share.site import Site
-from equipoise.share.task import COMPUTING
+from equipoise.share.task import COMPUTING, Curve, Task
 from equipoise.share.workload import Batch, Workload
 
 SEEDS, TASKS = 6, 25
 SLOW = 20_000.0  # nanoseconds per task and step; 200 seeds at 60 tasks would take 20 seconds for a single load
 
+ALONE = {
+    "a usual power law": Task(0, 60, 20.0, 0.2, Curve(1.0, 0.36)),
+    "a steep and short one": Task(0, 25, 20.0, 0.05, Curve(1.0, 0.7)),
+    "an S-shaped curve": Task(0, 60, 20.0, 0.15, Curve.recorded((1, 40, 80, 160, 320), (0.9, 0.8, 0.5, 0.2, 0.1))),
+    "a sudden drop": Task(0, 60, 20.0, 0.15, Curve.recorded((1, 150, 152, 600), (0.9, 0.9, 0.05, 0.05))),
+}
+
 
 def check_policy(policy: Any, workload: Workload | None = None, site: Site | None = None) -> Certificate:
-    """Capacity, bandwidth, states, numbers, determinism, memory, hindsight, speed. Nothing is raised.
+    """Capacity, bandwidth, states, numbers, determinism, memory, hindsight, liveness, speed. Nothing is raised.
 
     A check that could not be made, because the policy was refused before, does not pass.
 
@@ -27,15 +35,17 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
     policy
         The policy, not its class.
     workload
-        What arrives; the paper's preset if None.
+        What arrives; the authors' preset if None.
     site
-        The servers and the uplink; the paper's if None.
+        The servers and the uplink; the workload's own if None.
     """
-    workload, site = workload or Workload.paper(), site or Site()
+    workload = workload or Workload.authors()
+    site = site or workload.site
     trial = _Trial(policy, site, workload, workload.draw(TASKS, SEEDS, site))
     run, refusal = trial.play()
     if run is None:
-        names = ("capacity", "bandwidth", "states", "determinism", "batch", "hindsight", "blind", "loads", "speed")
+        names = ["capacity", "bandwidth", "states", "determinism", "batch", "hindsight", "blind", "loads"]
+        names += ["liveness", "speed"]
         unmade = (Check.not_made(name, "the policy was refused before") for name in names)
         return Certificate((Check("decisions", 1.0, 0.0, False, refusal), *unmade))
     found = audit(run)
@@ -56,6 +66,7 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
             _hindsight(run, trial),
             _blindness(run, untraced),
             _other_loads(trial),
+            _liveness(trial),
             Check.at_most("speed", 1e9 * spent / cells, SLOW, f"nanoseconds per task and step, {cells:,} of them"),
         )
     )
@@ -155,3 +166,18 @@ def _other_loads(trial: _Trial) -> Check:
             refused.append(refusal)
     meaning = refused[0] if refused else "refusals with one task, with 120, and on a crowded uplink"
     return Check.at_most("loads", len(refused), 0, meaning)
+
+
+def _liveness(trial: _Trial) -> Check:
+    """A task that is alone on an idle site, and could succeed there, gets something, whatever was believed before."""
+    left, told = [], 0
+    for name, task in ALONE.items():
+        batch = Workload.of([task]).draw(1, 1, trial.site)
+        if bound_of(batch, 0, trial.site) < 1:
+            continue
+        told += 1
+        run, refusal = replace(trial, batch=batch).play(trace=False)
+        if run is None or run.samples[0, 0] <= 0.0:
+            left.append(refusal or name)
+    meaning = f"tasks, of {told} alone on an idle site that could succeed, to which it gives nothing"
+    return Check.at_most("liveness", len(left), 0, meaning + (f": {', '.join(left)}" if left else ""))

@@ -154,9 +154,13 @@ def _watch(batch: Batch, amounts: Sequence[float], seed: int) -> Iterator[View]:
             error=error,
             observations=np.full(shape, step + 1),
             observed=observed,
+            first_error=np.ones(shape),
+            ready=np.full(shape, -1),
+            task_cap=np.full(shape, CAP),
             capacity=CAP,
             bandwidth=CAP,
-            task_cap=CAP,
+            servers=1,
+            delay=0.0,
         )
 
 

@@ -185,8 +185,8 @@ def _at(some: list[int], loads: list[int]) -> str:
 
 
 def competitors() -> list[Policy]:
-    """The published policies, the corrected Uniform, and ours."""
-    return [policy() for policy in (*shelf.PUBLISHED, shelf.UniformCorrected, shelf.Hybrid)]
+    """The published policies, and ours."""
+    return [policy() for policy in (*shelf.PUBLISHED, shelf.Hybrid)]
 
 
 def ladder(
@@ -203,7 +203,7 @@ def ladder(
     Parameters
     ----------
     policies
-        Two or more; the published ones, the corrected Uniform and Hybrid if None.
+        Two or more; the published ones and Hybrid if None.
     loads
         Numbers of tasks.
     seeds
@@ -218,7 +218,8 @@ def ladder(
     chosen = list(competitors() if policies is None else policies)
     if len(chosen) < 2:
         raise InputError("a ladder needs two policies or more: there is no lead over nobody", code="policies.few")
-    site, workload = site or Site(), workload or Workload.paper()
+    workload = workload or Workload.described()
+    site = site or workload.site
     numbers = seeds if isinstance(seeds, int) else list(seeds)
     sweeps = {
         rung.name: sweep(

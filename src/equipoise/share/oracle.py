@@ -2,7 +2,7 @@
 
 Linear program (docs/share.md, 2), with z_i the part of task i that is finished, x_i(t) computed and y_i(t) sent in slot t:
 
-    maximise sum z_i,  0 <= z_i <= 1,   sum_i x_i(t) <= capacity,  x_i(t) <= cap,  sum_i y_i(t) <= bandwidth,
+    maximise sum z_i,  0 <= z_i <= 1,   sum_i x_i(t) <= capacity,  x_i(t) <= cap_i,  sum_i y_i(t) <= bandwidth,
     W_i z_i <= X_i,    X_i(<= t) / W_i <= Y_i(<= t - 1 - delay_i) / D_i      (store-and-forward, relaxed)
 
 It is solved without y and mostly without a solver:
@@ -28,8 +28,10 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.linear_program import run, solver_of
+from equipoise.share._arithmetic import keys_of, normal
 from equipoise.share.site import Site
-from equipoise.share.step import DUST, SLACK
+from equipoise.share.step import DUST, SLACK, ready_steps
+from equipoise.share.task import power_work, table_work
 from equipoise.share.workload import Batch, Workload
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]  # seeds done, and in all
 
+LEAST_WORK = 1e-3  # samples: where a test accepts the first error, any grant will do
 ROUNDING = 1e-6  # tasks by which an optimum may come out too low: arithmetic, not the engine's slack
 CROWDED = 1e-7  # of a slot's bandwidth by which an interval may overflow and count as kept; errs upwards
 
@@ -71,19 +74,20 @@ def oracle(
     Parameters
     ----------
     workload
-        What arrives; the paper's preset if None.
+        What arrives; the authors' preset if None.
     load
         How many tasks.
     seeds
         A count, or the seeds themselves.
     site
-        The servers and the uplink; the paper's if None.
+        The servers and the uplink; the workload's own if None.
     exact
         Whether to decide whole tasks and true store-and-forward too, by integer programming: for 20 tasks at most.
     progress
         Called with seeds done and seeds in all.
     """
-    site, workload = site or Site(), workload or Workload.paper()
+    workload = workload or Workload.authors()
+    site = site or workload.site
     batch = workload.draw(load, seeds, site)
     count, tasks = batch.shape
     optimum, bound, best = np.empty(count), np.empty(count, np.int64), np.empty(count, np.int64)
@@ -117,7 +121,7 @@ def floor_of(optimum: float, jobs: OracleTasks) -> int:
     The engine lets sums round up to SLACK above their limits. Scaled down by 1 + SLACK / limit, what a policy did obeys the
     program, whose optimum is thus at least that fraction of the policy's successes.
     """
-    slack = 1.0 + SLACK / min(jobs.capacity, jobs.cap, jobs.bandwidth)
+    slack = 1.0 + SLACK / min(jobs.capacity, float(jobs.most.min(initial=jobs.cap)), jobs.bandwidth)
     return min(int(np.floor(slack * optimum + ROUNDING)), jobs.count)
 
 
@@ -131,9 +135,10 @@ class OracleTasks:
     end: Ints  # the first slot too late to compute in
     data: Floats
     work: Floats
+    most: Floats  # samples per slot that each may get
     slots: int
     capacity: float
-    cap: float
+    cap: float  # the site's, of which `most` is the least with the task's own limit
     bandwidth: float
 
     @property
@@ -142,16 +147,39 @@ class OracleTasks:
 
 
 def jobs_of(batch: Batch, row: int, site: Site) -> OracleTasks:
-    """One seed as the engine plays it: the last computing slot is deadline - 1, and amounts up to DUST are nothing."""
-    cap, bandwidth = site.most_per_task, float(site.bandwidth)
+    """One seed as the engine plays it: the last computing slot is deadline - 1, and amounts up to DUST are nothing.
+
+    Where the uplink divides itself, when a task can compute is given, and there is nothing to send.
+    """
+    cap, bandwidth, horizon = site.most_per_task, float(site.bandwidth), batch.horizon
     arrival, delay = np.ceil(batch.arrival[row]).astype(np.int64), batch.delay[row].astype(np.int64)
-    data, work = np.maximum(batch.data[row] - DUST, 0.0), batch.work[row] - DUST
+    data = np.maximum(batch.data[row] - DUST, 0.0)
     sending = np.where(data > 0.0, np.maximum(np.ceil(data / (bandwidth + SLACK)), 1.0), 0.0).astype(np.int64)
     ready = arrival + sending + delay
-    end = np.minimum(np.ceil(batch.deadline[row]).astype(np.int64), batch.horizon)
-    able = (work <= (cap + SLACK) * (end - ready)) & (end > ready)
-    arrival, delay, ready, end = (times[able] for times in (arrival, delay, ready, end))
-    return OracleTasks(arrival, delay, ready, end, data[able], work[able], batch.horizon, site.capacity, cap, bandwidth)
+    if site.uplink == "equal":
+        ready = arrival = ready_steps(batch.rows(row, row + 1), site)[0]
+        data, delay, bandwidth = np.zeros(len(data)), np.zeros(len(data), np.int64), np.inf
+    end = np.minimum(np.ceil(batch.deadline[row]).astype(np.int64), horizon)
+    work = batch.work[row] if site.success == "true" else _luckiest(batch, row, end - ready)
+    work, most = work - DUST, np.minimum(batch.speed[row], cap)
+    able = (work <= (most + SLACK) * (end - ready)) & (end > ready)
+    arrival, delay, ready, end = (column[able] for column in (arrival, delay, ready, end))
+    data, work, most = (column[able] for column in (data, work, most))
+    return OracleTasks(arrival, delay, ready, end, data, work, most, horizon, site.capacity, cap, bandwidth)
+
+
+def _luckiest(batch: Batch, row: int, tests: Ints) -> Floats:
+    """The least work at which any of a task's tests, one for each slot that it can compute in, would accept its error."""
+    keys, found = keys_of(batch.seeds[row : row + 1], batch.shape[1])[0], np.full(batch.shape[1], np.inf)
+    for i in np.flatnonzero(tests > 0).tolist():
+        luck = min(normal(keys[i], number) for number in range(1, int(tests[i]) + 1))
+        target = batch.target[row, i] - batch.sigma[row, i] * luck
+        table = batch.table[row, i]
+        if table >= 0:
+            found[i] = table_work(batch.table_samples[table], batch.table_errors[table], target)
+        else:
+            found[i] = power_work(batch.a[row, i], batch.b[row, i], batch.floor[row, i], target)
+    return np.where(found <= 1.0, LEAST_WORK, found)
 
 
 def lp_optimum(jobs: OracleTasks) -> float:
@@ -159,7 +187,7 @@ def lp_optimum(jobs: OracleTasks) -> float:
     if not jobs.count:
         return 0.0
     computed = np.zeros((jobs.count, jobs.slots))
-    fill_slots(np.argsort(jobs.work), jobs.work, jobs.ready, jobs.end, jobs.cap, jobs.capacity, computed)
+    fill_slots(np.argsort(jobs.work), jobs.work, jobs.ready, jobs.end, jobs.most, jobs.capacity, computed)
     if Uplink(jobs).fits(computed):
         return float((computed.sum(axis=1) / jobs.work).sum())
     return Program(jobs).solve()
@@ -167,14 +195,14 @@ def lp_optimum(jobs: OracleTasks) -> float:
 
 @kernel
 def fill_slots(
-    order: Ints, work: Floats, ready: Ints, end: Ints, cap: float, capacity: float, computed: Floats
+    order: Ints, work: Floats, ready: Ints, end: Ints, most: Floats, capacity: float, computed: Floats
 ) -> None:
     """Greedy on the polymatroid: each task in `order` gets as much of its work as the slots can carry besides the earlier.
 
     Late slots first, so that its data has time; when they are full, earlier tasks move along augmenting paths.
     """
     tasks, slots = computed.shape
-    dust = 1e-13 * max(cap, capacity)
+    dust = 1e-13 * max(most.max(), capacity)
     free = np.full(slots, capacity)
     closed = np.zeros(slots, np.bool_)  # no path leads from here to a free slot, nor ever will
     from_slot, by_task = np.empty(slots, np.int64), np.empty(slots, np.int64)
@@ -182,15 +210,15 @@ def fill_slots(
     for i in order:
         left = work[i]
         for t in range(end[i] - 1, ready[i] - 1, -1):
-            part = min(left, cap, free[t])
+            part = min(left, most[i], free[t])
             computed[i, t] = part
             free[t] -= part
             left -= part
         while left > dust:
-            found = _free_slot(i, ready, end, cap, dust, free, closed, computed, from_slot, by_task, asked, queue)
+            found = _free_slot(i, ready, end, most, dust, free, closed, computed, from_slot, by_task, asked, queue)
             if found < 0:
                 break
-            left -= _augment(found, left, cap, free, computed, from_slot, by_task)
+            left -= _augment(found, left, most, free, computed, from_slot, by_task)
 
 
 @kernel
@@ -198,7 +226,7 @@ def _free_slot(
     i: int,
     ready: Ints,
     end: Ints,
-    cap: float,
+    most: Floats,
     dust: float,
     free: Floats,
     closed: Bools,
@@ -216,7 +244,7 @@ def _free_slot(
     while True:
         asked[j] = True
         for t in range(end[j] - 1, ready[j] - 1, -1):
-            if by_task[t] < 0 and not closed[t] and computed[j, t] < cap - dust:
+            if by_task[t] < 0 and not closed[t] and computed[j, t] < most[j] - dust:
                 by_task[t], from_slot[t] = j, here
                 if free[t] > dust:
                     return t
@@ -239,12 +267,12 @@ def _free_slot(
 
 @kernel
 def _augment(
-    found: int, left: float, cap: float, free: Floats, computed: Floats, from_slot: Ints, by_task: Ints
+    found: int, left: float, most: Floats, free: Floats, computed: Floats, from_slot: Ints, by_task: Ints
 ) -> float:
     """Move as much as every step of the path allows, and say how much."""
     part, t = min(left, free[found]), found
     while t >= 0:
-        part = min(part, cap - computed[by_task[t], t])
+        part = min(part, most[by_task[t]] - computed[by_task[t], t])
         if from_slot[t] >= 0:
             part = min(part, computed[by_task[t], from_slot[t]])
         t = from_slot[t]
@@ -301,7 +329,7 @@ class Program:
         self.task = np.repeat(np.arange(jobs.count), lengths)
         self.slot = np.concatenate([np.arange(a, b) for a, b in zip(jobs.ready, jobs.end, strict=True)])
         self.need = jobs.work / jobs.cap
-        self.most = np.minimum(1.0, self.need)[self.task]
+        self.most = np.minimum(jobs.most / jobs.cap, self.need)[self.task]
         self.value = 1.0 / self.need[self.task]
         self.room = np.concatenate([np.full(jobs.slots, jobs.capacity / jobs.cap), self.need])
         self.rows: list[tuple[int, int]] = []  # intervals: the number of the release, the due slot

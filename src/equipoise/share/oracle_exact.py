@@ -34,7 +34,7 @@ def exact_optimum(jobs: OracleTasks) -> int:
     model.num_col_, model.num_row_ = rows.columns, len(rows.room)
     model.sense_ = highspy.ObjSense.kMaximize
     model.col_cost_, model.col_lower_ = rows.is_end.astype(float), np.zeros(rows.columns)
-    model.col_upper_ = np.where(rows.is_end, 1.0, jobs.cap)
+    model.col_upper_ = np.where(rows.is_end, 1.0, jobs.cap)  # own limits are rows
     kinds = highspy.HighsVarType
     model.integrality_ = [kinds.kInteger if whole else kinds.kContinuous for whole in rows.is_end]
     model.row_lower_, model.row_upper_ = np.full(len(rows.room), -np.inf), np.array(rows.room)
@@ -75,7 +75,7 @@ class Rows:
         """Slots in which each task's sending may end so that its work still fits. Without data: just before it arrives."""
         jobs = self.jobs
         first = jobs.ready - jobs.delay - 1
-        last = jobs.end - np.ceil(jobs.work / jobs.cap - 1e-9).astype(np.int64) - jobs.delay - 1
+        last = jobs.end - np.ceil(jobs.work / jobs.most - 1e-9).astype(np.int64) - jobs.delay - 1
         last = np.where(jobs.data > 0.0, np.maximum(last, first), first)
         return [range(a, b + 1) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
 
@@ -92,7 +92,7 @@ class Rows:
         self._row(ended + computed, [float(jobs.work[i])] * len(ended) + [-1.0] * len(computed), 0.0)
         for t, x in zip(slots, computed, strict=True):
             there = self.ended[i][min(t - 1 - int(jobs.delay[i]), ends[-1])]
-            self._row([x, *there], [1.0] + [-jobs.cap] * len(there), 0.0)
+            self._row([x, *there], [1.0] + [-float(jobs.most[i])] * len(there), 0.0)
 
     def _servers(self, slots: list[range]) -> None:
         for t in range(self.jobs.slots):

@@ -114,8 +114,8 @@ class Run(Result):
 
     @cached_property
     def latency(self) -> Floats:
-        """Mean steps from arrival to completion over the successes of each seed; nan where there was none."""
-        spent = np.where(self.state == DONE, self.done_at - self.batch.arrival, 0).sum(axis=1)
+        """Mean steps from arrival to the step of success, over the successes of each seed; nan where there was none."""
+        spent = np.where(self.state == DONE, self.done_at - 1 - self.batch.arrival, 0).sum(axis=1)
         count = self.successes
         return np.where(count > 0, spent / np.maximum(count, 1), np.nan)
 
@@ -184,30 +184,31 @@ def simulate(
     policy
         The policy, not its class.
     workload
-        What arrives; the paper's preset if None.
+        What arrives; the authors' preset if None.
     load
         How many tasks.
     seeds
         A count, or the seeds themselves.
     site
-        The servers and the uplink; the paper's if None.
+        The servers and the uplink; the workload's own if None.
     trace
         Whether to keep every step, for timelines and audits.
     """
-    site, workload = site or Site(), workload or Workload.paper()
+    workload = workload or Workload.authors()
+    site = site or workload.site
     return play(policy, workload.draw(load, seeds, site), site, workload.prior, trace=trace)
 
 
 def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool = False) -> Run:
     """The main loop (docs/share.md, 1)."""
     decider = fresh(policy, batch, site, prior)
-    now, rule = site_step.start(batch), site_step.rules(site)
+    now, rule = site_step.start(batch, site), site_step.rules(site)
     view = site_step.empty_view(batch.shape, rule)
     kept = Trace.empty(batch, len(site.servers)) if trace else None
     own = trace or not rule.fluid or rule.switch_cost > 0  # decisions are copied: they may be lowered, or are kept
     watched = trace or not is_blind(policy)
     for step in range(batch.horizon):
-        site_step.open_step(step, now, view)
+        site_step.open_step(step, now, view, rule, watched)
         decision = decider.decide(view._replace(step=step))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own)
         if kept is not None:
@@ -317,12 +318,13 @@ def refuse(
         return
     resource = "compute" if fault.resource == COMPUTE else "bandwidth"
     stage = STATES[int(state[fault.seed, fault.task])]
+    most = min(rule.task_cap, float(batch.speed[fault.seed, fault.task]))
     whole = rule.capacity if fault.resource == COMPUTE else rule.bandwidth
     code, what = {
         site_step.NOT_A_NUMBER: ("decision.number", f"{resource} is {fault.amount}"),
         site_step.NEGATIVE: ("decision.negative", f"{resource} is {fault.amount:g}, which is negative"),
         site_step.WRONG_STATE: ("decision.state", f"{resource} is {fault.amount:g} for a task that is {stage}"),
-        site_step.TASK_OVER: ("decision.task", f"compute is {fault.amount:g}; one task may get {rule.task_cap:g}"),
+        site_step.TASK_OVER: ("decision.task", f"compute is {fault.amount:g}; this task may get {most:g}"),
         site_step.SITE_OVER: (
             "decision.site",
             f"{resource} adds up to {fault.amount:g} with this task; the site has {whole:g}",

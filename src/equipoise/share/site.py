@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -12,11 +13,14 @@ from equipoise._short import short_repr
 from equipoise.errors import InputError, refuse_negative, unknown_name
 from equipoise.kernels import Floats, kernel
 
-Law = Literal["pooled", "per_node", "linear"]
+Law = Literal["pooled", "per_node", "linear", "per_sample"]
 Migration = Literal["within", "between"]
+Uplink = Literal["decided", "equal"]
+Success = Literal["true", "observed"]
+Observes = Literal["served", "ready"]
 LAWS: tuple[Law, ...] = get_args(Law)
 MOST = 1e9  # steps, or energy per step; more is a slip
-MIGRATIONS: tuple[Migration, ...] = get_args(Migration)
+CHOICES = {"power law": Law, "migration": Migration, "uplink": Uplink, "success rule": Success, "observes": Observes}
 
 
 @dataclass(frozen=True)
@@ -37,19 +41,29 @@ class Site:
     """Servers behind one uplink. Rates are samples per step, delays steps, energies per server and step.
 
     `power` says what a step costs: "pooled" (idle + busy u^3 with u the whole site's utilisation), "per_node" (the same
-    with each server's own), "linear" (idle + busy u). `migration` says when a task may change server: "within" a step,
-    so that the pool is fluid, or only "between" steps.
+    with each server's own), "linear" (idle + busy u), "per_sample" (busy for each sample, idle for each server that is not
+    needed, and nothing in steps in which nobody can compute). `migration` says when a task may change server: "within" a
+    step, so that the pool is fluid, or only "between" steps.
+
+    `uplink` says who divides it: "decided" by the policy, with a delay behind the last byte; or "equal" parts for all who
+    have not sent everything, with the delay before the first byte, so that no policy has a say. A task succeeds when its
+    "true" error reaches the target, or the noisy error that is "observed" after each step with compute. Errors are seen
+    of tasks that were "served" in the last step, or of all that are "ready" to compute.
     """
 
     servers: tuple[Server, ...] = (Server(),) * 5
     bandwidth: float = 100.0
     delay: float = 3.0
-    jitter: float = 1.0
+    jitter: float = 1.0  # standard deviation of the delay
+    rate_jitter: float = 0.0  # of an equal uplink: a task sends its part times 1 - this to 1 + this
     task_cap: float | None = None  # the most one task may get; None: the fastest server's speed
     power: Law = "pooled"
     idle_power: float = 0.25
     busy_power: float = 7.5
     migration: Migration = "within"
+    uplink: Uplink = "decided"
+    success: Success = "true"
+    observes: Observes = "served"
     switch_cost: float = 0.0  # steps of the only server that are lost when another task takes it over
 
     def __repr__(self) -> str:
@@ -65,7 +79,7 @@ class Site:
             if not isinstance(server, Server):
                 raise InputError(f"Site: a server is {server!r}; expected Server({server!r})", code="site.server")
         refuse_negative("Site", zero=False, finite=False, bandwidth=self.bandwidth)
-        for name in ("delay", "jitter", "idle_power", "busy_power", "switch_cost"):
+        for name in ("delay", "jitter", "rate_jitter", "idle_power", "busy_power", "switch_cost"):
             refuse_negative("Site", **{name: getattr(self, name)})
             if getattr(self, name) > MOST:
                 raise InputError(
@@ -73,15 +87,21 @@ class Site:
                 )
         if self.task_cap is not None:
             refuse_negative("Site", zero=False, task_cap=self.task_cap)
-        if self.power not in LAWS:
-            raise unknown_name("power law", self.power, LAWS)
-        if self.migration not in MIGRATIONS:
-            raise unknown_name("migration", self.migration, MIGRATIONS)
         if self.switch_cost > 0 and len(self.servers) > 1:
             raise InputError(
                 f"Site: switch_cost is {self.switch_cost:g} and there are {len(self.servers)} servers;"
                 " expected one server, or no switch_cost: switches are counted where one server is shared in time",
                 code="site.switch",
+            )
+        given = (self.power, self.migration, self.uplink, self.success, self.observes)
+        for (what, names), value in zip(CHOICES.items(), given, strict=True):
+            if value not in get_args(names):
+                raise unknown_name(what, value, get_args(names))
+        if self.rate_jitter and (self.uplink != "equal" or self.rate_jitter > 1.0):
+            raise InputError(
+                f"Site: rate_jitter is {self.rate_jitter:g} with uplink {self.uplink!r}; expected 0 to 1, and 0 unless "
+                "the uplink is 'equal'",
+                code="site.jitter",
             )
         for k, server in enumerate(self.servers):
             if server.power_cap is not None and server.power_cap <= self.idle_power:
@@ -89,6 +109,13 @@ class Site:
                     f"Site: server {k} has a power_cap of {server.power_cap:g} but draws {self.idle_power:g} when idle",
                     code="site.power",
                 )
+
+    @classmethod
+    def authors(cls, **changes: Any) -> Site:
+        """The edge site of Hasan and Peña's own code (docs/share.md, 1)."""
+        preset: dict[str, Any] = {"jitter": 0.0, "rate_jitter": 0.2, "uplink": "equal"}
+        preset |= {"power": "per_sample", "idle_power": 0.1, "busy_power": 0.5}
+        return cls(**(preset | {"success": "observed", "observes": "ready"} | changes))
 
     def but(self, **changes: Any) -> Site:
         """The same site with some settings changed."""
@@ -102,6 +129,8 @@ class Site:
     def _speed(self, server: Server) -> float:
         if server.power_cap is None or self.busy_power == 0.0:
             return server.capacity
+        if self.power == "per_sample":
+            return min(server.capacity, server.power_cap / self.busy_power)
         room = (server.power_cap - self.idle_power) / self.busy_power
         use = room if self.power == "linear" else room ** (1 / 3)
         return server.capacity * min(1.0, use)
@@ -126,13 +155,15 @@ class Site:
         return bool((self.speeds == self.speeds[0]).all() and (self.capacities == self.capacities[0]).all())
 
 
-POOLED, PER_NODE, LINEAR = range(3)
+POOLED, PER_NODE, LINEAR, PER_SAMPLE = range(4)
 
 
 @kernel
 def step_energy(law: int, idle: float, busy: float, capacity: Floats, total: float, load: Floats) -> float:
     """Energy of one step that computes `total`; `load` is what each server runs, and is what "per_node" is charged by."""
     nodes = len(capacity)
+    if law == PER_SAMPLE:
+        return float(busy * total + idle * max(nodes - math.ceil(total * nodes / capacity.sum()), 0))
     if law == PER_NODE:
         energy = 0.0
         for j in range(nodes):

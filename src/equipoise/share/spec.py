@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import make_reference, whole_reference
-from equipoise.spec import Spec, WholePath, setting, whole
+from equipoise.spec import FIRST, Spec, Values, WholePath, setting, whole
 
 if TYPE_CHECKING:
     from equipoise.share.bundles import Bundles
@@ -23,9 +24,22 @@ if TYPE_CHECKING:
     from equipoise.share.view import Policy
     from equipoise.share.workload import Workload
 
-PRESETS = ("paper", "network-heavy", "recorded")
-USUAL = "published,UniformCorrected,Hybrid"
-TIME_SHARING = "UniformCorrected,SDF,RoundRobin,SuccessiveHalving,ReconstructedLARA,STA,LaiRA,Hybrid"
+PRESETS = ("authors", "described", "network-heavy", "recorded")
+OLD_PRESETS = {"paper": "described"}  # what 0.1.0 called them
+USUAL = "published,EDF,Hybrid"
+FIRST_USUAL = "published,UniformCorrected,Hybrid"  # of 0.1.0
+RENAMED = {  # policies that had another meaning in 0.1.0, by the names that mean the same today
+    "Uniform": "DescribedUniform",
+    "LARA": "DescribedLARA",
+    "UARA": "DescribedUARA",
+    "UARA+LARA": "DescribedUARA+LARA",
+    "UARALARA": "DescribedUARA+LARA",
+    "UniformCorrected": "Uniform",
+    "UARALARACorrected": "DescribedUARA+LARA:corrected",
+    "UARALARAFloor": "DescribedUARA+LARA:floor",
+}
+FIRST_PUBLISHED = ("Uniform", "SDF", "LARA", "UARA", "UARA+LARA")
+TIME_SHARING = "Uniform,SDF,RoundRobin,SuccessiveHalving,ReconstructedLARA,STA,LaiRA,Hybrid"
 RANGES = ("arrival", "data", "deadline", "a", "b", "target")
 SERVERS_MOST = 1_000
 LOADS_MOST = 1_000
@@ -59,6 +73,19 @@ def _read_policies(value: object) -> list[str]:
             named(word)
             found.append(POLICIES.find(kind).name + (f":{twin}" if twin else ""))
     return list(dict.fromkeys(found))
+
+
+def _renamed(value: object) -> list[str]:
+    """Policies of a file of 0.1.0 by the names of today, each change with a note."""
+    words = [inner for word in read_words(value) for inner in (FIRST_PUBLISHED if word == "published" else (word,))]
+    found = []
+    for word in words:
+        kind, colon, twin = word.partition(":")
+        now = RENAMED.get(kind, kind) + colon + twin
+        if now != word:
+            warnings.warn(f"{word} of version 0.1.0 is called {now} now", stacklevel=2)
+        found.append(now)
+    return found
 
 
 def _read_loads(value: object) -> list[int]:
@@ -164,6 +191,17 @@ class PoliciesSpec(Spec):
         None, "Your own policies beside them, commas between.", "Comparison", "FILE.py:CLASS"
     )
 
+    @classmethod
+    def upgrade(cls, values: Values, version: str) -> Values:
+        """In 0.1.0 the names of the paper meant our reading of its text, and the preset `paper` was the usual one."""
+        if version != FIRST:
+            return values
+        usual = cls.model_fields["policies"].default
+        given = {"policies": FIRST_USUAL if usual == USUAL else usual} | values
+        if "preset" in cls.model_fields and "tasks" not in given:
+            given = {"preset": "described"} | given
+        return given | {"policies": _renamed(given["policies"])}
+
     def players(self) -> list[Policy]:
         """The policies themselves, no two of one name."""
         from equipoise.share import policies
@@ -222,6 +260,11 @@ class BundlesSpec(StudySpec):
     switch_cost: float = setting(0.0, "Steps lost when another task takes the resource over.", "Bundles", "STEPS")
     curves: WholePath = setting(None, "Recording to draw from; the shipped one unless given.", "Bundles", "FILE")
 
+    @classmethod
+    def upgrade(cls, values: Values, version: str) -> Values:
+        """There was no such study in 0.1.0."""
+        return values
+
     def build(self) -> BundlesScene:
         """Its policies and curves, ready to run."""
         from equipoise.share.bundles import falling
@@ -266,18 +309,19 @@ class ShareSpec(StudySpec):
 
     oracle: Index = setting(200, "Seeds of each load whose bound is computed; 0: none.", "Comparison", "COUNT")
 
-    preset: str = setting("paper", f"Where the workload starts from: {', '.join(PRESETS)}.", "Workload")
-    arrival: Span | None = _span("Step of arrival, floored (0:36 in the presets).")
-    data: Span | None = _span("Samples to send (14:35; network-heavy 78:144).")
-    deadline: Span | None = _span("Steps from arrival to deadline, rounded (36:46).")
-    a: Span | None = _span("Error of a curve after its first sample (.8:1.2).")
-    b: Span | None = _span("How fast it falls: error = a samples^-b (.25:.467).")
-    target: Span | None = _span("Error at which a task has succeeded (.147:.162).")
+    preset: str = setting("authors", f"What workload and site start from: {', '.join(PRESETS)}.", "Workload")
+    arrival: Span | None = _span("Step of arrival, floored (authors 0:20, others 0:36).")
+    data: Span | None = _span("Samples to send (30:100; described 14:35).")
+    deadline: Span | None = _span("Steps from arrival to the first that is too late (21:51; described 36:46).")
+    a: Span | None = _span("Error of a curve after its first sample (.8:1.5; described .8:1.2).")
+    b: Span | None = _span("How fast it falls: error = a samples^-b (.2:.7; described .25:.467).")
+    target: Span | None = _span("Error at which a task has succeeded (.12:.22; described .147:.162).")
+    speed: Span | None = _span("A task's own limit, samples per step (20:50; described none).")
     sigma: float | None = setting(
-        None, "Standard deviation of the noise in observed errors (.005; recorded 0).", "Workload", "NUMBER"
+        None, "Standard deviation of the noise in observed errors (.02; described .005).", "Workload", "NUMBER"
     )
     horizon: Count | None = setting(
-        None, "Steps that are played (until the last deadline; network-heavy 100).", "Workload", "STEPS"
+        None, "Steps that are played (60 + 2 for each task; described: until the last deadline).", "Workload", "STEPS"
     )
     prior_shift: float = setting(0.0, "Added to the mean of b that policies are told.", "Workload", "NUMBER")
     curves: WholePath = setting(
@@ -285,19 +329,31 @@ class ShareSpec(StudySpec):
     )
     tasks: Tasks | None = setting(None, "Tasks one by one instead of drawn ones.", "Workload", only_in_file=True)
 
-    servers: Servers = setting(
-        "5x30", "Samples per step of each: 5x30, 30,30,60, or with power caps 5x30@4.", "Site", "SERVERS"
+    servers: Servers | None = setting(
+        None, "Samples per step of each: 5x30 (usual), 30,30,60, or with power caps 5x30@4.", "Site", "SERVERS"
     )
-    bandwidth: float = setting(100.0, "Of the uplink, samples per step.", "Site", "NUMBER")
-    delay: float = setting(3.0, "Mean steps between sent and ready to compute.", "Site", "STEPS")
-    jitter: float = setting(1.0, "Standard deviation of that delay.", "Site", "STEPS")
+    bandwidth: float | None = setting(None, "Of the uplink, samples per step (100).", "Site", "NUMBER")
+    uplink: str | None = setting(None, "Who divides it: decided (by the policy), equal (authors).", "Site", "WHO")
+    delay: float | None = setting(None, "Mean steps of delay in the network (3).", "Site", "STEPS")
+    jitter: float | None = setting(None, "Standard deviation of that delay (0; described 1).", "Site", "STEPS")
+    rate_jitter: float | None = setting(None, "Of an equal uplink: rates vary by this part (.2).", "Site", "NUMBER")
     task_cap: float | None = setting(
         None, "Most samples per step for one task; the fastest server's unless given.", "Site", "NUMBER"
     )
-    power: str = setting("pooled", "Law of energy: pooled, per_node, linear.", "Site", "LAW")
-    idle_power: float = setting(0.25, "Energy of an idle server in a step.", "Site", "NUMBER")
-    busy_power: float = setting(7.5, "What a fully used one adds.", "Site", "NUMBER")
-    migration: str = setting("within", "When a task may change server: within a step, or between steps.", "Site")
+    power: str | None = setting(
+        None, "Law of energy: per_sample (authors), pooled (described), per_node, linear.", "Site", "LAW"
+    )
+    idle_power: float | None = setting(None, "Energy of an idle server in a step (.1; .25).", "Site", "NUMBER")
+    busy_power: float | None = setting(
+        None, "What a fully used one adds (7.5); per_sample: what a sample costs (.5).", "Site", "NUMBER"
+    )
+    migration: str | None = setting(None, "When a task may change server: within a step, or between.", "Site", "WHEN")
+    success: str | None = setting(
+        None, "Error that success is judged on: observed, with its noise (authors), true.", "Site", "RULE"
+    )
+    observes: str | None = setting(
+        None, "Whose errors are seen in a step: of all who are ready (authors), served.", "Site", "WHOSE"
+    )
 
     timeline_load: Count | None = setting(
         None, "Tasks in the report's timeline; the largest load unless given.", "Output"
@@ -312,6 +368,7 @@ class ShareSpec(StudySpec):
     @field_validator("preset")
     @classmethod
     def _preset(cls, value: str) -> str:
+        value = OLD_PRESETS.get(value, value)
         if value not in PRESETS:
             raise unknown_name("preset", value, PRESETS)
         return value
@@ -326,7 +383,8 @@ class ShareSpec(StudySpec):
     def build(self) -> ShareScene:
         """Policies, workload and site; what cannot be is refused, what can have no effect too."""
         self._refuse_idle_settings()
-        site, workload = site_of(self), self._workload()
+        workload = self._workload()
+        site = site_of(self, workload.site)
         if self.task_cap is not None and self.task_cap > site.speeds.max():
             fastest = float(site.speeds.max())
             raise InputError(f"--task-cap {self.task_cap:g} has no effect: the fastest server does {fastest:g} a step")
@@ -342,7 +400,8 @@ class ShareSpec(StudySpec):
         given = self.tasks is not None and self.by_hand
         replayed = self.preset == "recorded" and "preset is recorded, whose curves bring their own"
         idle = {
-            **dict.fromkeys(("preset", "arrival", "data", "deadline", "sigma", "loads", "timeline_load"), given),
+            **dict.fromkeys(("preset", "arrival", "data", "deadline", "speed", "sigma"), given),
+            **dict.fromkeys(("loads", "timeline_load"), given),
             **dict.fromkeys(("a", "b", "target"), given or replayed),
             "curves": self.preset != "recorded" and f"preset is {self.preset} (add --preset recorded)",
         }
@@ -355,14 +414,16 @@ class ShareSpec(StudySpec):
         from equipoise.share.task import read_tasks
         from equipoise.share.workload import Workload
 
-        changes = {name: getattr(self, name) for name in (*RANGES, "sigma", "horizon")}
+        changes = {name: getattr(self, name) for name in (*RANGES, "speed", "sigma", "horizon")}
         changes = {name: value for name, value in changes.items() if value is not None}
+        if self.horizon is not None:
+            changes["horizon_per_task"] = 0
         if self.tasks is not None:
             workload = Workload.of(read_tasks(self.tasks), **changes)
         elif self.preset == "recorded":
             workload = Workload.recorded(self.curves, **changes)
         else:
-            workload = (Workload.paper if self.preset == "paper" else Workload.network_heavy)(**changes)
+            workload = getattr(Workload, self.preset.replace("-", "_"))(**changes)
         (log_a, b), prior = workload.prior.mean, workload.prior
         return workload.but(prior=replace(prior, mean=(log_a, b + self.prior_shift)))
 
@@ -378,9 +439,9 @@ class ShareScene:
 
     @property
     def title(self) -> str:
-        """7 policies on the paper workload, 200 seeds for each load."""
+        """7 policies on the authors workload, 200 seeds for each load."""
         spec = self.spec
-        changed = any(getattr(spec, name) is not None for name in (*RANGES, "sigma", "horizon"))
+        changed = any(getattr(spec, name) is not None for name in (*RANGES, "speed", "sigma", "horizon"))
         whose = f"the {spec.preset} workload" + (", changed" if changed else "")
         whose = f"{len(spec.tasks)} tasks given one by one" if spec.tasks else whose
         seeds = "1 seed" if spec.seeds == 1 else f"{spec.seeds} seeds"
@@ -424,13 +485,17 @@ class ShareScene:
         return found
 
 
-def site_of(spec: Spec) -> Site:
-    """The site of a spec that has `servers`; a setting that the spec does not have is the site's usual one."""
+def site_of(spec: Spec, usual: Site | None = None) -> Site:
+    """The site of a spec; a setting that the spec does not have, or leaves open, is the usual one's."""
     from equipoise.share.site import Server, Site
 
-    given = {field.name: getattr(spec, field.name) for field in fields(Site) if field.name in type(spec).model_fields}
-    servers = tuple(Server(one.capacity, one.power_cap) for one in given["servers"])
-    return Site(**(given | {"servers": servers}))
+    names = [field.name for field in fields(Site) if field.name in type(spec).model_fields]
+    given = {name: getattr(spec, name) for name in names if getattr(spec, name) is not None}
+    if "servers" in given:
+        given["servers"] = tuple(Server(one.capacity, one.power_cap) for one in given["servers"])
+    if given.get("uplink") == "decided":
+        given = {"rate_jitter": 0.0} | given
+    return (usual or Site()).but(**given)
 
 
 def policy_from(text: str) -> Policy:

@@ -1,7 +1,8 @@
 """One step of the site for many seeds at once: what arrives, what a policy may ask, on which server it runs, what follows.
 
-Order inside a step (docs/share.md, 1): arrivals, delays that end, deadlines; the policy decides; its decision is
-checked, applied and observed; a completion is stamped with the next step. Only tasks to which something happens cost
+Order inside a step (docs/share.md, 1): arrivals, delays that end, deadlines, the uplink if nobody decides it, looks at all
+who are ready if the site takes them; the policy decides; its decision is checked, applied and observed; a completion is
+stamped with the next step. Only tasks to which something happens cost
 time; loops that look for them, and those that compute curves, have no branches, so that processors run them fast.
 """
 
@@ -11,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernels import Floats, Int32s, Ints, kernel
-from equipoise.share._arithmetic import exp, keys_of, ln, normal
+from equipoise.share._arithmetic import exp, keys_of, ln, normal, uniform
 from equipoise.share.divide import insert
-from equipoise.share.site import LAWS, PER_NODE, Site, cheapest_loads, step_energy
+from equipoise.share.site import LAWS, PER_NODE, PER_SAMPLE, Site, cheapest_loads, step_energy
 from equipoise.share.task import COMPUTING, DELAYED, DONE, FAILED, PENDING, SENDING, table_error
 from equipoise.share.view import View
 from equipoise.share.workload import Batch
@@ -82,6 +83,8 @@ def emptiest(speeds: Floats, load: Floats) -> int:
 SLACK = 1e-6  # samples per step by which a sum of shares may round above its limit
 DUST = 1e-9  # samples that count as nothing
 LARGEST = 1.7e308  # what is above is not a number
+LEAST_SEEN = 1e-4  # of an error that is looked at
+LOOKS, JITTERS = 2**40, 2**41  # numbers of draws from which the noise of looks, and jitter by steps, are counted
 NEVER = np.iinfo(np.int32).max
 TIME_MOST = 2**30  # steps; half of what a time can hold, so that two can be added
 BLOCK = 512  # observations made at a time: what they need stays in the nearest cache
@@ -92,12 +95,15 @@ CURVE = np.dtype(  # what every step of computing needs of a task, in one line o
         *((name, np.float64) for name in ("samples", "work", "log_a", "b", "floor", "sigma")),
         ("noise_key", np.uint64),
         ("observations", np.int32),
+        ("looks", np.int32),  # before decisions, where the site takes them
         ("table", np.int32),  # -1: a power law
     ]
 )
 TASK = np.dtype(
     [
-        *((name, np.float64) for name in ("data_all", "data_left", "target")),  # records have a `data` of their own
+        *(
+            (name, np.float64) for name in ("data_all", "data_left", "target", "cap")
+        ),  # records have a `data` of their own
         *((name, np.int32) for name in ("arrival", "deadline", "delay", "done_at")),
     ]
 )
@@ -141,6 +147,11 @@ class Rules(NamedTuple):
     busy: float
     within: bool  # tasks may change server inside a step
     fluid: bool  # like servers, moved within the step: whatever sums up to the capacity can be run
+    equal: bool  # the uplink divides itself
+    rate_jitter: float
+    by_luck: bool  # success is judged on the observed error
+    looks: bool  # all who are ready are observed in every step, before the decision
+    delay: float  # mean, of the network
     switch_cost: float  # steps; counts where there is one server
 
 
@@ -158,7 +169,7 @@ class Fault(NamedTuple):
     amount: float
 
 
-def start(batch: Batch) -> Now:
+def start(batch: Batch, site: Site) -> Now:
     """Nothing has arrived."""
     shape = batch.shape
     curve, task = np.zeros(shape, CURVE), np.zeros(shape, TASK)
@@ -166,6 +177,7 @@ def start(batch: Batch) -> Now:
         curve[name] = getattr(batch, name)
     curve["log_a"], curve["noise_key"] = np.log(batch.a), keys_of(batch.seeds, shape[1])
     task["data_all"], task["target"] = batch.data, batch.target
+    task["cap"] = np.minimum(batch.speed, site.most_per_task)
     for name in ("arrival", "deadline", "delay"):
         task[name] = np.minimum(getattr(batch, name), TIME_MOST)
     task["done_at"] = -1
@@ -194,6 +206,11 @@ def rules(site: Site) -> Rules:
         busy=site.busy_power,
         within=within,
         fluid=within and site.alike,
+        equal=site.uplink == "equal",
+        rate_jitter=float(site.rate_jitter),
+        by_luck=site.success == "observed",
+        looks=site.observes == "ready",
+        delay=float(site.delay),
         switch_cost=site.switch_cost,
     )
 
@@ -212,18 +229,23 @@ def empty_view(shape: tuple[int, int], rule: Rules) -> View:
         error=np.ones(shape),
         observations=np.zeros(shape, np.int64),
         observed=np.zeros(shape, np.bool_),
+        first_error=np.ones(shape),
+        ready=np.full(shape, -1),
+        task_cap=np.full(shape, rule.task_cap),
         capacity=rule.capacity,
         bandwidth=rule.bandwidth,
-        task_cap=rule.task_cap,
+        servers=len(rule.speeds),
+        delay=rule.delay,
     )
 
 
 @kernel
-def open_step(step: int, now: Now, view: View) -> None:
-    """Arrivals, delays that end, deadline failures; and the view shows them."""
+def open_step(step: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
+    """Arrivals, delays that end, deadline failures, an equal uplink, looks; and the view shows them."""
     state, due, tasks = now.state.reshape(-1), now.due.reshape(-1), now.task.reshape(-1)
     arrival, deadline, target = view.arrival.reshape(-1), view.deadline.reshape(-1), view.target.reshape(-1)
     data, data_left, shown = view.data.reshape(-1), view.data_left.reshape(-1), view.state.reshape(-1)
+    ready, cap = view.ready.reshape(-1), view.task_cap.reshape(-1)
     who, n = np.empty(len(due) + 1, np.int64), 0
     for i in range(len(due)):
         who[n] = i
@@ -231,17 +253,77 @@ def open_step(step: int, now: Now, view: View) -> None:
     for i in who[:n]:
         task = tasks[i]
         if state[i] == PENDING:
-            arrival[i], deadline[i], target[i] = task.arrival, task.deadline, task.target
+            arrival[i], deadline[i], target[i], cap[i] = task.arrival, task.deadline, task.target, task.cap
             data[i] = data_left[i] = task.data_left = task.data_all
             state[i], due[i] = SENDING, task.deadline
-            if task.data_all <= DUST:
+            if rule.equal or task.data_all <= DUST:
                 state[i], due[i] = DELAYED, min(step + task.delay, task.deadline)
         if state[i] == DELAYED and step >= due[i]:
-            state[i], due[i] = COMPUTING, task.deadline
+            state[i], due[i] = SENDING if rule.equal else COMPUTING, task.deadline
+            ready[i] = -1 if rule.equal else step
         if step >= task.deadline:
             state[i], due[i] = FAILED, NEVER
+    if rule.equal:
+        send_equally(step, now, view, rule)
     for i in range(len(state)):
         shown[i] = state[i]
+    if rule.looks and watched:
+        look(step, now, view)
+
+
+@kernel
+def send_equally(step: int, now: Now, view: View, rule: Rules) -> None:
+    """Everyone who has not sent everything gets the same part, also who is still delayed; who has can compute at once."""
+    (seeds, tasks), least, most = now.state.shape, 1.0 - rule.rate_jitter, 1.0 + rule.rate_jitter
+    for s in range(seeds):
+        waiting, states = 0, now.state[s]
+        for i in range(tasks):
+            waiting += (states[i] == SENDING) | (states[i] == DELAYED)
+        for i in range(tasks):
+            if states[i] == SENDING:
+                task, luck = now.task[s, i], uniform(now.curve[s, i].noise_key, JITTERS + step)
+                sent = rule.bandwidth / waiting * (least + (most - least) * luck)
+                now.sums[s].sent += sent
+                task.data_left -= sent
+                if task.data_left <= DUST:
+                    task.data_left = 0.0
+                    states[i], view.ready[s, i] = COMPUTING, step
+                view.data_left[s, i] = task.data_left
+
+
+def ready_steps(batch: Batch, site: Site) -> Ints:
+    """The step from which each task can compute where no policy has a say in it; beyond the horizon: never."""
+    now, rule = start(batch, site), rules(site)
+    view = empty_view(batch.shape, rule)
+    for step in range(batch.horizon):
+        open_step(step, now, view, rule, False)
+    return np.where(view.ready >= 0, view.ready, batch.horizon)
+
+
+@kernel
+def look(step: int, now: Now, view: View) -> None:
+    """Observe every task that can compute; twice when it has just become able to, for its first error."""
+    states, curves, ready = now.state.reshape(-1), now.curve.reshape(-1), view.ready.reshape(-1)
+    seen, counts, errors = view.observed.reshape(-1), view.observations.reshape(-1), view.error.reshape(-1)
+    firsts = view.first_error.reshape(-1)
+    for i in range(len(states)):
+        if states[i] == COMPUTING:
+            curve = curves[i]
+            true = true_error(curve, now)
+            if ready[i] == step:
+                firsts[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS), LEAST_SEEN)
+            curve.looks += 1
+            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + curve.looks), LEAST_SEEN)
+            seen[i], counts[i] = True, curve.looks + 1
+
+
+@kernel
+def true_error(curve: Any, now: Now) -> float:
+    """Of one task, at what it has computed."""
+    done = max(curve.samples, 1.0)
+    if curve.table >= 0:
+        return float(table_error(now.table_samples[curve.table], now.table_errors[curve.table], done))
+    return float(exp(curve.log_a - curve.b * ln(done)) + curve.floor)
 
 
 @kernel
@@ -276,12 +358,14 @@ def close_step(
             senders[sending] = runners[running] = i
             sending += ys[i] > 0.0
             running += xs[i] > 0.0
+        if rule.equal:
+            sending = 0
         for i in senders[:sending]:
             sent += ys[i]
         for i in runners[:running]:
             total += xs[i]
         over = sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
-        right, waiting, settled = check(now.state[s], ys, xs, home, rule)
+        right, waiting, settled = check(now.state[s], ys, xs, home, now.task[s], rule)
         if over or not right:
             fault = find_fault(s, now, bandwidth, compute, home, rule)
             if fault.code != FINE:
@@ -315,7 +399,7 @@ def close_step(
             n, found = n + 1, found + 1
             curve = now.curve[s, i]
             curve.samples += xs[i]
-            if curve.samples >= curve.work - DUST:
+            if not rule.by_luck and curve.samples >= curve.work - DUST:
                 now.state[s, i], now.due[s, i] = DONE, NEVER
                 now.task[s, i].done_at = step + 1
         if waiting:
@@ -323,25 +407,32 @@ def close_step(
         if fluid and rule.law == PER_NODE:
             cheapest_loads(rates, n, load)
             speeds[:] = load
-        sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
+        if waiting or rule.law != PER_SAMPLE:
+            sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
         if fluid and kept:  # what was charged for, shown on servers
             place(xs.copy(), home, now.server[s], speeds, True, load, here, order)
         if found >= BLOCK or s == seeds - 1:
-            observe(computed[:found], now, view, watched)
+            observe(step, computed[:found], now, view, rule, watched)
             found = 0
     return Fault(FINE, COMPUTE, -1, -1, 0.0)
 
 
 @kernel
-def observe(who: Ints, now: Now, view: View, watched: bool) -> None:
-    """What tasks that computed show, by their place in the batch; their errors, curve and noise, only if `watched`."""
+def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bool) -> None:
+    """What tasks that computed show, by their place in the batch; their errors, curve and noise, only if `watched`.
+
+    Where success is a matter of the observed error, it is judged here, and only its end is shown to who looks before
+    decisions.
+    """
     curves, seen, counts = now.curve.reshape(-1), view.observed.reshape(-1), view.observations.reshape(-1)
-    samples, errors = view.samples.reshape(-1), view.error.reshape(-1)
+    samples, errors, states = view.samples.reshape(-1), view.error.reshape(-1), now.state.reshape(-1)
     for i in who:
         curve = curves[i]
         curve.observations += 1
-        seen[i], samples[i], counts[i] = True, curve.samples, curve.observations
-    if not watched:
+        samples[i] = curve.samples
+        if not rule.looks:
+            seen[i], counts[i] = True, curve.observations
+    if not (watched or rule.by_luck):
         return
     size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
     key, number = np.empty(size, np.uint64), np.empty(size, np.int64)
@@ -355,23 +446,31 @@ def observe(who: Ints, now: Now, view: View, watched: bool) -> None:
     for j in range(size):
         noise[j] = normal(key[j], number[j])
     for j in range(len(who)):
-        curve = curves[who[j]]
+        i = who[j]
+        curve = curves[i]
         true = error[j] + curve.floor
         if curve.table >= 0:
             true = table_error(now.table_samples[curve.table], now.table_errors[curve.table], done[j])
-        errors[who[j]] = true + curve.sigma * noise[j]
+        found = true + curve.sigma * noise[j]
+        if rule.by_luck and max(found, LEAST_SEEN) <= now.task.reshape(-1)[i].target:
+            states[i], now.due.reshape(-1)[i] = DONE, NEVER
+            now.task.reshape(-1)[i].done_at = step + 1
+        if not rule.looks or states[i] == DONE:
+            seen[i], errors[i] = True, found
 
 
 @kernel
-def check(states: NDArray[np.int8], ys: Floats, xs: Floats, home: Ints, rule: Rules) -> tuple[bool, bool, bool]:
+def check(
+    states: NDArray[np.int8], ys: Floats, xs: Floats, home: Ints, task: NDArray[np.void], rule: Rules
+) -> tuple[bool, bool, bool]:
     """Of one seed: whether no task's part is wrong, one can compute, and every one that does is asked for somewhere."""
-    most_y, most_x = min(rule.bandwidth + SLACK, LARGEST), rule.task_cap + SLACK
+    most_y = min(rule.bandwidth + SLACK, LARGEST)
     wrong, waiting, homeless = False, False, False
     for i in range(len(states)):
         y, x, computing = ys[i], xs[i], states[i] == COMPUTING
         sends = (states[i] == SENDING) & (y > 0.0) & (y <= most_y)
-        computes = computing & (x > 0.0) & (x <= most_x)
-        wrong |= not ((sends | (y == 0.0)) & (computes | (x == 0.0)))
+        computes = computing & (x > 0.0) & (x <= task[i].cap + SLACK)
+        wrong |= not ((sends | rule.equal | (y == 0.0)) & (computes | (x == 0.0)))
         waiting |= computing
     for i in range(len(home)):
         wrong |= (xs[i] > 0.0) & (home[i] >= len(rule.speeds))
@@ -420,7 +519,7 @@ def find_fault(s: int, now: Now, bandwidth: Floats, compute: Floats, home: Ints,
     """The first rule that a seed's decision breaks, in the order of tasks."""
     sent, computed = 0.0, 0.0
     for i in range(now.state.shape[1]):
-        y, x, state = bandwidth[s, i], compute[s, i], now.state[s, i]
+        y, x, state = 0.0 if rule.equal else bandwidth[s, i], compute[s, i], now.state[s, i]
         if y == 0.0 and x == 0.0:
             continue
         if not np.isfinite(y):
@@ -435,7 +534,7 @@ def find_fault(s: int, now: Now, bandwidth: Floats, compute: Floats, home: Ints,
             return Fault(WRONG_STATE, BANDWIDTH, s, i, y)
         if x > 0.0 and state != COMPUTING:
             return Fault(WRONG_STATE, COMPUTE, s, i, x)
-        if x > rule.task_cap + SLACK:
+        if x > now.task[s, i].cap + SLACK:
             return Fault(TASK_OVER, COMPUTE, s, i, x)
         sent += y
         computed += x

@@ -16,15 +16,16 @@ from equipoise.parallel import THREADS, parts
 from equipoise.result import Result
 from equipoise.share.audit import AUDITED, recompute
 from equipoise.share.oracle import bound_of
+from equipoise.share.published import PUBLISHED_LOAD, PUBLISHED_TABLE
 from equipoise.share.simulate import Run, life_rows, play, site_rows, telling_task
 from equipoise.share.site import Site
 from equipoise.share.view import Policy, name_of
-from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE, Workload, seed_numbers
+from equipoise.share.workload import Workload, seed_numbers
 from equipoise.spec import Spec
 from equipoise.statistics import Paired, difference, mean_and_error, ratio_and_error
 
 CELLS = 24_000  # seeds x tasks in one batch: its arrays stay in the cache
-BASELINE = "UniformCorrected"  # the robust policy that counts right
+BASELINE = "Uniform"  # the robust policy
 AVERAGED = ("network", "idle_while_work", "unplaced", "moves", "switches")  # a row holds the mean without an error
 MEASURES = ("successes", "success", "energy", "latency", *AVERAGED)
 Progress = Callable[[int, int], None]  # steps of work done, and in all
@@ -101,7 +102,7 @@ class Sweep(Result):
 
     @property
     def baseline(self) -> str:
-        """The policy that others are compared with: the corrected Uniform where it takes part, else the first."""
+        """The policy that others are compared with: Uniform where it takes part, else the first."""
         return BASELINE if BASELINE in self.names else self.names[0]
 
     @property
@@ -154,13 +155,13 @@ class Sweep(Result):
     def _published(self) -> list[Row]:
         """The numbers that the paper printed, of policies here, where its workload is played at its load."""
         told = self.settings()
-        same = self.workload.as_dict() == Workload.paper().as_dict()
+        same = self.workload.as_dict() == Workload.authors().as_dict() and self.site == Site.authors()
         if told:
-            same = told["preset"] == "paper" and "tasks" not in told
+            same = told["preset"] == "authors" and "tasks" not in told
         if not same or PUBLISHED_LOAD not in self.loads:
             return []
         return [
-            {"policy": name, "load": PUBLISHED_LOAD, **paper._asdict(), "efficiency": paper.efficiency}
+            {"policy": name, "load": PUBLISHED_LOAD, **paper._asdict()}
             for name, paper in PUBLISHED_TABLE.items()
             if name in self.names
         ]
@@ -246,7 +247,8 @@ def _plain(value: float) -> float | int | None:
 
 def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
     """Play the first seeds of every policy and load again, traced, and have the audit recompute what was reported."""
-    return recompute(_traced(result, policies), result.measured, result.bounds)
+    frugal = [name_of(policy) for policy in policies if getattr(policy, "frugal", False)]
+    return recompute(_traced(result, policies), result.measured, result.bounds, frugal)
 
 
 def _traced(result: Sweep, policies: Sequence[Policy]) -> Iterator[Run]:
@@ -277,13 +279,13 @@ def sweep(
     policies
         One policy or several, no two of one name.
     workload
-        What arrives; the paper's preset if None.
+        What arrives; the authors' preset if None.
     loads
         Numbers of tasks.
     seeds
         A count, or the seeds themselves.
     site
-        The servers and the uplink; the paper's if None.
+        The servers and the uplink; the workload's own if None.
     oracle
         Whether to compute the bound that no policy can beat: for all seeds (True), or for the first so many.
     progress
@@ -291,7 +293,8 @@ def sweep(
     workers
         Parts that run at once; all cores if None.
     """
-    site, workload = site or Site(), workload or Workload.paper()
+    workload = workload or Workload.authors()
+    site = site or workload.site
     players = list(policies) if isinstance(policies, Iterable) else [policies]
     if not players:
         raise InputError("no policies to compare; expected at least one", code="policies.none")

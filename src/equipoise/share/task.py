@@ -1,7 +1,7 @@
 """One learning task: when it arrives, what it must send, when it must be done, how it learns; and tasks as rows of a table.
 
 Columns of a frame: arrival, deadline, data, target; where they are not as usual a, b, floor (of the learning curve),
-delay, sigma. A recorded curve is two lists in the cells of `samples` and `errors`. An empty cell is a value left out.
+delay, sigma, speed. A recorded curve is two lists in the cells of `samples` and `errors`. An empty cell is a value left out.
 """
 
 from __future__ import annotations
@@ -124,9 +124,12 @@ class Task:
     curve: Curve = field(default_factory=Curve)
     delay: int | None = None  # steps between the last byte sent and the first that may compute; None draws the site's
     sigma: float = 0.0  # standard deviation of the noise in what is observed
+    speed: float | None = None  # samples per step that it can use at most; None: what the site gives to one task
 
     def __post_init__(self) -> None:
         refuse_negative("Task", **{name: getattr(self, name) for name in (*NEEDED, "sigma")})
+        if self.speed is not None:
+            refuse_negative("Task", zero=False, speed=self.speed)
         for name in STEPS:
             value = 0 if getattr(self, name) is None else getattr(self, name)
             refuse_words("Task", **{name: value})
@@ -150,9 +153,10 @@ class Task:
 NEEDED = ("arrival", "deadline", "data", "target")
 STEPS = ("arrival", "deadline", "delay")  # whole numbers
 LAW, TABLE = ("a", "b", "floor"), ("samples", "errors")
-IN_FILES = (*NEEDED, *LAW, "delay", "sigma")
+OPTIONS = ("delay", "sigma", "speed")
+IN_FILES = (*NEEDED, *LAW, *OPTIONS)
 KNOWN = (*IN_FILES, *TABLE)
-DRAWN = (*NEEDED, "sigma", "delay", *LAW)
+DRAWN = (*NEEDED, *OPTIONS, *LAW)
 
 
 def tasks_from(frame: Frame) -> list[Task]:
@@ -184,7 +188,7 @@ def _task(who: str, row: Row) -> Task:
     for name in NEEDED:
         if name not in row:
             raise InputError(f"{name} is missing; every task needs {', '.join(NEEDED)}", code="task.missing", about=who)
-    given = {name: row[name] for name in (*NEEDED, "delay", "sigma") if name in row}
+    given = {name: row[name] for name in (*NEEDED, *OPTIONS) if name in row}
     given = {name: (_whole if name in STEPS else _float)(value) for name, value in given.items()}
     try:
         if all(name in row for name in TABLE):
@@ -220,7 +224,7 @@ def rows_from(tasks: Iterable[Task]) -> list[Row]:
     """What `tasks_from` reads back to equal tasks."""
     found = []
     for task in tasks:
-        row: Row = {name: getattr(task, name) for name in (*NEEDED, "delay", "sigma")}
+        row: Row = {name: getattr(task, name) for name in (*NEEDED, *OPTIONS)}
         names = TABLE if task.curve.samples else LAW
         found.append(row | {name: getattr(task.curve, name) for name in names})
     return found
@@ -230,7 +234,8 @@ def drawn_rows(batch: Batch) -> list[Row]:
     """Tasks as they were drawn, seed by seed; a recorded curve has no law, and its points stay in the recording."""
     columns = {name: getattr(batch, name) for name in DRAWN}
     return [
-        {"seed": int(seed), "task": j} | {name: column[k, j].item() for name, column in columns.items()}
+        {"seed": int(seed), "task": j}
+        | {name: column[k, j].item() for name, column in columns.items() if column[k, j] < np.inf}
         for k, seed in enumerate(batch.seeds)
         for j in range(batch.shape[1])
     ]

@@ -37,9 +37,13 @@ class View(NamedTuple):
     error: Floats  # observed after the last step it computed in, with noise
     observations: Ints  # how many errors were observed
     observed: Bools  # whether the last step brought one
+    first_error: Floats  # observed when it became able to compute, where the site looks then; else 1
+    ready: Ints  # step from which it could compute; -1 before
+    task_cap: Floats  # samples per step that the task may get: the least of the site's limit and its own
     capacity: float  # samples per step, whole site
-    bandwidth: float  # samples per step
-    task_cap: float  # samples per step, one task
+    bandwidth: float  # samples per step; what a policy decides of it counts where the site says so
+    servers: int
+    delay: float  # mean steps of the network's delay
 
     @property
     def sending(self) -> Bools:
@@ -70,6 +74,7 @@ class Decision(NamedTuple):
     bandwidth: Floats
     compute: Floats
     server: Ints | None = None  # a home for each computing task; -1 lets the engine choose
+    order: Ints | None = None  # ranks, in which tasks are run: matters only where one generator draws all noise
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
 
 from equipoise._short import short_repr
 from equipoise.document import Plain, Row
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from equipoise.share.recording import Recording
 
 Range = tuple[float, float]
+RANGES = ("arrival", "data", "deadline", "a", "b", "target")
 
 DELAY_MOST = SPAN_MOST = 1e9  # steps, samples; more is a slip
 SIGMA_MOST = 1e3
@@ -30,7 +33,10 @@ HORIZON_MOST = 100_000
 SEED_MOST = 2**62
 LOAD_MOST = 100_000
 SEEDS_MOST = 10_000_000  # at once
-PAPER_PRIOR = Prior(mean=(-0.0134, 0.3585), variance=(0.0135, 0.0, 0.00392))
+DESCRIBED_PRIOR = Prior(mean=(-0.0134, 0.3585), variance=(0.0135, 0.0, 0.00392))
+AUTHORS_PRIOR = Prior(mean=(0.1239, 0.45), variance=(0.0322, 0.0, 0.02083))
+Draws = Literal["ranges", "authors"]
+WORDS = 24  # of 32 bits that the authors' seven draws of a task take, on average 13
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class Batch:
     table_samples: Floats
     table_errors: Floats
     work: Floats
+    speed: Floats  # own limits, samples per step; infinite: none
     horizon: int
 
     @property
@@ -77,9 +84,15 @@ class Workload:
     a: Range = (0.8, 1.2)
     b: Range = (0.25, 0.467)
     target: Range = (0.147, 0.162)
+    speed: Range | None = None  # own limits of tasks, samples per step; None: none
     sigma: float = 0.005
     horizon: int = 0  # steps that are played; 0: until the last deadline there can be
-    prior: Prior = PAPER_PRIOR
+    horizon_per_task: int = 0  # added to it for each task of the load
+    prior: Prior = DESCRIBED_PRIOR
+    site: Site = field(default_factory=Site)  # where it is played unless another is named
+    draws: Draws = (
+        "ranges"  # "authors": their generator, seven draws for each task in their order; deadlines are floored
+    )
     curves: Recording | None = None  # replayed instead of power laws
     tasks: tuple[Task, ...] = ()  # given by hand instead of drawn
 
@@ -87,8 +100,12 @@ class Workload:
         return short_repr(self)
 
     def __post_init__(self) -> None:
-        for name in ("arrival", "data", "deadline", "a", "b", "target"):
+        for name in (*RANGES, *(["speed"] if self.speed is not None else [])):
             _refuse_range(name, getattr(self, name))
+        if self.speed is not None and self.speed[0] <= 0:
+            raise InputError(
+                f"Workload: speed starts at {self.speed[0]:g}; expected a positive number", code="number.range"
+            )
         refuse_words("Workload", sigma=self.sigma)
         if not 0 <= self.sigma <= SIGMA_MOST:
             raise InputError(
@@ -117,9 +134,22 @@ class Workload:
             )
 
     @classmethod
-    def paper(cls, **changes: Any) -> Workload:
-        """The congested edge site of the paper (docs/share.md, 1)."""
+    def authors(cls, **changes: Any) -> Workload:
+        """What the code of Hasan and Peña draws, on their site (docs/share.md, 1).
+
+        A deadline here is the first step that is too late; theirs is the last in which a task may compute.
+        """
+        preset: Row = {"arrival": (0.0, 20.0), "data": (30.0, 100.0), "deadline": (21.0, 51.0), "a": (0.8, 1.5)}
+        preset |= {"b": (0.2, 0.7), "target": (0.12, 0.22), "speed": (20.0, 50.0), "sigma": 0.02}
+        preset |= {"horizon": 60, "horizon_per_task": 2, "prior": AUTHORS_PRIOR, "site": Site.authors()}
+        return cls(**(preset | {"draws": "authors"} | changes))
+
+    @classmethod
+    def described(cls, **changes: Any) -> Workload:
+        """A congested edge site made from the text of Hasan and Peña before their code was known (docs/share.md, 1)."""
         return cls(**changes)
+
+    paper = described  # its name in 0.1.0
 
     @classmethod
     def network_heavy(cls, **changes: Any) -> Workload:
@@ -172,8 +202,9 @@ class Workload:
 
     def as_dict(self) -> dict[str, object]:
         """Its ranges as plain values, and how many tasks or curves were given."""
-        names = ("arrival", "data", "deadline", "a", "b", "target")
-        found: dict[str, object] = {name: list(getattr(self, name)) for name in names}
+        found: dict[str, object] = {name: list(getattr(self, name)) for name in RANGES}
+        if self.speed is not None:
+            found["speed"] = list(self.speed)
         found |= {"sigma": self.sigma, "horizon": int(self.horizon)}
         return found | {"tasks": len(self.tasks), "recorded": self.curves is not None}
 
@@ -191,7 +222,7 @@ class Workload:
     def draw(self, load: int, seeds: int | Iterable[int], site: Site | None = None) -> Batch:
         """The tasks of every seed; `seeds` is a count or the seeds themselves. Tasks are numbered as they arrive."""
         numbers = seed_numbers(seeds)
-        site = site or Site()
+        site = site or self.site
         if self.tasks:
             return self._given(numbers, site)
         load = _whole("a load", load)
@@ -199,19 +230,56 @@ class Workload:
             raise InputError(f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}", code="load.range")
         if load < 1:
             raise InputError(f"a load of {load!r} tasks; expected at least one", code="load.range")
+        if self.draws == "authors":
+            seven = np.stack([_next_tasks(_generator(seed), int(load), self._seven)[0] for seed in numbers.tolist()])
+            return self._batch(numbers, self._by_authors(seven, numbers, site))
         return self._batch(numbers, self._drawn(int(load), numbers, site))
+
+    def draw_from(self, generator: RandomState, load: int) -> Batch:
+        """The tasks that the authors' code would draw next from this generator, which moves on by these draws."""
+        found, used = _next_tasks(generator, load, self._seven)
+        generator.randint(0, 2**32, used, dtype=np.uint32)
+        numbers = np.zeros(1, np.int64)
+        return self._batch(numbers, self._by_authors(found[None], numbers, self.site))
+
+    @property
+    def _seven(self) -> Floats:
+        """The ranges of the authors' seven draws for a task, in their order."""
+        return np.array([self.arrival, self.a, self.b, self.deadline, self.target, self.speed or (1.0, 1.0), self.data])
+
+    def _by_authors(self, found: Floats, numbers: Ints, site: Site) -> dict[str, Floats | Ints]:
+        """What was drawn [seed, draw, task] as columns; tasks keep the order of their numbers."""
+        arrival, a, b, slack, target, speed, data = (found[:, k] for k in range(7))
+        normal = np.zeros(a.shape)
+        if site.jitter > 0.0:
+            normal[:] = [np.random.default_rng([s, a.shape[1]]).standard_normal(a.shape[1]) for s in numbers.tolist()]
+        return {
+            "arrival": arrival.astype(np.int64),
+            "data": data,
+            "deadline": (arrival + slack).astype(np.int64),
+            "a": a,
+            "b": b,
+            "target": target,
+            "speed": speed if self.speed else np.full(a.shape, np.inf),
+            "table": np.full(a.shape, -1),
+            "floor": np.zeros(a.shape),
+            "delay": _delays(site, normal),
+            "sigma": np.full(a.shape, self.sigma),
+        }
 
     def _drawn(self, load: int, numbers: Ints, site: Site) -> dict[str, Floats | Ints]:
         """Every seed has a generator of its own, so that what it draws depends on no other."""
         shape = (len(numbers), load)
         uniform, normal = np.empty((len(numbers), 6, load)), np.empty(shape)
-        table, replayed = np.full(shape, -1), np.empty(shape)
+        table, replayed, speed = np.full(shape, -1), np.empty(shape), np.full(shape, np.inf)
         for row, seed in enumerate(numbers.tolist()):
             rng = np.random.default_rng([seed, load])
             rng.random(out=uniform[row])
             rng.standard_normal(out=normal[row])
             if self.curves is not None:
                 table[row], replayed[row] = self.curves.draw(rng, load)
+            if self.speed is not None:
+                speed[row] = rng.uniform(*self.speed, load)
         ranges = (self.arrival, self.data, self.deadline, self.a, self.b, self.target)
         arrival, data, relative, a, b, target = (
             low + (high - low) * uniform[:, k] for k, (low, high) in enumerate(ranges)
@@ -228,6 +296,7 @@ class Workload:
             "floor": np.zeros(shape),
             "delay": _delays(site, normal),
             "sigma": np.full(shape, self.sigma),
+            "speed": speed,
         }
 
     def _given(self, numbers: Ints, site: Site) -> Batch:
@@ -247,6 +316,7 @@ class Workload:
         one: Row = {name: np.array([int(getattr(t, name)) for t in self.tasks]) for name in ("arrival", "deadline")}
         one |= {name: np.array([float(getattr(t, name)) for t in self.tasks]) for name in ("data", "target", "sigma")}
         one |= {name: np.array([float(getattr(t.curve, name)) for t in self.tasks]) for name in ("a", "b", "floor")}
+        one["speed"] = np.array([np.inf if t.speed is None else float(t.speed) for t in self.tasks])
         one["table"] = np.array([tables.index(k) if k in tables else -1 for k in range(n)])
         columns = {name: np.tile(values, (len(numbers), 1)) for name, values in one.items()}
         return self._batch(numbers, columns | {"delay": np.array(delays, dtype=np.int64)}, samples, errors)
@@ -259,14 +329,57 @@ class Workload:
         a, b, floor, target, table = (columns[name] for name in ("a", "b", "floor", "target", "table"))
         truth = errors if self.curves is None else self.curves.levels
         work = _work(a, b, floor, target, table, samples, truth)
-        return Batch(
-            seeds=numbers, work=work, horizon=self.horizon, table_samples=samples, table_errors=errors, **columns
-        )
+        horizon = min(self.horizon + self.horizon_per_task * a.shape[1], HORIZON_MOST)
+        return Batch(seeds=numbers, work=work, horizon=horizon, table_samples=samples, table_errors=errors, **columns)
 
 
 def _delays(site: Site, normal: Floats) -> Ints:
     """Steps: the mean delay and its jitter, whole, never negative."""
     return np.clip(np.round(site.delay + site.jitter * normal), 0, DELAY_MOST).astype(np.int64)
+
+
+def _generator(seed: int) -> RandomState:
+    """NumPy's legacy generator (MT19937), as the authors use it."""
+    return RandomState(seed if seed < 2**32 else [seed % 2**32, seed // 2**32])
+
+
+def _next_tasks(generator: RandomState, load: int, ranges: Floats) -> tuple[Floats, int]:
+    """The authors' next seven draws for each task [draw, task], and how many words of 32 bits they take."""
+    found, count, used, state = np.empty((7, load)), WORDS * load + 100, -1, generator.get_state()
+    while used < 0:
+        used = _seven_draws(generator.randint(0, 2**32, count, dtype=np.uint32), ranges, found)
+        generator.set_state(state)
+        count *= 2
+    return found, used
+
+
+@kernel
+def _seven_draws(words: NDArray[np.uint32], ranges: Floats, found: Floats) -> int:
+    """Fill `found` [draw, task] as `randint` (draws 0 and 3) and `uniform` of the legacy generator would; words used.
+
+    Whole numbers come from the lowest bits of a word, again until they are in range; others from 53 bits of two words.
+    -1: there were too few words.
+    """
+    at, most = 0, len(words) - 2
+    for i in range(found.shape[1]):
+        for k in range(7):
+            low, high = ranges[k]
+            if at > most:
+                return -1
+            if k != 0 and k != 3:
+                bits = (words[at] >> 5) * 67108864.0 + (words[at + 1] >> 6)
+                found[k, i] = low + (high - low) * (bits / 9007199254740992.0)
+                at += 2
+                continue
+            span, mask = np.int64(max(np.floor(high) - np.floor(low) - 1.0, 0.0)), 0
+            while mask < span:
+                mask = 2 * mask + 1
+            value = span + 1 if span > 0 else 0
+            while value > span and at <= most:
+                value = words[at] & mask
+                at += 1
+            found[k, i] = np.floor(low) + value
+    return at
 
 
 @kernel
@@ -322,27 +435,3 @@ def _refuse_range(name: str, bounds: Range) -> None:
         raise InputError(f"Workload: {name} goes up to {high:g}; expected at most {SPAN_MOST:g}", code="workload.range")
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
         raise InputError(f"Workload: {name} is {low!r} to {high!r}; expected 0 <= low <= high", code="workload.pair")
-
-
-# The published table (Hasan and Peña, "Robustness–Efficiency Trade-offs in Learning-Aware Distributed Scheduling",
-# comparison at 60 tasks). It is one run: every success is a whole number of tasks out of 60.
-PUBLISHED_LOAD = 60
-
-
-class Published(NamedTuple):
-    success: float  # percent of 60 tasks
-    energy: float
-
-    @property
-    def efficiency(self) -> float:
-        """Percent per unit of energy, as the table divides."""
-        return self.success / self.energy
-
-
-PUBLISHED_TABLE = {
-    "Uniform": Published(50.0, 1852.0),
-    "SDF": Published(48.3, 3080.0),
-    "LARA": Published(30.0, 2485.0),
-    "UARA": Published(46.7, 1940.0),
-    "UARA+LARA": Published(33.3, 1101.0),
-}

@@ -10,7 +10,7 @@ from equipoise.claims import Finding, Measured, Scale, at_most, claim
 from equipoise.claims.share._published import AHEAD, PER_1000, SOURCE, Floats, lead, least_sure, pair, played, told
 from equipoise.present.figures import Axis, Figure, bars
 from equipoise.share import Sweep
-from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE
+from equipoise.share.published import PUBLISHED_LOAD, PUBLISHED_TABLE
 
 WITHIN = 2.0  # standard deviations of a single run; the paper's numbers are one run
 BEST = "UARA+LARA"  # in energy and efficiency, by the paper

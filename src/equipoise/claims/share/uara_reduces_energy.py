@@ -18,8 +18,8 @@ from equipoise.claims.share._published import (
 )
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.share import Site, Sweep
+from equipoise.share.published import PUBLISHED_LOAD, PUBLISHED_TABLE
 from equipoise.share.site import LAWS
-from equipoise.share.workload import PUBLISHED_LOAD, PUBLISHED_TABLE
 
 UARA, UNIFORM = "UARA", "Uniform"
 LIGHTER = LOADS[1:-1]  # at 10 tasks the two do the same

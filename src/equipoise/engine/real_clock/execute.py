@@ -108,12 +108,12 @@ def _run(policy: Policy, plan: RealPlan, tasks: _RunningTasks, progress: Progres
     scene, batch, site = plan.scene, plan.batch, plan.scene.site
     decider = fresh(policy, batch, site, plan.prior)
     endless = replace(batch, work=np.full(batch.shape, np.inf))  # tasks end when their processes say so
-    now, rule = site_step.start(endless), site_step.rules(site)
+    now, rule = site_step.start(endless, site), site_step.rules(site)
     view, kept = site_step.empty_view(batch.shape, rule), Trace.empty(batch, len(site.servers))
     energy, idle, took = 0.0, 0.0, np.zeros((batch.horizon, batch.shape[1]))
     clock = Clock(scene.step)
     for step in range(batch.horizon):
-        site_step.open_step(step, now, view)
+        site_step.open_step(step, now, view, rule, False)
         tasks.tend(step, now, clock)
         view.state[:] = now.state
         decision = decider.decide(view._replace(step=step))

@@ -1,4 +1,4 @@
-"""Log-linear least squares: a straight line through (ln samples, ln error), the paper's estimator."""
+"""Log-linear least squares: a straight line through (ln samples, ln error) of all observations."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from equipoise.share.view import Scene, View
 MOMENTS = np.dtype(  # of x = ln samples, y = ln error: count, means, sums of squares about them; and ln target
     [(name, np.float64) for name in ("n", "x", "y", "xx", "xy", "yy", "aim")]
 )
-B_LEAST, B_MOST = 0.05, 1.5  # the paper's bounds on the slope
+B_LEAST, B_MOST = 0.05, 1.5  # bounds on the slope
 LOG_WORK_MOST = 15.0
+AUTHORS_LEAST, AUTHORS_LEFT = 0.1, 10_000.0  # in Hasan and Peña's code: least a and b, most samples left
+LOG_AUTHORS_LEAST = math.log(AUTHORS_LEAST)
 ERROR_LEAST = 1e-4  # an observed error at or below zero is noise; its logarithm is taken here
 TARGET_LEAST = 1e-300  # the same for a target of zero, which no curve reaches
 WIDTH = 256  # tasks fitted at a time, in a tile of so many columns that stays in the nearest cache
@@ -27,15 +29,19 @@ N, DONE, X, Y, MEAN_X, MEAN_Y, XX, XY, YY, AIM, LEFT, LOG_WORK, SPREAD = (WIDTH 
 
 @dataclass(frozen=True)
 class LogLinear:
-    """Needs three observations; before that it does not know."""
+    """Needs three observations; before that it does not know. Where the slope is out of bounds, the line is turned.
 
+    `separate`: as in Hasan and Peña's code two observations are enough, and slope and intercept are bounded separately.
+    """
+
+    separate: bool = False
     label: ClassVar[str] = "log-linear least squares"
     needs_truth: ClassVar[bool] = False
     rank: ClassVar[int] = 1
 
     def start(self, scene: Scene) -> LogLinearFit:
         shape = (scene.seeds, scene.tasks)
-        return LogLinearFit(np.zeros(shape, MOMENTS), Estimate.nothing(shape))
+        return LogLinearFit(np.zeros(shape, MOMENTS), Estimate.nothing(shape), self.separate)
 
 
 @dataclass
@@ -44,9 +50,13 @@ class LogLinearFit:
 
     moments: NDArray[np.void]
     found: Estimate
+    separate: bool = False
 
     def learn(self, view: View) -> None:
-        _learn(view.observed, view.samples, view.error, view.target, self.moments, self.found)
+        new = view.ready == view.step
+        if new.any():  # where the site looks at once, its first error is a point too
+            _begin(view.observed & new, view.first_error, self.moments)
+        _learn(view.observed, view.samples, view.error, view.target, self.moments, self.found, self.separate)
 
     def estimate(self, view: View) -> Estimate:
         """The fit's own arrays: read them, and do not write. A task that has left keeps its last estimate."""
@@ -54,8 +64,22 @@ class LogLinearFit:
 
 
 @kernel
+def _begin(who: Bools, first: Floats, moments: NDArray[np.void]) -> None:
+    for s in range(who.shape[0]):
+        for i in range(who.shape[1]):
+            if who[s, i]:
+                moments[s, i].n, moments[s, i].y = 1.0, ln(max(first[s, i], ERROR_LEAST))
+
+
+@kernel
 def _learn(
-    observed: Bools, samples: Floats, error: Floats, target: Floats, moments: NDArray[np.void], found: Estimate
+    observed: Bools,
+    samples: Floats,
+    error: Floats,
+    target: Floats,
+    moments: NDArray[np.void],
+    found: Estimate,
+    separate: bool,
 ) -> None:
     seen, size = observed.reshape(-1), 0
     who, tile = np.empty(len(seen) + 1, np.int64), np.ones(13 * WIDTH)
@@ -63,12 +87,19 @@ def _learn(
         who[size] = i
         size += seen[i]
     for start in range(0, size, WIDTH):
-        _fit(who[start : min(start + WIDTH, size)], samples, error, target, moments, found, tile)
+        _fit(who[start : min(start + WIDTH, size)], samples, error, target, moments, found, separate, tile)
 
 
 @kernel
 def _fit(
-    who: Ints, samples: Floats, error: Floats, target: Floats, moments: NDArray[np.void], found: Estimate, t: Floats
+    who: Ints,
+    samples: Floats,
+    error: Floats,
+    target: Floats,
+    moments: NDArray[np.void],
+    found: Estimate,
+    separate: bool,
+    t: Floats,
 ) -> None:
     """Take in one error of each task, by its place in the batch: gather, compute several at a time, scatter."""
     size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
@@ -76,7 +107,7 @@ def _fit(
     for j in range(len(who)):
         i = who[j]
         m = minds[i]
-        if m.n == 0.0:
+        if m.n <= 1.0:
             m.aim = math.log(max(targets[i], TARGET_LEAST))
         t[N + j], t[MEAN_X + j], t[MEAN_Y + j], t[AIM + j] = m.n + 1.0, m.x, m.y, m.aim
         t[XX + j], t[XY + j], t[YY + j] = m.xx, m.xy, m.yy
@@ -89,14 +120,18 @@ def _fit(
         mean_x, mean_y = t[MEAN_X + j] + part * dx, t[MEAN_Y + j] + part * dy
         xx, xy, yy = t[XX + j] + dx * (x - mean_x), t[XY + j] + dx * (y - mean_y), t[YY + j] + dy * (y - mean_y)
         t[MEAN_X + j], t[MEAN_Y + j], t[XX + j], t[XY + j], t[YY + j] = mean_x, mean_y, xx, xy, yy
-        enough = (n >= 3.0) & (xx > 1e-12)
+        enough = (n >= (2.0 if separate else 3.0)) & (xx > 1e-12)
         xx = max(xx, 1e-12)
         b = min(max(-xy / xx, B_LEAST), B_MOST)
+        if separate:
+            log_a = max(mean_y - xy / xx * mean_x, LOG_AUTHORS_LEAST)
+            b = max(-xy / xx, AUTHORS_LEAST)
+            mean_y = log_a - b * mean_x  # the line that they take, where it passes the mean
         log_work = min(max(mean_x + (mean_y - t[AIM + j]) / b, 0.0), LOG_WORK_MOST)
         squares = max(yy + b * (2.0 * xy + b * xx), 0.0)  # of the residuals of ln error
         far = log_work - mean_x
         variance = squares * (xx + n * far * far) / (n * xx * b * b * max(n - 2.0, 1.0))
-        left = max(exp(log_work) - t[DONE + j], 0.0)
+        left = min(max(exp(log_work) - t[DONE + j], 0.0), AUTHORS_LEFT if separate else math.inf)
         t[LEFT + j] = left if enough else math.nan
         t[LOG_WORK + j] = log_work if enough else math.nan
         t[SPREAD + j] = math.sqrt(variance) if enough else math.inf

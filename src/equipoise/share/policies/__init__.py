@@ -1,7 +1,8 @@
 """Policies, one file each, found by being in this folder. `named` finds one by the name it is shown by or by its class.
 
 A file states its class's `label`, `colour`, `marker` and `rank` among the others;
-`published` marks those of the paper. The first line of its docstring is its help line.
+`published` marks those of the paper's own code; `frugal` those that leave compute idle by design;
+`forms` names settings that can be asked for as NAME:form. The first line of its docstring is its help line.
 """
 
 from typing import TYPE_CHECKING, Any, cast
@@ -32,10 +33,16 @@ def __getattr__(name: str) -> Any:
 
 
 def named(name: str) -> Policy:
-    """A policy by its name; "NAME:clairvoyant" for the twin that knows the true curves."""
-    kind, _, twin = name.partition(":")
-    if twin in ("", "clairvoyant"):
-        policy = POLICIES.make(kind)
-        return clairvoyant(cast(Learning, policy)) if twin else policy
+    """A policy by its name; "NAME:clairvoyant" for the twin that knows the true curves, "NAME:form" for one of its forms."""
+    kind, _, form = name.partition(":")
+    if not form:
+        return POLICIES.make(kind)
+    choice = POLICIES.find(kind)
+    forms: dict[str, Any] = getattr(POLICIES.load(choice.stem), "forms", {})
+    if form in forms:
+        made: Policy = cast(Any, POLICIES.load(choice.stem))(**forms[form], called=f"{choice.name}:{form}")
+        return made
+    if form == "clairvoyant":
+        return clairvoyant(cast(Learning, POLICIES.make(kind)))
     twins = [f"{choice.name}:clairvoyant" for choice in POLICIES.choices() if not choice.facts.get("blind")]
-    raise unknown_name("policy", name, [*POLICIES.names(), *twins])
+    raise unknown_name("policy", name, [*POLICIES.names(), *twins, *(f"{choice.name}:{known}" for known in forms)])

@@ -42,7 +42,7 @@ class Learning:
     def decide(self, view: View) -> Decision:
         """A single decision without memory: no curve has been watched. A run calls `start` first."""
         seeds, tasks = view.state.shape
-        site = Site(servers=(Server(view.task_cap),), bandwidth=view.bandwidth)
+        site = Site(servers=(Server(view.capacity / view.servers),) * view.servers, bandwidth=max(view.bandwidth, 1.0))
         return self.start(Scene(site, Prior(), seeds, tasks, view.step + 1)).decide(view)
 
 

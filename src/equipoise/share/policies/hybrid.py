@@ -147,7 +147,7 @@ def _decide(
         for i in range(tasks):
             if SENDING <= view.state[s, i] <= COMPUTING:
                 log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
-                price[i] = _price(ahead[s, i], view.task_cap * _time(view, s, i, rule))
+                price[i] = _price(ahead[s, i], view.task_cap[s, i] * _time(view, s, i, rule))
                 computing += view.state[s, i] == COMPUTING
         if computing > 0:
             n = _gather(view, price, log_work[s], spread[s], s, rule, jobs)
@@ -172,7 +172,7 @@ def _send(view: View, estimate: Estimate, s: int, rule: Rule, jobs: Scratch, giv
     n = 0
     for i in range(view.state.shape[1]):
         if view.state[s, i] == SENDING:
-            jobs.key[i] = _time(view, s, i, rule) - math.ceil(estimate.left[s, i] / view.task_cap)
+            jobs.key[i] = _time(view, s, i, rule) - math.ceil(estimate.left[s, i] / view.task_cap[s, i])
             n = insert(jobs.order, n, jobs.key, i)
     for j in range(n):
         i = jobs.order[j]
@@ -227,7 +227,7 @@ def _gather(view: View, price: Floats, log_work: Floats, spread: Floats, s: int,
     for j in range(int(min(rate * rule.ahead, 2.0 * tasks))):
         like = jobs.heap[j % came]
         work = math.exp(log_work[like] + spread[like] * quantile((0.5 + GOLDEN * j) % 1.0))
-        n = _insert_job(jobs, n, slack + (j + 1) / rate, work if work <= view.task_cap * slack else np.inf)
+        n = _insert_job(jobs, n, slack + (j + 1) / rate, work if work <= view.task_cap[s, like] * slack else np.inf)
     return n
 
 
@@ -270,14 +270,14 @@ def _serve(
     given: Floats,
 ) -> None:
     """Pace, then give: probes and floor, who cannot wait, by deadline, what is left by price."""
-    cap, tasks = view.task_cap, view.state.shape[1]
+    tasks = view.state.shape[1]
     computing, needed, doubt, seen = 0, 0.0, 0.0, 0
     for i in range(tasks):
         if view.state[s, i] == COMPUTING:
             computing += 1
             left, spread = estimate.left[s, i], estimate.spread[s, i]
             spare = rule.margin * spread * math.exp(estimate.log_work[s, i])
-            need[i] = min((left + spare) / max(_time(view, s, i, rule), 1.0), cap)
+            need[i] = min((left + spare) / max(_time(view, s, i, rule), 1.0), view.task_cap[s, i])
             needed += need[i] if keep[i] else 0.0
             if view.observations[s, i] >= SEEN:
                 doubt += spread
@@ -285,14 +285,14 @@ def _serve(
     doubt = doubt / seen if seen > 0 else 0.0
     race = doubt > rule.trust or rule.trust == 0.0
     budget = view.capacity if race else min(max(demand, needed), view.capacity)
-    even = cap if race else min(budget / rule.servers, cap)
+    even = np.inf if race else budget / rule.servers
     floor = min(FLOOR_MOST, rule.floor * doubt) * budget / computing
     left, n = budget, 0
     for i in range(tasks):
         if view.state[s, i] != COMPUTING:
             continue
         first = rule.probe * PROBES[view.observations[s, i]] if view.observations[s, i] < SEEN else 0.0
-        given[i] = min(max(floor, first), cap, left)
+        given[i] = min(max(floor, first), view.task_cap[s, i], left)
         left -= given[i]
         if keep[i]:
             jobs.key[i] = float(view.deadline[s, i])
@@ -300,18 +300,18 @@ def _serve(
     if needed <= view.capacity:
         for k in range(n):
             i = jobs.order[k]
-            if need[i] >= even:
+            if need[i] >= min(even, view.task_cap[s, i]):
                 left -= _raise(given, i, need[i], left)
     for k in range(n):
         i = jobs.order[k]
-        left -= _raise(given, i, max(even, need[i]), left)
+        left -= _raise(given, i, min(max(even, need[i]), view.task_cap[s, i]), left)
     if left > 0.0:
         others = 0
         for i in range(tasks):
             if view.state[s, i] == COMPUTING and (keep[i] or rule.floor > 0.0):
                 others = insert(jobs.order, others, price, i)
         for k in range(others):
-            left -= _raise(given, jobs.order[k], cap, left)
+            left -= _raise(given, jobs.order[k], view.task_cap[s, jobs.order[k]], left)
 
 
 @kernel

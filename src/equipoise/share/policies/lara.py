@@ -1,30 +1,30 @@
-"""LARA as published (after Wang et al., ICML 2024): compute in proportion to (estimated remaining work / time left)^0.4.
+"""LARA, as published (Hasan and Peña's code, after Wang et al., ICML 2024): explore new tasks first, then just in time.
 
-A task seen fewer than three times gets the mean weight. Spreads the site over everyone, so under load few finish.
+While any task is new nobody else is served; then tasks by time left, each with what its estimate needs. Requests that are
+just in time leave a third of the site idle, and fail where an estimate is optimistic.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from equipoise.share.divide import equal, in_proportion
-from equipoise.share.estimators import Estimate
-from equipoise.share.policies._learning import Learning, needed
+from equipoise.share.estimators import Estimate, Estimator
+from equipoise.share.estimators.log_linear import LogLinear
+from equipoise.share.policies._authors import decision, explore_then_exploit
+from equipoise.share.policies._learning import Learning
 from equipoise.share.view import Decision, View
-
-POWER = 0.4  # the paper's exponent
 
 
 @dataclass(frozen=True)
 class LARA(Learning):
+    estimator: Estimator = field(default_factory=lambda: LogLinear(separate=True))
+
     label: ClassVar[str] = "LARA"
     colour: ClassVar[str] = "#7c3aed"
     marker: ClassVar[str] = "triangle"
     rank: ClassVar[int] = 3  # in tables and charts
+    frugal: ClassVar[bool] = True  # leaves compute idle by design
     published: ClassVar[bool] = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        weight = needed(view, estimate, POWER, otherwise=1.0)
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=in_proportion(weight, view.task_cap, view.capacity),
-        )
+        shares, order = explore_then_exploit(view, estimate.left)
+        return decision(view, shares, order)

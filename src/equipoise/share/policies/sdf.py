@@ -1,4 +1,4 @@
-"""Shortest deadline first, as published: serve the most urgent task fully, then the next, in both stages.
+"""Shortest deadline first, as published: the most urgent task gets one server's part of the site, then the next.
 
 Knows nothing of learning, so under load it spends the site on urgent tasks that cannot finish.
 """
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from equipoise.share.divide import greedy
+from equipoise.share.policies._authors import decision, urgent_shares
 from equipoise.share.view import Decision, View
 
 
@@ -20,7 +21,5 @@ class SDF:
     blind: ClassVar[bool] = True  # to errors
 
     def decide(self, view: View) -> Decision:
-        return Decision(
-            bandwidth=greedy(view.deadline, view.sending, view.data_left, view.bandwidth),
-            compute=greedy(view.deadline, view.computing, view.task_cap, view.capacity),
-        )
+        bandwidth = greedy(view.deadline, view.sending, view.data_left, view.bandwidth)
+        return decision(view, urgent_shares(view), order=view.deadline)._replace(bandwidth=bandwidth)

@@ -1,37 +1,37 @@
-"""UARA+LARA as published: each task asks for 1.4 x what its estimate needs per step, capped at capacity / everyone.
+"""UARA+LARA, as published (Hasan and Peña's code): the lesser of LARA's shares and UARA's caps.
 
-The most frugal of the five and the one that starves: the cap counts tasks that cannot compute, and requests that are
-just in time fail whenever an estimate is optimistic.
+The most frugal of the five, and the one that starves: LARA gives the site to some of the computing tasks and the caps to
+all of them, so that the lesser of the two wastes both, and the price of a busy network divides what is left.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from equipoise.kernels import Floats
-from equipoise.share.divide import count
-from equipoise.share.estimators import Estimate
-from equipoise.share.policies._learning import Learning, needed
-from equipoise.share.policies.uara import uara_bandwidth
+from equipoise.share.estimators import Estimate, Estimator
+from equipoise.share.estimators.log_linear import LogLinear
+from equipoise.share.policies._authors import caps, decision, explore_then_exploit
+from equipoise.share.policies._learning import Learning
 from equipoise.share.view import Decision, View
-
-MARGIN = 1.4  # asked over needed
-
-
-def requests(view: View, estimate: Estimate) -> Floats:
-    """What each computing task asks for; one that was hardly seen asks what the others do on average."""
-    return MARGIN * needed(view, estimate, 1.0, otherwise=view.task_cap / MARGIN)
 
 
 @dataclass(frozen=True)
 class UARALARA(Learning):
+    """`price`: whether a busy network divides the caps. `matching`: caps are of the tasks that LARA serves, not of all."""
+
+    estimator: Estimator = field(default_factory=lambda: LogLinear(separate=True))
+    price: bool = True
+    matching: bool = False
+
     label: ClassVar[str] = "UARA+LARA"
     colour: ClassVar[str] = "#be123c"
     marker: ClassVar[str] = "pin"
     rank: ClassVar[int] = 5  # in tables and charts
+    frugal: ClassVar[bool] = True  # leaves compute idle by design
     published: ClassVar[bool] = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        cap = np.minimum(view.capacity / count(view.active), view.task_cap)
-        return Decision(uara_bandwidth(view), np.minimum(requests(view, estimate), cap))
+        shares, order = explore_then_exploit(view, estimate.left)
+        most = caps(view, shares > 0.0 if self.matching else view.computing, price=self.price)
+        return decision(view, np.minimum(shares, most), order)

@@ -1,14 +1,12 @@
-"""Uniform, as published (Hasan and Pena): everyone in the site counts, and each who can compute gets the same part.
+"""Uniform, as published (Hasan and Peña's code): every task that can compute gets the same part of the site.
 
-Simple and hard to fool, but its denominator counts tasks that are still sending or delayed, so part of the site idles.
+Simple and hard to fool, but it gives as much to a task that cannot make it as to one that is nearly there.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from equipoise.share.divide import count, equal, to_each
+from equipoise.share.policies._authors import decision, even_shares
 from equipoise.share.view import Decision, View
 
 
@@ -22,7 +20,4 @@ class Uniform:
     blind: ClassVar[bool] = True  # to errors
 
     def decide(self, view: View) -> Decision:
-        part = np.minimum(view.capacity / count(view.active), view.task_cap)
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth), compute=to_each(view.computing, part)
-        )
+        return decision(view, even_shares(view))

@@ -1,0 +1,129 @@
+"""What the five policies of Hasan and Peña's code share: fractions of the site, in the arithmetic of their code.
+
+    LARA:  new = fewer than 100 samples (50 if ten tasks or more compute); if any is new, min(1, new/servers)/new each;
+           else by (time left, need): min(need (1.5 if less than 5 steps are left), 1/servers, what is left), if above 0.01
+    UARA:  cap_i = weight_i / (sum of weights) / price,   weight_i = (1 + samples_i/data_i) / (deadline_i - delay),
+           price = 1 + 2 (tasks that have not sent everything) / (tasks in the site)
+
+`deadline_i` is the last step in which the task may compute: the view's deadline less 1. Their 0.2 is one of five servers.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.kernels import Bools, Floats, Ints, kernel
+from equipoise.share.divide import count, equal
+from equipoise.share.task import COMPUTING
+from equipoise.share.view import Decision, View
+
+FEW, NEW_AMONG_FEW, NEW = 10, 100.0, 50.0  # computing tasks; samples below which a task is new
+HURRY, FASTER = 5, 1.5  # steps left below which a task gets so much more than it needs
+LEAST_GRANT = 0.01  # of the site
+
+
+def decision(view: View, shares: Floats, order: ArrayLike | None = None) -> Decision:
+    """Fractions of the site as samples per step; the uplink, where it is the policy's, in equal parts."""
+    uplink = equal(view.sending, view.data_left, view.bandwidth)
+    ranks = None if order is None else np.asarray(order)
+    return Decision(uplink, np.minimum(view.capacity * shares, view.task_cap), order=ranks)
+
+
+def even_shares(view: View) -> Floats:
+    """The same fraction for every computing task."""
+    return np.where(view.computing, 1.0 / count(view.computing), 0.0)
+
+
+def urgent_shares(view: View) -> Floats:
+    """One server's part for each task by deadline; the rounding of five fifths leaves a sixth task a trace, as theirs."""
+    return _urgent(view.state, view.deadline, 1.0 / view.servers)
+
+
+@kernel
+def _urgent(state: NDArray[np.int8], deadline: Ints, part: float) -> Floats:
+    shares, order = np.zeros(state.shape), np.empty(state.shape[1], np.int64)
+    for s in range(len(state)):
+        n, left = _computing(state[s], order), 1.0
+        _sort(order, n, deadline[s].astype(np.float64), np.zeros(0))
+        for i in order[:n]:
+            if left <= 0.0:
+                break
+            shares[s, i] = min(part, left)
+            left -= shares[s, i]
+    return shares
+
+
+def explore_then_exploit(view: View, left: Floats) -> tuple[Floats, Ints]:
+    """LARA's fractions from the work that is estimated to be left, and the order in which tasks are served."""
+    return _explore_then_exploit(
+        view.step, view.state, view.samples, view.deadline, left, view.capacity, 1.0 / view.servers
+    )
+
+
+@kernel
+def _explore_then_exploit(
+    step: int, state: NDArray[np.int8], samples: Floats, deadline: Ints, left: Floats, capacity: float, part: float
+) -> tuple[Floats, Ints]:
+    tasks = state.shape[1]
+    shares, ranks = np.zeros(state.shape), np.zeros(state.shape, np.int64)
+    order, time, need = np.empty(tasks, np.int64), np.empty(tasks), np.empty(tasks)
+    for s in range(len(state)):
+        n, new = _computing(state[s], order), 0
+        few = NEW_AMONG_FEW if n < FEW else NEW
+        for i in order[:n]:
+            new += samples[s, i] < few
+        if new > 0:
+            for i in order[:n]:
+                shares[s, i] = min(1.0, part * new) / new if samples[s, i] < few else 0.0
+                ranks[s, i] = i
+            continue
+        for i in order[:n]:
+            time[i] = max(deadline[s, i] - 1 - step, 1)
+            need[i] = left[s, i] / time[i] / capacity if left[s, i] >= 0.0 else 0.0
+        _sort(order, n, time, need)
+        used = 0.0
+        for k in range(n):
+            i = order[k]
+            grant = min(need[i] * (FASTER if time[i] < HURRY else 1.0), part, 1.0 - used)
+            ranks[s, i] = k
+            if grant > LEAST_GRANT:
+                shares[s, i] = grant
+                used += grant
+            if used >= 1.0:
+                break
+    return shares, ranks
+
+
+@kernel
+def _computing(state: NDArray[np.int8], order: Ints) -> int:
+    """Write the numbers of the tasks that compute; how many."""
+    n = 0
+    for i in range(len(state)):
+        if state[i] == COMPUTING:
+            order[n] = i
+            n += 1
+    return n
+
+
+@kernel
+def _sort(order: Ints, n: int, key: Floats, second: Floats) -> None:
+    """The first n of `order` by key, then by the second key if there is one; equals keep their order."""
+    for k in range(1, n):
+        i, at = order[k], k
+        while at > 0:
+            j = order[at - 1]
+            if key[j] < key[i] or (key[j] == key[i] and (len(second) == 0 or second[j] <= second[i])):
+                break
+            order[at] = j
+            at -= 1
+        order[at] = i
+
+
+def caps(view: View, who: Bools | None = None, *, price: bool = True) -> Floats:
+    """UARA's caps of the computing tasks, as fractions of the site; `who` are the tasks that share it."""
+    who = view.computing if who is None else who
+    last = np.maximum(view.deadline - 1 - view.delay, 1.0)
+    weight = np.where(who, (1.0 + view.samples / np.maximum(view.data, 1.0)) / last, 0.0)
+    total = np.cumsum(weight, axis=1)[:, -1:]  # one after the other, as theirs
+    sending = (view.active & ~view.computing) | (view.computing & (view.ready == view.step))
+    busy = sending.sum(axis=1, keepdims=True) / count(view.active) if price else 0.0
+    return np.asarray(weight / np.maximum(total, 1e-300) / (1.0 + 2.0 * busy))

@@ -1,0 +1,49 @@
+"""UARA+LARA as the text of Hasan and Peña describes it: 1.4 x an estimate's need, capped at capacity / everyone.
+
+It starves: the cap counts tasks that cannot compute, and requests just in time fail whenever an estimate is optimistic. The
+text's remedies are options: `corrected` counts only tasks that can compute, `floor` guarantees a minimum share.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.share.divide import count
+from equipoise.share.estimators import Estimate
+from equipoise.share.policies._learning import Learning, needed
+from equipoise.share.policies.described_uara import uara_bandwidth
+from equipoise.share.view import Decision, View
+
+MARGIN = 1.4  # asked over needed
+
+
+@dataclass(frozen=True)
+class DescribedUARALARA(Learning):
+    """`floor` is the part of an equal share that is guaranteed."""
+
+    corrected: bool = False
+    floor: float = 0.0
+
+    label: ClassVar[str] = "DescribedUARA+LARA"
+    colour: ClassVar[str] = "#fb7185"
+    marker: ClassVar[str] = "arrow"
+    rank: ClassVar[int] = 9  # in tables and charts
+    frugal: ClassVar[bool] = True  # leaves compute idle by design
+    forms: ClassVar[dict[str, dict[str, object]]] = {  # NAME:form
+        "corrected": {"corrected": True},
+        "floor": {"corrected": True, "floor": 0.5},
+    }
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.floor <= 1.0:
+            raise InputError(f"DescribedUARALARA: floor is {self.floor!r}; expected 0 to 1, a part of an equal share")
+
+    def given(self, view: View, estimate: Estimate) -> Decision:
+        counted = view.computing if self.corrected else view.active
+        cap = np.minimum(view.capacity / count(counted), view.task_cap)
+        # One that was hardly seen asks what the others do on average; if none was seen, for the cap.
+        asked = MARGIN * needed(view, estimate, 1.0, otherwise=np.inf)
+        share = np.clip(asked, self.floor * cap, cap) if self.floor else np.minimum(asked, cap)
+        return Decision(uara_bandwidth(view), np.where(view.computing, share, 0.0))

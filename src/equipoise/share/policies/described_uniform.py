@@ -1,0 +1,26 @@
+"""Uniform as the text of Hasan and Peña describes it: everyone in the site counts, who can compute gets the same part.
+
+Simple and hard to fool, but its denominator counts tasks that are still sending or delayed, so part of the site idles.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from equipoise.share.divide import count, equal, to_each
+from equipoise.share.view import Decision, View
+
+
+@dataclass(frozen=True)
+class DescribedUniform:
+    label: ClassVar[str] = "DescribedUniform"
+    colour: ClassVar[str] = "#9ca3af"
+    marker: ClassVar[str] = "emptyCircle"
+    rank: ClassVar[int] = 6  # in tables and charts
+    frugal: ClassVar[bool] = True  # leaves compute idle by design
+    blind: ClassVar[bool] = True  # to errors
+
+    def decide(self, view: View) -> Decision:
+        return Decision(
+            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
+            compute=to_each(view.computing, view.capacity / count(view.active), view.task_cap),
+        )

@@ -1,0 +1,189 @@
+"""The authors' own run, to the digit: their generator, their order of runs, and the table that they printed.
+
+Hasan and Peña, "Robustness–Efficiency Trade-offs in Learning-Aware Distributed Scheduling". One generator with seed 42
+draws everything and is never seeded again: an opening test of the five policies, then the loads 10 to 60. Every run draws
+its own tasks, so that no two policies in the paper's table met the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+
+from equipoise.certificate import Certificate, Check
+from equipoise.document import Document, Row, look_of
+from equipoise.result import Result
+from equipoise.share import policies
+from equipoise.share.plain import Draws, Plain, Played, Streams
+from equipoise.share.simulate import fresh
+from equipoise.share.site import Site
+from equipoise.share.task import COMPUTING, PENDING, SENDING
+from equipoise.share.view import Policy, Prior, View, name_of
+from equipoise.share.workload import Batch, Workload
+
+SEED = 42
+OPENING, OPENING_STEPS = 10, 80  # tasks and horizon of the opening test
+LOADS = (10, 20, 30, 40, 50, 60)
+PUBLISHED_LOAD = 60  # of Table 1
+
+
+class Published(NamedTuple):
+    """A row of the paper's Table 1, as it is printed."""
+
+    success: float  # percent of 60 tasks
+    latency: float  # steps, mean over successes
+    energy: float
+    efficiency: float  # success percent per energy
+
+
+DIGITS = Published(1, 1, 0, 4)  # of each column in print
+PUBLISHED_TABLE = {
+    "Uniform": Published(50.0, 27.4, 1852.0, 0.0270),
+    "SDF": Published(48.3, 32.6, 3080.0, 0.0157),
+    "LARA": Published(30.0, 29.0, 2485.0, 0.0121),
+    "UARA": Published(46.7, 28.5, 1940.0, 0.0241),
+    "UARA+LARA": Published(33.3, 32.2, 1101.0, 0.0303),
+}
+LAST_DRAW = 0.550892860405  # what the generator would give next, at the end
+
+
+@dataclass(frozen=True)
+class PublishedRun(Result):
+    """What the authors' sequence gives here: a row for each load and policy, the opening test first."""
+
+    rows: list[Row]
+    next_draw: float  # that the generator would give at the end
+
+    @property
+    def beside(self) -> list[Row]:
+        """Table 1 cell by cell: policy, column, the paper's number, ours, and whether they print alike."""
+        ours = {row["policy"]: row for row in self.rows if row["load"] == PUBLISHED_LOAD}
+        return [
+            {
+                "policy": name,
+                "column": column,
+                "paper": getattr(paper, column),
+                "ours": ours[name][column],
+                "same": round(ours[name][column], digits) == getattr(paper, column),
+            }
+            for name, paper in PUBLISHED_TABLE.items()
+            for column, digits in DIGITS._asdict().items()
+        ]
+
+    def certificate(self) -> Certificate:
+        """Every printed cell, and the generator after the last draw."""
+        wrong = sum(not cell["same"] for cell in self.beside)
+        return Certificate(
+            (
+                Check.at_most("table-1", wrong, 0, f"cells of the paper's Table 1, of {len(self.beside)}, that differ"),
+                Check.at_most(
+                    "generator",
+                    abs(self.next_draw - LAST_DRAW),
+                    1e-11,
+                    "difference of the generator's next draw from the one after the authors' own run",
+                ),
+            )
+        )
+
+    def document(self, *, certify: bool = True) -> Document:
+        return Document(
+            "share published",
+            {"rows": self.rows, "table": self.beside, "next_draw": self.next_draw},
+            self.certificate() if certify else None,
+            {"seed": SEED, "loads": list(LOADS)},
+            {"history": self.rows},
+            looks={name: look_of(policies.named(name)) for name in PUBLISHED_TABLE},
+        )
+
+
+def published_run(progress: Callable[[int, int], None] | None = None) -> PublishedRun:
+    """Play the opening test and the six loads as the authors' code did; some seconds.
+
+    Parameters
+    ----------
+    progress
+        Called with runs done and runs in all.
+    """
+    generator, rows = RandomState(SEED), []
+    total = (1 + len(LOADS)) * len(PUBLISHED_TABLE)
+    for row in _rows(generator):
+        rows.append(row)
+        if progress is not None:
+            progress(len(rows), total)
+    return PublishedRun(rows, _peek(generator))
+
+
+def _peek(generator: RandomState) -> float:
+    """What it would give next; a copy is asked."""
+    copy = RandomState()
+    copy.set_state(generator.get_state())
+    return float(copy.random_sample())
+
+
+def _rows(generator: RandomState) -> Iterator[Row]:
+    workload = Workload.authors()
+    runs = [("opening", OPENING, OPENING_STEPS), *(("load", n, 60 + 2 * n) for n in LOADS)]
+    for kind, load, horizon in runs:
+        for policy in policies.PUBLISHED:
+            batch = workload.but(horizon=horizon, horizon_per_task=0).draw_from(generator, load)
+            played = play_plainly(policy(), batch, workload.site, workload.prior, Streams(generator, generator))
+            yield {
+                "policy": name_of(policy()),
+                "load": load if kind == "load" else 0,
+                "success": played.success,
+                "latency": played.latency,
+                "energy": played.energy,
+                "efficiency": played.efficiency,
+                "network": 100.0 * played.sent / (workload.site.bandwidth * horizon),
+                "next_draw": _peek(generator),
+            }
+
+
+def play_plainly(policy: Policy, batch: Batch, site: Site, prior: Prior, draws: Draws) -> Played:
+    """The first seed of a batch under a policy, step by step; errors are seen of all who are ready."""
+    plain, decider = Plain(batch, 0, site, draws), fresh(policy, batch.rows(0, 1), site, prior)
+    for step in range(batch.horizon):
+        plain.open(step)
+        if not any(SENDING <= state <= COMPUTING for state in plain.state):
+            continue
+        decision = decider.decide(_view(plain, step))
+        compute, bandwidth = np.asarray(decision.compute)[0].tolist(), np.asarray(decision.bandwidth)[0].tolist()
+        ranks = np.arange(len(compute)) if decision.order is None else np.asarray(decision.order)[0]
+        plain.close(step, compute, bandwidth, np.argsort(ranks, kind="stable").tolist())
+    return plain.played
+
+
+def _view(plain: Plain, step: int) -> View:
+    """What the policy is shown of one seed."""
+    here = np.array(plain.state) != PENDING
+    data = np.where(here, plain.of["data"], 0.0)
+    looks = np.array(plain.looks)
+    computing = np.array(plain.state) == COMPUTING
+    columns = {
+        "state": np.array(plain.state, np.int8),
+        "arrival": np.where(here, plain.of["arrival"], 0),
+        "deadline": np.where(here, plain.of["deadline"], 0),
+        "data": data,
+        "data_left": np.maximum(data - plain.sent, 0.0),
+        "target": np.where(here, plain.of["target"], 1.0),
+        "samples": np.array(plain.samples),
+        "error": np.array(plain.errors),
+        "observations": np.where(looks > 0, looks + 1, 0),
+        "observed": computing,
+        "first_error": np.array(plain.firsts),
+        "ready": np.array(plain.ready),
+        "task_cap": np.where(here, plain.cap, plain.site.most_per_task),
+    }
+    site = plain.site
+    return View(
+        step=step,
+        capacity=site.capacity,
+        bandwidth=site.bandwidth,
+        servers=len(site.servers),
+        delay=site.delay,
+        **{name: values[None] for name, values in columns.items()},
+    )
