@@ -72,13 +72,14 @@ def audit(run: Run) -> Audit:
     seeds = batch.shape[0]
     idle, ready = site.capacity - x.sum(axis=2), np.zeros(x.shape, bool)
     energy, sent, done_at = np.zeros(seeds), np.zeros(seeds), np.full(batch.shape, -1)
+    spare = np.zeros_like(idle) if site.switch_cost else idle  # a trace does not tell idle time from switching
     misplaced = starved = 0
     for seed in range(seeds):
         plain, wrong = follow(run, seed, ready[:, seed])
         misplaced += wrong
         done_at[seed], energy[seed], sent[seed] = plain.played.done_at, plain.played.energy, plain.played.sent
         failed = np.array(plain.state) == FAILED
-        starved += _starved(batch.work[seed], cap[seed], failed, x[:, seed], ready[:, seed], idle[:, seed].copy())
+        starved += _starved(batch.work[seed], cap[seed], failed, x[:, seed], ready[:, seed], spare[:, seed].copy())
     energy = energy if site.power == "per_sample" else _energy(run)
     waited = 100.0 * np.where(ready.any(axis=2), idle, 0.0).sum(axis=0) / (site.capacity * batch.horizon)
     done = done_at >= 0

@@ -56,7 +56,7 @@ class Slices:
 
     def __init__(self, policy: LaiRA, scene: Scene) -> None:
         shape = (scene.seeds, scene.tasks)
-        self.policy, self.servers = policy, len(scene.site.servers)
+        self.policy = policy
         self.line = Line(shape, policy.discount, policy.ridge)
         self.ahead = LookAhead(shape, policy.motion) if policy.looks_ahead else None
         self.holds = np.zeros(shape, np.bool_)
@@ -75,7 +75,7 @@ class Slices:
                 self.ahead.learn(view.observed, x, y)
         ready = view.computing
         holding = (self.holds & ready).sum(axis=1)
-        over = (self.left <= 0) | (holding < np.minimum(ready.sum(axis=1), self.servers))
+        over = (self.left <= 0) | (holding < np.minimum(ready.sum(axis=1), view.servers))
         if over.any():
             self._measure(over, view)
             self._choose(over, view, x, y)
@@ -115,7 +115,7 @@ class Slices:
             able &= self.ahead.predict(alone, time.astype(float)) <= goal
             able |= ready & ~new & ~able.any(axis=1, keepdims=True)  # nobody is feasible: anybody
         score = np.where(new, 1e12 - view.samples, np.where(able, expected / needed, -1e12))
-        chosen = first(self.servers, -score, ready)
+        chosen = first(view.servers, -score, ready)
         rows = over[:, None]
         self.holds = np.where(rows, chosen, self.holds)
         self.hoped = np.where(rows, np.exp(guess), self.hoped)

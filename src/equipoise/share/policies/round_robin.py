@@ -31,13 +31,12 @@ class RoundRobin:
         refuse_negative("RoundRobin", zero=False, length=self.length)
 
     def start(self, scene: Scene) -> Policy:
-        nobody = np.zeros(scene.seeds, np.int64)
-        return Turns(self.length, len(scene.site.servers), nobody, nobody.copy())
+        return Turns(self.length, np.zeros(scene.seeds, np.int64), np.full(scene.seeds, self.length))
 
     def decide(self, view: View) -> Decision:
         """A single decision without memory; a run calls `start` first."""
-        nobody = np.zeros(len(view.state), np.int64)
-        return Turns(self.length, 1, nobody, nobody.copy()).decide(view)
+        seeds = len(view.state)
+        return Turns(self.length, np.zeros(seeds, np.int64), np.full(seeds, self.length)).decide(view)
 
 
 @dataclass
@@ -45,7 +44,6 @@ class Turns:
     """Round robin in a run: whose turn it is, the first of as many as there are servers, and for how many more steps."""
 
     length: int
-    servers: int
     first: Ints
     left: Ints
 
@@ -54,7 +52,7 @@ class Turns:
         ring = np.where(ready, self._behind(tasks), tasks)
         gone = np.take_along_axis(ring, self.first[:, None], axis=1)[:, 0] > 0
         ended = gone | (self.left <= 0)
-        passed = np.where(gone | (ready.sum(axis=1) <= self.servers), 0, self.servers)
+        passed = np.where(gone | (ready.sum(axis=1) <= view.servers), 0, view.servers)
         following = np.take_along_axis(np.argsort(ring, axis=1, kind="stable"), passed[:, None], axis=1)[:, 0]
         self.first = np.where(ended, following, self.first)
         self.left = np.where(ended, self.length, self.left) - 1
