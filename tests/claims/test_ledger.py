@@ -153,7 +153,8 @@ REQUIRED = {
     "train": "feasible-at-all-times directed-links log-quantisation sector-bound tracker-start alpha-bound alpha-sweep "
     "eigenvalue-crossing lyapunov-decrease switching-networks svm-in-continuous-time linear-regression "
     "mnist-log-against-uniform rho-against-bits density-against-communication fifty-percent-better anytime-termination",
-    "share": "table-at-60-tasks latency-column panels-over-load light-load network-utilisation-converges "
+    "share": "published-run table-at-60-tasks starvation latency-column panels-over-load light-load "
+    "network-utilisation-converges "
     "uara-reduces-energy normalisation-bug estimation-fragility robustness-against-efficiency remedies",
     "place": "utility-as-machines-grow utility-as-jobs-grow training-time rounding-success-rate g-delta "
     "approximation-in-practice value-of-locality prices-from-history idle-cluster-ties",

@@ -7,18 +7,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from equipoise.claims import Finding, Interval, at_least, at_most
 from equipoise.present.figures import Series
 from equipoise.share import Site, Sweep, Workload, policies, sweep
-from equipoise.share.view import Policy
+from equipoise.share.plain import Streams
+from equipoise.share.published import play_plainly
+from equipoise.share.view import Policy, name_of
 from equipoise.statistics import Paired
 
 Floats = NDArray[np.float64]
 
 SOURCE = "Hasan and Peña, Robustness–Efficiency Trade-offs in Learning-Aware Distributed Scheduling"
 FIRST_SEED = 20_000  # nothing here was tuned on the seeds from this one on
+SEED_BY_SEED = "the authors' generator draws tasks, jitter and noise of every seed, the same for all"
 LOADS = (10, 20, 30, 40, 50, 60)  # tasks, as in the paper's panels
 PER_1000 = 1000.0  # efficiency is told as success percent per 1000 energy
 TIE = 1e-6  # whatever its unit: a lead is more than this, so that two policies that do the same are not ahead
@@ -49,6 +53,23 @@ def played(
     """Policies, by name or themselves, on the same tasks."""
     players = [policies.named(name) if isinstance(name, str) else name for name in names]
     return sweep(players, workload, loads=loads, seeds=seeds(count), site=site, oracle=oracle)
+
+
+def same_tasks(players: Sequence[Policy], count: int, load: int = 60) -> dict[str, dict[str, Floats]]:
+    """Policies on the same tasks by the authors' generator, a value per seed: success, latency, energy, efficiency, lucky.
+
+    Tasks of seed k are drawn with seed k, jitter with 2,000,000 + k and noise with 4,000,000 + k.
+    """
+    workload, columns = Workload.authors(), ("success", "latency", "energy", "efficiency", "lucky")
+    found = {name_of(policy): {column: np.empty(count) for column in columns} for policy in players}
+    for seed in range(count):
+        batch = workload.draw(load, [seed])
+        for policy in players:
+            draws = Streams(RandomState(2_000_000 + seed), RandomState(4_000_000 + seed))
+            one = play_plainly(policy, batch, workload.site, workload.prior, draws)
+            for column in columns:
+                found[name_of(policy)][column][seed] = getattr(one, column)
+    return found
 
 
 def pair(found: Sweep, one: str, other: str, measure: str = "success", load: int = 60) -> Paired:

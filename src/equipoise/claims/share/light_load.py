@@ -11,13 +11,13 @@ from equipoise.share import Sweep
 
 LOAD = 10
 WELL = 5.0  # points below the bound of any policy; half a task of ten
-REMEDIES = ("UARALARACorrected", "UARALARAFloor", "Hybrid")
+BESIDE = ("EDF", "Hybrid")
 
 
 @claim("All policies perform well under light load.", source=f"{SOURCE}, panels over 10 to 60 tasks", effort=15)
 def measure(scale: Scale) -> Measured:
     count = scale.pick(quick=1000, full=10_000)
-    names = (*PUBLISHED, *REMEDIES)
+    names = (*PUBLISHED, *BESIDE)
     found = played(names, count, loads=(LOAD,), oracle=count)
     bound = 100.0 * found.bounds[LOAD] / LOAD
     figure = Figure(
@@ -26,22 +26,17 @@ def measure(scale: Scale) -> Measured:
         y=Axis("percent of tasks"),
         series=(bars("success", [mean_of(found, name, "success", LOAD) for name in names]),),
         marks=(Mark("y", float(bound.mean()), "most that anyone could finish"),),
-        caption="How close everybody comes on a nearly empty site. UARA+LARA asks just in time, on estimates.",
+        caption="How close everybody comes on a nearly empty site; LARA and UARA+LARA ask just in time.",
     )
     return Measured(
-        protocol=f"All policies on the paper preset at {LOAD} tasks, {told(count)}; beside them, on every seed, the "
+        protocol=f"All policies on the authors' preset at {LOAD} tasks, {told(count)}; beside them, on every seed, the "
         f"bound that no policy can beat (linear program). Performing well means within {WELL:g} points of it.",
         findings=(
             *(_behind(found, name, bound, "paper") for name in PUBLISHED),
-            *(_behind(found, name, bound, "ours") for name in REMEDIES[1:]),
+            *(_behind(found, name, bound, "ours") for name in BESIDE),
         ),
         figures=(figure,),
-        notes=(
-            "Is the wrong denominator the cause? With it UARA+LARA finishes "
-            f"{mean_of(found, 'UARA+LARA', 'success', LOAD):.1f} %, with the right one "
-            f"{mean_of(found, REMEDIES[0], 'success', LOAD):.1f} %, and with a minimum share besides "
-            f"{mean_of(found, REMEDIES[1], 'success', LOAD):.1f} %.",
-        ),
+        notes=("Success is judged on a noisy error here: who tries in every step until the deadline has more luck.",),
     )
 
 
