@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import gzip
 import io
 import json
 import os
@@ -433,6 +434,50 @@ def test_bad_input_is_one_line_exit_2_and_nothing_written(share, tmp_path, argum
     assert words in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--curves", "empty.gz"), "curves: "),
+        (("--curves", "nobody.gz"), "curves: "),
+        (("--curves", "hollow.gz"), "line 4: 0 sample counts and 0 errors"),
+        (("--curves", "level.gz"), "none of 1 curves falls"),
+        (("--curves", "nowhere.gz"), "cannot read"),
+        (("--units", "1"), "units"),
+        (("--switch-cost", "-1"), "switch_cost"),
+        (("--loads", "0"), "every load is at least one task"),
+        (("--policies", "LaiRa2"), "did you mean 'LaiRA'"),
+        (("--config", "unknown.yaml"), "did you mean 'loads'"),
+    ],
+)
+def test_bundles_without_losses_are_refused_and_nothing_is_written(share, tmp_path, arguments, words):
+    """One line that names the field: an empty file, a file without curves, a curve without points, one that is level."""
+    head = "# equipoise recording 1\n# targets 0.62 1.0\nmodel,data,settings,seed,samples,errors\n"
+    texts = {"nobody.gz": head, "hollow.gz": head + "m,d,,0,,\n", "level.gz": head + "m,d,,0,1 10,0.5 0.4\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "empty.gz").write_bytes(b"")
+    (tmp_path / "unknown.yaml").write_text("load: [10]")
+    code, out, err = share("bundles", *arguments)
+    assert code == 2, out + err
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_bundles_from_the_command_line(share, tmp_path):
+    """The table, the verdict, and a run folder whose config repeats it."""
+    small = ("bundles", "--seeds", "4", "--units", "60", "--loads", "4", "--switch-cost", "0.2")
+    code, out, err = share(*small)
+    assert code == 0, err
+    for words in ("finished of 4", "switches", "LARA, reconstructed", "A single bundle shows LaiRA ahead by 3 or more"):
+        assert words in " ".join(out.split())
+    folder = only_folder(tmp_path)
+    assert folder.name.startswith("share-bundles-")
+    assert {file.name for file in folder.iterdir()} == {"result.json", "history.csv", "config.yaml"}
+    _, again, _ = share("bundles", "--config", str(folder / "config.yaml"), "--json")
+    assert json.loads(again) == json.loads((folder / "result.json").read_text())
 
 
 def test_a_failed_certificate_exits_1(share, tmp_path):

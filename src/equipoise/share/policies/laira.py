@@ -60,7 +60,6 @@ class Slices:
         self.line = Line(shape, policy.discount, policy.ridge)
         self.ahead = LookAhead(shape, policy.motion) if policy.looks_ahead else None
         self.holds = np.zeros(shape, np.bool_)
-        self.began: Floats = np.zeros(shape)  # loss when the slice began
         self.hoped: Floats = np.zeros(shape)  # loss that was predicted for its end
         self.left: Ints = np.zeros(scene.seeds, np.int64)  # steps of the slice
         self.length = np.full(scene.seeds, policy.length)
