@@ -151,7 +151,7 @@ class Bundles(Result):
         told = "" if error is None else f" ± {error:.2f}"
         many, switches = len(lead), [float(cell["switches"].mean()) for cell in (ours, theirs)]
         return [
-            f"Of {load} tasks {OURS} finishes {gap.difference:+.2f}{told} more than {THEIRS} ({many} bundles): {word} it.",
+            f"{OURS} less {THEIRS}: {gap.difference:+.2f}{told} of {load} tasks, over {many} bundles; it is {word} it.",
             f"A single bundle shows {OURS} ahead by {LEAD} or more, as in its paper, in {(lead >= LEAD).sum()} of {many},"
             f" and behind by {LEAD} or more in {(lead <= -LEAD).sum()}; the lead scatters by {lead.std():.1f} (one sd).",
             f"{OURS} switches {switches[0]:.0f} times, {THEIRS} {switches[1]:.0f}:"
