@@ -7,7 +7,25 @@ import pytest
 from hypothesis import given, strategies as st
 
 from equipoise.kernels import kernel
-from equipoise.share._arithmetic import exp, ln, sin
+from equipoise.share import _arithmetic
+
+# Kernels call them; Python has no way in.
+inner_ln, inner_exp, inner_sin = _arithmetic.ln, _arithmetic.exp, _arithmetic.sin
+
+
+@kernel
+def ln(x):
+    return inner_ln(x)
+
+
+@kernel
+def exp(x):
+    return inner_exp(x)
+
+
+@kernel
+def sin(x):
+    return inner_sin(x)
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
@@ -37,9 +55,9 @@ def test_beyond_what_a_number_can_show_the_exponential_stays_finite():
 @kernel
 def of_all(x, logs, exps):
     for i in range(len(x)):
-        logs[i] = ln(x[i])
+        logs[i] = inner_ln(x[i])
     for i in range(len(x)):
-        exps[i] = exp(x[i])
+        exps[i] = inner_exp(x[i])
 
 
 def test_many_at_a_time_give_the_bits_of_one():

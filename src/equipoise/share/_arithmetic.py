@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import Ints, kernel
+from equipoise.kernels import Ints, inner, kernel
 
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # their sum is ln 2; k * HIGH is exact
 PER_LN2 = 1.4426950408889634
@@ -18,7 +18,7 @@ ROUNDER_BITS, ONE_BITS, HALF_ROOT_BITS = 0x4338000000000000, 0x3FF0000000000000,
 EXP_LEAST, EXP_MOST = -708.0, 709.0  # beyond, the result is no normal number
 
 
-@kernel
+@inner
 def ln(x: float) -> float:
     """The natural logarithm of a positive normal number: x = 2^k m with m around 1, and fdlibm's series for ln m."""
     bits = np.float64(x).view(np.int64)
@@ -36,7 +36,7 @@ def ln(x: float) -> float:
     return float(power * LN2_HIGH - ((half - (s * (half + series) + power * LN2_LOW)) - f))
 
 
-@kernel
+@inner
 def exp(x: float) -> float:
     """e^x = 2^k e^r with |r| <= ln 2 / 2, and Taylor's series for e^r; x is held within what a number can show."""
     x = min(max(x, EXP_LEAST), EXP_MOST)
@@ -52,7 +52,7 @@ def exp(x: float) -> float:
     return float(series * np.int64((np.float64(rounded).view(np.int64) << 52) + ONE_BITS).view(np.float64))
 
 
-@kernel
+@inner
 def sin(x: float) -> float:
     """The sine between -pi/2 and pi/2, by Taylor's series."""
     z = x * x
@@ -78,7 +78,7 @@ TAIL_TOP += (-2.549732539343734, 4.374664141464968, 2.938163982698783)
 TAIL_BOTTOM = (0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416, 1.0)
 
 
-@kernel
+@inner
 def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
     value = 0.0
     for coefficient in coefficients:
@@ -127,7 +127,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _ONE_BITS = np.uint64(0x3FF0000000000000)
 
 
-@kernel
+@inner
 def scramble(x: np.uint64) -> np.uint64:
     """The finaliser of SplitMix64: every bit of x reaches every bit of the answer."""
     x = x + _GOLDEN
@@ -147,7 +147,7 @@ def keys_of(seeds: Ints, tasks: int) -> NDArray[np.uint64]:
     return keys
 
 
-@kernel
+@inner
 def from_one(bits: np.uint64) -> float:
     """Uniform in [1, 2): 52 of the bits become a fraction."""
     return float(np.uint64((bits >> np.uint64(12)) | _ONE_BITS).view(np.float64))
@@ -159,10 +159,19 @@ def uniform(key: np.uint64, number: int) -> float:
     return from_one(scramble(key ^ np.uint64(number))) - 1.0
 
 
+@inner
+def two_normals(key: np.uint64, pair: int) -> tuple[float, float]:
+    """Two independent standard normal draws for the task with this key (Box and Muller); no branches."""
+    bits = scramble(key ^ np.uint64(pair))
+    size = math.sqrt(-2.0 * ln(2.0 - from_one(bits)))
+    turn = from_one(scramble(bits)) - 1.5  # of a turn, from -1/2 to 1/2
+    angle = abs(turn)  # cos of it is sin(pi/2 - it), and so is sin for what is left to a quarter
+    cosine, sine = sin(2.0 * math.pi * (0.25 - angle)), sin(2.0 * math.pi * (0.25 - abs(angle - 0.25)))
+    return size * cosine, math.copysign(size * sine, turn)
+
+
 @kernel
 def normal(key: np.uint64, number: int) -> float:
-    """A standard normal draw for one observation of the task with this key (Box and Muller)."""
-    bits = scramble(key ^ np.uint64(number))
-    size = math.sqrt(-2.0 * ln(2.0 - from_one(bits)))
-    angle = abs(from_one(scramble(bits)) - 1.5)  # of a turn: cos of it is sin(pi/2 - it)
-    return size * sin(2.0 * math.pi * (0.25 - angle))
+    """A standard normal draw for one observation of the task with this key: the two of a pair are draws 2k and 2k + 1."""
+    first, second = two_normals(key, number >> 1)
+    return second if number & 1 else first

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
-from equipoise.kernels import Bools, Floats, Ints, kernel
+from equipoise.kernels import Bools, Floats, Ints, inner, kernel
 
 
 def greedy(key: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
@@ -178,7 +178,7 @@ def _greedy(key: Floats, who: Bools, most: Floats, total: Floats, given: Floats)
                 break
 
 
-@kernel
+@inner
 def insert(order: Ints, n: int, key: Floats, i: int) -> int:
     """Put i into the first n of `order`, which ascend in key, behind its equals; the new n."""
     low, high = 0, n

@@ -24,15 +24,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.kernels import Bools, Floats, Ints, kernel
+from equipoise.kernels import Bools, Floats, Ints, inner, kernel
 from equipoise.linear_program import run, solver_of
 from equipoise.share._arithmetic import keys_of, normal
 from equipoise.share.site import Site
 from equipoise.share.step import DUST, SLACK, ready_steps
-from equipoise.share.task import power_work, table_work
-from equipoise.share.workload import Batch, Workload
+from equipoise.share.workload import Batch, Workload, work_of_curves
 
 if TYPE_CHECKING:
     import highspy
@@ -104,6 +104,13 @@ def oracle(
     return Bound(batch.seeds, tasks, optimum, bound, best if exact else None)
 
 
+def bounds_of(batch: Batch, site: Site) -> Floats:
+    """The bound for every seed of a batch: tasks."""
+    ready = ready_steps(batch, site) if site.uplink == "equal" else None
+    jobs = [jobs_of(batch, row, site, ready) for row in range(batch.shape[0])]
+    return np.array([float(floor_of(lp_optimum(one), one)) for one in jobs])
+
+
 def bound_of(batch: Batch, row: int, site: Site) -> int:
     """The bound for one seed of a batch: tasks."""
     if not 0 <= row < batch.shape[0]:
@@ -146,10 +153,11 @@ class OracleTasks:
         return len(self.work)
 
 
-def jobs_of(batch: Batch, row: int, site: Site) -> OracleTasks:
+def jobs_of(batch: Batch, row: int, site: Site, ready_by: Ints | None = None) -> OracleTasks:
     """One seed as the engine plays it: the last computing slot is deadline - 1, and amounts up to DUST are nothing.
 
-    Where the uplink divides itself, when a task can compute is given, and there is nothing to send.
+    Where the uplink divides itself, when a task can compute is given (`ready_by`, if it is known for the whole batch), and
+    there is nothing to send.
     """
     cap, bandwidth, horizon = site.most_per_task, float(site.bandwidth), batch.horizon
     arrival, delay = np.ceil(batch.arrival[row]).astype(np.int64), batch.delay[row].astype(np.int64)
@@ -157,7 +165,8 @@ def jobs_of(batch: Batch, row: int, site: Site) -> OracleTasks:
     sending = np.where(data > 0.0, np.maximum(np.ceil(data / (bandwidth + SLACK)), 1.0), 0.0).astype(np.int64)
     ready = arrival + sending + delay
     if site.uplink == "equal":
-        ready = arrival = ready_steps(batch.rows(row, row + 1), site)[0]
+        ready_by = ready_steps(batch.rows(row, row + 1), site) if ready_by is None else ready_by[row : row + 1]
+        ready = arrival = ready_by[0]
         data, delay, bandwidth = np.zeros(len(data)), np.zeros(len(data), np.int64), np.inf
     end = np.minimum(np.ceil(batch.deadline[row]).astype(np.int64), horizon)
     work = batch.work[row] if site.success == "true" else _luckiest(batch, row, end - ready)
@@ -170,16 +179,21 @@ def jobs_of(batch: Batch, row: int, site: Site) -> OracleTasks:
 
 def _luckiest(batch: Batch, row: int, tests: Ints) -> Floats:
     """The least work at which any of a task's tests, one for each slot that it can compute in, would accept its error."""
-    keys, found = keys_of(batch.seeds[row : row + 1], batch.shape[1])[0], np.full(batch.shape[1], np.inf)
-    for i in np.flatnonzero(tests > 0).tolist():
-        luck = min(normal(keys[i], number) for number in range(1, int(tests[i]) + 1))
-        target = batch.target[row, i] - batch.sigma[row, i] * luck
-        table = batch.table[row, i]
-        if table >= 0:
-            found[i] = table_work(batch.table_samples[table], batch.table_errors[table], target)
-        else:
-            found[i] = power_work(batch.a[row, i], batch.b[row, i], batch.floor[row, i], target)
+    keys = keys_of(batch.seeds[row : row + 1], batch.shape[1])[0]
+    target = batch.target[row] - batch.sigma[row] * _least_noise(keys, tests)
+    one, tables = batch.rows(row, row + 1), (batch.table_samples, batch.table_errors)
+    found = work_of_curves(one.a, one.b, one.floor, target[None], one.table, *tables)[0]
     return np.where(found <= 1.0, LEAST_WORK, found)
+
+
+@kernel
+def _least_noise(keys: NDArray[np.uint64], tests: Ints) -> Floats:
+    """Of each task: the least of the noises of so many tests; 0 without a test."""
+    least = np.zeros(len(keys))
+    for i in range(len(keys)):
+        for number in range(1, tests[i] + 1):
+            least[i] = min(least[i], normal(keys[i], 1 + number))
+    return least
 
 
 def lp_optimum(jobs: OracleTasks) -> float:
@@ -202,8 +216,9 @@ def fill_slots(
     Late slots first, so that its data has time; when they are full, earlier tasks move along augmenting paths.
     """
     tasks, slots = computed.shape
-    dust = 1e-13 * max(most.max(), capacity)
-    free = np.full(slots, capacity)
+    dust, free = 1e-13 * capacity, np.empty(slots)
+    for t in range(slots):
+        free[t] = capacity
     closed = np.zeros(slots, np.bool_)  # no path leads from here to a free slot, nor ever will
     from_slot, by_task = np.empty(slots, np.int64), np.empty(slots, np.int64)
     asked, queue = np.empty(tasks, np.bool_), np.empty(slots, np.int64)
@@ -221,7 +236,7 @@ def fill_slots(
             left -= _augment(found, left, most, free, computed, from_slot, by_task)
 
 
-@kernel
+@inner
 def _free_slot(
     i: int,
     ready: Ints,
@@ -238,8 +253,10 @@ def _free_slot(
 ) -> int:
     """Breadth first from task i over slots where it could do more, through tasks that could do less there; -1: none."""
     tasks = computed.shape[0]
-    asked[:] = False
-    by_task[:] = -1
+    for k in range(tasks):
+        asked[k] = False
+    for t in range(len(by_task)):
+        by_task[t] = -1
     head, tail, j, here = 0, 0, i, -1
     while True:
         asked[j] = True
@@ -265,7 +282,7 @@ def _free_slot(
                 head += 1
 
 
-@kernel
+@inner
 def _augment(
     found: int, left: float, most: Floats, free: Floats, computed: Floats, from_slot: Ints, by_task: Ints
 ) -> float:

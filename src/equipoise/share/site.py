@@ -161,16 +161,18 @@ POOLED, PER_NODE, LINEAR, PER_SAMPLE = range(4)
 @kernel
 def step_energy(law: int, idle: float, busy: float, capacity: Floats, total: float, load: Floats) -> float:
     """Energy of one step that computes `total`; `load` is what each server runs, and is what "per_node" is charged by."""
-    nodes = len(capacity)
+    nodes, whole = len(capacity), 0.0
+    for j in range(nodes):
+        whole += capacity[j]
     if law == PER_SAMPLE:
-        return float(busy * total + idle * max(nodes - math.ceil(total * nodes / capacity.sum()), 0))
+        return float(busy * total + idle * max(nodes - math.ceil(total * nodes / whole), 0))
     if law == PER_NODE:
         energy = 0.0
         for j in range(nodes):
             use = load[j] / capacity[j]
             energy += idle + busy * use * use * use
         return energy
-    use = total / capacity.sum()
+    use = total / whole
     return float(nodes * (idle + busy * (use if law == LINEAR else use * use * use)))
 
 
@@ -179,20 +181,21 @@ def cheapest_loads(rates: Floats, n: int, load: Floats) -> None:
     """Speeds of like servers that serve rates[:n] at the least sum of cubes, moving tasks within the step.
 
     A task faster than the mean of the rest needs a server to itself; the others are spread evenly (McNaughton).
-    `rates` is sorted in place, descending.
+    The fastest come to the front of `rates`.
     """
     nodes = len(load)
     rest = 0.0
     for k in range(n):
         rest += rates[k]
-    part = rates[:n]
-    part.sort()
     alone = 0
-    for k in range(n - 1, -1, -1):
-        if alone >= nodes - 1 or part[k] <= rest / (nodes - alone):
+    while alone < min(nodes - 1, n):
+        for k in range(alone + 1, n):  # the fastest that is left comes to the front
+            if rates[k] > rates[alone]:
+                rates[k], rates[alone] = rates[alone], rates[k]
+        if rates[alone] <= rest / (nodes - alone):
             break
-        load[alone] = part[k]
-        rest -= part[k]
+        load[alone] = rates[alone]
+        rest -= rates[alone]
         alone += 1
     for j in range(alone, nodes):
         load[j] = max(rest, 0.0) / (nodes - alone)

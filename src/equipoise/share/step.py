@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import Floats, Int32s, Ints, kernel
-from equipoise.share._arithmetic import exp, keys_of, ln, normal, uniform
+from equipoise.kernels import Floats, Int32s, Ints, inner, kernel
+from equipoise.share._arithmetic import exp, keys_of, ln, normal, two_normals, uniform
 from equipoise.share.divide import insert
 from equipoise.share.site import LAWS, PER_NODE, PER_SAMPLE, Site, cheapest_loads, step_energy
 from equipoise.share.task import COMPUTING, DELAYED, DONE, FAILED, PENDING, SENDING, table_error
@@ -20,7 +20,7 @@ from equipoise.share.view import View
 from equipoise.share.workload import Batch
 
 
-@kernel
+@inner
 def place(
     rates: Floats, home: Ints, last: Int32s, speeds: Floats, within: bool, load: Floats, ran: Floats, order: Ints
 ) -> tuple[float, int]:
@@ -34,7 +34,8 @@ def place(
     on preemptive open shops that, and no server beyond its speed, is all it takes. Returns (cut, moves).
     """
     nodes = len(speeds)
-    load[:] = 0.0
+    for j in range(nodes):
+        load[j] = 0.0
     n = 0
     for i in range(len(rates) - 1, -1, -1):
         if rates[i] > 0.0:
@@ -70,7 +71,7 @@ def place(
     return cut, moves
 
 
-@kernel
+@inner
 def emptiest(speeds: Floats, load: Floats) -> int:
     """The server with the most room."""
     best = 0
@@ -95,7 +96,6 @@ CURVE = np.dtype(  # what every step of computing needs of a task, in one line o
         *((name, np.float64) for name in ("samples", "work", "log_a", "b", "floor", "sigma")),
         ("noise_key", np.uint64),
         ("observations", np.int32),
-        ("looks", np.int32),  # before decisions, where the site takes them
         ("table", np.int32),  # -1: a power law
     ]
 )
@@ -104,7 +104,9 @@ TASK = np.dtype(
         *(
             (name, np.float64) for name in ("data_all", "data_left", "target", "cap")
         ),  # records have a `data` of their own
+        ("spare", np.float64),  # the second noise of a pair
         *((name, np.int32) for name in ("arrival", "deadline", "delay", "done_at")),
+        ("looks", np.int32),  # before decisions, where the site takes them
     ]
 )
 SUMS = np.dtype(
@@ -271,7 +273,7 @@ def open_step(step: int, now: Now, view: View, rule: Rules, watched: bool) -> No
         look(step, now, view)
 
 
-@kernel
+@inner
 def send_equally(step: int, now: Now, view: View, rule: Rules) -> None:
     """Everyone who has not sent everything gets the same part, also who is still delayed; who has can compute at once."""
     (seeds, tasks), least, most = now.state.shape, 1.0 - rule.rate_jitter, 1.0 + rule.rate_jitter
@@ -300,24 +302,24 @@ def ready_steps(batch: Batch, site: Site) -> Ints:
     return np.where(view.ready >= 0, view.ready, batch.horizon)
 
 
-@kernel
+@inner
 def look(step: int, now: Now, view: View) -> None:
     """Observe every task that can compute; twice when it has just become able to, for its first error."""
     states, curves, ready = now.state.reshape(-1), now.curve.reshape(-1), view.ready.reshape(-1)
     seen, counts, errors = view.observed.reshape(-1), view.observations.reshape(-1), view.error.reshape(-1)
-    firsts = view.first_error.reshape(-1)
+    firsts, tasks = view.first_error.reshape(-1), now.task.reshape(-1)
     for i in range(len(states)):
         if states[i] == COMPUTING:
             curve = curves[i]
             true = true_error(curve, now)
             if ready[i] == step:
                 firsts[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS), LEAST_SEEN)
-            curve.looks += 1
-            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + curve.looks), LEAST_SEEN)
-            seen[i], counts[i] = True, curve.looks + 1
+            tasks[i].looks += 1
+            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + tasks[i].looks), LEAST_SEEN)
+            seen[i], counts[i] = True, tasks[i].looks + 1
 
 
-@kernel
+@inner
 def true_error(curve: Any, now: Now) -> float:
     """Of one task, at what it has computed."""
     done = max(curve.samples, 1.0)
@@ -349,8 +351,9 @@ def close_step(
     computed, found = np.empty(BLOCK + tasks, np.int64), 0
     asked_where, kept = server.shape[1] == tasks, ran.shape[0] == seeds
     pooled = rule.fluid and not kept and rule.law != PER_NODE  # then nothing depends on who runs where
-    view.observed[:] = False
     for s in range(seeds):
+        for i in range(tasks):
+            view.observed[s, i] = False
         sums, home = now.sums[s], server[s if asked_where else 0]
         ys, xs, here = bandwidth[s], compute[s], ran[s if kept else 0 : s + 1 if kept else 0]
         sending, running, sent, total = 0, 0, 0.0, 0.0
@@ -406,18 +409,19 @@ def close_step(
             sums.idle += rule.capacity - total
         if fluid and rule.law == PER_NODE:
             cheapest_loads(rates, n, load)
-            speeds[:] = load
+            for j in range(len(load)):
+                speeds[j] = load[j]
         if waiting or rule.law != PER_SAMPLE:
             sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
         if fluid and kept:  # what was charged for, shown on servers
-            place(xs.copy(), home, now.server[s], speeds, True, load, here, order)
+            place(xs.copy(), home, now.server[s], speeds, rule.within, load, here, order)  # fluid: within the step
         if found >= BLOCK or s == seeds - 1:
             observe(step, computed[:found], now, view, rule, watched)
             found = 0
     return Fault(FINE, COMPUTE, -1, -1, 0.0)
 
 
-@kernel
+@inner
 def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bool) -> None:
     """What tasks that computed show, by their place in the batch; their errors, curve and noise, only if `watched`.
 
@@ -434,32 +438,42 @@ def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bo
             seen[i], counts[i] = True, curve.observations
     if not (watched or rule.by_luck):
         return
+    tasks, due = now.task.reshape(-1), now.due.reshape(-1)
     size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
-    key, number = np.empty(size, np.uint64), np.empty(size, np.int64)
-    done, log_a, b, noise, error = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    key, pair, new, fresh = np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), 0
+    done, log_a, b, error = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     for j in range(len(who)):
         curve = curves[who[j]]
-        key[j], number[j] = curve.noise_key, curve.observations
         done[j], log_a[j], b[j] = max(curve.samples, 1.0), curve.log_a, curve.b
+        key[fresh], pair[fresh], new[fresh] = curve.noise_key, (curve.observations + 1) >> 1, who[j]
+        fresh += curve.observations & 1  # else the second of its pair is there
     for j in range(size):
         error[j] = exp(log_a[j] - b[j] * ln(done[j]))
-    for j in range(size):
-        noise[j] = normal(key[j], number[j])
+    first, second = np.empty(size), np.empty(size)
+    for j in range((fresh + 31) // 32 * 32):
+        first[j], second[j] = two_normals(key[j], pair[j])
+    for j in range(fresh):
+        tasks[new[j]].spare = second[j]
+    fresh = 0
     for j in range(len(who)):
         i = who[j]
-        curve = curves[i]
+        curve, task = curves[i], tasks[i]
+        noise = task.spare
+        if curve.observations & 1:
+            noise = first[fresh]
+            fresh += 1
         true = error[j] + curve.floor
         if curve.table >= 0:
             true = table_error(now.table_samples[curve.table], now.table_errors[curve.table], done[j])
-        found = true + curve.sigma * noise[j]
-        if rule.by_luck and max(found, LEAST_SEEN) <= now.task.reshape(-1)[i].target:
-            states[i], now.due.reshape(-1)[i] = DONE, NEVER
-            now.task.reshape(-1)[i].done_at = step + 1
+        found = true + curve.sigma * noise
+        if rule.by_luck and max(found, LEAST_SEEN) <= task.target:
+            states[i], due[i] = DONE, NEVER
+            task.done_at = step + 1
         if not rule.looks or states[i] == DONE:
             seen[i], errors[i] = True, found
 
 
-@kernel
+@inner
 def check(
     states: NDArray[np.int8], ys: Floats, xs: Floats, home: Ints, task: NDArray[np.void], rule: Rules
 ) -> tuple[bool, bool, bool]:
@@ -478,7 +492,7 @@ def check(
     return not wrong, waiting, not homeless
 
 
-@kernel
+@inner
 def take_turns(who: Ints, xs: Floats, sums: Any, speed: float, cost: float) -> float:
     """Tasks hold the only server one after the other, by their number; counts switches, returns samples lost to them.
 
@@ -504,7 +518,7 @@ def take_turns(who: Ints, xs: Floats, sums: Any, speed: float, cost: float) -> f
     return lost
 
 
-@kernel
+@inner
 def settle(who: Ints, home: Ints, last: Int32s) -> int:
     """Tasks go where they are asked to be; how many move."""
     moves = 0
@@ -514,7 +528,7 @@ def settle(who: Ints, home: Ints, last: Int32s) -> int:
     return moves
 
 
-@kernel
+@inner
 def find_fault(s: int, now: Now, bandwidth: Floats, compute: Floats, home: Ints, rule: Rules) -> Fault:
     """The first rule that a seed's decision breaks, in the order of tasks."""
     sent, computed = 0.0, 0.0

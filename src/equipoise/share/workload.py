@@ -328,7 +328,7 @@ class Workload:
         errors = np.ones((1, 2)) if errors is None else errors
         a, b, floor, target, table = (columns[name] for name in ("a", "b", "floor", "target", "table"))
         truth = errors if self.curves is None else self.curves.levels
-        work = _work(a, b, floor, target, table, samples, truth)
+        work = work_of_curves(a, b, floor, target, table, samples, truth)
         horizon = min(self.horizon + self.horizon_per_task * a.shape[1], HORIZON_MOST)
         return Batch(seeds=numbers, work=work, horizon=horizon, table_samples=samples, table_errors=errors, **columns)
 
@@ -383,7 +383,9 @@ def _seven_draws(words: NDArray[np.uint32], ranges: Floats, found: Floats) -> in
 
 
 @kernel
-def _work(a: Floats, b: Floats, floor: Floats, target: Floats, table: Ints, samples: Floats, errors: Floats) -> Floats:
+def work_of_curves(
+    a: Floats, b: Floats, floor: Floats, target: Floats, table: Ints, samples: Floats, errors: Floats
+) -> Floats:
     """Samples that every task must compute."""
     work = np.empty(a.shape)
     for row in range(a.shape[0]):

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import Bools, Floats, Ints, kernel
+from equipoise.kernels import Bools, Floats, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
@@ -90,7 +90,7 @@ def _learn(
         _fit(who[start : min(start + WIDTH, size)], samples, error, target, moments, found, separate, tile)
 
 
-@kernel
+@inner
 def _fit(
     who: Ints,
     samples: Floats,

@@ -11,9 +11,9 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.kernels import Bools, Floats, Ints, kernel
+from equipoise.kernels import Bools, Floats, Ints, inner, kernel
 from equipoise.share.divide import count, equal
-from equipoise.share.task import COMPUTING
+from equipoise.share.task import COMPUTING, SENDING
 from equipoise.share.view import Decision, View
 
 FEW, NEW_AMONG_FEW, NEW = 10, 100.0, 50.0  # computing tasks; samples below which a task is new
@@ -30,7 +30,8 @@ def decision(view: View, shares: Floats, order: ArrayLike | None = None) -> Deci
 
 def even_shares(view: View) -> Floats:
     """The same fraction for every computing task."""
-    return np.where(view.computing, 1.0 / count(view.computing), 0.0)
+    computing = view.computing
+    return np.where(computing, 1.0 / count(computing), 0.0)
 
 
 def urgent_shares(view: View) -> Floats:
@@ -40,10 +41,12 @@ def urgent_shares(view: View) -> Floats:
 
 @kernel
 def _urgent(state: NDArray[np.int8], deadline: Ints, part: float) -> Floats:
-    shares, order = np.zeros(state.shape), np.empty(state.shape[1], np.int64)
+    shares, order, time = np.zeros(state.shape), np.empty(state.shape[1], np.int64), np.empty(state.shape[1])
     for s in range(len(state)):
         n, left = _computing(state[s], order), 1.0
-        _sort(order, n, deadline[s].astype(np.float64), np.zeros(0))
+        for i in order[:n]:
+            time[i] = deadline[s, i]
+        _sort(order, n, time, time)
         for i in order[:n]:
             if left <= 0.0:
                 break
@@ -93,7 +96,7 @@ def _explore_then_exploit(
     return shares, ranks
 
 
-@kernel
+@inner
 def _computing(state: NDArray[np.int8], order: Ints) -> int:
     """Write the numbers of the tasks that compute; how many."""
     n = 0
@@ -104,14 +107,14 @@ def _computing(state: NDArray[np.int8], order: Ints) -> int:
     return n
 
 
-@kernel
+@inner
 def _sort(order: Ints, n: int, key: Floats, second: Floats) -> None:
-    """The first n of `order` by key, then by the second key if there is one; equals keep their order."""
+    """The first n of `order` by key, then by the second key; equals keep their order."""
     for k in range(1, n):
         i, at = order[k], k
         while at > 0:
             j = order[at - 1]
-            if key[j] < key[i] or (key[j] == key[i] and (len(second) == 0 or second[j] <= second[i])):
+            if key[j] < key[i] or (key[j] == key[i] and second[j] <= second[i]):
                 break
             order[at] = j
             at -= 1
@@ -119,11 +122,27 @@ def _sort(order: Ints, n: int, key: Floats, second: Floats) -> None:
 
 
 def caps(view: View, who: Bools | None = None, *, price: bool = True) -> Floats:
-    """UARA's caps of the computing tasks, as fractions of the site; `who` are the tasks that share it."""
-    who = view.computing if who is None else who
-    last = np.maximum(view.deadline - 1 - view.delay, 1.0)
-    weight = np.where(who, (1.0 + view.samples / np.maximum(view.data, 1.0)) / last, 0.0)
-    total = np.cumsum(weight, axis=1)[:, -1:]  # one after the other, as theirs
-    sending = (view.active & ~view.computing) | (view.computing & (view.ready == view.step))
-    busy = sending.sum(axis=1, keepdims=True) / count(view.active) if price else 0.0
-    return np.asarray(weight / np.maximum(total, 1e-300) / (1.0 + 2.0 * busy))
+    """UARA's caps as fractions of the site; `who` are the tasks that share it, the computing ones unless given."""
+    return _caps(view, view.computing if who is None else who, price)
+
+
+@kernel
+def _caps(view: View, who: Bools, price: bool) -> Floats:
+    found = np.zeros(who.shape)
+    for s in range(len(who)):
+        total, sending, active = 0.0, 0, 0
+        for i in range(who.shape[1]):
+            state = view.state[s, i]
+            if state < SENDING or state > COMPUTING:
+                continue
+            active += 1
+            sending += state != COMPUTING or view.ready[s, i] == view.step  # as it was when the step began
+            if who[s, i]:
+                last = max(view.deadline[s, i] - 1 - view.delay, 1.0)
+                found[s, i] = (1.0 + view.samples[s, i] / max(view.data[s, i], 1.0)) / last
+                total += found[s, i]
+        busy = sending / max(active, 1) if price else 0.0
+        for i in range(who.shape[1]):
+            if found[s, i] > 0.0:
+                found[s, i] = found[s, i] / total / (1.0 + 2.0 * busy)
+    return found
