@@ -8,6 +8,7 @@ A file states its class's `label`, `colour`, `marker` and `rank` among the other
 from typing import TYPE_CHECKING, Any, cast
 
 from equipoise._lazy import lazy
+from equipoise._moved import old_names
 from equipoise.errors import unknown_name
 from equipoise.registry import Registry
 from equipoise.share.policies._learning import Learning as Learning, clairvoyant as clairvoyant
@@ -29,7 +30,7 @@ def __getattr__(name: str) -> Any:
     if name in ("ALL", "PUBLISHED"):
         chosen = (choice for choice in POLICIES.choices() if name == "ALL" or choice.facts.get("published"))
         return tuple(POLICIES.load(choice.stem) for choice in chosen)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return old_names(__name__)(name)
 
 
 def named(name: str) -> Policy:

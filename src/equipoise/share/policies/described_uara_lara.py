@@ -5,6 +5,7 @@ text's remedies are options: `corrected` counts only tasks that can compute, `fl
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -47,3 +48,7 @@ class DescribedUARALARA(Learning):
         asked = MARGIN * needed(view, estimate, 1.0, otherwise=np.inf)
         share = np.clip(asked, self.floor * cap, cap) if self.floor else np.minimum(asked, cap)
         return Decision(uara_bandwidth(view), np.where(view.computing, share, 0.0))
+
+
+corrected = partial(DescribedUARALARA, corrected=True, called="DescribedUARA+LARA:corrected")
+with_floor = partial(DescribedUARALARA, corrected=True, floor=0.5, called="DescribedUARA+LARA:floor")
