@@ -54,20 +54,20 @@ class BundleWorkload(Workload):
         none, zero = np.zeros(shape), np.zeros(shape, np.int64)
         return Batch(
             seeds=numbers,
-            arrival=zero,
             deadline=due,
-            data=none,
             target=target,
-            sigma=none,
-            speed=np.full(shape, np.inf),
+            work=work,
+            arrival=zero,
             delay=zero,
-            a=np.ones(shape),
+            data=none,
+            sigma=none,
+            a=none + 1.0,
             b=none,
             floor=none,
+            speed=np.full(shape, np.inf),
             table=np.arange(flat.size).reshape(shape),
             table_samples=scale.reshape(-1, 1) * curves.samples[flat],
             table_errors=curves.errors[flat],
-            work=work,
             horizon=self.horizon,
         )
 
@@ -181,11 +181,6 @@ class Bundles(Result):
 HISTORY = ("policy", "load", "seed", "successes", "latency", "switches")
 
 
-def sharers() -> list[Policy]:
-    """Policies for one resource shared in time, and ours."""
-    return [shelf.named(name) for name in TIME_SHARING.split(",")]
-
-
 def bundles(
     policies: Sequence[Policy] | None = None,
     *,
@@ -217,5 +212,5 @@ def bundles(
     """
     site = Site(servers=(Server(SPEED),), delay=0.0, jitter=0.0, switch_cost=switch_cost)
     workload = BundleWorkload(curves=falling(curves), sigma=0.0, horizon=units, prior=VAGUE)
-    chosen = sharers() if policies is None else policies
+    chosen = [shelf.named(name) for name in TIME_SHARING.split(",")] if policies is None else policies
     return Bundles(sweep(chosen, workload, loads=loads, seeds=seeds, site=site, progress=progress))

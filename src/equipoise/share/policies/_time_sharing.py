@@ -5,15 +5,38 @@ be (docs/share.md, 8). Arrays have the shape (seeds, tasks, ...); `who` are the 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from equipoise.errors import InputError
 from equipoise.kernels import Bools, Floats, Ints
-from equipoise.share.view import View
+from equipoise.share.divide import equal
+from equipoise.share.site import Server, Site
+from equipoise.share.view import Decision, Policy, Prior, Scene, View, name_of
 
 TINY = 1e-9  # a loss at or below zero has no logarithm
 LOG_MOST = 30.0  # of samples or of a loss; beyond, an exponential says nothing
+
+
+@dataclass(frozen=True)
+class Remembering:
+    """A policy that keeps a memory in a run; asked without a run it decides as in a first step."""
+
+    called: str = field(default="", kw_only=True)  # another name, so that two settings can be compared
+
+    def start(self, scene: Scene) -> Policy:
+        raise InputError(f"{name_of(self)} does not say how it decides: define start(scene)")
+
+    def decide(self, view: View) -> Decision:
+        site = Site(servers=(Server(view.capacity / view.servers),) * view.servers)
+        seeds, tasks = view.state.shape
+        return self.start(Scene(site, Prior(), seeds, tasks, view.step + 1)).decide(view)
+
+
+def served(view: View, compute: Floats) -> Decision:
+    """This compute, and equal parts of the uplink."""
+    return Decision(equal(view.sending, view.data_left, view.bandwidth), compute)
 
 
 def log_samples(view: View) -> Floats:

@@ -12,8 +12,18 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints
-from equipoise.share.divide import equal, first, greedy
-from equipoise.share.policies._time_sharing import LOG_MOST, Line, LookAhead, Motion, log_loss, log_samples, log_target
+from equipoise.share.divide import first, greedy
+from equipoise.share.policies._time_sharing import (
+    LOG_MOST,
+    Line,
+    LookAhead,
+    Motion,
+    Remembering,
+    log_loss,
+    log_samples,
+    log_target,
+    served,
+)
 from equipoise.share.view import Decision, Policy, Scene, View
 
 SEEN = 3  # losses before a task is judged
@@ -21,7 +31,7 @@ KEPT = 3  # errors of slices that the length of the next looks back on
 
 
 @dataclass(frozen=True)
-class LaiRA:
+class LaiRA(Remembering):
     """Slice lengths are steps. `gains` are negative: a growing error of prediction shortens the next slice."""
 
     length: float = 3.0  # of the first slices
@@ -32,7 +42,6 @@ class LaiRA:
     bound: float = 3.0  # on |theta|
     doubt: float = 0.1
     motion: Motion = field(default_factory=Motion)
-    called: str = field(default="", kw_only=True)  # another name, so that two settings can be compared
 
     label: ClassVar[str] = "LaiRA"
     colour: ClassVar[str] = "#be123c"
@@ -42,13 +51,6 @@ class LaiRA:
 
     def start(self, scene: Scene) -> Policy:
         return Slices(self, scene)
-
-    def decide(self, view: View) -> Decision:
-        """A single decision without memory: nothing has been seen, the earliest deadline goes first."""
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=greedy(view.deadline, view.computing, view.task_cap, view.capacity),
-        )
 
 
 class Slices:
@@ -79,10 +81,7 @@ class Slices:
             self._measure(over, view)
             self._choose(over, view, x, y)
         self.left -= 1
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=greedy(np.where(self.holds, -1, view.deadline), ready, view.task_cap, view.capacity),
-        )
+        return served(view, greedy(np.where(self.holds, -1, view.deadline), ready, view.task_cap, view.capacity))
 
     def _measure(self, over: Bools, view: View) -> None:
         """How wrong the prediction for the slice was, and how long the next is."""

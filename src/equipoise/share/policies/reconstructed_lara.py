@@ -5,14 +5,22 @@ Its plan is the best for the estimated curves, whose errors it follows from one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.share.divide import equal, greedy
-from equipoise.share.policies._time_sharing import LOG_MOST, Line, log_loss, log_samples, log_target
+from equipoise.share.policies._time_sharing import (
+    LOG_MOST,
+    Line,
+    Remembering,
+    log_loss,
+    log_samples,
+    log_target,
+    served,
+)
 from equipoise.share.policies.hybrid import keep_most
 from equipoise.share.view import Decision, Policy, Scene, View
 
@@ -20,13 +28,12 @@ LATER = 1e12  # added to a key: behind all others
 
 
 @dataclass(frozen=True)
-class ReconstructedLARA:
+class ReconstructedLARA(Remembering):
     """`explore`: steps of one server that a task is served for before it is planned with."""
 
     explore: float = 10.0
     discount: float = 0.99
     ridge: float = 0.1
-    called: str = field(default="", kw_only=True)  # another name, so that two settings can be compared
 
     label: ClassVar[str] = "LARA, reconstructed"
     colour: ClassVar[str] = "#7c2d12"
@@ -35,10 +42,6 @@ class ReconstructedLARA:
 
     def start(self, scene: Scene) -> Policy:
         return Planning(self, Line((scene.seeds, scene.tasks), self.discount, self.ridge))
-
-    def decide(self, view: View) -> Decision:
-        """A single decision without memory; a run calls `start` first."""
-        return Planning(self, Line(view.state.shape, self.discount, self.ridge)).decide(view)
 
 
 @dataclass
@@ -58,10 +61,7 @@ class Planning:
         kept = most_in_time(ready & ~new, left, view.time_left, view.capacity)
         turn = np.where(kept, view.deadline, LATER + np.minimum(left, LATER))
         rest = np.maximum(view.capacity - compute.sum(axis=1), 0.0)
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=compute + greedy(turn, ready & ~new, view.task_cap, rest),
-        )
+        return served(view, compute + greedy(turn, ready & ~new, view.task_cap, rest))
 
     def work_left(self, view: View) -> Floats:
         """(a / target)^(1/b) - s samples, at least one; infinite where the line does not fall, or not in time."""

@@ -3,23 +3,23 @@
 As robust as even shares, with few switches; it knows neither deadlines nor curves.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from equipoise.errors import refuse_negative
 from equipoise.kernels import Ints
-from equipoise.share.divide import equal, greedy
+from equipoise.share.divide import greedy
+from equipoise.share.policies._time_sharing import Remembering, served
 from equipoise.share.view import Decision, Policy, Scene, View
 
 
 @dataclass(frozen=True)
-class RoundRobin:
+class RoundRobin(Remembering):
     """`length`: steps of a turn."""
 
     length: int = 5
-    called: str = field(default="", kw_only=True)  # another name, so that two settings can be compared
 
     label: ClassVar[str] = "RoundRobin"
     colour: ClassVar[str] = "#65a30d"
@@ -32,11 +32,6 @@ class RoundRobin:
 
     def start(self, scene: Scene) -> Policy:
         return Turns(self.length, np.zeros(scene.seeds, np.int64), np.full(scene.seeds, self.length))
-
-    def decide(self, view: View) -> Decision:
-        """A single decision without memory; a run calls `start` first."""
-        seeds = len(view.state)
-        return Turns(self.length, np.zeros(seeds, np.int64), np.full(seeds, self.length)).decide(view)
 
 
 @dataclass
@@ -56,10 +51,7 @@ class Turns:
         following = np.take_along_axis(np.argsort(ring, axis=1, kind="stable"), passed[:, None], axis=1)[:, 0]
         self.first = np.where(ended, following, self.first)
         self.left = np.where(ended, self.length, self.left) - 1
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=greedy(self._behind(tasks), ready, view.task_cap, view.capacity),
-        )
+        return served(view, greedy(self._behind(tasks), ready, view.task_cap, view.capacity))
 
     def _behind(self, tasks: int) -> Ints:
         """How many places each task stands behind the first, in a ring."""

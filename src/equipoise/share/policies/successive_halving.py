@@ -11,12 +11,12 @@ import numpy as np
 
 from equipoise.kernels import Bools
 from equipoise.share.divide import equal, first
-from equipoise.share.policies._time_sharing import log_loss, log_target
+from equipoise.share.policies._time_sharing import Remembering, log_loss, log_target, served
 from equipoise.share.view import Decision, Policy, Scene, View
 
 
 @dataclass(frozen=True)
-class SuccessiveHalving:
+class SuccessiveHalving(Remembering):
     label: ClassVar[str] = "SuccessiveHalving"
     colour: ClassVar[str] = "#4d7c0f"
     marker: ClassVar[str] = "emptyArrow"
@@ -25,10 +25,6 @@ class SuccessiveHalving:
     def start(self, scene: Scene) -> Policy:
         rounds = max(1, math.ceil(math.log2(max(scene.tasks, 2))))
         return Halving(max(1, scene.steps // (rounds + 1)), np.zeros((scene.seeds, scene.tasks), np.bool_))
-
-    def decide(self, view: View) -> Decision:
-        """A single decision without memory: nobody is set aside. A run calls `start` first."""
-        return Halving(view.step + 1, np.zeros(view.state.shape, np.bool_)).decide(view)
 
 
 @dataclass
@@ -42,12 +38,9 @@ class Halving:
         ready = view.computing
         if view.step and view.step % self.steps == 0:
             self._halve(view, ready & ~self.aside)
-        served = ready & ~self.aside
-        served |= ready & ~served.any(axis=1, keepdims=True)  # rather those set aside than nobody
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=equal(served, view.task_cap, view.capacity),
-        )
+        left = ready & ~self.aside
+        left |= ready & ~left.any(axis=1, keepdims=True)  # rather those set aside than nobody
+        return served(view, equal(left, view.task_cap, view.capacity))
 
     def _halve(self, view: View, who: Bools) -> None:
         """In each seed the farther half of them in ln(loss / target), rounded down."""
