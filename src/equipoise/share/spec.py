@@ -348,6 +348,9 @@ class ShareSpec(StudySpec):
         None, "What a fully used one adds (7.5); per_sample: what a sample costs (.5).", "Site", "NUMBER"
     )
     migration: str | None = setting(None, "When a task may change server: within a step, or between.", "Site", "WHEN")
+    switch_cost: float | None = setting(
+        None, "Steps lost when another task takes the only server over (0).", "Site", "STEPS"
+    )
     success: str | None = setting(
         None, "Error that success is judged on: observed, with its noise (authors), true.", "Site", "RULE"
     )
