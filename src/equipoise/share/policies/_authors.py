@@ -25,7 +25,16 @@ def decision(view: View, shares: Floats, order: ArrayLike | None = None) -> Deci
     """Fractions of the site as samples per step; the uplink, where it is the policy's, in equal parts."""
     uplink = equal(view.sending, view.data_left, view.bandwidth)
     ranks = None if order is None else np.asarray(order)
-    return Decision(uplink, np.minimum(view.capacity * shares, view.task_cap), order=ranks)
+    return Decision(uplink, _samples(view, shares), order=ranks)
+
+
+@kernel
+def _samples(view: View, shares: Floats) -> Floats:
+    for s in range(len(shares)):
+        row, most = shares[s], view.task_cap[s]
+        for i in range(len(row)):
+            row[i] = min(view.capacity * row[i], most[i])
+    return shares
 
 
 def even_shares(view: View) -> Floats:
