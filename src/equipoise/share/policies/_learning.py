@@ -4,9 +4,10 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.kernels import Floats, kernel
+from equipoise.kernels import Floats, Ints, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators.log_linear import LogLinear
@@ -67,13 +68,17 @@ def clairvoyant(policy: AnyLearning) -> AnyLearning:
     return replace(policy, estimator=TrueWork())
 
 
-@kernel
 def needed(view: View, left: Floats, power: float, otherwise: float) -> Floats:
     """(Estimated work left / steps left)^power of every computing task, zero for others.
 
     One that is not estimated yet gets the mean of those that are (exploration); `otherwise` where none is.
     """
-    seeds, tasks = view.state.shape
+    return _needed(view.step, view.state, view.deadline, left, power, otherwise)
+
+
+@kernel
+def _needed(step: int, state: NDArray[np.int8], deadline: Ints, left: Floats, power: float, otherwise: float) -> Floats:
+    seeds, tasks = state.shape
     given, who, new, value = (
         np.zeros((seeds, tasks)),
         np.empty(tasks + 1, np.int64),
@@ -81,14 +86,14 @@ def needed(view: View, left: Floats, power: float, otherwise: float) -> Floats:
         np.empty(tasks),
     )
     for s in range(seeds):
-        states, lefts, due, parts, n, unknown = view.state[s], left[s], view.deadline[s], given[s], 0, 0
+        states, lefts, due, parts, n, unknown = state[s], left[s], deadline[s], given[s], 0, 0
         for i in range(tasks):  # without a branch: where they are is hard to predict
             who[n] = new[unknown] = i
             computing, known = states[i] == COMPUTING, lefts[i] >= 0.0
             n += computing & known
             unknown += computing & (not known)
         for j in range(n):
-            value[j] = max(lefts[who[j]], LEAST) / max(due[who[j]] - view.step, 1)
+            value[j] = max(lefts[who[j]], LEAST) / max(due[who[j]] - step, 1)
         if power != 1.0:
             for j in range(n):  # several at a time
                 value[j] = exp(power * ln(value[j]))

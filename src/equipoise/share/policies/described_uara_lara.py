@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from equipoise.errors import InputError
 from equipoise.kernels import Floats, kernel
 from equipoise.share.estimators import Estimate
@@ -44,19 +47,23 @@ class DescribedUARALARA(Learning):
     def given(self, view: View, estimate: Estimate) -> Decision:
         # One that was hardly seen asks what the others do on average; if none was seen, for the cap.
         asked = needed(view, estimate.left, 1.0, math.inf)
-        return Decision(uara_bandwidth(view), _capped(view, asked, self.corrected, self.floor))
+        return Decision(
+            uara_bandwidth(view), _capped(asked, view.state, view.task_cap, view.capacity, self.corrected, self.floor)
+        )
 
 
 @kernel
-def _capped(view: View, asked: Floats, corrected: bool, floor: float) -> Floats:
+def _capped(
+    asked: Floats, state: NDArray[np.int8], task_cap: Floats, capacity: float, corrected: bool, floor: float
+) -> Floats:
     """MARGIN times what is needed, at most an equal part, and at least `floor` of one."""
     for s in range(len(asked)):
-        counted, states, row = 0, view.state[s], asked[s]
+        counted, states, row = 0, state[s], asked[s]
         for i in range(len(states)):
             counted += (states[i] == COMPUTING) | ((not corrected) & (states[i] >= SENDING) & (states[i] < COMPUTING))
-        part = view.capacity / max(counted, 1)
+        part = capacity / max(counted, 1)
         for i in range(len(states)):
-            cap = min(part, view.task_cap[s, i])
+            cap = min(part, task_cap[s, i])
             row[i] = max(min(MARGIN * row[i], cap), floor * cap) if states[i] == COMPUTING else 0.0
     return asked
 
