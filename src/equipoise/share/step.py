@@ -308,7 +308,7 @@ def look(step: int, now: Now, view: View) -> None:
             if ready[i] == step:
                 firsts[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS), LEAST_SEEN)
             curve.looks += 1
-            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + curve.looks), LEAST_SEEN)
+            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + int(curve.looks)), LEAST_SEEN)
             seen[i], counts[i] = True, curve.looks + 1
 
 
