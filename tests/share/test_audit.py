@@ -21,7 +21,7 @@ def test_an_honest_run_is_clean():
     """Every policy, all presets and real curves."""
     for policy in policies.ALL:
         for workload in (Workload.authors(), Workload.described(), Workload.network_heavy(), Workload.recorded()):
-            found = audit(simulate(policy(), workload, load=15, seeds=2, trace=True))
+            found = audit(simulate(policy(), workload, load=10, seeds=2, trace=True))
             assert found.capacity <= 1e-6 and found.bandwidth <= 1e-6 and found.idle <= 1e-6
             assert (found.misplaced, found.outcomes) == (0, 0)
 

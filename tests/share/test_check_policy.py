@@ -125,6 +125,8 @@ def hidden_tasks():
 @pytest.mark.parametrize("what", ["data", "deadline", "target", "work", "delay"])
 def test_one_that_peeks_at_the_future_is_caught(what, workload):
     """It looks for what it was not told, and lets that change what it sends."""
+    if what == "delay" and workload.site.uplink == "equal":
+        pytest.skip("before the first delay is over nobody sends or computes: there is nothing to decide")
 
     class Peeking(ShortestFirst):
         def decide(self, view: View) -> Decision:

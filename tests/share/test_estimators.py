@@ -56,9 +56,13 @@ def seen(samples: ArrayLike, error: ArrayLike, target: ArrayLike, count: int = 1
         error=np.broadcast_to(np.asarray(error, float), shape).copy(),
         observations=np.full(shape, count),
         observed=np.full(shape, observed),
+        first_error=np.ones(shape),
+        ready=np.zeros(shape, np.int64),
+        task_cap=np.full(shape, 30.0),
         capacity=150.0,
         bandwidth=100.0,
-        task_cap=30.0,
+        servers=5,
+        delay=3.0,
     )
 
 

@@ -127,7 +127,7 @@ def test_a_pending_task_shows_zeros():
 
 
 def test_where_all_are_looked_at_two_errors_come_with_the_data():
-    """The authors' site: its own limit shows on arrival, its errors in the step in which all data is there, and in each after it."""
+    """The authors' site: its limit shows on arrival, errors from the step on in which all data is there."""
     views = views_of([a_task(data=150.0, speed=12.0)], site=Site.authors(rate_jitter=0.0))
     states = [view.state[0, 0] for view in views]
     start = states.index(COMPUTING)

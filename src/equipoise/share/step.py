@@ -446,7 +446,7 @@ def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bo
         if rule.by_luck and max(found, LEAST_SEEN) <= now.task.reshape(-1)[i].target:
             states[i], now.due.reshape(-1)[i] = DONE, NEVER
             now.task.reshape(-1)[i].done_at = step + 1
-        if not rule.looks or states[i] == DONE:
+        if watched and (not rule.looks or states[i] == DONE):
             seen[i], errors[i] = True, found
 
 
