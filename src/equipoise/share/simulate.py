@@ -368,7 +368,8 @@ def life_rows(runs: Sequence[Run], chosen: int) -> list[Row]:
     """The lives of tasks: one row for each task and policy, from traced runs of one seed.
 
     A task computes from step `ready` to `end`. `sending` has a letter for each step of sending ("s", or "." without
-    bandwidth; where the uplink divides itself "d" for those of its delay, which come first); `given` samples and `errors` observed in each step of computing ("-" where it was given nothing).
+    bandwidth; where the uplink divides itself "d" for those of its delay, which come first); `given` samples and `errors`
+    observed in each step of computing ("-" where it was given nothing).
     `idle` is the share of the site that stood idle then, `starved` the samples that the task could have had of it.
     All tasks are there unless they are very many; then an even selection, `chosen` in it.
     """
