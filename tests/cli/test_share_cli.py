@@ -214,6 +214,18 @@ def test_the_terminal_shows_the_papers_table_and_the_certificate(share):
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+def test_the_authors_own_run_from_the_command_line(share, tmp_path):
+    """Twenty cells of Table 1 beside ours, all the same; the folder holds a row for every run; the certificate passes."""
+    code, out, err = share("--published-run", "--json")
+    assert code == 0, err
+    content = json.loads(out)
+    assert len(content["result"]["table"]) == 20 and all(cell["same"] for cell in content["result"]["table"])
+    assert content["certificate"]["passed"] and content["verb"] == "share published"
+    folder = only_folder(tmp_path)
+    assert len(list(csv.DictReader((folder / "history.csv").open()))) == 35
+    assert json.loads((folder / "result.json").read_text()) == content
+
+
 @pytest.mark.parametrize("arguments", [("--loads", "10"), ("--loads", "60", "--preset", "network-heavy")])
 def test_the_papers_table_stands_only_beside_its_own_case(share, arguments):
     """Another load, another workload: no comparison with numbers that mean something else."""
