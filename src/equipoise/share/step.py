@@ -310,7 +310,7 @@ def look(step: int, now: Now, view: View) -> None:
             if ready[i] == step:
                 firsts[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS), LEAST_SEEN)
             tasks[i].looks += 1
-            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + tasks[i].looks), LEAST_SEEN)
+            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + int(tasks[i].looks)), LEAST_SEEN)
             seen[i], counts[i] = True, tasks[i].looks + 1
 
 
@@ -459,7 +459,7 @@ def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bo
         if rule.by_luck and max(found, LEAST_SEEN) <= tasks[i].target:
             states[i], due[i] = DONE, NEVER
             tasks[i].done_at = step + 1
-        if not rule.looks or states[i] == DONE:
+        if watched and (not rule.looks or states[i] == DONE):
             seen[i], errors[i] = True, found
 
 
