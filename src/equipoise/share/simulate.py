@@ -369,7 +369,8 @@ def life_rows(runs: Sequence[Run], chosen: int) -> list[Row]:
     """The lives of tasks: one row for each task and policy, from traced runs of one seed.
 
     A task computes from step `ready` to `end`. `sending` has a letter for each step of sending ("s", or "." without
-    bandwidth); `given` samples and `errors` observed in each step of computing ("-" where it was given nothing).
+    bandwidth; where the uplink divides itself "d" for those of its delay, which come first); `given` samples and `errors`
+    observed in each step of computing ("-" where it was given nothing).
     `idle` is the share of the site that stood idle then, `starved` the samples that the task could have had of it.
     All tasks are there unless they are very many; then an even selection, `chosen` in it.
     """
@@ -391,9 +392,13 @@ def _life(run: Run, used: Floats, task: int) -> Row:
     start = min(int(batch.arrival[0, task]), batch.horizon)
     sent = start + int((state == SENDING).sum())
     ready = sent + int((state == DELAYED).sum())
+    sending = "".join("s" if y > 0 else "." for y in trace.bandwidth[start:sent, 0, task])
+    if site.uplink == "equal":
+        sent, sending = ready, "".join("s" if s == SENDING else "d" for s in state[start:ready])
     end = ready + int((state == COMPUTING).sum())
     given = trace.compute[ready:end, 0, task]
     idle = np.maximum(site.capacity - used[ready:end], 0.0)
+    most = min(site.most_per_task, float(batch.speed[0, task]))
     seen = zip(trace.error[ready:end, 0, task], given, strict=True)
     work, done = float(batch.work[0, task]), bool(run.state[0, task] == DONE)
     return {
@@ -413,8 +418,8 @@ def _life(run: Run, used: Floats, task: int) -> Row:
         "finished": 1.0 if done else min(float(run.samples[0, task]) / work, 1.0) if work > 0 else 0.0,
         "rate": float(given.mean()) if len(given) else 0.0,
         "idle": float(idle.mean() / site.capacity) if len(idle) else 0.0,
-        "starved": float(np.minimum(site.most_per_task - given, idle).sum()),
-        "sending": "".join("s" if y > 0 else "." for y in trace.bandwidth[start:sent, 0, task]),
+        "starved": float(np.minimum(most - given, idle).sum()),
+        "sending": sending,
         "given": " ".join(f"{x:.2f}".rstrip("0").rstrip(".") for x in given),
         "errors": " ".join(f"{e:.4g}" if x > 0 else "-" for e, x in seen),
     }

@@ -75,14 +75,14 @@ def _read_policies(value: object) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _renamed(value: object) -> list[str]:
-    """Policies of a file of 0.1.0 by the names of today, each change with a note."""
+def _renamed(value: object, *, noted: bool) -> list[str]:
+    """Policies of a file of 0.1.0 by the names of today; each change with a note, if the file itself names them."""
     words = [inner for word in read_words(value) for inner in (FIRST_PUBLISHED if word == "published" else (word,))]
     found = []
     for word in words:
         kind, colon, twin = word.partition(":")
         now = RENAMED.get(kind, kind) + colon + twin
-        if now != word:
+        if noted and now != word:
             warnings.warn(f"{word} of version 0.1.0 is called {now} now", stacklevel=2)
         found.append(now)
     return found
@@ -200,7 +200,7 @@ class PoliciesSpec(Spec):
         given = {"policies": FIRST_USUAL if usual == USUAL else usual} | values
         if "preset" in cls.model_fields and "tasks" not in given:
             given = {"preset": "described"} | given
-        return given | {"policies": _renamed(given["policies"])}
+        return given | {"policies": _renamed(given["policies"], noted="policies" in values)}
 
     def players(self) -> list[Policy]:
         """The policies themselves, no two of one name."""
