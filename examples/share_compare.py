@@ -17,7 +17,8 @@ def main() -> None:
     asked = options.parse_args()
     loads, seeds = ([20, 60], 40) if asked.quick else ([10, 20, 40, 60, 100], 200)
 
-    site = Site(servers=(Server(30), Server(30), Server(30), Server(60)), bandwidth=100)  # samples per step
+    servers = (Server(30), Server(30), Server(30), Server(60))  # samples per step
+    site = Site.authors(servers=servers, bandwidth=100)
     players = [policies.Uniform(), policies.SDF(), policies.EDF(), policies.Hybrid()]
     result = sweep(players, loads=loads, seeds=seeds, site=site, oracle=10)
     print(result.table())

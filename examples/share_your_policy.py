@@ -32,7 +32,7 @@ def main() -> None:
 
     for check in check_policy(LeastSlack()):
         print(f"  {check.name:12}{'passed' if check.passed else 'FAILED':8}{check.meaning}")
-    players = [policies.UniformCorrected(), LeastSlack(), policies.Hybrid()]
+    players = [policies.Uniform(), LeastSlack(), policies.Hybrid()]
     result = sweep(players, loads=[20, 60], seeds=seeds)
     print(result.table())
     print(*result.paired("Hybrid", "LeastSlack"), sep="\n")

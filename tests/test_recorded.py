@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,15 @@ import pytest
 import equipoise
 from equipoise.document import Row
 from equipoise.engine.real_clock import ExecuteSpec
+from equipoise.share import Site, Workload
+from equipoise.share.spec import RENAMED, ShareSpec
 
 RECORDED = Path(__file__).parent / "recorded" / "0.1.0"
 FOLDERS = sorted(path.parent.name for path in RECORDED.glob("*/result.json"))
 REAL_CLOCK = ("share-execute",)  # what was measured on a clock does not repeat
 # Prices and models go over links, or in other codes: nothing plays what 0.1.0 did there.
 CHANGED = ("train", "train-quadratic", "train-couple", "train-mlp", "train-compare", "train-study", "train-hostile")
+COMPARED = ("share", "share-ladder")  # policies have other names, latency counts otherwise, Hybrid decides otherwise
 TIMES = ("seconds", "cpu_seconds", "wall")
 
 
@@ -63,10 +68,13 @@ def test_a_recorded_folder_loads(name: str) -> None:
 
 
 def test_the_settings_of_a_recorded_execution_are_a_spec_of_today() -> None:
-    """Its clock does not repeat; its config.yaml is read, builds the same site and tasks, and is written as it was."""
-    spec = ExecuteSpec.from_yaml(RECORDED / "share-execute" / "config.yaml")
+    """Its clock does not repeat; its config.yaml is read, builds the same site and tasks, and is written as it was,
+    but for the names of policies."""
+    with pytest.warns(UserWarning, match="of version 0.1.0 is called"):
+        spec = ExecuteSpec.from_yaml(RECORDED / "share-execute" / "config.yaml")
     written = json.loads((RECORDED / "share-execute" / "result.json").read_text())
-    assert spec.plain() == written["config"]
+    names = [RENAMED.get(name, name) for name in written["config"]["policies"]]
+    assert spec.plain() == written["config"] | {"policies": names}
     assert spec.build().title == "4 training processes on 1 CPUs, steps of 0.4 s, 1 seed"
 
 
@@ -87,7 +95,67 @@ def test_a_recorded_run_of_other_dynamics_passes(name: str, tmp_path: Path) -> N
     assert found["certificate"]["passed"] and differences(written["config"], found["config"]) == []
 
 
-@pytest.mark.parametrize("name", [name for name in FOLDERS if name not in (*REAL_CLOCK, *CHANGED)])
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_recorded_comparison_repeats_under_new_names(name: str, tmp_path: Path) -> None:
+    """Seed by seed what 0.1.0 called Uniform, LARA, ... succeeds, costs, sends and idles as it did, as Described....
+
+    Latency counts one step less: to the step of success, not to the one after it. Hybrid decides otherwise now, and so do
+    all numbers that it is part of: leaders, leads, gains. Of its own run only the bound is as it was.
+    """
+    _, found = repeated(name, tmp_path)
+    (folder,) = tmp_path.iterdir()
+    old, new = (_by_seed(path / "history.csv") for path in (RECORDED / name, folder))
+    assert {(RENAMED.get(policy, policy), *rest) for policy, *rest in old} == set(new)
+    told = 0
+    for (policy, *rest), row in old.items():
+        again, told = new[RENAMED.get(policy, policy), *rest], told + 1
+        assert again["oracle"] == row["oracle"] if "oracle" in row else True
+        if policy != "Hybrid":
+            for measure in ("success", "energy", "network", "idle_while_work"):
+                assert float(again[measure]) == pytest.approx(float(row[measure]), rel=1e-6, abs=1e-9)
+            if row["latency"]:
+                assert float(again["latency"]) == pytest.approx(float(row["latency"]) - 1.0)
+    assert told > 50
+    failed = [check["name"] for check in found["certificate"]["checks"] if not check["passed"]]
+    assert failed == []
+
+
+def _by_seed(path: Path) -> dict[tuple[str, ...], dict[str, str]]:
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    return {(row["policy"], row.get("rung", ""), row["load"], row["seed"]): row for row in rows}
+
+
+def test_the_settings_of_a_recorded_comparison_get_the_names_of_today() -> None:
+    """Every policy with a note; the preset `paper` is `described`, with the site that stands in the file."""
+    with pytest.warns(UserWarning, match="of version 0.1.0") as notes:
+        spec = ShareSpec.from_yaml(RECORDED / "share" / "config.yaml")
+    told = [RENAMED[name] for name in ("Uniform", "LARA", "UARA", "UARA+LARA", "UniformCorrected")]
+    assert [str(note.message).split(" is called ")[1] for note in notes] == [f"{name} now" for name in told]
+    assert spec.policies == [*told[:1], "SDF", *told[1:], "Hybrid"]
+    assert spec.preset == "described"
+    scene = spec.build()
+    assert scene.workload == Workload.described() and scene.site == Site()
+
+
+def test_a_file_of_0_1_0_that_names_no_preset_and_no_policies_means_what_it_meant(tmp_path: Path) -> None:
+    """Described, without a note on names that do not stand in it; a file of today means the authors' preset."""
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text("loads: [5]\n")
+    new.write_text(f"version: {equipoise.__version__}\nloads: [5]\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spec, today = ShareSpec.from_yaml(old), ShareSpec.from_yaml(new)
+    assert spec.preset == "described" and spec.policies[0] == "DescribedUniform" and spec.policies[-1] == "Hybrid"
+    assert today.preset == "authors" and today.policies[0] == "Uniform"
+    old.write_text("preset: paper\npolicies: [published, UARALARACorrected, LARA:clairvoyant]\n")
+    with pytest.warns(UserWarning, match="is called"):
+        spec = ShareSpec.from_yaml(old)
+    described = ["DescribedUniform", "SDF", "DescribedLARA", "DescribedUARA", "DescribedUARA+LARA"]
+    assert spec.policies == [*described, "DescribedUARA+LARA:corrected", "DescribedLARA:clairvoyant"]
+
+
+@pytest.mark.parametrize("name", [name for name in FOLDERS if name not in (*REAL_CLOCK, *CHANGED, *COMPARED)])
 def test_a_recorded_run_repeats(name: str, tmp_path: Path) -> None:
     """`--config` of a file that 0.1.0 wrote gives the numbers that 0.1.0 gave."""
     written, found = repeated(name, tmp_path)

@@ -23,6 +23,7 @@ VERBS = {
     "train compare": ("train", "compare", "--nodes", "4", "--seeds", "2", "--rounds", "5"),
     "share": ("share", "--policies", "SDF", "--loads", "4", "--seeds", "2"),
     "share ladder": ("share", "ladder", "--policies", "SDF", "--loads", "4", "--seeds", "2"),
+    "share bundles": ("share", "bundles", "--policies", "SDF", "--loads", "2", "--units", "20", "--seeds", "2"),
     "share execute": ("share", "execute", "--policies", "SDF", "--tasks", "2"),
     "place": ("place", "--policy", "fifo", "--draw", "2"),
     "place sweep": ("place", "sweep", "--policy", "fifo", "--draw", "2", "--seeds", "2"),

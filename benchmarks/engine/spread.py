@@ -71,7 +71,7 @@ def place_by(count: int, jobs: int, make: Callable[[], tuple[Any, ...]]) -> Call
 
 
 def works() -> dict[str, Callable[[], dict[Any, Any]]]:
-    ours = [policies.named(name) for name in ("Uniform", "SDF", "UniformCorrected", "Hybrid")]
+    ours = [policies.named(name) for name in ("Uniform", "SDF", "DescribedUniform", "Hybrid")]
     history = (traces.synthetic(20, seed=1000, slots=24),)
     return {
         "share, ours": share_by(ours, 600),

@@ -37,7 +37,7 @@ def fairly(who: Bools, most: Floats, total: float) -> Floats:
 
 @dataclass(frozen=True)
 class UniformInNumPy:
-    """The published Uniform."""
+    """DescribedUniform."""
 
     blind: ClassVar[bool] = True
 
@@ -55,8 +55,7 @@ class SDFInNumPy:
     blind: ClassVar[bool] = True
 
     def decide(self, view: View) -> Decision:
-        cap = np.full(view.state.shape, view.task_cap)
         return Decision(
             bandwidth=in_order(view.deadline, view.sending, view.data_left, view.bandwidth),
-            compute=in_order(view.deadline, view.computing, cap, view.capacity),
+            compute=in_order(view.deadline, view.computing, view.task_cap, view.capacity),
         )

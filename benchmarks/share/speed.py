@@ -48,7 +48,7 @@ class ShortestFirst:
     def decide(self, view: View) -> Decision:
         return Decision(
             bandwidth=in_order(view.data_left, view.sending, view.data_left, view.bandwidth),
-            compute=in_order(view.samples, view.computing, np.full(view.state.shape, view.task_cap), view.capacity),
+            compute=in_order(view.samples, view.computing, view.task_cap, view.capacity),
         )
 
 
@@ -59,7 +59,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def with_simpy(batch: Batch, *, lean: bool = False) -> tuple[list[list[int]], list[float]]:
-    """Uniform on the paper's site."""
+    """DescribedUniform on the described site."""
     return simulate_with_simpy(vars(batch), batch.horizon, "Uniform", lean=lean)
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import gzip
 import io
 import json
 import os
@@ -112,10 +113,11 @@ def test_the_usual_policies_are_compared_and_certified(quick_run):
     assert set(content) == {"verb", "version", "config", "result", "certificate", "looks"}
     checks = {check["name"]: check["passed"] for check in content["certificate"]["checks"]}
     assert checks == dict.fromkeys(
-        ("capacity", "bandwidth", "states", "outcomes", "servers", "energy", "idle-while-work", "oracle"), True
+        ("capacity", "bandwidth", "states", "outcomes", "servers", "energy", "idle-while-work", "liveness", "oracle"),
+        True,
     )
-    assert {"Uniform", "SDF", "LARA", "UARA", "UARA+LARA", "UniformCorrected"} <= set(success(content, 60))
-    assert content["result"]["baseline"] == "UniformCorrected"
+    assert set(success(content, 60)) == {"Uniform", "SDF", "LARA", "UARA", "UARA+LARA", "EDF", "Hybrid"}
+    assert content["result"]["baseline"] == "Uniform"
 
 
 def test_history_holds_every_seed_and_its_means_are_the_rows(quick_run):
@@ -145,9 +147,9 @@ def test_paired_differences_are_those_of_the_history(quick_run):
 
     paired = json.loads((folder / "result.json").read_text())["result"]["paired"]
     at_60 = {gap["one"]: gap for gap in paired if gap["measure"] == "success" and gap["load"] == 60}
-    assert "UniformCorrected" not in at_60
+    assert "Uniform" not in at_60
     for name, gap in at_60.items():
-        by_hand = seeds(name) - seeds("UniformCorrected")
+        by_hand = seeds(name) - seeds("Uniform")
         assert gap["difference"] == pytest.approx(by_hand.mean())
         assert gap["standard_error"] == pytest.approx(by_hand.std(ddof=1) / np.sqrt(6))
 
@@ -176,7 +178,7 @@ def test_the_page_is_written(quick_run):
     """report.html is a page that names the policies."""
     text = (only_folder(quick_run[0]) / "report.html").read_text()
     assert "<html" in text[:300]
-    assert "UniformCorrected" in text
+    assert "UARA+LARA" in text and "Hybrid" in text
 
 
 def test_the_timeline_shows_a_task_that_is_starved(quick_run):
@@ -202,15 +204,27 @@ def test_the_terminal_shows_the_papers_table_and_the_certificate(share):
         "success, % of tasks",
         "oracle's bound",
         "at 60 tasks",
-        "the paper's numbers are one run",
+        "the paper's is one run",
         "1852",
         "3080",
-        "difference to UniformCorrected",
+        "difference to Uniform",
         "certificate: passed",
         "report.html",
     ):
-        assert words in out
+        assert words in " ".join(out.split())
     assert max(len(line) for line in out.splitlines()) <= 100
+
+
+def test_the_authors_own_run_from_the_command_line(share, tmp_path):
+    """Twenty cells of Table 1 beside ours, all the same; the folder holds a row for every run; the certificate passes."""
+    code, out, err = share("--published-run", "--json")
+    assert code == 0, err
+    content = json.loads(out)
+    assert len(content["result"]["table"]) == 20 and all(cell["same"] for cell in content["result"]["table"])
+    assert content["certificate"]["passed"] and content["verb"] == "share published"
+    folder = only_folder(tmp_path)
+    assert len(list(csv.DictReader((folder / "history.csv").open()))) == 35
+    assert json.loads((folder / "result.json").read_text()) == content
 
 
 @pytest.mark.parametrize("arguments", [("--loads", "10"), ("--loads", "60", "--preset", "network-heavy")])
@@ -225,7 +239,7 @@ def test_the_papers_table_stands_only_beside_its_own_case(share, arguments):
 def test_network_heavy_moves_the_bottleneck_to_the_uplink(share):
     """The same policies use four times the network and finish less."""
     common = ("--loads", "60", "--seeds", "4", "--oracle", "0", "--policies", "SDF", "--json")
-    paper, heavy = (json.loads(share("--preset", name, *common)[1]) for name in ("paper", "network-heavy"))
+    paper, heavy = (json.loads(share("--preset", name, *common)[1]) for name in ("described", "network-heavy"))
     one, other = (content["result"]["rows"][0] for content in (paper, heavy))
     assert other["network"] > 3 * one["network"]
     assert other["success"] < one["success"]
@@ -237,10 +251,12 @@ def test_every_constant_of_site_and_workload_can_be_set():
 
     settable = set(ShareSpec.model_fields)
     assert {field.name for field in dataclasses.fields(Site)} <= settable
-    assert {field.name for field in dataclasses.fields(Workload)} - settable == {"prior"}  # shifted by prior_shift
-    job = ShareSpec().build()
-    assert job.site == Site()
-    assert job.workload == Workload.described()
+    beyond = {"prior", "horizon_per_task", "site", "draws"}  # shifted by prior_shift; 0 with a horizon; by the preset
+    assert {field.name for field in dataclasses.fields(Workload)} - settable == beyond
+    for preset, site in (("authors", Site.authors()), ("described", Site())):
+        job = ShareSpec(preset=preset).build()
+        assert job.site == site and job.workload == getattr(Workload, preset)()
+    assert ShareSpec().build().workload == Workload.authors()
 
 
 def test_settings_reach_the_site_and_the_workload():
@@ -264,6 +280,7 @@ def test_settings_reach_the_site_and_the_workload():
         "sigma": 0.01,
         "horizon": 50,
         "prior_shift": -0.1,
+        "preset": "described",
     }
     job = ShareSpec.read(None, chosen).build()
     assert [(server.capacity, server.power_cap) for server in job.site.servers] == [(30, 4), (30, 4), (60, None)]
@@ -277,7 +294,7 @@ def test_settings_reach_the_site_and_the_workload():
 
 def test_power_caps_slow_a_site_down(share):
     """5x30@4 draws at most 4 a server: fewer successes, less energy, capacity still certified."""
-    common = ("--loads", "60", "--seeds", "3", "--oracle", "0", "--policies", "SDF", "--json")
+    common = ("--preset", "described", "--loads", "60", "--seeds", "3", "--oracle", "0", "--policies", "SDF", "--json")
     free, capped = (json.loads(share("--servers", text, *common)[1]) for text in ("5x30", "5x30@4"))
     assert capped["certificate"]["passed"]
     one, other = (content["result"]["rows"][0] for content in (free, capped))
@@ -351,9 +368,19 @@ def test_first_seed_moves_all_seeds(share, tmp_path):
         (("--policies", "SDFF"), "did you mean 'SDF'"),
         (("--policies", "SDF:clairvoyant"), "SDF estimates nothing, so that it has no clairvoyant twin"),
         (("--policies", ","), "expected names"),
-        (("--preset", "papr"), "did you mean 'paper'"),
+        (("--preset", "author"), "did you mean 'authors'"),
         (("--power", "cubic"), "unknown power law 'cubic'"),
         (("--migration", "never"), "unknown migration 'never'"),
+        (("--success", "x"), "unknown success rule 'x'"),
+        (("--uplink", "x"), "unknown uplink 'x'"),
+        (("--observes", "x"), "unknown observes 'x'"),
+        (("--rate-jitter", "1.5"), "rate_jitter is 1.5"),
+        (("--preset", "described", "--rate-jitter", "0.1"), "rate_jitter is 0.1 with uplink 'decided'"),
+        (("--speed", "0:10"), "speed starts at 0"),
+        (("--published-run", "--seeds", "3"), "--seeds has no effect: --published-run"),
+        (("--published-run", "--timeline-task", "3"), "--timeline-task has no effect: --published-run"),
+        (("--published-run", "--config", "server.yaml"), "--config has no effect: --published-run"),
+        (("--config", "still.yaml"), "task 0: speed is 0"),
         (("--loads", "ten"), "--loads: expected numbers of tasks"),
         (("--loads", "60:10:10"), "--loads: expected"),
         (("--loads", "0"), "at least one task"),
@@ -369,7 +396,7 @@ def test_first_seed_moves_all_seeds(share, tmp_path):
         (("--servers", "5x"), "--servers: expected servers such as 5x30"),
         (("--servers", "0x30"), "expected 1 to 1,000 servers"),
         (("--servers=-30",), "capacity is -30.0"),
-        (("--servers", "5x30@0.1"), "power_cap of 0.1 but draws 0.25"),
+        (("--servers", "5x30@0.1"), "power_cap of 0.1 but draws 0.1 when idle"),
         (("--task-cap", "50"), "--task-cap 50 has no effect"),
         (("--a", "2:1"), "--a: expected a range LO:HI"),
         (("--b", "nan:1"), "--b: expected a range"),
@@ -378,7 +405,7 @@ def test_first_seed_moves_all_seeds(share, tmp_path):
         (("--horizon", "0"), "horizon must be 1 or more"),
         (("--prior-shift", "nan"), "prior_shift must be -1 to 1"),
         (("--preset", "recorded", "--a", "1:2"), "--a has no effect: preset is recorded"),
-        (("--curves", "x.csv.gz"), "--curves has no effect: preset is paper"),
+        (("--curves", "x.csv.gz"), "--curves has no effect: preset is authors"),
         (("--preset", "recorded", "--curves", "gone.csv.gz"), "gone.csv.gz"),
         (("--timeline-task", "60", "--loads", "60"), "tasks 0 to 59"),
         (("--policy-file", "my.py"), "expected FILE.py:CLASS"),
@@ -416,6 +443,7 @@ def test_bad_input_is_one_line_exit_2_and_nothing_written(share, tmp_path, argum
         "bad.py": "def (:",
         "missing_import.py": "import nowhere_at_all",
         "late.yaml": f"tasks: [{task}, {{arrival: 5, deadline: 3, data: 1, target: 0.2}}]",
+        "still.yaml": "tasks: [{arrival: 0, deadline: 9, data: 1, target: 0.2, speed: 0}]",
         "short.yaml": "tasks: [{arrival: 0, deadline: 9, data: 1}]",
         "word.yaml": "tasks: [{arrival: 0, deadline: 9, data: much, target: 0.2}]",
         "half.yaml": "tasks: [{arrival: 0.5, deadline: 9, data: 1, target: 0.2}]",
@@ -433,6 +461,50 @@ def test_bad_input_is_one_line_exit_2_and_nothing_written(share, tmp_path, argum
     assert words in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--curves", "empty.gz"), "curves: "),
+        (("--curves", "nobody.gz"), "curves: "),
+        (("--curves", "hollow.gz"), "line 4: 0 sample counts and 0 errors"),
+        (("--curves", "level.gz"), "none of 1 curves falls"),
+        (("--curves", "nowhere.gz"), "cannot read"),
+        (("--units", "1"), "units"),
+        (("--switch-cost", "-1"), "switch_cost"),
+        (("--loads", "0"), "every load is at least one task"),
+        (("--policies", "LaiRa2"), "did you mean 'LaiRA'"),
+        (("--config", "unknown.yaml"), "did you mean 'loads'"),
+    ],
+)
+def test_bundles_without_losses_are_refused_and_nothing_is_written(share, tmp_path, arguments, words):
+    """One line that names the field: an empty file, a file without curves, a curve without points, one that is level."""
+    head = "# equipoise recording 1\n# targets 0.62 1.0\nmodel,data,settings,seed,samples,errors\n"
+    texts = {"nobody.gz": head, "hollow.gz": head + "m,d,,0,,\n", "level.gz": head + "m,d,,0,1 10,0.5 0.4\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "empty.gz").write_bytes(b"")
+    (tmp_path / "unknown.yaml").write_text("load: [10]")
+    code, out, err = share("bundles", *arguments)
+    assert code == 2, out + err
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_bundles_from_the_command_line(share, tmp_path):
+    """The table, the verdict, and a run folder whose config repeats it."""
+    small = ("bundles", "--seeds", "4", "--units", "60", "--loads", "4", "--switch-cost", "0.2")
+    code, out, err = share(*small)
+    assert code == 0, err
+    for words in ("finished of 4", "switches", "LARA, reconstructed", "A single bundle shows LaiRA ahead by 3 or more"):
+        assert words in " ".join(out.split())
+    folder = only_folder(tmp_path)
+    assert folder.name.startswith("share-bundles-")
+    assert {file.name for file in folder.iterdir()} == {"result.json", "history.csv", "config.yaml"}
+    _, again, _ = share("bundles", "--config", str(folder / "config.yaml"), "--json")
+    assert json.loads(again) == json.loads((folder / "result.json").read_text())
 
 
 def test_a_failed_certificate_exits_1(share, tmp_path):
@@ -492,7 +564,17 @@ def test_help_names_the_options_and_commands(tmp_path):
     """In a process of its own: panels, defaults, subcommands; the root knows the verb."""
     assert "share" in equipoise("--help", cwd=tmp_path).stdout
     shown = equipoise("share", "--help", cwd=tmp_path, env=os.environ | {"COLUMNS": "200"}).stdout
-    for words in ("--policy-file", "--prior-shift", "default: 5x30", "Workload", "Site", "ladder", "record", "check"):
+    for words in (
+        "--policy-file",
+        "--prior-shift",
+        "5x30 (usual)",
+        "--published-run",
+        "Workload",
+        "Site",
+        "ladder",
+        "record",
+        "check",
+    ):
         assert words in shown
 
 

@@ -146,7 +146,7 @@ def test_a_task_killed_from_outside_fails_by_name(file):
     struck = []
 
     def strike(doing, done, total):
-        if doing == "Uniform" and done == 6 and not struck:
+        if doing == "DescribedUniform" and done == 6 and not struck:
             struck.append(tasks_below(os.getpid())[0].pid)
             os.kill(struck[0], signal.SIGKILL)
 
@@ -175,7 +175,7 @@ def test_a_driver_that_dies_takes_all_with_it(file, how, kind):
     )
     try:
         for line in driver.stdout:
-            if line.startswith("Uniform 3"):
+            if line.startswith("DescribedUniform 3"):
                 break
         below = psutil.Process(driver.pid).children(recursive=True)
         assert len(tasks_below(driver.pid)) >= 4
@@ -192,7 +192,7 @@ def test_a_server_that_is_killed_ends_the_run_and_its_tasks(file):
     known = []
 
     def strike(doing, done, total):
-        if doing == "Uniform" and done == 4 and not known:
+        if doing == "DescribedUniform" and done == 4 and not known:
             known.extend(tasks_below(os.getpid()))
             server = known[0].parent()
             known.append(server)

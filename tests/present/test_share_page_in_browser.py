@@ -11,7 +11,7 @@ import pytest
 from pages import COLOURS, NEEDS_A_BROWSER, visit
 
 from equipoise.present import report as page_of
-from equipoise.share import policies
+from equipoise.share import Workload, policies
 from equipoise.share.sweep import Sweep, Timeline, sweep
 
 pytestmark = NEEDS_A_BROWSER
@@ -26,7 +26,7 @@ class Hostile(policies.DescribedUniform):
 
 def play(loads: Sequence[int] = (5, LOAD)) -> Sweep:
     players = [policies.DescribedUARALARA(), policies.Uniform(), policies.SRTF(), Hostile()]
-    return replace(sweep(players, loads=loads, seeds=4, oracle=1), timeline=Timeline(LOAD, SEED))
+    return replace(sweep(players, Workload.described(), loads=loads, seeds=4, oracle=1), timeline=Timeline(LOAD, SEED))
 
 
 def write(path: Path, loads: Sequence[int]) -> Path:

@@ -21,7 +21,7 @@ from equipoise.share.policies.srtf import SRTF
 from equipoise.share.recording import Name, Recording
 from equipoise.share.task import COMPUTING, SENDING
 from equipoise.share.view import Scene, Truth
-from equipoise.share.workload import PAPER_PRIOR
+from equipoise.share.workload import DESCRIBED_PRIOR
 from refusals import refused
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ PAST = Recording.of(
     ],
     [Name("model", "data", f"kind={k}", "0") for k in range(4)],
 )
-WITH_PAST = replace(PAPER_PRIOR, curves=PAST)
+WITH_PAST = replace(DESCRIBED_PRIOR, curves=PAST)
 ESTIMATORS = [LogLinear(), PowerOffset(), Bayes(), Bayes(population=False), Analogue(), Familiar()]
 names = {
     "ids": lambda estimator: f"{type(estimator).__name__}{'' if getattr(estimator, 'population', True) else '-told'}"
@@ -56,9 +56,13 @@ def seen(samples: ArrayLike, error: ArrayLike, target: ArrayLike, count: int = 1
         error=np.broadcast_to(np.asarray(error, float), shape).copy(),
         observations=np.full(shape, count),
         observed=np.full(shape, observed),
+        first_error=np.ones(shape),
+        ready=np.zeros(shape, np.int64),
+        task_cap=np.full(shape, 30.0),
         capacity=150.0,
         bandwidth=100.0,
-        task_cap=30.0,
+        servers=5,
+        delay=3.0,
     )
 
 
@@ -171,21 +175,21 @@ def paper_tasks(count: int, seed: int, sigma: float = 0.005) -> tuple[Floats, Fl
 
 def test_a_wrong_prior_is_unlearnt_from_other_tasks():
     """b told .1 too low: after forty tasks a new one is expected to need nearly the work that tasks do need."""
-    told = replace(PAPER_PRIOR, mean=(PAPER_PRIOR.mean[0], PAPER_PRIOR.mean[1] - 0.1))
+    told = replace(DESCRIBED_PRIOR, mean=(DESCRIBED_PRIOR.mean[0], DESCRIBED_PRIOR.mean[1] - 0.1))
     samples, errors = paper_tasks(40, seed=3)
     fit = Bayes().start(scene_for((1, 41), told))
     for k in range(20):
         view = seen(np.full((1, 41), samples[k]), np.append(errors[k], 1.0), 0.15, k + 1)
         view.observed[0, 40] = False  # the new one
         fit.learn(view)
-    true, wrong = ((mean[0] - np.log(0.15)) / mean[1] for mean in (PAPER_PRIOR.mean, told.mean))
+    true, wrong = ((mean[0] - np.log(0.15)) / mean[1] for mean in (DESCRIBED_PRIOR.mean, told.mean))
     assert abs(fit.estimate(view).log_work[0, 40] - true) < 0.2 * abs(wrong - true)
 
 
 def test_without_a_population_the_told_prior_stands():
     """The same forty tasks teach nothing about a new one."""
     samples, errors = paper_tasks(40, seed=3)
-    fit = Bayes(population=False).start(scene_for((1, 41), PAPER_PRIOR))
+    fit = Bayes(population=False).start(scene_for((1, 41), DESCRIBED_PRIOR))
     before = fit.estimate(seen(np.zeros((1, 41)), 1.0, 0.15, 0, observed=False)).log_work[0, 40]
     for k in range(20):
         view = seen(np.full((1, 41), samples[k]), np.append(errors[k], 1.0), 0.15, k + 1)
@@ -200,7 +204,7 @@ def test_surprise_stays_near_one_on_power_laws_and_grows_on_bent_curves():
     bent = 0.14 + 0.86 * errors
     surprises = []
     for table in (errors, bent):
-        _, fit, _ = watched(Bayes(), samples, table, 0.15, PAPER_PRIOR)
+        _, fit, _ = watched(Bayes(), samples, table, 0.15, DESCRIBED_PRIOR)
         surprises.append(fit.surprise[0])
     assert surprises[0] < 1.5
     assert surprises[1] > 2.0 * surprises[0]
@@ -333,7 +337,7 @@ def test_analogues_without_past_curves_are_refused():
 def test_the_familiar_choice_follows_the_prior():
     """Analogues where curves were seen before, Bayes where none were."""
     samples, errors = SAMPLES, law(SAMPLES, 0.1, 0.9, 0.5)
-    for prior, alone in ((WITH_PAST, Analogue()), (PAPER_PRIOR, Bayes())):
+    for prior, alone in ((WITH_PAST, Analogue()), (DESCRIBED_PRIOR, Bayes())):
         chosen, expected = (watched(one, samples, errors, 0.2, prior)[0] for one in (Familiar(), alone))
         assert chosen.log_work[0, 0] == expected.log_work[0, 0]
 

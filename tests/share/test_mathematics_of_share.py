@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from equipoise.share import Curve, Server, Site, policies, share_out, simulate
+from equipoise.share import Curve, Server, Site, Workload, policies, share_out, simulate
 from equipoise.share._arithmetic import keys_of, mean_beyond, normal
 from equipoise.share.estimators import bayes
 from equipoise.share.policies._beliefs import ahead_of, price_of
@@ -89,7 +89,7 @@ def watched(policy):
             seen.append(kept | {"step": view.step, "compute": np.array(said.compute)})
             return said
 
-    simulate(Spy(), load=40, seeds=[3])
+    simulate(Spy(), Workload.described(), load=40, seeds=[3])
     return seen
 
 
@@ -120,11 +120,11 @@ def test_published_policies_as_they_stand_on_the_page():
                 for v, i in zip(left, who, strict=True)
             ]
             known = [v for v in pace if v is not None]
-            if policy.label == "Uniform":
+            if policy.label == "DescribedUniform":
                 expected = [equal] * len(who)
             elif not known:
                 continue
-            elif policy.label == "LARA":
+            elif policy.label == "DescribedLARA":
                 mean = np.mean([v**0.4 for v in known])
                 weight = np.array([mean if v is None else v**0.4 for v in pace])
                 expected = np.minimum(150 * weight / weight.sum(), 30.0)

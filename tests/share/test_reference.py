@@ -130,8 +130,8 @@ def reference(batch, seed, rule):
 
 
 PAIRS = {
-    "Uniform": (policies.DescribedUniform(), uniform),
-    "UniformCorrected": (policies.Uniform(), uniform_corrected),
+    "DescribedUniform": (policies.DescribedUniform(), uniform),
+    "Uniform": (policies.Uniform(), uniform_corrected),
     "SDF": (policies.SDF(), shortest_deadline_first),
 }
 
@@ -143,7 +143,8 @@ def test_the_engine_agrees_with_a_plain_simulator_seed_by_seed(name, load):
     policy, rule = PAIRS[name]
     seeds = range(300, 320)
     runs = {
-        law: simulate(policy, load=load, seeds=seeds, site=Site(power=law)) for law in ("pooled", "per_node", "linear")
+        law: simulate(policy, Workload.described(), load=load, seeds=seeds, site=Site(power=law))
+        for law in ("pooled", "per_node", "linear")
     }
     for seed in range(len(seeds)):
         done_at, energy, sent, idle = reference(runs["pooled"].batch, seed, rule)

@@ -7,12 +7,15 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from equipoise.share import Curve, Decision, Site, Task, Workload, policies, simulate
+from equipoise.share.audit import audit
 from equipoise.share.task import COMPUTING, DELAYED, DONE, FAILED, PENDING, SENDING
 from equipoise.share.view import name_of
 from refusals import refused
 
 EVERY = [policy() for policy in policies.ALL]
-RACING = [policy() for policy in (*policies.PUBLISHED, policies.Uniform)]
+RACING = [policy() for policy in (*policies.PUBLISHED, policies.DescribedUniform, policies.DescribedLARA)]
+RACING += [policies.DescribedUARA(), policies.DescribedUARALARA()]
+PRESETS = pytest.mark.parametrize("workload", [Workload.described(), Workload.authors()], ids=["described", "authors"])
 
 
 def of_work(samples, *, b=0.5, floor=0.0):
@@ -22,13 +25,13 @@ def of_work(samples, *, b=0.5, floor=0.0):
 
 @pytest.mark.parametrize("policy", RACING, ids=name_of)
 def test_one_task_sends_waits_and_computes_by_hand(policy):
-    """Data 100, delay 3, work 30: sends in slot 0, waits 1 to 3, computes in slot 4, is done at 5."""
+    """Data 100, delay 3, work 30: sends in slot 0, waits 1 to 3, computes in slot 4, is done before 5."""
     task = Task(arrival=0, deadline=5, data=100.0, delay=3, **of_work(30.0))
     run = simulate(policy, Workload.of([task]), trace=True)
     assert run.trace.state[:, 0, 0].tolist() == [SENDING, DELAYED, DELAYED, DELAYED, COMPUTING, DONE]
     assert run.trace.bandwidth[:, 0, 0].tolist() == [100, 0, 0, 0, 0, 0]
     assert run.trace.compute[:, 0, 0].tolist() == [0, 0, 0, 0, 30, 0]
-    assert (run.done_at[0, 0], run.success[0], run.latency[0]) == (5, 100.0, 5.0)
+    assert (run.done_at[0, 0], run.success[0], run.latency[0]) == (5, 100.0, 4.0)
 
 
 @pytest.mark.parametrize("policy", RACING, ids=name_of)
@@ -85,7 +88,9 @@ def relive(run, seed, task):
     return states, state
 
 
-@pytest.mark.parametrize("workload", [Workload.described(), Workload.network_heavy()], ids=["paper", "network-heavy"])
+@pytest.mark.parametrize(
+    "workload", [Workload.described(), Workload.network_heavy()], ids=["described", "network-heavy"]
+)
 @pytest.mark.parametrize("policy", EVERY, ids=name_of)
 def test_no_policy_ever_exceeds_the_site(policy, workload):
     """Every step: sums within capacity and uplink, 30 a task, work only in the right state; states follow from it."""
@@ -109,33 +114,52 @@ def outcome(run, rows=slice(None)):
 
 
 @pytest.mark.parametrize("policy", EVERY, ids=name_of)
-def test_a_seed_is_the_same_alone_again_and_in_company(policy):
+def test_no_policy_exceeds_the_authors_site(policy):
+    """Sums within capacity, each task within its own limit; the plain loop follows every decision to the same end."""
+    run = simulate(policy, Workload.authors(), load=60, seeds=[1, 8], trace=True)
+    x = run.trace.compute
+    assert np.isfinite(x).all() and x.min() >= 0 and x.sum(axis=2).max() <= 150 + 1e-6
+    assert (x <= np.minimum(run.batch.speed, 30.0) + 1e-6).all()
+    assert (x[run.trace.state != COMPUTING] == 0).all()
+    found = audit(run)
+    assert (found.misplaced, found.outcomes, found.capacity) == (0, 0, pytest.approx(0, abs=1e-6))
+    assert found.energy < 1e-9 and found.idle < 1e-6
+
+
+@PRESETS
+@pytest.mark.parametrize("policy", EVERY, ids=name_of)
+def test_a_seed_is_the_same_alone_again_and_in_company(policy, workload):
     """Seed 7: once more, alone, and as the last of fifty give the same bits."""
-    alone = simulate(policy, load=30, seeds=[7])
-    again = simulate(policy, load=30, seeds=[7])
-    among = simulate(policy, load=30, seeds=[*range(100, 149), 7])
+    alone = simulate(policy, workload, load=30, seeds=[7])
+    again = simulate(policy, workload, load=30, seeds=[7])
+    among = simulate(policy, workload, load=30, seeds=[*range(100, 149), 7])
     for one, two, three in zip(outcome(alone), outcome(again), outcome(among, slice(49, None)), strict=True):
         assert_array_equal(one, two)
         assert_array_equal(one, three)
 
 
-@pytest.mark.parametrize("power", ["pooled", "per_node"])
+@pytest.mark.parametrize(
+    "workload",
+    [Workload.described(), Workload.described(site=Site(power="per_node")), Workload.authors()],
+    ids=["pooled", "per_node", "authors"],
+)
 @pytest.mark.parametrize("policy", EVERY, ids=name_of)
-def test_being_watched_changes_nothing(policy, power):
+def test_being_watched_changes_nothing(policy, workload):
     """A traced run has the bits of an untraced one: energy, moves and all."""
-    site = Site(power=power)
-    plain, traced = (simulate(policy, load=40, seeds=3, site=site, trace=trace) for trace in (False, True))
+    plain, traced = (simulate(policy, workload, load=40, seeds=3, trace=trace) for trace in (False, True))
     for one, two in zip(outcome(plain), outcome(traced), strict=True):
         assert_array_equal(one, two)
 
 
-def test_the_workload_does_not_depend_on_the_policy():
-    """Two policies meet the same tasks; another seed or another load meets others."""
-    one, two = (simulate(p, load=20, seeds=[4, 9]).batch for p in (policies.SDF(), policies.DescribedLARA()))
+@PRESETS
+def test_the_workload_does_not_depend_on_the_policy(workload):
+    """Two policies meet the same tasks; another seed meets others, and of what is described another load too."""
+    one, two = (simulate(p, workload, load=20, seeds=[4, 9]).batch for p in (policies.SDF(), policies.LARA()))
     for field in dataclasses.fields(one):
         assert_array_equal(getattr(one, field.name), getattr(two, field.name))
     assert not np.array_equal(one.data[0], one.data[1])
-    assert not np.array_equal(one.data[0], Workload.described().draw(21, [4]).data[0, :20])
+    more = workload.draw(21, [4]).data[0, :20]
+    assert np.array_equal(one.data[0], more) == (workload.draws == "authors")  # who draw task after task
 
 
 @pytest.mark.parametrize("policy", EVERY, ids=name_of)

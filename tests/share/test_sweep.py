@@ -12,19 +12,21 @@ from equipoise.share import Site, Task, Workload, greedy, oracle, policies, simu
 from equipoise.statistics import ratio_and_error
 from refusals import refused
 
-PLAYERS = [policies.DescribedUniform(), policies.SDF(), policies.DescribedUARALARA()]
+PLAYERS = [policies.Uniform(), policies.SDF(), policies.UARALARA()]
+PRESETS = pytest.mark.parametrize("workload", [Workload.described(), Workload.authors()], ids=["described", "authors"])
 
 
-def test_rows_are_the_means_of_single_runs():
+@PRESETS
+def test_rows_are_the_means_of_single_runs(workload):
     """Success, energy, latency and idle of a row, recomputed from simulate() and plain numpy."""
     seeds = [3, 1, 40]
-    found = sweep(PLAYERS, loads=[10, 30], seeds=seeds)
+    found = sweep(PLAYERS, workload, loads=[10, 30], seeds=seeds)
     assert [(row["load"], row["policy"]) for row in found.rows] == [
         (load, name) for load in (10, 30) for name in ("Uniform", "SDF", "UARA+LARA")
     ]
     for row in found.rows:
-        run = simulate(policies.named(row["policy"]), load=row["load"], seeds=seeds)
-        done = [(run.done_at[k] - run.batch.arrival[k])[run.state[k] == 4] for k in range(3)]
+        run = simulate(policies.named(row["policy"]), workload, load=row["load"], seeds=seeds)
+        done = [(run.done_at[k] - 1 - run.batch.arrival[k])[run.state[k] == 4] for k in range(3)]
         assert row["success"] == pytest.approx(np.mean([100 * len(d) / row["load"] for d in done]))
         assert row["success_se"] == pytest.approx(np.std([100 * len(d) / row["load"] for d in done], ddof=1) / 3**0.5)
         assert row["latency"] == pytest.approx(np.mean([d.mean() for d in done]))
@@ -33,12 +35,13 @@ def test_rows_are_the_means_of_single_runs():
         assert row["oracle"] is None
 
 
-def test_cores_and_batches_change_nothing(monkeypatch):
+@PRESETS
+def test_cores_and_batches_change_nothing(monkeypatch, workload):
     """One worker or three, batches of a few seeds or all at once: the same bits, also for a policy with a memory."""
-    players = [policies.DescribedLARA(), policies.Hybrid()]
-    whole = sweep(players, loads=[20], seeds=30, workers=1)
+    players = [policies.LARA(), policies.DescribedLARA(), policies.Hybrid()]
+    whole = sweep(players, workload, loads=[20], seeds=30, workers=1)
     monkeypatch.setattr(sys.modules["equipoise.share.sweep"], "CELLS", 20 * 7)
-    parts = sweep(players, loads=[20], seeds=30, workers=3)
+    parts = sweep(players, workload, loads=[20], seeds=30, workers=3)
     for key, cell in whole.measured.items():
         for measure, values in cell.items():
             np.testing.assert_array_equal(values, parts.measured[key][measure])
@@ -59,7 +62,7 @@ def test_paired_differences_are_paired():
 
 def test_the_error_of_a_ratio_agrees_with_the_bootstrap():
     """Efficiency is a ratio of means: its standard error against 4000 resamples of the same seeds."""
-    found = sweep([policies.DescribedUniform(), policies.Hybrid()], loads=[20], seeds=120)
+    found = sweep([policies.Uniform(), policies.Hybrid()], loads=[20], seeds=120)
     rng = np.random.default_rng(0)
     picks = rng.integers(0, 120, (4000, 120))
     ratios = {}
@@ -72,15 +75,16 @@ def test_the_error_of_a_ratio_agrees_with_the_bootstrap():
     assert gap.standard_error == pytest.approx((ratios["Hybrid"] - ratios["Uniform"]).std(), rel=0.15)
 
 
-def test_the_oracle_is_asked_for_all_seeds_or_some():
+@PRESETS
+def test_the_oracle_is_asked_for_all_seeds_or_some(workload):
     """True: every seed. A number: the first so many, and the share is of those seeds only."""
-    bound = oracle(load=20, seeds=8)
-    every = sweep([policies.SDF()], loads=[20], seeds=8, oracle=True)
+    bound = oracle(workload, load=20, seeds=8)
+    every = sweep([policies.SDF()], workload, loads=[20], seeds=8, oracle=True)
     assert every.bounds[20].tolist() == bound.bound.tolist()
     assert every.rows[0]["oracle"] == pytest.approx(bound.percent.mean())
-    some = sweep([policies.SDF()], loads=[20], seeds=8, oracle=3)
+    some = sweep([policies.SDF()], workload, loads=[20], seeds=8, oracle=3)
     assert np.isfinite(some.bounds[20]).tolist() == [True] * 3 + [False] * 5
-    reached = simulate(policies.SDF(), load=20, seeds=3).successes.sum() / bound.bound[:3].sum()
+    reached = simulate(policies.SDF(), workload, load=20, seeds=3).successes.sum() / bound.bound[:3].sum()
     assert some.rows[0]["of_oracle"] == pytest.approx(reached)
 
 

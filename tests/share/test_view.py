@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from equipoise.share import Curve, Scene, Task, View, Workload, policies, simulate
+from equipoise.share import Curve, Scene, Site, Task, View, Workload, policies, simulate
+from equipoise.share.audit import audit
 from equipoise.share.task import COMPUTING, DONE, PENDING
 
-ARRAYS = [name for name in View._fields if name not in ("step", "capacity", "bandwidth", "task_cap")]
+ARRAYS = [name for name in View._fields if name not in ("step", "capacity", "bandwidth", "servers", "delay")]
+PRESETS = pytest.mark.parametrize("workload", [Workload.described(), Workload.authors()], ids=["described", "authors"])
 
 
 class Recorder:
@@ -28,9 +30,9 @@ class Recorder:
         return self.inner.decide(view)
 
 
-def views_of(tasks, seeds=(5,)):
+def views_of(tasks, seeds=(5,), site=None):
     recorder = Recorder()
-    simulate(recorder, Workload.of(tasks, horizon=20), seeds=seeds)
+    simulate(recorder, Workload.of(tasks, horizon=20), seeds=seeds, site=site)
     return recorder.views
 
 
@@ -69,6 +71,10 @@ def test_the_view_names_nothing_that_is_hidden():
         "error",
         "observations",
         "observed",
+        "first_error",
+        "ready",
+        "servers",
+        "delay",  # its mean, which the site states
         "capacity",
         "bandwidth",
         "task_cap",
@@ -112,10 +118,27 @@ def test_a_delay_shows_when_the_shorter_is_over():
 
 
 def test_a_pending_task_shows_zeros():
-    """Before it arrives: state pending, target 1, error 1, all else zero."""
-    (early, *_) = views_of([a_task(arrival=9)])
-    shown = {name: getattr(early, name)[0, 0].item() for name in ARRAYS}
-    assert shown == dict.fromkeys(ARRAYS, 0) | {"state": PENDING, "target": 1.0, "error": 1.0, "observed": False}
+    """Before it arrives: state pending, target and errors 1, ready -1, the site's own limit, all else zero."""
+    usual = {"state": PENDING, "target": 1.0, "error": 1.0, "first_error": 1.0, "observed": False}
+    for site in (Site(), Site.authors()):
+        (early, *_) = views_of([a_task(arrival=9, speed=12.0)], site=site)
+        shown = {name: getattr(early, name)[0, 0].item() for name in ARRAYS}
+        assert shown == dict.fromkeys(ARRAYS, 0) | usual | {"ready": -1, "task_cap": 30.0}
+
+
+def test_where_all_are_looked_at_two_errors_come_with_the_data():
+    """The authors' site: its limit shows on arrival, errors from the step on in which all data is there."""
+    views = views_of([a_task(data=150.0, speed=12.0)], site=Site.authors(rate_jitter=0.0))
+    states = [view.state[0, 0] for view in views]
+    start = states.index(COMPUTING)
+    assert start == 3  # a delay of 2, then 100 in step 2 and the rest in step 3
+    assert all(view.task_cap[0, 0] == 12.0 for view in views)
+    for view in views[:start]:
+        assert (view.error[0, 0], view.first_error[0, 0], view.ready[0, 0], view.observations[0, 0]) == (1, 1, -1, 0)
+    for view in views[start : start + 5]:
+        assert (view.ready[0, 0], view.observations[0, 0]) == (start, view.step - start + 2)
+        assert view.observed[0, 0] and view.first_error[0, 0] == views[start].first_error[0, 0] != 1.0
+    assert len({float(view.error[0, 0]) for view in views[start:]}) > 5  # a new look in every step
 
 
 def test_what_was_observed_is_what_the_last_step_brought():
@@ -140,15 +163,19 @@ class Scribbler:
         return decision
 
 
-def test_writing_on_the_view_misleads_only_the_writer():
+@PRESETS
+def test_writing_on_the_view_misleads_only_the_writer(workload):
     """States are shown afresh in every step, so its decisions stay allowed; and what follows from them is the truth."""
-    run = simulate(Scribbler(), load=60, seeds=4, trace=True)
+    run = simulate(Scribbler(), workload, load=60, seeds=4, trace=True)
     batch, trace = run.batch, run.trace
     assert run.successes.sum() > 0
-    assert_array_equal(trace.compute.sum(axis=0) >= batch.work - 1e-6, run.state == DONE)
-    sent = np.minimum(trace.bandwidth.sum(axis=0), batch.data).sum(axis=1)
-    assert run.sent == pytest.approx(sent)
-    alone = simulate(policies.SDF(), load=60, seeds=4)
+    found = audit(run)
+    assert (found.misplaced, found.outcomes) == (0, 0)
+    if run.site.success == "true":
+        assert_array_equal(trace.compute.sum(axis=0) >= batch.work - 1e-6, run.state == DONE)
+        sent = np.minimum(trace.bandwidth.sum(axis=0), batch.data).sum(axis=1)
+        assert run.sent == pytest.approx(sent)
+    alone = simulate(policies.SDF(), workload, load=60, seeds=4)
     assert_array_equal(alone.batch.deadline, batch.deadline)
     assert (run.done_at <= batch.deadline).all()
 
@@ -178,14 +205,15 @@ def test_only_the_clairvoyant_are_told_the_truth():
     assert simulate(policies.DescribedUniform(), load=5, seeds=2).batch.work.min() > 0
 
 
-def test_a_blind_policy_is_not_shown_errors():
+@PRESETS
+def test_a_blind_policy_is_not_shown_errors(workload):
     """Policies that declare themselves blind save the engine the noise: they see 1, and decide as they would anyway."""
 
     class Blind(Recorder):
         blind = True
 
     seeing, blind = Recorder(), Blind()
-    one, two = (simulate(policy, load=20, seeds=2) for policy in (seeing, blind))
+    one, two = (simulate(policy, workload, load=20, seeds=2) for policy in (seeing, blind))
     assert_array_equal(one.done_at, two.done_at)
     assert all((view.error == 1.0).all() for view in blind.views)
     assert any((view.error != 1.0).any() for view in seeing.views)

@@ -23,7 +23,7 @@ from equipoise.cli.options import (
 from equipoise.cli.output import answer, metered, run_folder, show, show_choices, tell, warn, warnings_as_lines
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
-from equipoise.share.spec import LadderSpec, ShareSpec
+from equipoise.share.spec import BundlesSpec, LadderSpec, ShareSpec
 
 app = application()
 
@@ -120,6 +120,35 @@ def climb(
         result.save(folder)
     document = result.document()
     tell(document, json, ladder_table(document), Bullets(result.verdict), last=folder / "result.json")
+
+
+@app.command("bundles")
+@with_options(BundlesSpec)
+def share_time(
+    chosen: dict[str, object],
+    config: File = None,
+    out: Out = Path("runs"),
+    json: Json = False,
+    workers: Workers = None,
+    spread: Spread = None,
+    address: Address = None,
+) -> None:
+    """Share one resource in time: bundles of tasks with real curves, who finishes most and who switches most?"""
+    spec = BundlesSpec.read(config, chosen)
+    from equipoise.present.share import bundles_table
+    from equipoise.present.values import Bullets
+
+    scene = spec.build()
+    with (
+        spreading("threads", workers, spread, address, quiet=json),
+        run_folder(out, "share bundles", spec, spec.policy_file or ()) as folder,
+    ):
+        with metered("share bundles", "part", None, quiet=json) as meter:
+            result = scene.run(meter.show)
+        result.save(folder)
+    document = result.document()
+    tables = (bundles_table(document, load) for load in spec.loads)
+    tell(document, json, *tables, Bullets(result.verdict), last=folder / "result.json")
 
 
 @app.command("execute")

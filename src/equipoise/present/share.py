@@ -282,6 +282,24 @@ def ladder_table(document: Document) -> Table:
     return Table("who leads on each rung of the ladder", columns, body, note)
 
 
+def bundles_table(document: Document, load: int) -> Table:
+    """Time sharing: tasks finished of a bundle, switches, and the difference from the best that is blind to losses."""
+    rows = rows_of(document, "rows", load=load)
+    best, against = max(row["successes"] for row in rows), rows[0]["against"]
+    columns = [Column("policy", "left"), Column(f"finished of {load}"), Column("switches")]
+    columns += [Column(f"against {against}")] if against else []
+    body: list[Cells] = []
+    for row in rows:
+        told = Cell(with_error(row["successes"], row["successes_se"], 2), best=row["successes"] == best)
+        gap = Cell(
+            with_error(row["difference"], row["difference_se"], 2, "+"),
+            tone=_tone(row["difference"], row["difference_se"]),
+        )
+        body.append([row["policy"], told, fixed(row["switches"], 0), *([gap] if against else [])])
+    note = f"means over {count(rows[0]['bundles'], 'bundle')} ± standard error; differences paired by bundle"
+    return Table("one resource, shared in time", columns, body, note)
+
+
 def _scaled(row: Row, name: str, scale: float, digits: int) -> str:
     value, error = (None if row[key] is None else scale * row[key] for key in (name, f"{name}_se"))
     return tight(value, error, digits, "+")

@@ -6,6 +6,7 @@ from equipoise._lazy import lazy
 
 if TYPE_CHECKING:
     from equipoise.share import estimators as estimators, policies as policies
+    from equipoise.share.bundles import Bundles as Bundles, bundles as bundles
     from equipoise.share.check import check_policy as check_policy
     from equipoise.share.divide import (
         count as count,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from equipoise.share.recording import Recording as Recording, fit_lines as fit_lines, shipped as shipped
     from equipoise.share.simulate import PolicyError as PolicyError, Run as Run, simulate as simulate
     from equipoise.share.site import Server as Server, Site as Site
-    from equipoise.share.spec import LadderSpec as LadderSpec, ShareSpec as ShareSpec
+    from equipoise.share.spec import BundlesSpec as BundlesSpec, LadderSpec as LadderSpec, ShareSpec as ShareSpec
     from equipoise.share.sweep import Sweep as Sweep, sweep as sweep
     from equipoise.share.task import Curve as Curve, Task as Task
     from equipoise.share.view import (

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import Ints, inner, kernel
+from equipoise.kernels import Ints, inlined, inner, kernel
 
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # their sum is ln 2; k * HIGH is exact
 PER_LN2 = 1.4426950408889634
@@ -161,7 +161,7 @@ def uniform(key: np.uint64, number: int) -> float:
     return from_one(scramble(key ^ np.uint64(number))) - 1.0
 
 
-@inner
+@inlined
 def two_normals(key: np.uint64, pair: int) -> tuple[float, float]:
     """Two independent standard normal draws for the task with this key (Box and Muller); no branches."""
     bits = scramble(key ^ np.uint64(pair))
@@ -169,7 +169,7 @@ def two_normals(key: np.uint64, pair: int) -> tuple[float, float]:
     turn = from_one(scramble(bits)) - 1.5  # of a turn, from -1/2 to 1/2
     angle = abs(turn)  # cos of it is sin(pi/2 - it), and so is sin for what is left to a quarter
     cosine, sine = sin(2.0 * math.pi * (0.25 - angle)), sin(2.0 * math.pi * (0.25 - abs(angle - 0.25)))
-    return size * cosine, math.copysign(size * sine, turn)
+    return size * cosine, size * (sine if turn >= 0.0 else -sine)
 
 
 @kernel

@@ -56,7 +56,7 @@ class Audit:
     capacity: float  # samples per step above the site's, or a task's, or 0
     bandwidth: float  # samples per step above the uplink's, or 0
     misplaced: int  # task-steps served in a state that cannot be served
-    outcomes: int  # tasks whose reported end is not the recomputed one
+    outcomes: int  # tasks whose reported state at the end, or step of success, is not the recomputed one
     servers: float  # samples per step that servers ran above their speeds, or more or less than was given
     energy: float  # reported over recomputed, minus 1
     idle: float  # reported minus recomputed, percent of capacity
@@ -71,14 +71,17 @@ def audit(run: Run) -> Audit:
     over = max(float((x.sum(axis=2) - site.capacity).max()), float((x - cap).max()), 0.0)
     seeds = batch.shape[0]
     idle, ready = site.capacity - x.sum(axis=2), np.zeros(x.shape, bool)
-    energy, sent, done_at = np.zeros(seeds), np.zeros(seeds), np.full(batch.shape, -1)
+    energy, sent, done_at, state = np.zeros(seeds), np.zeros(seeds), np.full(batch.shape, -1), np.zeros(batch.shape)
+    spare = np.zeros_like(idle) if site.switch_cost else idle  # a trace does not tell idle time from switching
     misplaced = starved = 0
     for seed in range(seeds):
         plain, wrong = follow(run, seed, ready[:, seed])
         misplaced += wrong
         done_at[seed], energy[seed], sent[seed] = plain.played.done_at, plain.played.energy, plain.played.sent
-        failed = np.array(plain.state) == FAILED
-        starved += _starved(batch.work[seed], cap[seed], failed, x[:, seed], ready[:, seed], idle[:, seed].copy())
+        state[seed] = plain.state
+        starved += _starved(
+            batch.work[seed], cap[seed], state[seed] == FAILED, x[:, seed], ready[:, seed], spare[:, seed].copy()
+        )
     energy = energy if site.power == "per_sample" else _energy(run)
     waited = 100.0 * np.where(ready.any(axis=2), idle, 0.0).sum(axis=0) / (site.capacity * batch.horizon)
     done = done_at >= 0
@@ -87,7 +90,7 @@ def audit(run: Run) -> Audit:
         capacity=over,
         bandwidth=max(float((y.sum(axis=2) - site.bandwidth).max()), 0.0) if site.uplink == "decided" else 0.0,
         misplaced=misplaced,
-        outcomes=int((run.done_at != done_at).sum()),
+        outcomes=int(((run.done_at != done_at) | (run.state != state)).sum()),
         servers=_servers(run),
         energy=float(np.abs(run.energy - energy).max() / max(float(energy.max()), 1e-12)),
         idle=float(np.abs(waited - run.idle_while_work).max()),

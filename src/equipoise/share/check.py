@@ -11,7 +11,7 @@ from equipoise.share.audit import LIMIT, audit
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import PolicyError, Run, play
 from equipoise.share.site import Site
-from equipoise.share.task import COMPUTING, Curve, Task
+from equipoise.share.task import COMPUTING, SENDING, Curve, Task
 from equipoise.share.workload import Batch, Workload
 
 SEEDS, TASKS = 6, 25
@@ -115,8 +115,8 @@ def _alone(run: Run, trial: _Trial) -> Check:
 def _hindsight(run: Run, trial: _Trial) -> Check:
     """Change what a policy cannot know yet, and see that it decides the same until it can.
 
-    First everything about tasks that arrive later; then the work and the delays of all, which nobody has met before the
-    first task computes.
+    First everything about tasks that arrive later; then the work of all, which nobody has met before the first task
+    computes; then their delays, which where the uplink divides itself are over before the first byte.
     """
     batch = trial.batch
     if getattr(trial.policy, "clairvoyant", False):
@@ -131,13 +131,12 @@ def _hindsight(run: Run, trial: _Trial) -> Check:
         a=np.where(later, batch.a * 0.9, batch.a),
         work=np.where(later, batch.work * 0.5, batch.work),
     )
-    begun = np.flatnonzero((run.kept.state == COMPUTING).any(axis=(1, 2)))
-    first = int(begun[0]) if len(begun) else batch.horizon
-    unmet = replace(batch, work=batch.work * 0.5, delay=batch.delay + 2)
-    if cut == 0 or first == 0:
+    first, over = (_first(run, state) for state in (COMPUTING, SENDING if trial.site.uplink == "equal" else COMPUTING))
+    unmet, longer = replace(batch, work=batch.work * 0.5), replace(batch, delay=batch.delay + 2)
+    if cut == 0 or first == 0 or over == 0:
         return Check.not_made("hindsight", "all tasks are there from the first step: nothing is left to foresee")
     differing = 0
-    for changed, until in ((future, cut), (unmet, first)):
+    for changed, until in ((future, cut), (unmet, first), (longer, over)):
         other, refusal = trial.play(changed)
         if other is None:
             return Check("hindsight", 1.0, 0.0, False, f"refused on changed tasks: {refusal}")
@@ -146,6 +145,12 @@ def _hindsight(run: Run, trial: _Trial) -> Check:
         differing += int(apart.any(axis=(1, 2)).sum())
     meaning = "steps decided differently because of tasks to come, or of work and delays that nobody had met"
     return Check.at_most("hindsight", differing, 0, meaning)
+
+
+def _first(run: Run, state: int) -> int:
+    """The first step in which some task is in this state; the horizon if none ever is."""
+    met = np.flatnonzero((run.kept.state == state).any(axis=(1, 2)))
+    return int(met[0]) if len(met) else run.batch.horizon
 
 
 def _blindness(run: Run, untraced: Run | None) -> Check:

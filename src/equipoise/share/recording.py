@@ -146,8 +146,11 @@ class Recording:
     def target_at(self, rows: Ints, parts: Floats) -> Floats:
         """The level of each curve at this part of its length in ln samples."""
         first, last = self.samples[rows, 0], self.samples[rows, -1]
-        places = first * (last / first) ** parts
-        return np.array([table_error(self.samples[k], self.levels[k], at) for k, at in zip(rows, places, strict=True)])
+        return self.level_at(rows, first * (last / first) ** parts)
+
+    def level_at(self, rows: Ints, samples: Floats) -> Floats:
+        """The level of each curve after so many samples."""
+        return np.array([table_error(self.samples[k], self.levels[k], at) for k, at in zip(rows, samples, strict=True)])
 
     @cached_property
     def levels(self) -> Floats:

@@ -88,6 +88,7 @@ class Run(Result):
     idle: Floats  # samples not computed while a task could
     unplaced: Floats
     moves: Ints
+    switches: Ints  # changes of the task that holds the server, where there is only one
     trace: Trace | None = None
 
     def __repr__(self) -> str:
@@ -204,7 +205,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     now, rule = site_step.start(batch, site), site_step.rules(site)
     view = site_step.empty_view(batch.shape, rule)
     kept = Trace.empty(batch, len(site.servers)) if trace else None
-    own = trace or not rule.fluid  # decisions are copied: the servers may lower them, or they are kept
+    own = trace or not rule.fluid or rule.switch_cost > 0  # decisions are copied: they may be lowered, or are kept
     watched = trace or not is_blind(policy)
     for step in range(batch.horizon):
         site_step.open_step(step, now, view, rule, watched)
@@ -222,7 +223,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
 
 def run_of(policy: Policy, site: Site, batch: Batch, now: site_step.Now, kept: Trace | None) -> Run:
     """What came out of all steps."""
-    sums = {name: now.sums[name].copy() for name in ("energy", "sent", "idle", "unplaced", "moves")}
+    sums = {name: now.sums[name].copy() for name in ("energy", "sent", "idle", "unplaced", "moves", "switches")}
     done_at, observations = now.task["done_at"].astype(np.int64), now.curve["observations"].astype(np.int64)
     return Run(
         name_of(policy), site, batch, now.state, done_at, now.curve["samples"].copy(), observations, **sums, trace=kept
@@ -368,7 +369,8 @@ def life_rows(runs: Sequence[Run], chosen: int) -> list[Row]:
     """The lives of tasks: one row for each task and policy, from traced runs of one seed.
 
     A task computes from step `ready` to `end`. `sending` has a letter for each step of sending ("s", or "." without
-    bandwidth); `given` samples and `errors` observed in each step of computing ("-" where it was given nothing).
+    bandwidth; where the uplink divides itself "d" for those of its delay, which come first); `given` samples and `errors`
+    observed in each step of computing ("-" where it was given nothing).
     `idle` is the share of the site that stood idle then, `starved` the samples that the task could have had of it.
     All tasks are there unless they are very many; then an even selection, `chosen` in it.
     """
@@ -390,9 +392,13 @@ def _life(run: Run, used: Floats, task: int) -> Row:
     start = min(int(batch.arrival[0, task]), batch.horizon)
     sent = start + int((state == SENDING).sum())
     ready = sent + int((state == DELAYED).sum())
+    sending = "".join("s" if y > 0 else "." for y in trace.bandwidth[start:sent, 0, task])
+    if site.uplink == "equal":
+        sent, sending = ready, "".join("s" if s == SENDING else "d" for s in state[start:ready])
     end = ready + int((state == COMPUTING).sum())
     given = trace.compute[ready:end, 0, task]
     idle = np.maximum(site.capacity - used[ready:end], 0.0)
+    most = min(site.most_per_task, float(batch.speed[0, task]))
     seen = zip(trace.error[ready:end, 0, task], given, strict=True)
     work, done = float(batch.work[0, task]), bool(run.state[0, task] == DONE)
     return {
@@ -412,8 +418,8 @@ def _life(run: Run, used: Floats, task: int) -> Row:
         "finished": 1.0 if done else min(float(run.samples[0, task]) / work, 1.0) if work > 0 else 0.0,
         "rate": float(given.mean()) if len(given) else 0.0,
         "idle": float(idle.mean() / site.capacity) if len(idle) else 0.0,
-        "starved": float(np.minimum(site.most_per_task - given, idle).sum()),
-        "sending": "".join("s" if y > 0 else "." for y in trace.bandwidth[start:sent, 0, task]),
+        "starved": float(np.minimum(most - given, idle).sum()),
+        "sending": sending,
         "given": " ".join(f"{x:.2f}".rstrip("0").rstrip(".") for x in given),
         "errors": " ".join(f"{e:.4g}" if x > 0 else "-" for e, x in seen),
     }

@@ -64,6 +64,7 @@ class Site:
     uplink: Uplink = "decided"
     success: Success = "true"
     observes: Observes = "served"
+    switch_cost: float = 0.0  # steps of the only server that are lost when another task takes it over
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -78,7 +79,7 @@ class Site:
             if not isinstance(server, Server):
                 raise InputError(f"Site: a server is {server!r}; expected Server({server!r})", code="site.server")
         refuse_negative("Site", zero=False, finite=False, bandwidth=self.bandwidth)
-        for name in ("delay", "jitter", "rate_jitter", "idle_power", "busy_power"):
+        for name in ("delay", "jitter", "rate_jitter", "idle_power", "busy_power", "switch_cost"):
             refuse_negative("Site", **{name: getattr(self, name)})
             if getattr(self, name) > MOST:
                 raise InputError(
@@ -86,6 +87,12 @@ class Site:
                 )
         if self.task_cap is not None:
             refuse_negative("Site", zero=False, task_cap=self.task_cap)
+        if self.switch_cost > 0 and len(self.servers) > 1:
+            raise InputError(
+                f"Site: switch_cost is {self.switch_cost:g} and there are {len(self.servers)} servers;"
+                " expected one server, or no switch_cost: switches are counted where one server is shared in time",
+                code="site.switch",
+            )
         given = (self.power, self.migration, self.uplink, self.success, self.observes)
         for (what, names), value in zip(CHOICES.items(), given, strict=True):
             if value not in get_args(names):

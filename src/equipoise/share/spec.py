@@ -16,7 +16,9 @@ from equipoise.registry import make_reference, whole_reference
 from equipoise.spec import FIRST, Spec, Values, WholePath, setting, whole
 
 if TYPE_CHECKING:
+    from equipoise.share.bundles import Bundles
     from equipoise.share.ladder import Ladder
+    from equipoise.share.recording import Recording
     from equipoise.share.site import Site
     from equipoise.share.sweep import Progress, Sweep
     from equipoise.share.view import Policy
@@ -37,10 +39,13 @@ RENAMED = {  # policies that had another meaning in 0.1.0, by the names that mea
     "UARALARAFloor": "DescribedUARA+LARA:floor",
 }
 FIRST_PUBLISHED = ("Uniform", "SDF", "LARA", "UARA", "UARA+LARA")
+TIME_SHARING = "Uniform,SDF,RoundRobin,SuccessiveHalving,ReconstructedLARA,STA,LaiRA,Hybrid"
 RANGES = ("arrival", "data", "deadline", "a", "b", "target")
 SERVERS_MOST = 1_000
 LOADS_MOST = 1_000
 NUMBER_MOST = 2**53  # of seeds and such
+UNITS_MOST = 100_000
+POLICIES_HELP = "Names with commas between; `published`, `all`; NAME:clairvoyant for a twin that knows the true curves."
 YAML_TIME = "minutes and seconds"
 Range = tuple[float, float]
 
@@ -70,14 +75,14 @@ def _read_policies(value: object) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _renamed(value: object) -> list[str]:
-    """Policies of a file of 0.1.0 by the names of today, each change with a note."""
+def _renamed(value: object, *, noted: bool) -> list[str]:
+    """Policies of a file of 0.1.0 by the names of today; each change with a note, if the file itself names them."""
     words = [inner for word in read_words(value) for inner in (FIRST_PUBLISHED if word == "published" else (word,))]
     found = []
     for word in words:
         kind, colon, twin = word.partition(":")
         now = RENAMED.get(kind, kind) + colon + twin
-        if now != word:
+        if noted and now != word:
             warnings.warn(f"{word} of version 0.1.0 is called {now} now", stacklevel=2)
         found.append(now)
     return found
@@ -181,12 +186,7 @@ Index = Annotated[int, whole(0, NUMBER_MOST)]
 class PoliciesSpec(Spec):
     """Which policies take part."""
 
-    policies: Names = setting(
-        USUAL,
-        "Names with commas between; `published`, `all`; NAME:clairvoyant for a twin that knows the true curves.",
-        "Comparison",
-        "NAMES",
-    )
+    policies: Names = setting(USUAL, POLICIES_HELP, "Comparison", "NAMES")
     policy_file: Files | None = setting(
         None, "Your own policies beside them, commas between.", "Comparison", "FILE.py:CLASS"
     )
@@ -200,7 +200,7 @@ class PoliciesSpec(Spec):
         given = {"policies": FIRST_USUAL if usual == USUAL else usual} | values
         if "preset" in cls.model_fields and "tasks" not in given:
             given = {"preset": "described"} | given
-        return given | {"policies": _renamed(given["policies"])}
+        return given | {"policies": _renamed(given["policies"], noted="policies" in values)}
 
     def players(self) -> list[Policy]:
         """The policies themselves, no two of one name."""
@@ -248,6 +248,55 @@ class LadderScene:
 
         found = ladder(self.policies, loads=self.spec.loads, seeds=self.spec.seed_numbers, progress=progress)
         return replace(found, spec=self.spec)
+
+
+class BundlesSpec(StudySpec):
+    """Everything that determines a study of time sharing."""
+
+    policies: Names = setting(TIME_SHARING, POLICIES_HELP, "Comparison", "NAMES")
+    loads: Loads = setting("10", "Tasks of a bundle: 10,20 or FIRST:LAST:STEP.", "Comparison", "LOADS")
+    seeds: Count = setting(200, "Bundles; every policy meets the same ones.", "Comparison", "COUNT")
+    units: Annotated[int, whole(2, UNITS_MOST)] = setting(600, "Steps that are played.", "Bundles", "STEPS")
+    switch_cost: float = setting(0.0, "Steps lost when another task takes the resource over.", "Bundles", "STEPS")
+    curves: WholePath = setting(None, "Recording to draw from; the shipped one unless given.", "Bundles", "FILE")
+
+    @classmethod
+    def upgrade(cls, values: Values, version: str) -> Values:
+        """There was no such study in 0.1.0."""
+        return values
+
+    def build(self) -> BundlesScene:
+        """Its policies and curves, ready to run."""
+        from equipoise.share.bundles import falling
+        from equipoise.share.site import Server, Site
+
+        Site(servers=(Server(),), switch_cost=self.switch_cost)  # refuses what cannot be
+        return BundlesScene(self, self.players(), falling(self.curves))
+
+
+@dataclass(frozen=True, eq=False)
+class BundlesScene:
+    """A study of time sharing made real."""
+
+    spec: BundlesSpec
+    policies: list[Policy]
+    curves: Recording
+
+    def run(self, progress: Progress | None = None) -> Bundles:
+        """Play every bundle."""
+        from equipoise.share.bundles import bundles
+
+        spec = self.spec
+        found = bundles(
+            self.policies,
+            loads=spec.loads,
+            seeds=spec.seed_numbers,
+            units=spec.units,
+            switch_cost=spec.switch_cost,
+            curves=self.curves,
+            progress=progress,
+        )
+        return replace(found, spec=spec)
 
 
 def _span(description: str) -> Any:
@@ -299,6 +348,9 @@ class ShareSpec(StudySpec):
         None, "What a fully used one adds (7.5); per_sample: what a sample costs (.5).", "Site", "NUMBER"
     )
     migration: str | None = setting(None, "When a task may change server: within a step, or between.", "Site", "WHEN")
+    switch_cost: float | None = setting(
+        None, "Steps lost when another task takes the only server over (0).", "Site", "STEPS"
+    )
     success: str | None = setting(
         None, "Error that success is judged on: observed, with its noise (authors), true.", "Site", "RULE"
     )

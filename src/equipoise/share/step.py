@@ -101,10 +101,7 @@ CURVE = np.dtype(  # what every step of computing needs of a task, in one line o
 )
 TASK = np.dtype(
     [
-        *(
-            (name, np.float64) for name in ("data_all", "data_left", "target", "cap")
-        ),  # records have a `data` of their own
-        ("spare", np.float64),  # the second noise of a pair
+        *((name, np.float64) for name in ("data_all", "data_left", "target")),  # records have a `data` of their own
         *((name, np.int32) for name in ("arrival", "deadline", "delay", "done_at")),
         ("looks", np.int32),  # before decisions, where the site takes them
     ]
@@ -116,6 +113,9 @@ SUMS = np.dtype(
         ("idle", np.float64),  # samples not computed in steps with a computing task
         ("unplaced", np.float64),  # samples that a decision gave and the servers could not
         ("moves", np.int64),  # changes of server between steps
+        ("switches", np.int64),  # changes of the task that holds the only server
+        ("holder", np.int64),  # the task that holds it, counted from 1; 0: nobody yet
+        ("owed", np.float64),  # steps of it that switches still cost
     ]
 )
 
@@ -126,6 +126,8 @@ class Now(NamedTuple):
     state: NDArray[np.int8]
     due: Int32s  # when a task next changes by itself: it arrives, its delay or its time is over
     server: Int32s  # where it last computed; -1: nowhere
+    cap: Floats  # samples per step that it may get
+    spare: Floats  # the second noise of a pair
     curve: NDArray[np.void]
     task: NDArray[np.void]
     sums: NDArray[np.void]  # per seed
@@ -151,6 +153,7 @@ class Rules(NamedTuple):
     by_luck: bool  # success is judged on the observed error
     looks: bool  # all who are ready are observed in every step, before the decision
     delay: float  # mean, of the network
+    switch_cost: float  # steps; counts where there is one server
 
 
 FINE, NOT_A_NUMBER, NEGATIVE, WRONG_STATE, TASK_OVER, SITE_OVER, NO_SUCH_SERVER = range(7)
@@ -175,7 +178,6 @@ def start(batch: Batch, site: Site) -> Now:
         curve[name] = getattr(batch, name)
     curve["log_a"], curve["noise_key"] = np.log(batch.a), keys_of(batch.seeds, shape[1])
     task["data_all"], task["target"] = batch.data, batch.target
-    task["cap"] = np.minimum(batch.speed, site.most_per_task)
     for name in ("arrival", "deadline", "delay"):
         task[name] = np.minimum(getattr(batch, name), TIME_MOST)
     task["done_at"] = -1
@@ -183,6 +185,8 @@ def start(batch: Batch, site: Site) -> Now:
         state=np.zeros(shape, np.int8),
         due=task["arrival"].copy(),
         server=np.full(shape, -1, np.int32),
+        cap=np.minimum(batch.speed, site.most_per_task),
+        spare=np.zeros(shape),
         curve=curve,
         task=task,
         sums=np.zeros(shape[0], SUMS),
@@ -209,6 +213,7 @@ def rules(site: Site) -> Rules:
         by_luck=site.success == "observed",
         looks=site.observes == "ready",
         delay=float(site.delay),
+        switch_cost=site.switch_cost,
     )
 
 
@@ -242,7 +247,7 @@ def open_step(step: int, now: Now, view: View, rule: Rules, watched: bool) -> No
     state, due, tasks = now.state.reshape(-1), now.due.reshape(-1), now.task.reshape(-1)
     arrival, deadline, target = view.arrival.reshape(-1), view.deadline.reshape(-1), view.target.reshape(-1)
     data, data_left, shown = view.data.reshape(-1), view.data_left.reshape(-1), view.state.reshape(-1)
-    ready, cap = view.ready.reshape(-1), view.task_cap.reshape(-1)
+    ready, cap, caps = view.ready.reshape(-1), view.task_cap.reshape(-1), now.cap.reshape(-1)
     who, n = np.empty(len(due) + 1, np.int64), 0
     for i in range(len(due)):
         who[n] = i
@@ -250,7 +255,7 @@ def open_step(step: int, now: Now, view: View, rule: Rules, watched: bool) -> No
     for i in who[:n]:
         task = tasks[i]
         if state[i] == PENDING:
-            arrival[i], deadline[i], target[i], cap[i] = task.arrival, task.deadline, task.target, task.cap
+            arrival[i], deadline[i], target[i], cap[i] = task.arrival, task.deadline, task.target, caps[i]
             data[i] = data_left[i] = task.data_left = task.data_all
             state[i], due[i] = SENDING, task.deadline
             if rule.equal or task.data_all <= DUST:
@@ -310,7 +315,7 @@ def look(step: int, now: Now, view: View) -> None:
             if ready[i] == step:
                 firsts[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS), LEAST_SEEN)
             tasks[i].looks += 1
-            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + tasks[i].looks), LEAST_SEEN)
+            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + int(tasks[i].looks)), LEAST_SEEN)
             seen[i], counts[i] = True, tasks[i].looks + 1
 
 
@@ -363,11 +368,15 @@ def close_step(
         for i in runners[:running]:
             total += xs[i]
         over = sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
-        right, waiting, settled = check(now.state[s], ys, xs, home, now.task[s], rule)
+        right, waiting, settled = check(now.state[s], ys, xs, home, now.cap[s], rule)
         if over or not right:
             fault = find_fault(s, now, bandwidth, compute, home, rule)
             if fault.code != FINE:
                 return fault
+        if len(rule.speeds) == 1:
+            lost = take_turns(runners[:running], xs, sums, rule.speeds[0], rule.switch_cost)
+            sums.unplaced += lost
+            total -= lost
         fluid = rule.fluid and (not asked_where or (pooled and settled))
         if not fluid:
             cut, moved = place(xs, home, now.server[s], rule.speeds, rule.within, load, here, order)
@@ -429,7 +438,7 @@ def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bo
             seen[i], counts[i] = True, curve.observations
     if not (watched or rule.by_luck):
         return
-    tasks, due = now.task.reshape(-1), now.due.reshape(-1)
+    tasks, due, spare = now.task.reshape(-1), now.due.reshape(-1), now.spare.reshape(-1)
     size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
     key, pair, new, fresh = np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), 0
     done, log_a, b, error = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
@@ -444,12 +453,11 @@ def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bo
     for j in range((fresh + 31) // 32 * 32):
         first[j], second[j] = two_normals(key[j], pair[j])
     for j in range(fresh):
-        tasks[new[j]].spare = second[j]
+        spare[new[j]] = second[j]
     fresh = 0
     for j in range(len(who)):
         i = who[j]
-        curve, task = curves[i], tasks[i]
-        noise = task.spare
+        curve, noise = curves[i], spare[i]
         if curve.observations & 1:
             noise = first[fresh]
             fresh += 1
@@ -457,16 +465,16 @@ def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bo
         if curve.table >= 0:
             true = table_error(now.table_samples[curve.table], now.table_errors[curve.table], done[j])
         found = true + curve.sigma * noise
-        if rule.by_luck and max(found, LEAST_SEEN) <= task.target:
+        if rule.by_luck and max(found, LEAST_SEEN) <= tasks[i].target:
             states[i], due[i] = DONE, NEVER
-            task.done_at = step + 1
-        if not rule.looks or states[i] == DONE:
+            tasks[i].done_at = step + 1
+        if watched and (not rule.looks or states[i] == DONE):
             seen[i], errors[i] = True, found
 
 
 @inner
 def check(
-    states: NDArray[np.int8], ys: Floats, xs: Floats, home: Ints, task: NDArray[np.void], rule: Rules
+    states: NDArray[np.int8], ys: Floats, xs: Floats, home: Ints, cap: Floats, rule: Rules
 ) -> tuple[bool, bool, bool]:
     """Of one seed: whether no task's part is wrong, one can compute, and every one that does is asked for somewhere."""
     most_y = min(rule.bandwidth + SLACK, LARGEST)
@@ -474,13 +482,39 @@ def check(
     for i in range(len(states)):
         y, x, computing = ys[i], xs[i], states[i] == COMPUTING
         sends = (states[i] == SENDING) & (y > 0.0) & (y <= most_y)
-        computes = computing & (x > 0.0) & (x <= task[i].cap + SLACK)
+        computes = computing & (x > 0.0) & (x <= cap[i] + SLACK)
         wrong |= not ((sends | rule.equal | (y == 0.0)) & (computes | (x == 0.0)))
         waiting |= computing
     for i in range(len(home)):
         wrong |= (xs[i] > 0.0) & (home[i] >= len(rule.speeds))
         homeless |= (xs[i] > 0.0) & (home[i] < 0)
     return not wrong, waiting, not homeless
+
+
+@inner
+def take_turns(who: Ints, xs: Floats, sums: Any, speed: float, cost: float) -> float:
+    """Tasks hold the only server one after the other, by their number; counts switches, returns samples lost to them.
+
+    A switch takes `cost` steps. What of that does not fit into this step is owed by the next ones; a task whose turn
+    does not come is given nothing.
+    """
+    lost, time = 0.0, 1.0
+    if cost > 0.0:
+        time -= min(sums.owed, 1.0)
+        sums.owed -= min(sums.owed, 1.0)
+    for i in who:
+        if time > 0.0 and sums.holder != i + 1:
+            sums.switches += sums.holder > 0
+            if cost > 0.0 and sums.holder > 0:
+                sums.owed = max(cost - time, 0.0)
+                time = max(time - cost, 0.0)
+            sums.holder = i + 1
+        if cost > 0.0:
+            part = min(xs[i], time * speed)
+            time = max(time - part / speed, 0.0)
+            lost += xs[i] - part
+            xs[i] = part
+    return lost
 
 
 @inner
@@ -513,7 +547,7 @@ def find_fault(s: int, now: Now, bandwidth: Floats, compute: Floats, home: Ints,
             return Fault(WRONG_STATE, BANDWIDTH, s, i, y)
         if x > 0.0 and state != COMPUTING:
             return Fault(WRONG_STATE, COMPUTE, s, i, x)
-        if x > now.task[s, i].cap + SLACK:
+        if x > now.cap[s, i] + SLACK:
             return Fault(TASK_OVER, COMPUTE, s, i, x)
         sent += y
         computed += x

@@ -27,7 +27,7 @@ from equipoise.statistics import Paired, difference, mean_and_error, ratio_and_e
 CELLS = 24_000  # seeds x tasks in one batch: its arrays stay in the cache
 BOUNDED = 20  # seeds whose bounds are one part of the work
 BASELINE = "Uniform"  # the robust policy
-AVERAGED = ("network", "idle_while_work", "unplaced", "moves")  # of these, a row holds the mean without an error
+AVERAGED = ("network", "idle_while_work", "unplaced", "moves", "switches")  # a row holds the mean without an error
 MEASURES = ("successes", "success", "energy", "latency", *AVERAGED)
 Progress = Callable[[int, int], None]  # steps of work done, and in all
 

@@ -13,6 +13,7 @@
     };
     [...sends].forEach((got, k) => {
       if (got === "1") add("sending", start + k, start + k + 1, 0, 0.55, "sending");
+      else if (got === "d") add("delayed", start + k, start + k + 1, 0, 0.28, "delayed");
       else add("waiting", start + k, start + k + 1, 0, 0.14, "waiting to send, no bandwidth");
     });
     if (ready > sent) add("delayed", sent, ready, 0, 0.28, "delayed");

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import Bools, Floats, Ints, inner, kernel
+from equipoise.kernels import Floats, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
@@ -53,10 +53,7 @@ class LogLinearFit:
     separate: bool = False
 
     def learn(self, view: View) -> None:
-        new = view.ready == view.step
-        if new.any():  # where the site looks at once, its first error is a point too
-            _begin(view.observed & new, view.first_error, self.moments)
-        _learn(view.observed, view.samples, view.error, view.target, self.moments, self.found, self.separate)
+        _learn(view, self.moments, self.found, self.separate)
 
     def estimate(self, view: View) -> Estimate:
         """The fit's own arrays: read them, and do not write. A task that has left keeps its last estimate."""
@@ -64,51 +61,33 @@ class LogLinearFit:
 
 
 @kernel
-def _begin(who: Bools, first: Floats, moments: NDArray[np.void]) -> None:
-    for s in range(who.shape[0]):
-        for i in range(who.shape[1]):
-            if who[s, i]:
-                moments[s, i].n, moments[s, i].y = 1.0, ln(max(first[s, i], ERROR_LEAST))
-
-
-@kernel
-def _learn(
-    observed: Bools,
-    samples: Floats,
-    error: Floats,
-    target: Floats,
-    moments: NDArray[np.void],
-    found: Estimate,
-    separate: bool,
-) -> None:
-    seen, size = observed.reshape(-1), 0
+def _learn(view: View, moments: NDArray[np.void], found: Estimate, separate: bool) -> None:
+    seen, size = view.observed.reshape(-1), 0
     who, tile = np.empty(len(seen) + 1, np.int64), np.ones(13 * WIDTH)
     for i in range(len(seen)):
         who[size] = i
         size += seen[i]
     for start in range(0, size, WIDTH):
-        _fit(who[start : min(start + WIDTH, size)], samples, error, target, moments, found, separate, tile)
+        _fit(who[start : min(start + WIDTH, size)], view, moments, found, separate, tile)
 
 
 @inner
-def _fit(
-    who: Ints,
-    samples: Floats,
-    error: Floats,
-    target: Floats,
-    moments: NDArray[np.void],
-    found: Estimate,
-    separate: bool,
-    t: Floats,
-) -> None:
+def _fit(who: Ints, view: View, moments: NDArray[np.void], found: Estimate, separate: bool, t: Floats) -> None:
     """Take in one error of each task, by its place in the batch: gather, compute several at a time, scatter."""
     size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
-    done, seen, targets, minds = samples.reshape(-1), error.reshape(-1), target.reshape(-1), moments.reshape(-1)
+    done, seen, minds, ready = (
+        view.samples.reshape(-1),
+        view.error.reshape(-1),
+        moments.reshape(-1),
+        view.ready.reshape(-1),
+    )
     for j in range(len(who)):
         i = who[j]
         m = minds[i]
-        if m.n <= 1.0:
-            m.aim = math.log(max(targets[i], TARGET_LEAST))
+        if m.n == 0.0:
+            m.aim = math.log(max(view.target.reshape(-1)[i], TARGET_LEAST))
+            if ready[i] == view.step:  # the site looks at once: its first error is a point too
+                m.n, m.y = 1.0, math.log(max(view.first_error.reshape(-1)[i], ERROR_LEAST))
         t[N + j], t[MEAN_X + j], t[MEAN_Y + j], t[AIM + j] = m.n + 1.0, m.x, m.y, m.aim
         t[XX + j], t[XY + j], t[YY + j] = m.xx, m.xy, m.yy
         t[DONE + j], t[Y + j] = done[i], max(seen[i], ERROR_LEAST)

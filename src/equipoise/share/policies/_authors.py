@@ -25,7 +25,16 @@ def decision(view: View, shares: Floats, order: ArrayLike | None = None) -> Deci
     """Fractions of the site as samples per step; the uplink, where it is the policy's, in equal parts."""
     uplink = equal(view.sending, view.data_left, view.bandwidth)
     ranks = None if order is None else np.asarray(order)
-    return Decision(uplink, np.minimum(view.capacity * shares, view.task_cap), order=ranks)
+    return Decision(uplink, _samples(shares, view.task_cap, view.capacity), order=ranks)
+
+
+@kernel
+def _samples(shares: Floats, task_cap: Floats, capacity: float) -> Floats:
+    for s in range(len(shares)):
+        row, most = shares[s], task_cap[s]
+        for i in range(len(row)):
+            row[i] = min(capacity * row[i], most[i])
+    return shares
 
 
 def even_shares(view: View) -> Floats:
@@ -123,26 +132,42 @@ def _sort(order: Ints, n: int, key: Floats, second: Floats) -> None:
 
 def caps(view: View, who: Bools | None = None, *, price: bool = True) -> Floats:
     """UARA's caps as fractions of the site; `who` are the tasks that share it, the computing ones unless given."""
-    return _caps(view, view.computing if who is None else who, price)
+    who = view.computing if who is None else who
+    weight = _weights(who, view.samples, view.data, view.deadline, view.delay)
+    busy = _busy(view.state, view.ready, view.step) if price else np.zeros(len(who))
+    return _caps(weight, busy)
 
 
 @kernel
-def _caps(view: View, who: Bools, price: bool) -> Floats:
+def _weights(who: Bools, samples: Floats, data: Floats, deadline: Ints, delay: float) -> Floats:
     found = np.zeros(who.shape)
     for s in range(len(who)):
-        total, sending, active = 0.0, 0, 0
         for i in range(who.shape[1]):
-            state = view.state[s, i]
-            if state < SENDING or state > COMPUTING:
-                continue
-            active += 1
-            sending += state != COMPUTING or view.ready[s, i] == view.step  # as it was when the step began
             if who[s, i]:
-                last = max(view.deadline[s, i] - 1 - view.delay, 1.0)
-                found[s, i] = (1.0 + view.samples[s, i] / max(view.data[s, i], 1.0)) / last
-                total += found[s, i]
-        busy = sending / max(active, 1) if price else 0.0
-        for i in range(who.shape[1]):
-            if found[s, i] > 0.0:
-                found[s, i] = found[s, i] / total / (1.0 + 2.0 * busy)
+                found[s, i] = (1.0 + samples[s, i] / max(data[s, i], 1.0)) / max(deadline[s, i] - 1 - delay, 1.0)
     return found
+
+
+@kernel
+def _busy(state: NDArray[np.int8], ready: Ints, step: int) -> Floats:
+    """Of the tasks in the site, the part that had not sent everything when the step began."""
+    found = np.empty(len(state))
+    for s in range(len(state)):
+        sending, active = 0, 0
+        for i in range(state.shape[1]):
+            here = (state[s, i] >= SENDING) & (state[s, i] <= COMPUTING)
+            active += here
+            sending += here & ((state[s, i] != COMPUTING) | (ready[s, i] == step))
+        found[s] = sending / max(active, 1)
+    return found
+
+
+@kernel
+def _caps(weight: Floats, busy: Floats) -> Floats:
+    for s in range(len(weight)):
+        row, total = weight[s], 0.0
+        for i in range(len(row)):
+            total += row[i]
+        for i in range(len(row)):
+            row[i] = row[i] / max(total, 1e-300) / (1.0 + 2.0 * busy[s])
+    return weight

@@ -68,43 +68,40 @@ def clairvoyant(policy: AnyLearning) -> AnyLearning:
     return replace(policy, estimator=TrueWork())
 
 
-def needed(view: View, estimate: Estimate, power: float, otherwise: float) -> Floats:
+def needed(view: View, left: Floats, power: float, otherwise: float) -> Floats:
     """(Estimated work left / steps left)^power of every computing task, zero for others.
 
     One that is not estimated yet gets the mean of those that are (exploration); `otherwise` where none is.
     """
-    return _needed(view.step, view.state, view.deadline, estimate.left, power, otherwise)
+    return _needed(view.step, view.state, view.deadline, left, power, otherwise)
 
 
 @kernel
 def _needed(step: int, state: NDArray[np.int8], deadline: Ints, left: Floats, power: float, otherwise: float) -> Floats:
     seeds, tasks = state.shape
-    given, mean = np.zeros(state.shape), np.empty(seeds)
-    who, new, n, unknown = np.empty(state.size + 1, np.int64), np.empty(state.size + 1, np.int64), 0, 0
-    ends = np.empty(seeds, np.int64)
+    given, who, new, value = (
+        np.zeros((seeds, tasks)),
+        np.empty(tasks + 1, np.int64),
+        np.empty(tasks + 1, np.int64),
+        np.empty(tasks),
+    )
     for s in range(seeds):
-        states, lefts = state[s], left[s]
-        for i in range(tasks):
-            who[n] = new[unknown] = s * tasks + i
+        states, lefts, due, parts, n, unknown = state[s], left[s], deadline[s], given[s], 0, 0
+        for i in range(tasks):  # without a branch: where they are is hard to predict
+            who[n] = new[unknown] = i
             computing, known = states[i] == COMPUTING, lefts[i] >= 0.0
             n += computing & known
             unknown += computing & (not known)
-        ends[s] = n
-    value, lefts, due, parts = np.empty(n), left.reshape(-1), deadline.reshape(-1), given.reshape(-1)
-    for j in range(n):
-        value[j] = max(lefts[who[j]], LEAST) / max(due[who[j]] - step, 1)
-    if power != 1.0:
-        for j in range(n):  # without a branch: several at a time
-            value[j] = exp(power * ln(value[j]))
-    for j in range(n):
-        parts[who[j]] = value[j]
-    start = 0
-    for s in range(seeds):
+        for j in range(n):
+            value[j] = max(lefts[who[j]], LEAST) / max(due[who[j]] - step, 1)
+        if power != 1.0:
+            for j in range(n):  # several at a time
+                value[j] = exp(power * ln(value[j]))
         total = 0.0
-        for v in value[start : ends[s]]:
-            total += v
-        mean[s] = total / (ends[s] - start) if ends[s] > start else otherwise
-        start = ends[s]
-    for i in new[:unknown]:
-        parts[i] = mean[i // tasks]
+        for j in range(n):
+            parts[who[j]] = value[j]
+            total += value[j]
+        mean = total / n if n > 0 else otherwise
+        for i in new[:unknown]:
+            parts[i] = mean
     return given

@@ -23,7 +23,7 @@ class DescribedLARA(Learning):
     frugal: ClassVar[bool] = True  # leaves compute idle by design
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        weight = needed(view, estimate, POWER, otherwise=1.0)
+        weight = needed(view, estimate.left, POWER, 1.0)
         return Decision(
             bandwidth=equal(view.sending, view.data_left, view.bandwidth),
             compute=in_proportion(weight, view.task_cap, view.capacity),

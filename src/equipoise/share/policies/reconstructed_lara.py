@@ -1,0 +1,93 @@
+"""LARA (Wang et al., ICML 2024), reconstructed from what others say of it: explore evenly, then plan again in every step.
+
+Its plan is the best for the estimated curves, whose errors it follows from one task to another and back: many switches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.kernels import Bools, Floats, Ints, kernel
+from equipoise.share.divide import equal, greedy
+from equipoise.share.policies._time_sharing import (
+    LOG_MOST,
+    Line,
+    Remembering,
+    log_loss,
+    log_samples,
+    log_target,
+    served,
+)
+from equipoise.share.policies.hybrid import keep_most
+from equipoise.share.view import Decision, Policy, Scene, View
+
+LATER = 1e12  # added to a key: behind all others
+
+
+@dataclass(frozen=True)
+class ReconstructedLARA(Remembering):
+    """`explore`: steps of one server that a task is served for before it is planned with."""
+
+    explore: float = 10.0
+    discount: float = 0.99
+    ridge: float = 0.1
+
+    label: ClassVar[str] = "LARA, reconstructed"
+    colour: ClassVar[str] = "#7c2d12"
+    marker: ClassVar[str] = "emptyRect"
+    rank: ClassVar[int] = 20  # in tables and charts
+
+    def start(self, scene: Scene) -> Policy:
+        return Planning(self, Line((scene.seeds, scene.tasks), self.discount, self.ridge))
+
+
+@dataclass
+class Planning:
+    """In a run: the line of every task."""
+
+    policy: ReconstructedLARA
+    line: Line
+
+    def decide(self, view: View) -> Decision:
+        x, ready = log_samples(view), view.computing
+        if view.observed.any():
+            self.line.learn(view.observed, x, log_loss(view))
+        new = ready & (view.samples < self.policy.explore * view.task_cap)
+        compute = equal(new, view.task_cap, view.capacity)
+        left = self.work_left(view)
+        kept = most_in_time(ready & ~new, left, view.time_left, view.capacity)
+        turn = np.where(kept, view.deadline, LATER + np.minimum(left, LATER))
+        rest = np.maximum(view.capacity - compute.sum(axis=1), 0.0)
+        return served(view, compute + greedy(turn, ready & ~new, view.task_cap, rest))
+
+    def work_left(self, view: View) -> Floats:
+        """(a / target)^(1/b) - s samples, at least one; infinite where the line does not fall, or not in time."""
+        slope, level = self.line.theta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_work = np.where(slope < 0.0, (log_target(view) - level) / slope, np.inf)
+        return np.maximum(np.exp(np.minimum(log_work, LOG_MOST)) - view.samples, 1.0)
+
+
+@kernel
+def most_in_time(who: Bools, left: Floats, time: Ints, rate: float) -> Bools:
+    """The most tasks that `rate` can finish in time, one after the other (Moore and Hodgson)."""
+    seeds, tasks = who.shape
+    found, kept = np.zeros(who.shape, np.bool_), np.zeros(tasks, np.bool_)
+    work, due, heap = np.empty(tasks), np.empty(tasks), np.empty(tasks, np.int64)
+    for s in range(seeds):
+        n = 0
+        order = np.argsort(time[s])
+        for i in order:
+            if who[s, i]:
+                work[n], due[n] = left[s, i], time[s, i]
+                n += 1
+        keep_most(work, due, n, rate, kept, heap)
+        n = 0
+        for i in order:
+            if who[s, i]:
+                found[s, i] = kept[n]
+                n += 1
+    return found
