@@ -181,7 +181,7 @@ def test_a_policy_that_fails_in_a_worker_fails_the_sweep():
 def test_two_settings_of_one_policy_can_be_compared():
     """`called` names one of them; it changes nothing else."""
     players = [policies.Hybrid(), policies.Hybrid(trust=0.0, called="Hybrid, racing"), policies.SRTF(called="mine")]
-    found = sweep(players, loads=[10], seeds=3)
+    found = sweep(players, Workload.described(), loads=[10], seeds=3)
     assert found.names == ("Hybrid", "Hybrid, racing", "mine")
     assert found.rows[1]["energy"] > found.rows[0]["energy"]
 

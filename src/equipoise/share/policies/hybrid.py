@@ -60,7 +60,7 @@ VAGUE = 0.7  # of a belief in the estimator remains where it says as little as i
 SOUND = 0.85  # share of tasks that the estimator was right about, from which others are given up on its word
 HOPE, HOPE_LINEAR = 0.1, 0.4  # least P(success) worth energy; where work costs energy and there is much to do
 GIVEN = 15.0  # samples after which a task may be given up
-SPARE, SPARE_LINEAR = 0.4, 0.2  # of the site: how full the tasks that are not kept may make it; the same there
+SPARE = 0.4  # of the site: how full the tasks that are not kept may make it
 IDLE = 6.0  # tasks per server on average, at most, on a site that is quiet
 CRUMB = 0.001  # samples; a step with any is a chance to be seen at the target
 GOLDEN = np.array([NormalDist().inv_cdf((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # spread evenly
@@ -409,7 +409,7 @@ def _serve(
             jobs.heap[others] = i
             wanted += cap[i]
             others += 1
-    full = max(SPARE_LINEAR * view.capacity if thrifty else max(SPARE * view.capacity, budget), 0.5 * wanted)
+    full = max(0.0 if thrifty else max(SPARE * view.capacity, budget), 0.5 * wanted)
     left = (view.capacity if idle else min(full, view.capacity)) - given.sum()
     for k in range(others):
         left -= _raise(given, jobs.heap[k], cap[jobs.heap[k]], max(left, 0.0))
