@@ -99,8 +99,8 @@ def test_a_recorded_run_of_other_dynamics_passes(name: str, tmp_path: Path) -> N
 def test_a_recorded_comparison_repeats_under_new_names(name: str, tmp_path: Path) -> None:
     """Seed by seed what 0.1.0 called Uniform, LARA, ... succeeds, costs, sends and idles as it did, as Described....
 
-    Latency counts one step less: to the step of success, not to the one after it. Hybrid decides otherwise now, and so do
-    all numbers that it is part of: leaders, leads, gains. Of its own run only the bound is as it was.
+    Latency counts one step less: to the step of success, not to the one after it. Hybrid decides otherwise now, and who
+    looks at errors sees other noise (both values of a pair are used): of their runs only the bound is as it was.
     """
     _, found = repeated(name, tmp_path)
     (folder,) = tmp_path.iterdir()
@@ -110,7 +110,7 @@ def test_a_recorded_comparison_repeats_under_new_names(name: str, tmp_path: Path
     for (policy, *rest), row in old.items():
         again, told = new[RENAMED.get(policy, policy), *rest], told + 1
         assert again["oracle"] == row["oracle"] if "oracle" in row else True
-        if policy != "Hybrid":
+        if policy not in ("Hybrid", "LARA", "UARA+LARA"):
             for measure in ("success", "energy", "network", "idle_while_work"):
                 assert float(again[measure]) == pytest.approx(float(row[measure]), rel=1e-6, abs=1e-9)
             if row["latency"]:

@@ -359,7 +359,7 @@ def test_success_is_judged_on_the_noise_where_the_site_says_so() -> None:
     assert not simulate(policies.Uniform(), workload, seeds=20, site=still(delay=0.0, success="true")).successes.any()
     for seed in range(20):
         key = keys_of(np.array([seed]), 1)[0, 0]
-        tests = [0.3 + 0.1 * normal(key, k) <= 0.2 for k in range(1, 26)]
+        tests = [0.3 + 0.1 * normal(key, 1 + k) <= 0.2 for k in range(1, 26)]
         assert run.done_at[seed, 0] == (tests.index(True) + 1 if any(tests) else -1)
 
 
