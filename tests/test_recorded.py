@@ -153,7 +153,7 @@ def test_a_file_of_0_1_0_that_names_no_preset_and_no_policies_means_what_it_mean
     assert spec.preset == "described" and spec.policies[0] == "DescribedUniform" and spec.policies[-1] == "Hybrid"
     assert today.preset == "authors" and today.policies[0] == "Uniform"
     old.write_text("preset: paper\npolicies: [published, UARALARACorrected, LARA:clairvoyant]\n")
-    with pytest.warns(UserWarning, match="is called"):
+    with pytest.warns(UserWarning, match="which it was in 0.1.0"):
         spec = ShareSpec.from_yaml(old)
     described = ["DescribedUniform", "SDF", "DescribedLARA", "DescribedUARA", "DescribedUARA+LARA"]
     assert spec.policies == [*described, "DescribedUARA+LARA:corrected", "DescribedLARA:clairvoyant"]
