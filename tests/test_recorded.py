@@ -70,7 +70,7 @@ def test_a_recorded_folder_loads(name: str) -> None:
 def test_the_settings_of_a_recorded_execution_are_a_spec_of_today() -> None:
     """Its clock does not repeat; its config.yaml is read, builds the same site and tasks, and is written as it was,
     but for the names of policies."""
-    with pytest.warns(UserWarning, match="of version 0.1.0 is called"):
+    with pytest.warns(UserWarning, match="which it was in 0.1.0"):
         spec = ExecuteSpec.from_yaml(RECORDED / "share-execute" / "config.yaml")
     written = json.loads((RECORDED / "share-execute" / "result.json").read_text())
     names = [RENAMED.get(name, name) for name in written["config"]["policies"]]
@@ -99,8 +99,8 @@ def test_a_recorded_run_of_other_dynamics_passes(name: str, tmp_path: Path) -> N
 def test_a_recorded_comparison_repeats_under_new_names(name: str, tmp_path: Path) -> None:
     """Seed by seed what 0.1.0 called Uniform, LARA, ... succeeds, costs, sends and idles as it did, as Described....
 
-    Latency counts one step less: to the step of success, not to the one after it. Hybrid decides otherwise now, and so do
-    all numbers that it is part of: leaders, leads, gains. Of its own run only the bound is as it was.
+    Latency counts one step less: to the step of success, not to the one after it. Hybrid decides otherwise now, and who
+    looks at errors sees other noise (both values of a pair are used): of their runs only the bound is as it was.
     """
     _, found = repeated(name, tmp_path)
     (folder,) = tmp_path.iterdir()
@@ -110,7 +110,7 @@ def test_a_recorded_comparison_repeats_under_new_names(name: str, tmp_path: Path
     for (policy, *rest), row in old.items():
         again, told = new[RENAMED.get(policy, policy), *rest], told + 1
         assert again["oracle"] == row["oracle"] if "oracle" in row else True
-        if policy != "Hybrid":
+        if policy not in ("Hybrid", "LARA", "UARA+LARA"):
             for measure in ("success", "energy", "network", "idle_while_work"):
                 assert float(again[measure]) == pytest.approx(float(row[measure]), rel=1e-6, abs=1e-9)
             if row["latency"]:
@@ -128,10 +128,11 @@ def _by_seed(path: Path) -> dict[tuple[str, ...], dict[str, str]]:
 
 def test_the_settings_of_a_recorded_comparison_get_the_names_of_today() -> None:
     """Every policy with a note; the preset `paper` is `described`, with the site that stands in the file."""
-    with pytest.warns(UserWarning, match="of version 0.1.0") as notes:
+    with pytest.warns(UserWarning, match="which it was in 0.1.0") as notes:
         spec = ShareSpec.from_yaml(RECORDED / "share" / "config.yaml")
     told = [RENAMED[name] for name in ("Uniform", "LARA", "UARA", "UARA+LARA", "UniformCorrected")]
-    assert [str(note.message).split(" is called ")[1] for note in notes] == [f"{name} now" for name in told]
+    read = [str(note.message).split(" is read as ")[1].partition(", which it was")[0] for note in notes]
+    assert read == told
     assert spec.policies == [*told[:1], "SDF", *told[1:], "Hybrid"]
     assert spec.preset == "described"
     scene = spec.build()
@@ -139,17 +140,20 @@ def test_the_settings_of_a_recorded_comparison_get_the_names_of_today() -> None:
 
 
 def test_a_file_of_0_1_0_that_names_no_preset_and_no_policies_means_what_it_meant(tmp_path: Path) -> None:
-    """Described, without a note on names that do not stand in it; a file of today means the authors' preset."""
+    """Described, with a note that says how to ask for today's meaning; a file of today means the authors' preset."""
     old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
     old.write_text("loads: [5]\n")
     new.write_text(f"version: {equipoise.__version__}\nloads: [5]\n")
+    with pytest.warns(UserWarning, match="no preset is read as described.*version: 0.2.0") as notes:
+        spec = ShareSpec.from_yaml(old)
+    assert len(notes) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        spec, today = ShareSpec.from_yaml(old), ShareSpec.from_yaml(new)
+        today = ShareSpec.from_yaml(new)
     assert spec.preset == "described" and spec.policies[0] == "DescribedUniform" and spec.policies[-1] == "Hybrid"
     assert today.preset == "authors" and today.policies[0] == "Uniform"
     old.write_text("preset: paper\npolicies: [published, UARALARACorrected, LARA:clairvoyant]\n")
-    with pytest.warns(UserWarning, match="is called"):
+    with pytest.warns(UserWarning, match="which it was in 0.1.0"):
         spec = ShareSpec.from_yaml(old)
     described = ["DescribedUniform", "SDF", "DescribedLARA", "DescribedUARA", "DescribedUARA+LARA"]
     assert spec.policies == [*described, "DescribedUARA+LARA:corrected", "DescribedLARA:clairvoyant"]

@@ -155,7 +155,8 @@ REQUIRED = {
     "mnist-log-against-uniform rho-against-bits density-against-communication fifty-percent-better anytime-termination",
     "share": "published-run table-at-60-tasks starvation latency-column panels-over-load light-load "
     "network-utilisation-converges "
-    "uara-reduces-energy normalisation-bug estimation-fragility robustness-against-efficiency remedies",
+    "uara-reduces-energy normalisation-bug estimation-fragility robustness-against-efficiency remedies "
+    "six-against-three",
     "place": "utility-as-machines-grow utility-as-jobs-grow training-time rounding-success-rate g-delta "
     "approximation-in-practice value-of-locality prices-from-history idle-cluster-ties",
 }

@@ -329,6 +329,18 @@ def test_an_equal_uplink_by_hand() -> None:
     assert run.network[0] == pytest.approx(100 * 300 / (100 * 10))
 
 
+def test_an_uplink_without_a_limit_sends_what_there_is() -> None:
+    """All data in the first step after the delay; what was sent is a number, and none of an infinite uplink is used."""
+    site = Site.authors(bandwidth=float("inf"))
+    run = simulate(policies.Uniform(), load=10, seeds=2, site=site, trace=True)
+    assert run.sent == pytest.approx(run.batch.data.sum(axis=1)) and run.network.tolist() == [0.0, 0.0]
+    for task in range(10):
+        start = int(run.batch.arrival[0, task])
+        assert run.kept.state[start : start + 4, 0, task].tolist() == [DELAYED] * 3 + [COMPUTING]
+    found = audit(run)
+    assert (found.misplaced, found.outcomes) == (0, 0) and found.measures["network"].tolist() == [0.0, 0.0]
+
+
 def test_rates_vary_by_their_jitter() -> None:
     """A task alone sends 80 to 120 a step, uniformly."""
     task = a_task(data=1e6, deadline=700)
@@ -359,7 +371,7 @@ def test_success_is_judged_on_the_noise_where_the_site_says_so() -> None:
     assert not simulate(policies.Uniform(), workload, seeds=20, site=still(delay=0.0, success="true")).successes.any()
     for seed in range(20):
         key = keys_of(np.array([seed]), 1)[0, 0]
-        tests = [0.3 + 0.1 * normal(key, k) <= 0.2 for k in range(1, 26)]
+        tests = [0.3 + 0.1 * normal(key, 1 + k) <= 0.2 for k in range(1, 26)]
         assert run.done_at[seed, 0] == (tests.index(True) + 1 if any(tests) else -1)
 
 

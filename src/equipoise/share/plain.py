@@ -147,6 +147,8 @@ class Plain:
             if self.state[i] == SENDING:
                 least, most = 1.0 - self.site.rate_jitter, 1.0 + self.site.rate_jitter
                 part = self.site.bandwidth / len(waiting) * (least + (most - least) * self.draws.rate(i, step))
+                if math.isinf(self.site.bandwidth):  # all of it, and no more
+                    part = self.of["data"][i]
                 self.sent[i] += part
                 self.played.sent += part
                 if self.sent[i] >= self.of["data"][i]:

@@ -38,6 +38,7 @@ RENAMED = {  # policies that had another meaning in 0.1.0, by the names that mea
     "UARALARACorrected": "DescribedUARA+LARA:corrected",
     "UARALARAFloor": "DescribedUARA+LARA:floor",
 }
+WAY_OUT = "a line `version: 0.2.0` in the file asks for today's meaning"
 FIRST_PUBLISHED = ("Uniform", "SDF", "LARA", "UARA", "UARA+LARA")
 TIME_SHARING = "Uniform,SDF,RoundRobin,SuccessiveHalving,ReconstructedLARA,STA,LaiRA,Hybrid"
 RANGES = ("arrival", "data", "deadline", "a", "b", "target")
@@ -83,7 +84,7 @@ def _renamed(value: object, *, noted: bool) -> list[str]:
         kind, colon, twin = word.partition(":")
         now = RENAMED.get(kind, kind) + colon + twin
         if noted and now != word:
-            warnings.warn(f"{word} of version 0.1.0 is called {now} now", stacklevel=2)
+            warnings.warn(f"{word} is read as {now}, which it was in 0.1.0; {WAY_OUT}", stacklevel=2)
         found.append(now)
     return found
 
@@ -198,7 +199,8 @@ class PoliciesSpec(Spec):
             return values
         usual = cls.model_fields["policies"].default
         given = {"policies": FIRST_USUAL if usual == USUAL else usual} | values
-        if "preset" in cls.model_fields and "tasks" not in given:
+        if "preset" in cls.model_fields and not {"tasks", "preset"} & values.keys():
+            warnings.warn(f"no preset is read as described, the usual one of 0.1.0; {WAY_OUT}", stacklevel=2)
             given = {"preset": "described"} | given
         return given | {"policies": _renamed(given["policies"], noted="policies" in values)}
 

@@ -285,6 +285,8 @@ def send_equally(step: int, now: Now, view: View, rule: Rules) -> None:
             if states[i] == SENDING:
                 task, luck = now.task[s, i], uniform(now.curve[s, i].noise_key, JITTERS + step)
                 sent = rule.bandwidth / waiting * (least + (most - least) * luck)
+                if rule.bandwidth == np.inf:  # all of it, and no more
+                    sent = task.data_left
                 now.sums[s].sent += sent
                 task.data_left -= sent
                 if task.data_left <= DUST:

@@ -17,6 +17,7 @@ class SDF:
     colour: ClassVar[str] = "#d97706"
     marker: ClassVar[str] = "rect"
     rank: ClassVar[int] = 2  # in tables and charts
+    frugal: ClassVar[bool] = True  # leaves compute idle by design: a task that cannot use its part keeps it
     published: ClassVar[bool] = True
     blind: ClassVar[bool] = True  # to errors
 
