@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from equipoise.share import Curve, Site, Task, Workload, policies, simulate, sweep
+from equipoise.share.bundles import bundles
 from equipoise.share.estimators import Bayes
 from equipoise.share.policies._beliefs import price_of
 from equipoise.share.view import Prior
@@ -188,3 +189,10 @@ def test_constants_that_cannot_be_are_refused(name):
     for value in (-1.0, math.nan):
         with refused("number.range", f"Hybrid: {name} is {value!r}"):
             policies.Hybrid(**{name: value})
+
+
+def test_one_resource_in_time_goes_by_deadline_and_the_hopeless_come_last():
+    """Bundles of recorded curves, nothing told of them: more tasks than by deadline order alone (3.6 of 10)."""
+    found = bundles([policies.SDF(), policies.Hybrid()], seeds=range(30_000, 30_060)).played
+    (gap,) = found.paired("Hybrid", "SDF", "successes")
+    assert gap.difference > 2.0 * gap.standard_error
