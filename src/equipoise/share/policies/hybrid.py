@@ -79,7 +79,7 @@ class Hybrid(Learning):
 
     estimator: Estimator = field(default_factory=Familiar)
     margin: float = 2.5
-    floor: float = 0.1
+    floor: float = 0.03
     probe: float = 0.5
     ahead: float = 16.0
     trust: float = 0.4
