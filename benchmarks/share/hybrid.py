@@ -184,6 +184,10 @@ def authors(seeds: range) -> None:
                 for who in ("Hybrid", "EDF", "Uniform")
             )
             print(f"{rule} {load:4d}  {row(mine, edf)}   {gap(mine.success, uniform.success)}", flush=True)
+            if load == 60:  # the trade-off: success against efficiency
+                for thrift in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7):
+                    run = simulate(policies.Hybrid(thrift=thrift), workload, load=load, seeds=seeds, site=site)
+                    print(f"          thrift {thrift:.1f}  {row(run, edf)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -52,8 +52,11 @@ class Beliefs(NamedTuple):
 
 
 @inner
-def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats) -> None:
-    """Note what is said of tasks of seed s as their samples grow; score it when one is done; learn from all of them."""
+def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats, lucky: bool) -> None:
+    """Note what is said of tasks of seed s as their samples grow; score it when one is done; learn from all of them.
+
+    Where success is a matter of luck, one that is done sooner than was said is as was said.
+    """
     tasks, came, slack, news = view.state.shape[1], 0, 0.0, view.step % RARELY == 0
     for i in range(tasks):
         state = view.state[s, i]
@@ -67,7 +70,7 @@ def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats) ->
         step, mine[SEEN] = done - mine[SEEN], done
         if state == DONE:
             news = True
-            _score(mine, done - 0.5 * step, step, seed)
+            _score(mine, done - 0.5 * step, step, seed, lucky)
         elif done >= NOTE * max(mine[AT], 0.5):
             if mine[AT] > 0.0 and estimate.log_work[s, i] < ln(done) + NEAR:
                 _test(mine[LOG_WORK], mine[SPREAD], estimate.log_work[s, i], seed)
@@ -78,13 +81,14 @@ def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats) ->
 
 
 @inner
-def _score(mine: Floats, work: float, step: float, seed: Floats) -> None:
+def _score(mine: Floats, work: float, step: float, seed: Floats, lucky: bool) -> None:
     """What a finished task says for the estimator: the log of how much likelier it made this work than ignorance did."""
     x = ln(max(work, 1.0))
     mine[END] = max(x, 1e-9)
     early = work >= EARLY * mine[AT]
     said, spread = (mine[LOG_WORK], mine[SPREAD]) if early else (mine[LOG_BEFORE], mine[SPREAD_BEFORE])
     if spread > 0.0:
+        x = max(x, said) if lucky else x
         coarse = (step / work) ** 2 / 12.0
         sd = math.sqrt(max(spread, SURE_MOST) ** 2 + coarse + 0.0025)
         wide = math.sqrt(seed[SD] ** 2 + 0.25 + coarse)

@@ -58,7 +58,7 @@ IMPATIENCE = 0.33  # tests passed at which half of the time left is planned for
 DRIFT = 4.0  # times that the mean move of ln work in tests so far is expected to come again
 VAGUE = 0.7  # of a belief in the estimator remains where it says as little as ignorance would
 SOUND = 0.85  # share of tasks that the estimator was right about, from which others are given up on its word
-HOPE, HOPE_LINEAR = 0.1, 0.4  # least P(success) worth energy; where work costs energy and there is much to do
+HOPE = 0.1  # least P(success) worth energy
 GIVEN = 15.0  # samples after which a task may be given up
 SPARE = 0.4  # of the site: how full the tasks that are not kept may make it
 IDLE = 6.0  # tasks per server on average, at most, on a site that is quiet
@@ -74,7 +74,8 @@ class Hybrid(Learning):
 
     `margin`: standard deviations of work that pace leaves room for. `floor`: part of the budget that all who compute
     share, per unit of mean spread. `probe`: size of the first steps. `ahead`: steps of arrivals that are expected.
-    `trust`: mean spread of ln work above which it races (0: always, infinity: never) - the fallback switch.
+    `trust`: mean spread of ln work above which it races (0: always, infinity: never) - the fallback switch. `thrift`: the
+    least P(success) worth energy where energy is linear in work and there is much to do: more saves energy, and loses tasks.
     """
 
     estimator: Estimator = field(default_factory=Familiar)
@@ -83,6 +84,7 @@ class Hybrid(Learning):
     probe: float = 0.5
     ahead: float = 16.0
     trust: float = 0.4
+    thrift: float = 0.4
 
     label: ClassVar[str] = "Hybrid"
     colour: ClassVar[str] = "#2563eb"
@@ -91,7 +93,7 @@ class Hybrid(Learning):
 
     def __post_init__(self) -> None:
         refuse_negative("Hybrid", margin=self.margin, floor=self.floor, probe=self.probe, ahead=self.ahead)
-        refuse_negative("Hybrid", finite=False, trust=self.trust)
+        refuse_negative("Hybrid", finite=False, trust=self.trust, thrift=self.thrift)
 
     def start(self, scene: Scene) -> Policy:
         site, shape = scene.site, (scene.seeds, scene.tasks)
@@ -101,6 +103,7 @@ class Hybrid(Learning):
             probe=self.probe,
             ahead=self.ahead,
             trust=self.trust,
+            thrift=self.thrift,
             told=self.clairvoyant,
             linear=site.power not in ("pooled", "per_node"),
             lucky=site.success == "observed",
@@ -120,6 +123,7 @@ class Rule(NamedTuple):
     probe: float
     ahead: float
     trust: float
+    thrift: float
     told: bool  # the truth: nothing is to be judged
     linear: bool  # energy is linear in work, so that pacing wins nothing
     lucky: bool  # success is a matter of the observed error
@@ -205,7 +209,7 @@ def _decide(
         seed, note, given = beliefs.seed[s], beliefs.note[s], compute[s]
         judged = not rule.told and len(ahead) == 0  # votes of past curves are beliefs of their own kind
         if judged:
-            judge(view, s, estimate, note, seed)
+            judge(view, s, estimate, note, seed, rule.lucky)
         sound = rule.told or (judged and seed[RIGHT] >= SOUND)
         came, slack = 0, 0.0
         for i in range(tasks):
@@ -238,7 +242,7 @@ def _decide(
                 estimate.left[s, i] = free.mean()
             plan.time[i] = _time(view, s, i, rule)
             plan.price[i], plan.middle[i], hope = price_of(law, free, sure, cap[s, i] * plan.time[i], MIDDLE)
-            if strict and done >= GIVEN and hope < (HOPE_LINEAR if thrifty else HOPE):
+            if strict and done >= GIVEN and hope < (rule.thrift if thrifty else HOPE):
                 plan.price[i] = np.inf
             log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
             computing += view.state[s, i] == COMPUTING
