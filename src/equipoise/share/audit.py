@@ -72,7 +72,7 @@ def audit(run: Run) -> Audit:
     seeds = batch.shape[0]
     idle, ready = site.capacity - x.sum(axis=2), np.zeros(x.shape, bool)
     energy, sent, done_at, state = np.zeros(seeds), np.zeros(seeds), np.full(batch.shape, -1), np.zeros(batch.shape)
-    spare = np.zeros_like(idle) if site.switch_cost else idle  # a trace does not tell idle time from switching
+    spare = site.capacity - np.maximum(run.kept.asked, x.sum(axis=2))  # by decision, not what servers could not follow
     misplaced = starved = 0
     for seed in range(seeds):
         plain, wrong = follow(run, seed, ready[:, seed])

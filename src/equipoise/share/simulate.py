@@ -44,16 +44,18 @@ class Trace:
     error: Floats
     server: Ints  # where it began the step; -1: did not compute
     ran: Floats  # [steps, seeds, tasks, servers]: samples it computed on each
+    asked: Floats  # [steps, seeds]: compute of all as decided, before servers could not follow
 
     @classmethod
     def empty(cls, batch: Batch, servers: int) -> Trace:
         shape = (batch.horizon, *batch.shape)
         bandwidth, compute, samples, error = (np.zeros(shape) for _ in range(4))
         server, ran = np.full(shape, -1, np.int64), np.zeros((*shape, servers))
-        return cls(np.zeros(shape, np.int8), bandwidth, compute, samples, error, server, ran)
+        asked = np.zeros(shape[:2])
+        return cls(np.zeros(shape, np.int8), bandwidth, compute, samples, error, server, ran, asked)
 
-    def before(self, step: int, state: NDArray[np.int8]) -> None:
-        self.state[step] = state
+    def before(self, step: int, state: NDArray[np.int8], compute: Floats) -> None:
+        self.state[step], self.asked[step] = state, compute.sum(axis=1)
 
     def after(self, step: int, bandwidth: Floats, compute: Floats, now: site_step.Now, view: View) -> None:
         self.bandwidth[step], self.compute[step], self.samples[step] = bandwidth, compute, now.curve["samples"]
@@ -212,7 +214,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
         decision = decider.decide(view._replace(step=step))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own)
         if kept is not None:
-            kept.before(step, now.state)
+            kept.before(step, now.state, compute)
         ran = NOT_KEPT if kept is None else kept.ran[step]
         fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran)
         refuse(fault, policy, step, batch, now.state, rule)
