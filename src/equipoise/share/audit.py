@@ -28,24 +28,16 @@ __getattr__ = old_names(__name__)
 AUDITED = 5  # seeds of every policy and load that are played again and recomputed
 LIMIT = 1e-6  # samples per step, by which a sum may round
 NOTHING = 1e-9  # samples that count as none
-MEANINGS = {  # of each check: the part of an Audit, and what its value is
-    "capacity": ("capacity", "samples per step given above the site's compute or one task's cap, at worst, {many}"),
-    "bandwidth": ("bandwidth", "samples per step sent above the uplink, at worst, {many}"),
-    "states": (
-        "misplaced",
-        "task-steps served before arrival, before all data and the delay, after the end or the deadline",
-    ),
-    "outcomes": (
-        "outcomes",
-        "tasks whose reported end, or measures of a seed, are not those recomputed from the decisions",
-    ),
-    "servers": ("servers", "samples per step run above a server's speed, or on two at once, or not as given, at worst"),
-    "energy": ("energy", "reported over recomputed energy, minus 1, at worst"),
-    "idle-while-work": (
-        "idle",
-        "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst",
-    ),
+MEANINGS = {  # what the value of each check is
+    "capacity": "samples per step given above the site's compute or one task's cap, at worst, {many}",
+    "bandwidth": "samples per step sent above the uplink, at worst, {many}",
+    "states": "task-steps served before arrival, before all data and the delay, after the end or the deadline",
+    "outcomes": "tasks whose reported end, or measures of a seed, are not those recomputed from the decisions",
+    "servers": "samples per step run above a server's speed, or on two at once, or not as given, at worst",
+    "energy": "reported over recomputed energy, minus 1, at worst",
+    "idle-while-work": "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst",
 }
+PARTS = {"states": "misplaced", "idle-while-work": "idle"}  # of an Audit, where a check is called otherwise
 LIVE = 10.0  # percent of tasks that a policy may lose to idle compute before it counts as starving them
 
 
@@ -207,12 +199,11 @@ def checks_of(found: Sequence[Audit], names: Sequence[str], many: str, differing
     """
     made = []
     for name in names:
-        part, meaning = MEANINGS[name]
-        values = [getattr(one, part) for one in found]
-        worst, limit = (sum(values), 0.0) if part in ("misplaced", "outcomes") else (max(values), LIMIT)
-        if part == "outcomes":
+        values = [getattr(one, PARTS.get(name, name)) for one in found]
+        worst, limit = (sum(values), 0.0) if name in ("states", "outcomes") else (max(values), LIMIT)
+        if name == "outcomes":
             worst += differing
-        made.append(Check.at_most(name, worst, limit, meaning.format(many=many)))
+        made.append(Check.at_most(name, worst, limit, MEANINGS[name].format(many=many)))
     return made
 
 

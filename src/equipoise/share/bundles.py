@@ -3,8 +3,6 @@
 The protocol is that of CoRE learning (Wang, Liu and Zhou, AAAI 2026) with recorded curves: docs/share.md, 8.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,7 +23,7 @@ from equipoise.share.sweep import Progress, Sweep, sweep
 from equipoise.share.view import Policy, Prior, is_blind, name_of
 from equipoise.share.workload import Batch, Workload, seed_numbers
 from equipoise.spec import Spec
-from equipoise.statistics import Paired, mean_and_error
+from equipoise.statistics import mean_and_error
 
 SPEED = 30.0  # samples of the engine in one unit of the whole resource, whatever the task
 FALL = 1.6  # of a curve: its first level over its last, at least
@@ -114,7 +112,7 @@ class Bundles(Result):
     def _row(self, name: str, load: int) -> Row:
         cell, best = self.played.measured[name, load], self.simple(load)
         mean, error = mean_and_error(cell["successes"])
-        gap = self._gap(name, best, load) if best and best != name else None
+        gap = self.played.gap(name, best, "successes", load) if best and best != name else None
         return {
             "policy": name,
             "load": load,
@@ -132,9 +130,6 @@ class Bundles(Result):
         names = [name_of(policy) for policy in self.played.policies if is_blind(policy)]
         return max(names, key=lambda name: self.played.measured[name, load]["successes"].mean(), default=None)
 
-    def _gap(self, one: str, other: str, load: int) -> Paired:
-        return next(gap for gap in self.played.paired(one, other, "successes") if gap.load == load)
-
     @cached_property
     def verdict(self) -> list[str]:
         """Whether LaiRA leads as its paper says, in sentences made from the numbers; nothing unless both took part."""
@@ -144,7 +139,7 @@ class Bundles(Result):
 
     def _judged(self, load: int) -> list[str]:
         ours, theirs = (self.played.measured[name, load] for name in (OURS, THEIRS))
-        gap, lead = self._gap(OURS, THEIRS, load), ours["successes"] - theirs["successes"]
+        gap, lead = self.played.gap(OURS, THEIRS, "successes", load), ours["successes"] - theirs["successes"]
         error = gap.standard_error
         sure = error is not None and abs(gap.difference) > 2.0 * error
         word = ("ahead of" if gap.difference > 0 else "behind") if sure else "not apart from"

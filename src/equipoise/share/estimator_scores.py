@@ -19,6 +19,7 @@ from equipoise.kernels import Bools, Floats
 from equipoise.share.estimators import ESTIMATORS, Estimate, Estimator
 from equipoise.share.estimators._base import PARTS, outlook
 from equipoise.share.site import Site
+from equipoise.share.step import empty_view, rules
 from equipoise.share.task import COMPUTING, DONE, table_error
 from equipoise.share.view import Scene, View, name_of
 from equipoise.share.workload import Batch, Workload
@@ -96,7 +97,11 @@ def score(
     ln work, `bias` its mean; `covered`: percent of truths in the claimed 80 % interval (open above where it reaches the
     cap: there 90 is honest); `log_score`: mean ln density, in nats, of the lognormal beyond what is done.
     """
-    _refuse(amounts)
+    if not amounts or not all(0.0 < amount < CAP for amount in amounts):
+        raise InputError(
+            f"score: amounts are {list(amounts)}; expected samples between 0 and {CAP:g}, at least one",
+            code="amounts.range",
+        )
     workload = Workload.recorded() if workload is None else workload
     batch = workload.draw(tasks, range(seed, seed + seeds))
     views = list(_watch(batch, amounts, seed))
@@ -116,14 +121,6 @@ def score(
     return rows
 
 
-def _refuse(amounts: Sequence[float]) -> None:
-    if not amounts or not all(0.0 < amount < CAP for amount in amounts):
-        raise InputError(
-            f"score: amounts are {list(amounts)}; expected samples between 0 and {CAP:g}, at least one",
-            code="amounts.range",
-        )
-
-
 def steps_to(amounts: Sequence[float]) -> list[float]:
     """Samples done after each step: small probes, then doubled, then PACE a step; every amount is one of them."""
     last = max(amounts)
@@ -137,30 +134,19 @@ def _watch(batch: Batch, amounts: Sequence[float], seed: int) -> Iterator[View]:
     """What estimators see, step by step. A task that reached its work is done, and not observed any more."""
     rng, shape = np.random.default_rng([seed, batch.shape[1]]), batch.shape
     steps = steps_to(amounts)
-    none = np.zeros(shape)
+    nothing = empty_view(shape, rules(Site()))
     for step, done in enumerate(steps):
         before = steps[step - 1] if step else 0.0
-        observed = batch.work > before
-        error = true_errors(batch, done) + batch.sigma * rng.standard_normal(shape)
-        yield View(
+        yield nothing._replace(
             step=step,
             state=np.where(batch.work > done, COMPUTING, DONE).astype(np.int8),
-            arrival=np.zeros(shape, np.int64),
             deadline=np.full(shape, batch.horizon),
             data=batch.data,
-            data_left=none,
             target=batch.target,
             samples=np.full(shape, done),
-            error=error,
+            error=true_errors(batch, done) + batch.sigma * rng.standard_normal(shape),
             observations=np.full(shape, step + 1),
-            observed=observed,
-            first_error=np.ones(shape),
-            ready=np.full(shape, -1),
-            task_cap=np.full(shape, CAP),
-            capacity=CAP,
-            bandwidth=CAP,
-            servers=1,
-            delay=0.0,
+            observed=batch.work > before,
         )
 
 

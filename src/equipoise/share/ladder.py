@@ -4,7 +4,7 @@ Every rung plays the same tasks: only the site between them and their compute ch
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,14 +14,13 @@ from equipoise.errors import InputError
 from equipoise.result import Result
 from equipoise.share import policies as shelf
 from equipoise.share.site import Site
-from equipoise.share.sweep import Sweep, sweep
+from equipoise.share.sweep import Progress, Sweep, sweep
 from equipoise.share.view import Policy, is_blind, name_of
 from equipoise.share.workload import Workload
 from equipoise.spec import Spec
 from equipoise.statistics import Paired
 
 SURE = 2.0  # standard errors beyond which a difference counts
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Ladder(Result):
         found = self.sweeps[rung.name]
         ranked = self._ranked(rung, load, found.names)
         cell = next(row for row in found.rows if row["policy"] == ranked[0] and row["load"] == load)
-        lead = self._gap(rung, load, ranked[0], ranked[1]) if len(ranked) > 1 else None
+        lead = found.gap(ranked[0], ranked[1], rung.measure, load) if len(ranked) > 1 else None
         return {
             "rung": rung.name,
             "load": load,
@@ -87,7 +86,8 @@ class Ladder(Result):
         """The best that watches curves, the best that does not, and what watching gains."""
         learner = self._ranked(rung, load, [name for name in names if name in self.learners])[:1]
         other = self._ranked(rung, load, [name for name in names if name not in self.learners])[:1]
-        gap = self._gap(rung, load, learner[0], other[0]) if learner and other else None
+        found = self.sweeps[rung.name]
+        gap = found.gap(learner[0], other[0], rung.measure, load) if learner and other else None
         return {
             f"{prefix}learner": learner[0] if learner else None,
             f"{prefix}other": other[0] if other else None,
@@ -98,10 +98,6 @@ class Ladder(Result):
         """Best first; ties in the order they were given."""
         rows = {row["policy"]: row[rung.measure] for row in self.sweeps[rung.name].rows if row["load"] == load}
         return sorted(names, key=lambda name: -rows[name])
-
-    def _gap(self, rung: Rung, load: int, one: str, other: str) -> Paired:
-        gaps = self.sweeps[rung.name].paired(one, other, rung.measure)
-        return next(gap for gap in gaps if gap.load == load)
 
     @property
     def seed_rows(self) -> Iterator[Row]:

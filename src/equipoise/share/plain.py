@@ -30,9 +30,7 @@ class Draws(Protocol):
 
     def rate(self, task: int, step: int) -> float: ...  # uniform in 0 to 1
 
-    def first(self, task: int) -> float: ...  # standard normal, as the next two
-
-    def look(self, task: int, number: int) -> float: ...
+    def look(self, task: int, number: int) -> float: ...  # standard normal, as the next; 0: when it can first compute
 
     def test(self, task: int, number: int) -> float: ...
 
@@ -45,9 +43,6 @@ class Keyed:
 
     def rate(self, task: int, step: int) -> float:
         return uniform(self.keys[task], 2**41 + step)
-
-    def first(self, task: int) -> float:
-        return normal(self.keys[task], 2**40)
 
     def look(self, task: int, number: int) -> float:
         return normal(self.keys[task], 2**40 + number)
@@ -65,9 +60,6 @@ class Streams:
 
     def rate(self, task: int, step: int) -> float:
         return self.jitter.random_sample()
-
-    def first(self, task: int) -> float:
-        return self.noise.normal()
 
     def look(self, task: int, number: int) -> float:
         return self.noise.normal()
@@ -154,7 +146,7 @@ class Plain:
                 if self.sent[i] >= self.of["data"][i]:
                     self.state[i], self.ready[i] = COMPUTING, step
                     if self.site.observes == "ready":
-                        self.firsts[i] = self.seen(i, self.draws.first(i))
+                        self.firsts[i] = self.seen(i, self.draws.look(i, 0))
 
     def true(self, i: int) -> float:
         """The error of a task at what it has computed."""

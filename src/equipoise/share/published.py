@@ -5,11 +5,9 @@ draws everything and is never seeded again: an opening test of the five policies
 its own tasks, so that no two policies in the paper's table met the same ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -21,8 +19,9 @@ from equipoise.share import policies
 from equipoise.share.plain import Draws, Plain, Played, Streams
 from equipoise.share.simulate import fresh
 from equipoise.share.site import Site
+from equipoise.share.step import empty_view, rules
 from equipoise.share.task import COMPUTING, PENDING, SENDING
-from equipoise.share.view import Policy, Prior, View, name_of
+from equipoise.share.view import Policy, Prior, name_of
 from equipoise.share.workload import Batch, Workload
 
 SEED = 42
@@ -76,18 +75,10 @@ class PublishedRun(Result):
 
     def certificate(self) -> Certificate:
         """Every printed cell, and the generator after the last draw."""
-        wrong = sum(not cell["same"] for cell in self.beside)
-        return Certificate(
-            (
-                Check.at_most("table-1", wrong, 0, f"cells of the paper's Table 1, of {len(self.beside)}, that differ"),
-                Check.at_most(
-                    "generator",
-                    abs(self.next_draw - LAST_DRAW),
-                    1e-11,
-                    "difference of the generator's next draw from the one after the authors' own run",
-                ),
-            )
-        )
+        wrong, apart = sum(not cell["same"] for cell in self.beside), abs(self.next_draw - LAST_DRAW)
+        cells = f"cells of the paper's Table 1, of {len(self.beside)}, that differ"
+        draw = "difference of the generator's next draw from the one after the authors' own run"
+        return Certificate((Check.at_most("table-1", wrong, 0, cells), Check.at_most("generator", apart, 1e-11, draw)))
 
     def document(self, *, certify: bool = True) -> Document:
         return Document(
@@ -134,10 +125,7 @@ def _rows(generator: RandomState) -> Iterator[Row]:
             yield {
                 "policy": name_of(policy()),
                 "load": load if kind == "load" else 0,
-                "success": played.success,
-                "latency": played.latency,
-                "energy": played.energy,
-                "efficiency": played.efficiency,
+                **{column: getattr(played, column) for column in Published._fields},
                 "network": 100.0 * played.sent / (workload.site.bandwidth * horizon),
                 "next_draw": _peek(generator),
             }
@@ -146,23 +134,23 @@ def _rows(generator: RandomState) -> Iterator[Row]:
 def play_plainly(policy: Policy, batch: Batch, site: Site, prior: Prior, draws: Draws) -> Played:
     """The first seed of a batch under a policy, step by step; errors are seen of all who are ready."""
     plain, decider = Plain(batch, 0, site, draws), fresh(policy, batch.rows(0, 1), site, prior)
+    nothing = empty_view((1, batch.shape[1]), rules(site))
     for step in range(batch.horizon):
         plain.open(step)
         if not any(SENDING <= state <= COMPUTING for state in plain.state):
             continue
-        decision = decider.decide(_view(plain, step))
+        decision = decider.decide(nothing._replace(step=step, **_shown(plain)))
         compute, bandwidth = np.asarray(decision.compute)[0].tolist(), np.asarray(decision.bandwidth)[0].tolist()
         ranks = np.arange(len(compute)) if decision.order is None else np.asarray(decision.order)[0]
         plain.close(step, compute, bandwidth, np.argsort(ranks, kind="stable").tolist())
     return plain.played
 
 
-def _view(plain: Plain, step: int) -> View:
-    """What the policy is shown of one seed."""
+def _shown(plain: Plain) -> dict[str, Any]:
+    """What the policy is shown of the tasks of one seed."""
     here = np.array(plain.state) != PENDING
     data = np.where(here, plain.of["data"], 0.0)
     looks = np.array(plain.looks)
-    computing = np.array(plain.state) == COMPUTING
     columns = {
         "state": np.array(plain.state, np.int8),
         "arrival": np.where(here, plain.of["arrival"], 0),
@@ -173,17 +161,9 @@ def _view(plain: Plain, step: int) -> View:
         "samples": np.array(plain.samples),
         "error": np.array(plain.errors),
         "observations": np.where(looks > 0, looks + 1, 0),
-        "observed": computing,
+        "observed": np.array(plain.state) == COMPUTING,
         "first_error": np.array(plain.firsts),
         "ready": np.array(plain.ready),
         "task_cap": np.where(here, plain.cap, plain.site.most_per_task),
     }
-    site = plain.site
-    return View(
-        step=step,
-        capacity=site.capacity,
-        bandwidth=site.bandwidth,
-        servers=len(site.servers),
-        delay=site.delay,
-        **{name: values[None] for name, values in columns.items()},
-    )
+    return {name: values[None] for name, values in columns.items()}

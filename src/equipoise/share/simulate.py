@@ -273,31 +273,26 @@ def arrays_of(
     decision: object, policy: Policy, step: int, shape: tuple[int, int], own: bool
 ) -> tuple[Floats, Floats, Ints]:
     """The decision as arrays of the right shape; if `own`, never the policy's."""
+
+    def wrong(what: str, code: str) -> PolicyError:
+        return PolicyError(f"{name_of(policy)}, step {step}: {what}", code=code)
+
     if not isinstance(decision, Decision):
-        raise PolicyError(
-            f"{name_of(policy)}, step {step}: decide returned {type(decision).__name__}; "
-            "expected Decision(bandwidth, compute)",
-            code="decision.type",
-        )
+        got = type(decision).__name__
+        raise wrong(f"decide returned {got}; expected Decision(bandwidth, compute)", "decision.type")
     found = []
     for name in ("bandwidth", "compute"):
         array = _floats(getattr(decision, name), own)
         if array is None or array.shape != shape:
             got = "values that are not numbers" if array is None else f"shape {array.shape}"
-            raise PolicyError(
-                f"{name_of(policy)}, step {step}: {name} has {got}; expected shape {shape} (seeds, tasks)",
-                code="decision.shape",
-            )
+            raise wrong(f"{name} has {got}; expected shape {shape} (seeds, tasks)", "decision.shape")
         found.append(array)
     if decision.server is None:
         return found[0], found[1], NOBODY_ASKS
     server = np.asarray(decision.server)
     if server.shape != shape or server.dtype.kind not in "iu":
-        raise PolicyError(
-            f"{name_of(policy)}, step {step}: server has {server.dtype} of shape {server.shape}; "
-            f"expected integers of shape {shape}",
-            code="decision.shape",
-        )
+        got = f"{server.dtype} of shape {server.shape}"
+        raise wrong(f"server has {got}; expected integers of shape {shape}", "decision.shape")
     return found[0], found[1], np.require(server, np.int64, ["C", "W"])
 
 
@@ -322,19 +317,17 @@ def refuse(
     stage = STATES[int(state[fault.seed, fault.task])]
     most = min(rule.task_cap, float(batch.speed[fault.seed, fault.task]))
     whole = rule.capacity if fault.resource == COMPUTE else rule.bandwidth
+    amount, last = f"{fault.amount:g}", len(rule.speeds) - 1
     code, what = {
-        site_step.NOT_A_NUMBER: ("decision.number", f"{resource} is {fault.amount}"),
-        site_step.NEGATIVE: ("decision.negative", f"{resource} is {fault.amount:g}, which is negative"),
-        site_step.WRONG_STATE: ("decision.state", f"{resource} is {fault.amount:g} for a task that is {stage}"),
-        site_step.TASK_OVER: ("decision.task", f"compute is {fault.amount:g}; this task may get {most:g}"),
+        site_step.NOT_A_NUMBER: ("decision.number", f"{resource} is {amount}"),
+        site_step.NEGATIVE: ("decision.negative", f"{resource} is {amount}, which is negative"),
+        site_step.WRONG_STATE: ("decision.state", f"{resource} is {amount} for a task that is {stage}"),
+        site_step.TASK_OVER: ("decision.task", f"compute is {amount}; this task may get {most:g}"),
         site_step.SITE_OVER: (
             "decision.site",
-            f"{resource} adds up to {fault.amount:g} with this task; the site has {whole:g}",
+            f"{resource} adds up to {amount} with this task; the site has {whole:g}",
         ),
-        site_step.NO_SUCH_SERVER: (
-            "decision.server",
-            f"server is {fault.amount:g}; the site has 0 to {len(rule.speeds) - 1}",
-        ),
+        site_step.NO_SUCH_SERVER: ("decision.server", f"server is {amount}; the site has 0 to {last}"),
     }[fault.code]
     where = f"step {step}, seed {batch.seeds[fault.seed]}, task {fault.task}"
     raise PolicyError(f"{name_of(policy)}, {where}: {what}", code=code)

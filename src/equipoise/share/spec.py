@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import make_reference, whole_reference
-from equipoise.spec import FIRST, Spec, Values, WholePath, setting, whole
+from equipoise.spec import FIRST, Spec, Values, WholePath, panel, whole
 
 if TYPE_CHECKING:
     from equipoise.share.bundles import Bundles
     from equipoise.share.ladder import Ladder
-    from equipoise.share.recording import Recording
     from equipoise.share.site import Site
     from equipoise.share.sweep import Progress, Sweep
     from equipoise.share.view import Policy
@@ -183,14 +183,17 @@ Tasks = Annotated[list[dict[str, float]], BeforeValidator(_read_tasks)]
 Count = Annotated[int, whole(1, NUMBER_MOST)]
 Index = Annotated[int, whole(0, NUMBER_MOST)]
 
+of_comparison, of_bundles, of_workload = map(panel, ("Comparison", "Bundles", "Workload"))
+# Fields that are None unless given: then the preset has a value for them, or the result.
+drawn, of_site, of_page = (partial(panel(name), None) for name in ("Workload", "Site", "Output"))
+ranged = partial(drawn, metavar="LO:HI")  # a range that tasks are drawn from
+
 
 class PoliciesSpec(Spec):
     """Which policies take part."""
 
-    policies: Names = setting(USUAL, POLICIES_HELP, "Comparison", "NAMES")
-    policy_file: Files | None = setting(
-        None, "Your own policies beside them, commas between.", "Comparison", "FILE.py:CLASS"
-    )
+    policies: Names = of_comparison(USUAL, POLICIES_HELP, "NAMES")
+    policy_file: Files | None = of_comparison(None, "Your own policies beside them, commas between.", "FILE.py:CLASS")
 
     @classmethod
     def upgrade(cls, values: Values, version: str) -> Values:
@@ -218,155 +221,113 @@ class PoliciesSpec(Spec):
 class StudySpec(PoliciesSpec):
     """What every study of share can be told: who takes part, how crowded, how often."""
 
-    loads: Loads = setting("10:60:10", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "Comparison", "LOADS")
-    seeds: Count = setting(200, "Seeds of each load; every policy meets the same tasks.", "Comparison", "COUNT")
-    first_seed: Index = setting(0, "The first of them.", "Comparison", "SEED")
+    loads: Loads = of_comparison("10:60:10", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "LOADS")
+    seeds: Count = of_comparison(200, "Seeds of each load; every policy meets the same tasks.", "COUNT")
+    first_seed: Index = of_comparison(0, "The first of them.", "SEED")
 
     @property
     def seed_numbers(self) -> range:
         return range(self.first_seed, self.first_seed + self.seeds)
 
 
-class LadderSpec(StudySpec):
-    """Everything that determines a ladder."""
-
-    loads: Loads = setting("10,20,40,60", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "Comparison", "LOADS")
-
-    def build(self) -> LadderScene:
-        """Its policies, ready to run."""
-        return LadderScene(self, self.players())
+AnyStudy = TypeVar("AnyStudy", "Ladder", "Bundles", "Sweep")
 
 
 @dataclass(frozen=True, eq=False)
-class LadderScene:
-    """A ladder made real."""
+class StudyScene(Generic[AnyStudy]):
+    """A study made real: its policies, and what plays them."""
 
-    spec: LadderSpec
+    spec: StudySpec
     policies: list[Policy]
+    study: Callable[..., AnyStudy]
 
-    def run(self, progress: Progress | None = None) -> Ladder:
-        """Play every rung."""
+    def run(self, progress: Progress | None = None) -> AnyStudy:
+        """Play all of it."""
+        spec = self.spec
+        found = self.study(self.policies, loads=spec.loads, seeds=spec.seed_numbers, progress=progress)
+        return replace(found, spec=spec)
+
+
+class LadderSpec(StudySpec):
+    """Everything that determines a ladder."""
+
+    loads: Loads = of_comparison("10,20,40,60", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "LOADS")
+
+    def build(self) -> StudyScene[Ladder]:
+        """Its policies, ready to run."""
         from equipoise.share.ladder import ladder
 
-        found = ladder(self.policies, loads=self.spec.loads, seeds=self.spec.seed_numbers, progress=progress)
-        return replace(found, spec=self.spec)
+        return StudyScene(self, self.players(), ladder)
 
 
 class BundlesSpec(StudySpec):
     """Everything that determines a study of time sharing."""
 
-    policies: Names = setting(TIME_SHARING, POLICIES_HELP, "Comparison", "NAMES")
-    loads: Loads = setting("10", "Tasks of a bundle: 10,20 or FIRST:LAST:STEP.", "Comparison", "LOADS")
-    seeds: Count = setting(200, "Bundles; every policy meets the same ones.", "Comparison", "COUNT")
-    units: Annotated[int, whole(2, UNITS_MOST)] = setting(600, "Steps that are played.", "Bundles", "STEPS")
-    switch_cost: float = setting(0.0, "Steps lost when another task takes the resource over.", "Bundles", "STEPS")
-    curves: WholePath = setting(None, "Recording to draw from; the shipped one unless given.", "Bundles", "FILE")
+    policies: Names = of_comparison(TIME_SHARING, POLICIES_HELP, "NAMES")
+    loads: Loads = of_comparison("10", "Tasks of a bundle: 10,20 or FIRST:LAST:STEP.", "LOADS")
+    seeds: Count = of_comparison(200, "Bundles; every policy meets the same ones.", "COUNT")
+    units: Annotated[int, whole(2, UNITS_MOST)] = of_bundles(600, "Steps that are played.", "STEPS")
+    switch_cost: float = of_bundles(0.0, "Steps lost when another task takes the resource over.", "STEPS")
+    curves: WholePath = of_bundles(None, "Recording to draw from; the shipped one unless given.", "FILE")
 
     @classmethod
     def upgrade(cls, values: Values, version: str) -> Values:
         """There was no such study in 0.1.0."""
         return values
 
-    def build(self) -> BundlesScene:
+    def build(self) -> StudyScene[Bundles]:
         """Its policies and curves, ready to run."""
-        from equipoise.share.bundles import falling
+        from equipoise.share.bundles import bundles, falling
         from equipoise.share.site import Server, Site
 
         Site(servers=(Server(),), switch_cost=self.switch_cost)  # refuses what cannot be
-        return BundlesScene(self, self.players(), falling(self.curves))
-
-
-@dataclass(frozen=True, eq=False)
-class BundlesScene:
-    """A study of time sharing made real."""
-
-    spec: BundlesSpec
-    policies: list[Policy]
-    curves: Recording
-
-    def run(self, progress: Progress | None = None) -> Bundles:
-        """Play every bundle."""
-        from equipoise.share.bundles import bundles
-
-        spec = self.spec
-        found = bundles(
-            self.policies,
-            loads=spec.loads,
-            seeds=spec.seed_numbers,
-            units=spec.units,
-            switch_cost=spec.switch_cost,
-            curves=self.curves,
-            progress=progress,
-        )
-        return replace(found, spec=spec)
-
-
-def _span(description: str) -> Any:
-    """A range that tasks are drawn from."""
-    return setting(None, description, "Workload", "LO:HI")
+        study = partial(bundles, units=self.units, switch_cost=self.switch_cost, curves=falling(self.curves))
+        return StudyScene(self, self.players(), study)
 
 
 class ShareSpec(StudySpec):
     """Everything that determines a comparison; the same file repeats it bit for bit."""
 
-    oracle: Index = setting(200, "Seeds of each load whose bound is computed; 0: none.", "Comparison", "COUNT")
+    oracle: Index = of_comparison(200, "Seeds of each load whose bound is computed; 0: none.", "COUNT")
 
-    preset: str = setting("authors", f"What workload and site start from: {', '.join(PRESETS)}.", "Workload")
-    arrival: Span | None = _span("Step of arrival, floored (authors 0:20, others 0:36).")
-    data: Span | None = _span("Samples to send (30:100; described 14:35).")
-    deadline: Span | None = _span("Steps from arrival to the first that is too late (21:51; described 36:46).")
-    a: Span | None = _span("Error of a curve after its first sample (.8:1.5; described .8:1.2).")
-    b: Span | None = _span("How fast it falls: error = a samples^-b (.2:.7; described .25:.467).")
-    target: Span | None = _span("Error at which a task has succeeded (.12:.22; described .147:.162).")
-    speed: Span | None = _span("A task's own limit, samples per step (20:50; described none).")
-    sigma: float | None = setting(
-        None, "Standard deviation of the noise in observed errors (.02; described .005).", "Workload", "NUMBER"
+    preset: str = of_workload("authors", f"What workload and site start from: {', '.join(PRESETS)}.")
+    arrival: Span | None = ranged("Step of arrival, floored (authors 0:20, others 0:36).")
+    data: Span | None = ranged("Samples to send (30:100; described 14:35).")
+    deadline: Span | None = ranged("Steps from arrival to the first that is too late (21:51; described 36:46).")
+    a: Span | None = ranged("Error of a curve after its first sample (.8:1.5; described .8:1.2).")
+    b: Span | None = ranged("How fast it falls: error = a samples^-b (.2:.7; described .25:.467).")
+    target: Span | None = ranged("Error at which a task has succeeded (.12:.22; described .147:.162).")
+    speed: Span | None = ranged("A task's own limit, samples per step (20:50; described none).")
+    sigma: float | None = drawn("Standard deviation of the noise in observed errors (.02; described .005).", "NUMBER")
+    horizon: Count | None = drawn(
+        "Steps that are played (60 + 2 for each task; described: until the last deadline).", "STEPS"
     )
-    horizon: Count | None = setting(
-        None, "Steps that are played (60 + 2 for each task; described: until the last deadline).", "Workload", "STEPS"
-    )
-    prior_shift: float = setting(0.0, "Added to the mean of b that policies are told.", "Workload", "NUMBER")
-    curves: WholePath = setting(
-        None, "Recording to replay (recorded); the shipped one unless given.", "Workload", "FILE"
-    )
-    tasks: Tasks | None = setting(None, "Tasks one by one instead of drawn ones.", "Workload", only_in_file=True)
+    prior_shift: float = of_workload(0.0, "Added to the mean of b that policies are told.", "NUMBER")
+    curves: WholePath = drawn("Recording to replay (recorded); the shipped one unless given.", "FILE")
+    tasks: Tasks | None = drawn("Tasks one by one instead of drawn ones.", only_in_file=True)
 
-    servers: Servers | None = setting(
-        None, "Samples per step of each: 5x30 (usual), 30,30,60, or with power caps 5x30@4.", "Site", "SERVERS"
+    servers: Servers | None = of_site(
+        "Samples per step of each: 5x30 (usual), 30,30,60, or with power caps 5x30@4.", "SERVERS"
     )
-    bandwidth: float | None = setting(None, "Of the uplink, samples per step (100).", "Site", "NUMBER")
-    uplink: str | None = setting(None, "Who divides it: decided (by the policy), equal (authors).", "Site", "WHO")
-    delay: float | None = setting(None, "Mean steps of delay in the network (3).", "Site", "STEPS")
-    jitter: float | None = setting(None, "Standard deviation of that delay (0; described 1).", "Site", "STEPS")
-    rate_jitter: float | None = setting(None, "Of an equal uplink: rates vary by this part (.2).", "Site", "NUMBER")
-    task_cap: float | None = setting(
-        None, "Most samples per step for one task; the fastest server's unless given.", "Site", "NUMBER"
+    bandwidth: float | None = of_site("Of the uplink, samples per step (100).", "NUMBER")
+    uplink: str | None = of_site("Who divides it: decided (by the policy), equal (authors).", "WHO")
+    delay: float | None = of_site("Mean steps of delay in the network (3).", "STEPS")
+    jitter: float | None = of_site("Standard deviation of that delay (0; described 1).", "STEPS")
+    rate_jitter: float | None = of_site("Of an equal uplink: rates vary by this part (.2).", "NUMBER")
+    task_cap: float | None = of_site("Most samples per step for one task; the fastest server's unless given.", "NUMBER")
+    power: str | None = of_site("Law of energy: per_sample (authors), pooled (described), per_node, linear.", "LAW")
+    idle_power: float | None = of_site("Energy of an idle server in a step (.1; .25).", "NUMBER")
+    busy_power: float | None = of_site(
+        "What a fully used one adds (7.5); per_sample: what a sample costs (.5).", "NUMBER"
     )
-    power: str | None = setting(
-        None, "Law of energy: per_sample (authors), pooled (described), per_node, linear.", "Site", "LAW"
-    )
-    idle_power: float | None = setting(None, "Energy of an idle server in a step (.1; .25).", "Site", "NUMBER")
-    busy_power: float | None = setting(
-        None, "What a fully used one adds (7.5); per_sample: what a sample costs (.5).", "Site", "NUMBER"
-    )
-    migration: str | None = setting(None, "When a task may change server: within a step, or between.", "Site", "WHEN")
-    switch_cost: float | None = setting(
-        None, "Steps lost when another task takes the only server over (0).", "Site", "STEPS"
-    )
-    success: str | None = setting(
-        None, "Error that success is judged on: observed, with its noise (authors), true.", "Site", "RULE"
-    )
-    observes: str | None = setting(
-        None, "Whose errors are seen in a step: of all who are ready (authors), served.", "Site", "WHOSE"
-    )
+    migration: str | None = of_site("When a task may change server: within a step, or between.", "WHEN")
+    switch_cost: float | None = of_site("Steps lost when another task takes the only server over (0).", "STEPS")
+    success: str | None = of_site("Error that success is judged on: observed, with its noise (authors), true.", "RULE")
+    observes: str | None = of_site("Whose errors are seen in a step: of all who are ready (authors), served.", "WHOSE")
 
-    timeline_load: Count | None = setting(
-        None, "Tasks in the report's timeline; the largest load unless given.", "Output"
-    )
-    timeline_seed: Index | None = setting(None, "Seed of the timeline; the first unless given.", "Output")
-    timeline_task: Index | None = setting(
-        None, "Task of the timeline; the one on which policies differ most unless given.", "Output"
-    )
+    timeline_load: Count | None = of_page("Tasks in the report's timeline; the largest load unless given.")
+    timeline_seed: Index | None = of_page("Seed of the timeline; the first unless given.")
+    timeline_task: Index | None = of_page("Task of the timeline; the one on which policies differ most unless given.")
 
     by_hand: ClassVar[str] = "the tasks are given one by one"
 
@@ -387,6 +348,8 @@ class ShareSpec(StudySpec):
 
     def build(self) -> ShareScene:
         """Policies, workload and site; what cannot be is refused, what can have no effect too."""
+        from equipoise.share.sweep import sweep
+
         self._refuse_idle_settings()
         workload = self._workload()
         site = site_of(self, workload.site)
@@ -398,7 +361,8 @@ class ShareSpec(StudySpec):
             raise InputError(
                 f"--timeline-task {self.timeline_task}: at a load of {shown} there are tasks 0 to {shown - 1}"
             )
-        return ShareScene(self, self.players(), workload, site)
+        study = partial(sweep, workload=workload, site=site, oracle=self.oracle)
+        return ShareScene(self, self.players(), study, workload, site)
 
     def _refuse_idle_settings(self) -> None:
         """A setting that was changed but can have no effect is a misunderstanding: say so."""
@@ -434,11 +398,10 @@ class ShareSpec(StudySpec):
 
 
 @dataclass(frozen=True, eq=False)
-class ShareScene:
+class ShareScene(StudyScene["Sweep"]):
     """A comparison made real: who takes part, what arrives, and where."""
 
     spec: ShareSpec
-    policies: list[Policy]
     workload: Workload
     site: Site
 
@@ -456,20 +419,10 @@ class ShareScene:
 
     def run(self, progress: Progress | None = None) -> Sweep:
         """Play every policy at every load with every seed."""
-        from equipoise.share.sweep import Timeline, sweep
+        from equipoise.share.sweep import Timeline
 
-        spec = self.spec
-        found = sweep(
-            self.policies,
-            self.workload,
-            loads=spec.loads,
-            seeds=spec.seed_numbers,
-            site=self.site,
-            oracle=spec.oracle,
-            progress=progress,
-        )
-        timeline = Timeline(spec.timeline_load, spec.timeline_seed, spec.timeline_task)
-        return replace(found, timeline=timeline, spec=spec)
+        timeline = Timeline(self.spec.timeline_load, self.spec.timeline_seed, self.spec.timeline_task)
+        return replace(super().run(progress), timeline=timeline)
 
     def warnings(self) -> list[str]:
         """Tasks whose curve never reaches their target: by number when given, by count when drawn."""

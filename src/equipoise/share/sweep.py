@@ -205,6 +205,10 @@ class Sweep(Result):
             for load in self.loads
         ]
 
+    def gap(self, one: str, other: str, measure: str, load: int) -> Paired:
+        """`paired` at one load."""
+        return next(gap for gap in self.paired(one, other, measure) if gap.load == load)
+
     def table(self) -> str:
         """A plain table, one line for each policy and load; standard errors after ±."""
         heads = ("load", "policy", "success %", "energy", "efficiency", "latency", "network %", "idle %", "oracle %")

@@ -1,7 +1,5 @@
 """What the claims about the site share: who is played, on which seeds, and findings made from paired differences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -25,6 +23,12 @@ FIRST_SEED = 20_000  # nothing here was tuned on the seeds from this one on
 SEED_BY_SEED = "the authors' generator draws tasks, jitter and noise of every seed, the same for all"
 LOADS = (10, 20, 30, 40, 50, 60)  # tasks, as in the paper's panels
 PER_1000 = 1000.0  # efficiency is told as success percent per 1000 energy
+UNITS = {  # of each measure, and the factor it is told with
+    "success": ("points", 1.0),
+    "energy": ("energy", 1.0),
+    "efficiency": ("% per 1000 energy", PER_1000),
+    "latency": ("steps", 1.0),
+}
 TIE = 1e-6  # whatever its unit: a lead is more than this, so that two policies that do the same are not ahead
 AHEAD, BEHIND = at_least(TIE), at_most(-TIE)
 TINY = 1e-12  # a standard error of zero divides nothing
@@ -72,24 +76,21 @@ def same_tasks(players: Sequence[Policy], count: int, load: int = 60) -> dict[st
     return found
 
 
-def pair(found: Sweep, one: str, other: str, measure: str = "success", load: int = 60) -> Paired:
-    """one - other at a load, seed by seed."""
-    return next(gap for gap in found.paired(one, other, measure) if gap.load == load)
-
-
 def _error(gap: Paired) -> float:
     """One seed alone says nothing of how sure it is."""
     return math.inf if gap.standard_error is None else gap.standard_error
 
 
-def lead(quantity: str, gap: Paired, bound: Interval, *, scale: float = 1.0, **more: Any) -> Finding:
-    """A paired difference as a finding, with its standard error."""
-    return Finding(quantity, scale * gap.difference, bound, error=scale * _error(gap), **more)
+def lead(quantity: str, gap: Paired, bound: Interval = AHEAD, *, percent_of: float = 0.0, **more: Any) -> Finding:
+    """A paired difference as a finding, in the unit of its measure or in percent of a value, with its standard error."""
+    unit, scale = UNITS[gap.measure]
+    scale = 100.0 / percent_of if percent_of else scale
+    return Finding(quantity, scale * gap.difference, bound, error=scale * _error(gap), **({"unit": unit} | more))
 
 
 def points(found: Sweep, quantity: str, one: str, other: str, bound: Interval = AHEAD, **more: Any) -> Finding:
     """The points of success by which one policy leads another at 60 tasks."""
-    return lead(quantity, pair(found, one, other), bound, unit="points", **more)
+    return lead(quantity, found.gap(one, other, "success", 60), bound, **more)
 
 
 def least_sure(gaps: Iterable[Paired]) -> Paired:

@@ -1,14 +1,12 @@
 """Estimation: what hangs on it in the published policies, and what it takes not to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
-from equipoise.claims import Measured, Scale, at_least, claim
-from equipoise.claims.share._published import AHEAD, SOURCE, lead, least_sure, mean_of, pair, played, points, told
+from equipoise.claims import Finding, Measured, Scale, at_least, claim
+from equipoise.claims.share._published import SOURCE, lead, least_sure, mean_of, played, points, told
 from equipoise.present.figures import Axis, Figure, Series
-from equipoise.share import Workload
+from equipoise.share import Sweep, Workload
 
 SHIFTS = (-0.2, -0.1, 0.0, 0.1)  # of the mean of b that policies are told
 LEARNERS, ROBUST, OURS = ("LARA", "UARA+LARA"), "Uniform", "Hybrid"
@@ -28,43 +26,21 @@ def measure(scale: Scale) -> Measured:
     wrong = {shift: played((ROBUST, OURS), count, workload=_told(shift)) for shift in shifts}
     real = played((OURS, f"{OURS}:clairvoyant"), scale.pick(quick=40, full=300), workload=Workload.recorded())
     over = f"60 tasks, paired, mean of {count} seeds"
-    worst = least_sure(pair(found, OURS, ROBUST) for found in wrong.values())
-    wins = partial(points, quantity="points that true work would win", over=over)
+    worst = least_sure(found.gap(OURS, ROBUST, "success", 60) for found in wrong.values())
     return Measured(
         protocol=f"60 tasks, {told(count)}. The authors' learners, and those of the text, against their twins that know the "
         "true work; then Hybrid with the mean of b that it is told off by up to .2 (preset described); and real recorded "
         f"curves, {told(len(real.seeds))}. Fragile means that true work wins at least a point.",
         findings=(
-            *(
-                wins(code, one=f"{n} (clairvoyant)", other=n, bound=at_least(FRAGILE), when=f"{n} of the code")
-                for n in LEARNERS
-            ),
-            *(
-                wins(
-                    text,
-                    one=f"Described{n} (clairvoyant)",
-                    other=f"Described{n}",
-                    about="ours",
-                    when=f"{n} of the text",
-                )
-                for n in LEARNERS
-            ),
+            *(_wins(code, n, bound=at_least(FRAGILE), when=f"{n} of the code") for n in LEARNERS),
+            *(_wins(text, f"Described{n}", about="ours", when=f"{n} of the text") for n in LEARNERS),
             lead(
                 f"lead of {OURS} over {ROBUST} in success with wrong priors",
                 worst,
-                AHEAD,
-                unit="points",
                 over=f"least sure of {len(shifts)} settings; {over}",
                 about="ours",
             ),
-            points(
-                real,
-                f"points that true work would win {OURS} on real curves",
-                f"{OURS} (clairvoyant)",
-                OURS,
-                over=f"60 tasks, paired, mean of {len(real.seeds)} seeds",
-                about="ours",
-            ),
+            _wins(real, OURS, f" {OURS} on real curves", about="ours"),
         ),
         figures=(
             Figure(
@@ -81,6 +57,11 @@ def measure(scale: Scale) -> Measured:
             "In the authors' code estimates play no part: exploration has served nearly every task before they are asked.",
         ),
     )
+
+
+def _wins(found: Sweep, name: str, whom: str = "", **more: Any) -> Finding:
+    over = f"60 tasks, paired, mean of {len(found.seeds)} seeds"
+    return points(found, f"points that true work would win{whom}", f"{name} (clairvoyant)", name, over=over, **more)
 
 
 def _told(shift: float) -> Workload:

@@ -1,7 +1,5 @@
 """The latency column at 60 tasks: a mean over the tasks that succeeded, and what it hides."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from equipoise.claims import Finding, Measured, Scale, at_most, claim

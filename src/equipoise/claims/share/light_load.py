@@ -1,7 +1,5 @@
 """Light load: is everybody close to the most that anyone could finish?"""
 
-from __future__ import annotations
-
 import numpy as np
 
 from equipoise.claims import Finding, Measured, Scale, at_most, claim

@@ -1,7 +1,5 @@
 """Network utilisation: the same for every policy, because none has a say in it; and what the uplink decides."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from equipoise.claims import Finding, Measured, Scale, at_least, at_most, between, claim

@@ -1,8 +1,7 @@
 """The normalisation of UARA+LARA: the paper says that its cap counts tasks which cannot compute. Its code does not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -43,7 +42,7 @@ def measure(scale: Scale) -> Measured:
     code = played((CODE, WithTheBug()), count)
     text = played((TEXT, CORRECTED), count, workload=Workload.described())
     starved, corrected = (starving(name) for name in (TEXT, CORRECTED))
-    over = f"60 tasks, paired, mean of {count} seeds"
+    ours = partial(points, over=f"60 tasks, paired, mean of {count} seeds", about="ours")
     return Measured(
         protocol=f"The authors' code at 60 tasks, {told(count)}, as it is and with weights summed over all tasks in the "
         f"site. Then what the text says (preset described): {COMPUTING} tasks that can compute and {SENDING} that still "
@@ -57,7 +56,7 @@ def measure(scale: Scale) -> Measured:
                 over="worst step of 20 runs",
                 when="in the authors' code",
             ),
-            points(code, "points that it would cost them", CODE, WithTheBug.label, over=over, about="ours"),
+            ours(code, "points that it would cost them", CODE, WithTheBug.label),
             Finding(
                 "most that one of five computing tasks gets while twenty send, by the text",
                 float(starved.max()),
@@ -72,9 +71,7 @@ def measure(scale: Scale) -> Measured:
                 unit="samples per step",
                 about="ours",
             ),
-            points(
-                text, "points that the right denominator wins, by the text", CORRECTED, TEXT, over=over, about="ours"
-            ),
+            ours(text, "points that the right denominator wins, by the text", CORRECTED, TEXT),
         ),
         notes=("We had taken the text for the code, and told that the bug explains a part of the collapse.",),
     )

@@ -1,22 +1,14 @@
 """The paper's panels over 10 to 60 tasks: what falls and what rises as the site fills."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 
 from equipoise.claims import Finding, Measured, Scale, claim
-from equipoise.claims.share._published import AHEAD, LOADS, PER_1000, PUBLISHED, SOURCE, curves, played, told
+from equipoise.claims.share._published import AHEAD, LOADS, PUBLISHED, SOURCE, UNITS, curves, played, told
 from equipoise.present.figures import Axis, Figure
 from equipoise.share import Sweep
 
-# measure: what it does as the load grows, unit, scale
-PANELS = {
-    "success": ("falls", "points", 1.0),
-    "energy": ("rises", "energy", 1.0),
-    "efficiency": ("falls", "% per 1000 energy", PER_1000),
-    "latency": ("rises", "steps", 1.0),
-}
+PANELS = {"success": "falls", "energy": "rises", "efficiency": "falls", "latency": "rises"}  # as the load grows
 AXES = {"success": "percent of tasks", "latency": "steps over successes"}
 
 
@@ -40,7 +32,7 @@ def measure(scale: Scale) -> Measured:
 
 def _trend(found: Sweep, panel: str) -> Finding:
     """The least sure step from one load to the next, over all policies; loads draw different tasks."""
-    way, unit, factor = PANELS[panel]
+    way, (unit, factor) = PANELS[panel], UNITS[panel]
     rows = {(row["policy"], row["load"]): row for row in found.rows}
     steps = []
     for name in PUBLISHED:
@@ -70,7 +62,7 @@ def _falls_again(found: Sweep) -> Finding:
 
 
 def _figure(found: Sweep, panel: str) -> Figure:
-    way, unit, factor = PANELS[panel]
+    way, (unit, factor) = PANELS[panel], UNITS[panel]
     return Figure(
         f"{panel.capitalize()} over the load",
         x=Axis("tasks"),

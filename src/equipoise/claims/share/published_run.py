@@ -1,7 +1,5 @@
 """The authors' own run: their generator, their order of runs, and every cell of their table."""
 
-from __future__ import annotations
-
 from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
 from equipoise.claims.share._published import SOURCE
 from equipoise.document import Row

@@ -1,7 +1,5 @@
 """The paper's remedies for UARA+LARA: do they win back what it lost against Uniform?"""
 
-from __future__ import annotations
-
 from functools import partial
 
 from equipoise.claims import Measured, Scale, at_least, claim

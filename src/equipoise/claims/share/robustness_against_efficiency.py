@@ -1,12 +1,10 @@
 """Robustness against efficiency: must who saves energy lose tasks?"""
 
-from __future__ import annotations
-
 from functools import partial
+from typing import Any
 
-from equipoise.claims import Finding, Interval, Measured, Scale, at_least, claim
+from equipoise.claims import Finding, Measured, Scale, at_least, claim
 from equipoise.claims.share._published import (
-    AHEAD,
     LOADS,
     PER_1000,
     PUBLISHED,
@@ -14,7 +12,6 @@ from equipoise.claims.share._published import (
     lead,
     least_sure,
     mean_of,
-    pair,
     played,
     told,
 )
@@ -39,13 +36,13 @@ def measure(scale: Scale) -> Measured:
     light = played((*PUBLISHED, OURS), scale.pick(quick=2000, full=6000), loads=LOADS[:1])
     paced = played([policies.Hybrid(thrift=t, called=f"thrift {t:g}") for t in THRIFTS], count)
     over = f"paired, mean of {count} seeds"
-    loss = least_sure(pair(found, _leader(found, "success", load), FRUGAL, "success", load) for load in LOADS)
-    gain = least_sure(pair(found, FRUGAL, name, "efficiency", load) for load in LOADS for name in PUBLISHED[:-1])
-    pays = least_sure(pair(found, _leader(found, "success", load), FRUGAL, "energy", load) for load in LOADS)
+    loss = least_sure(found.gap(_leader(found, "success", load), FRUGAL, "success", load) for load in LOADS)
+    gain = least_sure(found.gap(FRUGAL, name, "efficiency", load) for load in LOADS for name in PUBLISHED[:-1])
+    pays = least_sure(found.gap(_leader(found, "success", load), FRUGAL, "energy", load) for load in LOADS)
     finishes = least_sure(_leads(found, "success", load) for load in CROWDED)
     saves = least_sure(_leads(found, "efficiency", load) for load in LOADS)
-    few = f"paired, mean of {len(light.seeds)} seeds"
-    ahead = partial(_points, bound=AHEAD, over=over)
+    nearly, few = _leads(light, "success", LOADS[0]), f"paired, mean of {len(light.seeds)} seeds"
+    ahead = partial(_lead, over=over)
     leading, best = "most successful published policy", "best published policy"
     findings = [
         ahead(f"UARA+LARA below the {leading}, the least sure of six loads", loss, when="it loses tasks"),
@@ -55,19 +52,13 @@ def measure(scale: Scale) -> Measured:
         lead(
             f"energy of the {leading} above that of UARA+LARA, the least sure load",
             pays,
-            AHEAD,
-            unit="energy",
             over=over,
             when="robust ones pay with energy",
         ),
         ahead(f"lead of Hybrid in success over the {best}, 20 tasks and more", finishes, about="ours"),
         ahead(f"lead of Hybrid in efficiency over the {best}", saves, about="ours"),
-        _points(
-            f"lead of Hybrid in success over the {best}, 10 tasks",
-            _leads(light, "success", LOADS[0]),
-            at_least(NEARLY),
-            few,
-            about="ours",
+        _lead(
+            f"lead of Hybrid in success over the {best}, 10 tasks", nearly, few, bound=at_least(NEARLY), about="ours"
         ),
     ]
     return Measured(
@@ -86,20 +77,11 @@ def _leader(found: Sweep, what: str, load: int) -> str:
 
 def _leads(found: Sweep, what: str, load: int) -> Paired:
     """Hybrid over the best published policy of this load."""
-    return pair(found, OURS, _leader(found, what, load), what, load)
+    return found.gap(OURS, _leader(found, what, load), what, load)
 
 
-def _points(quantity: str, gap: Paired, bound: Interval, over: str, **more: str) -> Finding:
-    efficiency = gap.measure == "efficiency"
-    return lead(
-        quantity,
-        gap,
-        bound,
-        scale=PER_1000 if efficiency else 1.0,
-        unit="% per 1000 energy" if efficiency else "points",
-        over=f"{gap.one} over {gap.other}, {gap.load} tasks, {over}",
-        **more,
-    )
+def _lead(quantity: str, gap: Paired, over: str, **more: Any) -> Finding:
+    return lead(quantity, gap, over=f"{gap.one} over {gap.other}, {gap.load} tasks, {over}", **more)
 
 
 def _dots(found: Sweep, load: int) -> tuple[Series, ...]:

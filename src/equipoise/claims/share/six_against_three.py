@@ -1,7 +1,5 @@
 """Time sharing: LaiRA's six tasks against LARA's three, over many bundles of recorded curves."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from equipoise.claims import Finding, Measured, Scale, at_least, claim

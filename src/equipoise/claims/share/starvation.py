@@ -1,7 +1,5 @@
 """What starves UARA+LARA in the authors' code: the price of the network, caps of other tasks than LARA's, estimates."""
 
-from __future__ import annotations
-
 import math
 
 from equipoise.claims import Finding, Measured, Scale, between, claim

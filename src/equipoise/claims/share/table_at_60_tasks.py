@@ -1,20 +1,18 @@
 """The paper's table at 60 tasks when every policy meets the same tasks: columns, orders, and what one run can tell."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
 
 from equipoise.claims import Finding, Measured, Scale, at_most, between, claim
-from equipoise.claims.share._published import AHEAD, PER_1000, SEED_BY_SEED, SOURCE, Floats, same_tasks
+from equipoise.claims.share._published import AHEAD, PER_1000, SEED_BY_SEED, SOURCE, UNITS, Floats, same_tasks
 from equipoise.present.figures import Axis, Figure, bars
 from equipoise.share import policies
 from equipoise.share.published import PUBLISHED_LOAD, PUBLISHED_TABLE
 
 WITHIN = 2.0  # standard deviations of a single run; the paper's numbers are one run
 BEST = "UARA+LARA"  # in energy and efficiency, by the paper
-COLUMNS = {"success": ("points", 1.0), "energy": ("energy", 1.0), "efficiency": ("% per 1000 energy", PER_1000)}
+COLUMNS = ("success", "energy", "efficiency")
 Runs = dict[str, dict[str, Floats]]
 
 
@@ -88,7 +86,7 @@ def _column(found: Runs, column: str) -> Finding:
 def _order(found: Runs, column: str) -> Finding:
     """Is each policy of the paper's order ahead of the next one, in the mean?"""
     order = sorted(PUBLISHED_TABLE, key=lambda name: -getattr(PUBLISHED_TABLE[name], column))
-    unit, factor = COLUMNS[column]
+    unit, factor = UNITS[column]
     gaps = {(one, other): found[one][column] - found[other][column] for one, other in pairwise(order)}
     one, other = min(gaps, key=lambda pair: gaps[pair].mean() / gaps[pair].std(ddof=1))
     return Finding.mean(
@@ -105,12 +103,12 @@ def _lead(quantity: str, found: Runs, others: list[str], column: str, scale: flo
     gaps = {name: scale * (found[BEST][column] - found[name][column]) for name in others}
     least = min(gaps, key=lambda name: gaps[name].mean() / gaps[name].std(ddof=1))
     when = "UARA+LARA needs least energy" if column == "energy" else "UARA+LARA most efficient"
-    unit = COLUMNS[column][0]
+    unit, _ = UNITS[column]
     return Finding.mean(quantity, gaps[least], AHEAD, unit=unit, over=f"{least}, paired by seed", when=when)
 
 
 def _figure(found: Runs, column: str) -> Figure:
-    unit, scale = COLUMNS[column]
+    unit, scale = UNITS[column]
     runs = [scale * found[name][column] for name in PUBLISHED_TABLE]
     return Figure(
         f"{column.capitalize()} at {PUBLISHED_LOAD} tasks",

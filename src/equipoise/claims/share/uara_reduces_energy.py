@@ -1,21 +1,7 @@
 """UARA against Uniform: the energy it saves at every load, and what it pays for it."""
 
-from __future__ import annotations
-
 from equipoise.claims import Measured, Scale, claim
-from equipoise.claims.share._published import (
-    AHEAD,
-    BEHIND,
-    LOADS,
-    SOURCE,
-    lead,
-    least_sure,
-    mean_of,
-    pair,
-    played,
-    points,
-    told,
-)
+from equipoise.claims.share._published import BEHIND, LOADS, SOURCE, lead, least_sure, played, points, told
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.share.published import PUBLISHED_LOAD, PUBLISHED_TABLE
 
@@ -27,18 +13,16 @@ def measure(scale: Scale) -> Measured:
     count = scale.pick(quick=400, full=4000)
     found = played((UARA, UNIFORM), count, loads=LOADS)
     over = f"paired, mean of {count} seeds"
-    gaps = {load: pair(found, UNIFORM, UARA, "energy", load) for load in LOADS}
-    saved = {load: 100.0 / mean_of(found, UNIFORM, "energy", load) for load in LOADS}
-    least = least_sure(gaps.values())
+    gaps = {load: found.gap(UNIFORM, UARA, "energy", load) for load in LOADS}
+    usual = {load: float(found.measured[UNIFORM, load]["energy"].mean()) for load in LOADS}
     return Measured(
         protocol=f"UARA and Uniform on the same tasks of the authors' preset, 10 to 60 of them, {told(count)}.",
         findings=(
-            lead("least sure saving of any load", least, AHEAD, unit="energy", over=over, when="at every load"),
+            lead("least sure saving of any load", least_sure(gaps.values()), over=over, when="at every load"),
             lead(
                 "energy saved by UARA",
                 gaps[PUBLISHED_LOAD],
-                AHEAD,
-                scale=saved[PUBLISHED_LOAD],
+                percent_of=usual[PUBLISHED_LOAD],
                 unit="% of Uniform's",
                 over=f"{PUBLISHED_LOAD} tasks, {over}",
                 when=f"at {PUBLISHED_LOAD} tasks",
@@ -52,7 +36,7 @@ def measure(scale: Scale) -> Measured:
                 "Energy that UARA saves against Uniform",
                 x=Axis("tasks"),
                 y=Axis("percent of Uniform's energy"),
-                series=(Series("saved", LOADS, [saved[load] * gaps[load].difference for load in LOADS]),),
+                series=(Series("saved", LOADS, [100.0 * gaps[load].difference / usual[load] for load in LOADS]),),
                 caption="It computes less, the busier the uplink is, and finishes less.",
             ),
         ),

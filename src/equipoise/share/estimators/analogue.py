@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,9 @@ DOUBT = 1e-6  # weight of a past task that is not alike at all
 @dataclass(frozen=True)
 class Analogue:
     widths: tuple[float, float, float] = (PATH, NOW, GOAL)
-    label: ClassVar[str] = "analogues"
-    needs_truth: ClassVar[bool] = False
-    rank: ClassVar[int] = 4
-    needs_curves: ClassVar[bool] = True  # of past tasks
+    label, rank = "analogues", 4
+    needs_truth = False
+    needs_curves = True  # of past tasks
 
     def start(self, scene: Scene) -> AnalogueFit:
         past = scene.prior.curves
@@ -139,9 +138,6 @@ def _estimate(
                 for k in range(len(paths)):
                     misses[k] = last[s, i, 1] - _at(paths, k, last[s, i, 0])
             first = np.searchsorted(works, samples[s, i], side="right")  # a lighter past task would be done
-            if first == len(works):
-                _believe(ahead[s, i], found, s, i, samples[s, i], works, votes, first)
-                continue
             goal = math.log(max(target[s, i], ERROR_LEAST))
             _vote(goal, first, past, apart[s, i], last[s, i], misses, votes)
             _believe(ahead[s, i], found, s, i, samples[s, i], works, votes, first)

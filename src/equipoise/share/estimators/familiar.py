@@ -1,7 +1,6 @@
 """Analogues where curves were seen before, Bayesian log-linear where none were: the default of Hybrid."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from equipoise.share.estimators._base import Fit
 from equipoise.share.estimators.analogue import Analogue
@@ -11,10 +10,9 @@ from equipoise.share.view import Scene
 
 @dataclass(frozen=True)
 class Familiar:
-    label: ClassVar[str] = "analogues, or Bayesian log-linear"
-    needs_truth: ClassVar[bool] = False
-    rank: ClassVar[int] = 5
-    chooses: ClassVar[bool] = True  # between two others: not scored itself
+    label, rank = "analogues, or Bayesian log-linear", 5
+    needs_truth = False
+    chooses = True  # between two others: not scored itself
 
     def start(self, scene: Scene) -> Fit:
         return Bayes().start(scene) if scene.prior.curves is None else Analogue().start(scene)

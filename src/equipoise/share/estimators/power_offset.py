@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -28,9 +27,8 @@ NOISE_LEAST = 1e-12  # variance of an error; less is rounding
 class PowerOffset:
     """Needs four observations; before that it does not know."""
 
-    label: ClassVar[str] = "power law with offset"
-    needs_truth: ClassVar[bool] = False
-    rank: ClassVar[int] = 2
+    label, rank = "power law with offset", 2
+    needs_truth = False
 
     def start(self, scene: Scene) -> PowerOffsetFit:
         return PowerOffsetFit(np.zeros((scene.seeds, scene.tasks, SHARED + 3 * len(B_GRID))))

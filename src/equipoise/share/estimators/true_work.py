@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,9 +14,8 @@ from equipoise.share.view import Scene, View
 
 @dataclass(frozen=True)
 class TrueWork:
-    label: ClassVar[str] = "true work"
-    needs_truth: ClassVar[bool] = True
-    rank: ClassVar[int] = 6
+    label, rank = "true work", 6
+    needs_truth = True
 
     def start(self, scene: Scene) -> TrueFit:
         if scene.truth is None:

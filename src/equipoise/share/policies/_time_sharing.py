@@ -39,16 +39,13 @@ def served(view: View, compute: Floats) -> Decision:
     return Decision(equal(view.sending, view.data_left, view.bandwidth), compute)
 
 
-def log_samples(view: View) -> Floats:
-    return np.asarray(np.log(np.maximum(view.samples, 1.0)))
-
-
-def log_loss(view: View) -> Floats:
-    return np.asarray(np.log(np.maximum(view.error, TINY)))
-
-
-def log_target(view: View) -> Floats:
-    return np.asarray(np.log(np.maximum(view.target, TINY)))
+def logs(view: View) -> tuple[Floats, Floats, Floats]:
+    """ln of the samples, of the loss and of the target of every task."""
+    return (
+        np.log(np.maximum(view.samples, 1.0)),
+        np.log(np.maximum(view.error, TINY)),
+        np.log(np.maximum(view.target, TINY)),
+    )
 
 
 class Line:

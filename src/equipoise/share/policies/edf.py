@@ -4,7 +4,6 @@ Optimal for one server when it is known what fits; here what fits is an estimate
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from equipoise.share.divide import greedy
 from equipoise.share.estimators import Estimate
@@ -14,10 +13,7 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class EDF(Learning):
-    label: ClassVar[str] = "EDF"
-    colour: ClassVar[str] = "#ca8a04"
-    marker: ClassVar[str] = "arrow"
-    rank: ClassVar[int] = 11  # in tables and charts
+    label, colour, marker, rank = "EDF", "#ca8a04", "arrow", 11
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         feasible = ~(estimate.left > view.task_cap * view.time_left)  # an unknown task is given a chance

@@ -4,26 +4,13 @@ Made for one resource shared in time; what the paper leaves open is in docs/shar
 not whoever is due, and who is nearly there may be late.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints
 from equipoise.share.divide import first, greedy
-from equipoise.share.policies._time_sharing import (
-    LOG_MOST,
-    Line,
-    LookAhead,
-    Motion,
-    Remembering,
-    log_loss,
-    log_samples,
-    log_target,
-    served,
-)
+from equipoise.share.policies._time_sharing import LOG_MOST, Line, LookAhead, Motion, Remembering, logs, served
 from equipoise.share.view import Decision, Policy, Scene, View
 
 SEEN = 3  # losses before a task is judged
@@ -43,11 +30,8 @@ class LaiRA(Remembering):
     doubt: float = 0.1
     motion: Motion = field(default_factory=Motion)
 
-    label: ClassVar[str] = "LaiRA"
-    colour: ClassVar[str] = "#be123c"
-    marker: ClassVar[str] = "triangle"
-    rank: ClassVar[int] = 21  # in tables and charts
-    looks_ahead: ClassVar[bool] = True
+    label, colour, marker, rank = "LaiRA", "#be123c", "triangle", 21
+    looks_ahead = True
 
     def start(self, scene: Scene) -> Policy:
         return Slices(self, scene)
@@ -69,7 +53,7 @@ class Slices:
         self.slices = np.zeros(scene.seeds, np.int64)
 
     def decide(self, view: View) -> Decision:
-        x, y = log_samples(view), log_loss(view)
+        x, y, goal = logs(view)
         if view.observed.any():
             self.line.learn(view.observed, x, y)
             if self.ahead is not None:
@@ -79,7 +63,7 @@ class Slices:
         over = (self.left <= 0) | (holding < np.minimum(ready.sum(axis=1), view.servers))
         if over.any():
             self._measure(over, view)
-            self._choose(over, view, x, y)
+            self._choose(over, view, x, y, goal)
         self.left -= 1
         return served(view, greedy(np.where(self.holds, -1, view.deadline), ready, view.task_cap, view.capacity))
 
@@ -96,10 +80,10 @@ class Slices:
         length = np.clip(np.floor(length), 1.0, policy.longest)
         self.length = np.where(known & (self.slices >= KEPT), length, self.length)
 
-    def _choose(self, over: Bools, view: View, x: Floats, y: Floats) -> None:
+    def _choose(self, over: Bools, view: View, x: Floats, y: Floats, goal: Floats) -> None:
         """The most (optimistic) expected slope for the slope that is needed; tasks hardly seen first, least data first."""
         policy, ready = self.policy, view.computing
-        time, goal, length = view.time_left, log_target(view), self.length[:, None]
+        time, length = view.time_left, self.length[:, None]
         alone = np.logaddexp(x, np.log(view.task_cap * time))  # ln of the samples it would have with all the time left
         soon = np.logaddexp(x, np.log(view.task_cap * length))
         slope, level = self.line.theta

@@ -5,7 +5,6 @@ just in time leave a third of the site idle, and fail where an estimate is optim
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from equipoise.share.estimators import Estimate, Estimator
 from equipoise.share.estimators.log_linear import LogLinear
@@ -18,12 +17,9 @@ from equipoise.share.view import Decision, View
 class LARA(Learning):
     estimator: Estimator = field(default_factory=lambda: LogLinear(separate=True))
 
-    label: ClassVar[str] = "LARA"
-    colour: ClassVar[str] = "#7c3aed"
-    marker: ClassVar[str] = "triangle"
-    rank: ClassVar[int] = 3  # in tables and charts
-    frugal: ClassVar[bool] = True  # leaves compute idle by design
-    published: ClassVar[bool] = True
+    label, colour, marker, rank = "LARA", "#7c3aed", "triangle", 3
+    frugal = True  # leaves compute idle by design
+    published = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         shares, order = explore_then_exploit(view, estimate.left)

@@ -4,7 +4,6 @@ New and small tasks pass quickly; under load nothing that is large is ever finis
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from equipoise.share.divide import equal, greedy
 from equipoise.share.view import Decision, View
@@ -12,11 +11,8 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class LAS:
-    label: ClassVar[str] = "LAS"
-    colour: ClassVar[str] = "#92400e"
-    marker: ClassVar[str] = "emptyPin"
-    rank: ClassVar[int] = 13  # in tables and charts
-    blind: ClassVar[bool] = True  # to errors
+    label, colour, marker, rank = "LAS", "#92400e", "emptyPin", 13
+    blind = True  # to errors
 
     def decide(self, view: View) -> Decision:
         return Decision(

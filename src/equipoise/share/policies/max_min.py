@@ -4,7 +4,6 @@ What a nearly finished task does not need goes to the rest. Fair in compute, bli
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,10 +17,7 @@ LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is wo
 
 @dataclass(frozen=True)
 class MaxMin(Learning):
-    label: ClassVar[str] = "MaxMin"
-    colour: ClassVar[str] = "#475569"
-    marker: ClassVar[str] = "emptyRoundRect"
-    rank: ClassVar[int] = 14  # in tables and charts
+    label, colour, marker, rank = "MaxMin", "#475569", "emptyRoundRect", 14
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         demand = np.where(estimate.known, np.clip(estimate.left, LEAST, view.task_cap), view.task_cap)

@@ -3,24 +3,13 @@
 Its plan is the best for the estimated curves, whose errors it follows from one task to another and back: many switches.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.share.divide import equal, greedy
-from equipoise.share.policies._time_sharing import (
-    LOG_MOST,
-    Line,
-    Remembering,
-    log_loss,
-    log_samples,
-    log_target,
-    served,
-)
+from equipoise.share.policies._time_sharing import LOG_MOST, Line, Remembering, logs, served
 from equipoise.share.policies.hybrid import keep_most
 from equipoise.share.view import Decision, Policy, Scene, View
 
@@ -35,10 +24,7 @@ class ReconstructedLARA(Remembering):
     discount: float = 0.99
     ridge: float = 0.1
 
-    label: ClassVar[str] = "LARA, reconstructed"
-    colour: ClassVar[str] = "#7c2d12"
-    marker: ClassVar[str] = "emptyRect"
-    rank: ClassVar[int] = 20  # in tables and charts
+    label, colour, marker, rank = "LARA, reconstructed", "#7c2d12", "emptyRect", 20
 
     def start(self, scene: Scene) -> Policy:
         return Planning(self, Line((scene.seeds, scene.tasks), self.discount, self.ridge))
@@ -52,23 +38,23 @@ class Planning:
     line: Line
 
     def decide(self, view: View) -> Decision:
-        x, ready = log_samples(view), view.computing
+        (x, y, goal), ready = logs(view), view.computing
         if view.observed.any():
-            self.line.learn(view.observed, x, log_loss(view))
+            self.line.learn(view.observed, x, y)
         new = ready & (view.samples < self.policy.explore * view.task_cap)
         compute = equal(new, view.task_cap, view.capacity)
-        left = self.work_left(view)
+        left = self.work_left(goal, view.samples)
         kept = most_in_time(ready & ~new, left, view.time_left, view.capacity)
         turn = np.where(kept, view.deadline, LATER + np.minimum(left, LATER))
         rest = np.maximum(view.capacity - compute.sum(axis=1), 0.0)
         return served(view, compute + greedy(turn, ready & ~new, view.task_cap, rest))
 
-    def work_left(self, view: View) -> Floats:
+    def work_left(self, goal: Floats, samples: Floats) -> Floats:
         """(a / target)^(1/b) - s samples, at least one; infinite where the line does not fall, or not in time."""
         slope, level = self.line.theta
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_work = np.where(slope < 0.0, (log_target(view) - level) / slope, np.inf)
-        return np.maximum(np.exp(np.minimum(log_work, LOG_MOST)) - view.samples, 1.0)
+            log_work = np.where(slope < 0.0, (goal - level) / slope, np.inf)
+        return np.maximum(np.exp(np.minimum(log_work, LOG_MOST)) - samples, 1.0)
 
 
 @kernel

@@ -4,7 +4,6 @@ As robust as even shares, with few switches; it knows neither deadlines nor curv
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,11 +20,8 @@ class RoundRobin(Remembering):
 
     length: int = 5
 
-    label: ClassVar[str] = "RoundRobin"
-    colour: ClassVar[str] = "#65a30d"
-    marker: ClassVar[str] = "arrow"
-    rank: ClassVar[int] = 23  # in tables and charts
-    blind: ClassVar[bool] = True  # to errors
+    label, colour, marker, rank = "RoundRobin", "#65a30d", "arrow", 23
+    blind = True  # to errors
 
     def __post_init__(self) -> None:
         refuse_negative("RoundRobin", zero=False, length=self.length)

@@ -4,7 +4,6 @@ Good for the mean error of all; it serves steep beginnings, not the flat end whe
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,10 +15,7 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class SLAQ(Learning):
-    label: ClassVar[str] = "SLAQ"
-    colour: ClassVar[str] = "#0284c7"
-    marker: ClassVar[str] = "roundRect"
-    rank: ClassVar[int] = 12  # in tables and charts
+    label, colour, marker, rank = "SLAQ", "#0284c7", "roundRect", 12
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         done = np.maximum(view.samples, 1.0)

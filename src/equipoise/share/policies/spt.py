@@ -4,7 +4,6 @@ Finishes many small tasks; a long one waits however little of it is left. Unseen
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,10 +15,7 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class SPT(Learning):
-    label: ClassVar[str] = "SPT"
-    colour: ClassVar[str] = "#65a30d"
-    marker: ClassVar[str] = "triangle"
-    rank: ClassVar[int] = 9  # in tables and charts
+    label, colour, marker, rank = "SPT", "#65a30d", "triangle", 9
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         return Decision(

@@ -4,7 +4,6 @@ The best simple learner here; it ignores deadlines, and trusts an estimate howev
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,10 +15,7 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class SRTF(Learning):
-    label: ClassVar[str] = "SRTF"
-    colour: ClassVar[str] = "#15803d"
-    marker: ClassVar[str] = "emptyRect"
-    rank: ClassVar[int] = 10  # in tables and charts
+    label, colour, marker, rank = "SRTF", "#15803d", "emptyRect", 10
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         return Decision(

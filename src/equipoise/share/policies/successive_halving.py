@@ -5,22 +5,18 @@ It asks who is nearest now, not who will be there in time, and learns nothing fr
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from equipoise.kernels import Bools
 from equipoise.share.divide import equal, first
-from equipoise.share.policies._time_sharing import Remembering, log_loss, log_target, served
+from equipoise.share.policies._time_sharing import Remembering, logs, served
 from equipoise.share.view import Decision, Policy, Scene, View
 
 
 @dataclass(frozen=True)
 class SuccessiveHalving(Remembering):
-    label: ClassVar[str] = "SuccessiveHalving"
-    colour: ClassVar[str] = "#4d7c0f"
-    marker: ClassVar[str] = "emptyArrow"
-    rank: ClassVar[int] = 24  # in tables and charts
+    label, colour, marker, rank = "SuccessiveHalving", "#4d7c0f", "emptyArrow", 24
 
     def start(self, scene: Scene) -> Policy:
         rounds = max(1, math.ceil(math.log2(max(scene.tasks, 2))))
@@ -44,6 +40,6 @@ class Halving:
 
     def _halve(self, view: View, who: Bools) -> None:
         """In each seed the farther half of them in ln(loss / target), rounded down."""
-        above = log_loss(view) - log_target(view)
+        _, loss, target = logs(view)
         for s in range(len(who)):
-            self.aside[s : s + 1] |= first(int(who[s].sum()) // 2, -above[s : s + 1], who[s : s + 1])
+            self.aside[s : s + 1] |= first(int(who[s].sum()) // 2, (target - loss)[s : s + 1], who[s : s + 1])

@@ -4,7 +4,6 @@ Weights favour urgent tasks and those far ahead. The busier the uplink, the less
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,13 +13,10 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class UARA:
-    label: ClassVar[str] = "UARA"
-    colour: ClassVar[str] = "#0e7490"
-    marker: ClassVar[str] = "diamond"
-    rank: ClassVar[int] = 4  # in tables and charts
-    frugal: ClassVar[bool] = True  # leaves compute idle by design
-    published: ClassVar[bool] = True
-    blind: ClassVar[bool] = True  # to errors
+    label, colour, marker, rank = "UARA", "#0e7490", "diamond", 4
+    frugal = True  # leaves compute idle by design
+    published = True
+    blind = True  # to errors
 
     def decide(self, view: View) -> Decision:
         return decision(view, np.minimum(even_shares(view), caps(view)))

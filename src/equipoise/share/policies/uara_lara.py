@@ -5,7 +5,6 @@ all of them, so that the lesser of the two wastes both, and the price of a busy 
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,12 +23,9 @@ class UARALARA(Learning):
     price: bool = True
     matching: bool = False
 
-    label: ClassVar[str] = "UARA+LARA"
-    colour: ClassVar[str] = "#be123c"
-    marker: ClassVar[str] = "pin"
-    rank: ClassVar[int] = 5  # in tables and charts
-    frugal: ClassVar[bool] = True  # leaves compute idle by design
-    published: ClassVar[bool] = True
+    label, colour, marker, rank = "UARA+LARA", "#be123c", "pin", 5
+    frugal = True  # leaves compute idle by design
+    published = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         shares, order = explore_then_exploit(view, estimate.left)
