@@ -13,7 +13,6 @@ from equipoise.claims.share import (
     table_at_60_tasks,
 )
 from equipoise.share import Curve, Task, Workload, policies, published, simulate
-from equipoise.share.policies import _authors
 from equipoise.share.published import PUBLISHED_TABLE
 from equipoise.statistics import Paired
 
@@ -98,11 +97,9 @@ def test_five_computing_and_twenty_sending_tasks():
     assert normalisation_bug.starving("DescribedUARA+LARA:corrected").tolist() == [30.0] * 5
 
 
-def test_with_the_bug_in_the_code_the_claim_about_it_holds(monkeypatch):
-    """Broken on purpose: caps are normalised over all tasks in the site. Then part of them goes to who cannot compute."""
-    usual = _authors.caps
-    bug = lambda view, who=None, price=True: usual(view, view.active, price=price)  # noqa: E731
-    monkeypatch.setattr(normalisation_bug, "caps", bug)
+def test_had_the_code_the_bug_the_claim_about_it_would_hold(monkeypatch):
+    """Broken on purpose: what is put in for the bug is the authors' own policy. Then all cells print as the paper's."""
+    monkeypatch.setattr(normalisation_bug.WithTheBug, "given", policies.UARALARA.given)
     assert claims()["normalisation-bug"].measure(QUICK).verdict.word == "reproduced"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -24,7 +25,9 @@ from equipoise.cli.output import answer, metered, run_folder, show, show_choices
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
 from equipoise.share.spec import BundlesSpec, LadderSpec, ShareSpec
+from equipoise.spec import Spec
 
+AnySpec = TypeVar("AnySpec", bound=Spec)
 app = application()
 
 
@@ -54,8 +57,7 @@ def share(
         return
     if published_run:
         _published_run(out, chosen, config, json)
-    with warnings_as_lines():
-        spec = ShareSpec.read(config, chosen)
+    spec = _read(ShareSpec, config, chosen)
     from equipoise.present.share import comparison_tables
 
     scene = spec.build()
@@ -105,8 +107,7 @@ def climb(
     address: Address = None,
 ) -> None:
     """Add the network, its delay, its jitter and the price of energy one by one: who leads on each rung?"""
-    with warnings_as_lines():
-        spec = LadderSpec.read(config, chosen)
+    spec = _read(LadderSpec, config, chosen)
     from equipoise.present.share import ladder_table
     from equipoise.present.values import Bullets
 
@@ -134,7 +135,7 @@ def share_time(
     address: Address = None,
 ) -> None:
     """Share one resource in time: bundles of tasks with real curves, who finishes most and who switches most?"""
-    spec = BundlesSpec.read(config, chosen)
+    spec = _read(BundlesSpec, config, chosen)
     from equipoise.present.share import bundles_table
     from equipoise.present.values import Bullets
 
@@ -158,8 +159,7 @@ def execute(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
     With no options: 24 scikit-learn tasks on one CPU under four policies, about two minutes.
     """
-    with warnings_as_lines():
-        spec = ExecuteSpec.read(config, chosen)
+    spec = _read(ExecuteSpec, config, chosen)
     from equipoise.present import execution
     from equipoise.present.values import Bullets, Text
 
@@ -245,6 +245,15 @@ def record(
     if not quiet:
         show(KeyNumbers([KeyNumber(*item) for item in recording_numbers(recording).items()]))
         print(out)
+
+
+def _read(kind: type[AnySpec], config: Path | None, chosen: dict[str, object]) -> AnySpec:
+    """The spec, and then the notes on what an old file was read as: a mistake is told alone."""
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        spec = kind.read(config, chosen)
+    warn([note.message for note in notes])
+    return spec
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -18,7 +18,7 @@ from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Floats
 from equipoise.share._arithmetic import keys_of
 from equipoise.share.plain import Keyed, Plain
-from equipoise.share.task import COMPUTING, FAILED, SENDING
+from equipoise.share.task import COMPUTING, DONE, PENDING, SENDING
 
 if TYPE_CHECKING:
     from equipoise.share.simulate import Run
@@ -38,6 +38,7 @@ MEANINGS = {  # what the value of each check is
     "idle-while-work": "reported minus recomputed idle compute while a task was ready, percent of capacity, at worst",
 }
 PARTS = {"states": "misplaced", "idle-while-work": "idle"}  # of an Audit, where a check is called otherwise
+STARVED = "percent of tasks that failed though what stood idle while they could compute would have finished them"
 LIVE = 10.0  # percent of tasks that a policy may lose to idle compute before it counts as starving them
 
 
@@ -64,16 +65,16 @@ def audit(run: Run) -> Audit:
     seeds = batch.shape[0]
     idle, ready = site.capacity - x.sum(axis=2), np.zeros(x.shape, bool)
     energy, sent, done_at, state = np.zeros(seeds), np.zeros(seeds), np.full(batch.shape, -1), np.zeros(batch.shape)
-    spare = site.capacity - np.maximum(run.kept.asked, x.sum(axis=2))  # by decision, not what servers could not follow
+    # Where switches cost, time lost to them is not idle: what was not even asked for is.
+    spare = site.capacity - np.maximum(run.kept.asked, x.sum(axis=2)) if site.switch_cost else idle
     misplaced = starved = 0
     for seed in range(seeds):
         plain, wrong = follow(run, seed, ready[:, seed])
         misplaced += wrong
         done_at[seed], energy[seed], sent[seed] = plain.played.done_at, plain.played.energy, plain.played.sent
         state[seed] = plain.state
-        starved += _starved(
-            batch.work[seed], cap[seed], state[seed] == FAILED, x[:, seed], ready[:, seed], spare[:, seed].copy()
-        )
+        failed = (state[seed] != DONE) & (state[seed] != PENDING)  # or not done when the horizon ended
+        starved += _starved(batch.work[seed], cap[seed], failed, x[:, seed], ready[:, seed], spare[:, seed].copy())
     energy = energy if site.power == "per_sample" else _energy(run)
     waited = 100.0 * np.where(ready.any(axis=2), idle, 0.0).sum(axis=0) / (site.capacity * batch.horizon)
     done = done_at >= 0
@@ -94,8 +95,15 @@ def audit(run: Run) -> Audit:
             "latency": np.where(done.any(axis=1), spent / np.maximum(done.sum(axis=1), 1), np.nan),
             "network": 100.0 * sent / (site.bandwidth * batch.horizon),
             "idle_while_work": waited,
-        },
+        }
+        | ({"switches": _switches(x)} if len(site.servers) == 1 and not site.switch_cost else {}),
     )
+
+
+def _switches(x: Floats) -> Floats:
+    """How often another task takes the only server over; those served in a step hold it in the order of their numbers."""
+    turns = [np.nonzero(x[:, seed] > 0.0)[1] for seed in range(x.shape[1])]
+    return np.array([float((np.diff(held) != 0).sum()) for held in turns])
 
 
 def follow(run: Run, seed: int, ready: NDArray[np.bool_]) -> tuple[Plain, int]:
@@ -167,29 +175,29 @@ def recompute(
     """
     found: list[Audit] = []
     differing = seeds = 0
-    starved: dict[str, list[int]] = {}  # by policy: tasks, and how many of them starved
+    starved: dict[tuple[str, int], float] = {}  # percent of tasks, by policy and load
     for run in runs:
         seeds, load = run.batch.shape
         found.append(audit(run))
         for measure, again in found[-1].measures.items():
             told = measured[run.policy, load][measure]
             differing += int((~np.isclose(told[:seeds], again, rtol=1e-6, atol=1e-9, equal_nan=True)).sum())
-        count = starved.setdefault(run.policy, [0, 0])
-        count[0], count[1] = count[0] + seeds * load, count[1] + found[-1].starved
+        starved[run.policy, load] = 100.0 * found[-1].starved / (seeds * load)
     many = f"over {seeds} seed{'s' if seeds > 1 else ''} of every policy and load"
     checks = checks_of(found, [*MEANINGS], many, differing)
     return Certificate((*checks, _liveness(starved, frugal), *_against_oracle(measured, bounds)))
 
 
-def _liveness(starved: Mapping[str, Sequence[int]], frugal: Collection[str]) -> Check:
-    """The policy that loses most tasks to compute that stood idle, of those that do not say that they hold it back."""
-    percent = {policy: 100.0 * lost / tasks for policy, (tasks, lost) in starved.items()}
-    judged = {policy: value for policy, value in percent.items() if policy not in frugal}
-    worst = max(judged, key=lambda policy: judged[policy], default="")
-    meaning = "percent of tasks that failed though what stood idle while they could compute would have finished them"
-    said = [f"{policy} {percent[policy]:.1f}" for policy in percent if policy in frugal]
-    meaning += f"; worst: {worst or 'nobody judged'}" + (f"; frugal by design: {', '.join(said)}" if said else "")
-    return Check.at_most("liveness", judged.get(worst, 0.0), LIVE, meaning)
+def _liveness(starved: Mapping[tuple[str, int], float], frugal: Collection[str]) -> Check:
+    """The worst policy and load of those that do not say that they hold compute back."""
+    judged = {where: percent for where, percent in starved.items() if where[0] not in frugal}
+    worst = max(judged, key=lambda where: judged[where], default=None)
+    said = {
+        name: max(value for (who, _), value in starved.items() if who == name) for name, _ in starved if name in frugal
+    }
+    told = f"worst: {worst[0]} at {worst[1]} tasks" if worst else "nobody judged"
+    told += f"; frugal by design: {', '.join(f'{name} {value:.1f}' for name, value in said.items())}" if said else ""
+    return Check.at_most("liveness", judged[worst] if worst else 0.0, LIVE, f"{STARVED}; {told}")
 
 
 def checks_of(found: Sequence[Audit], names: Sequence[str], many: str, differing: int = 0) -> list[Check]:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
-from equipoise.share.audit import LIMIT, audit
+from equipoise.share.audit import LIMIT, LIVE, STARVED, Audit, audit
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import PolicyError, Run, play
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, SENDING, Curve, Task
+from equipoise.share.view import is_frugal
 from equipoise.share.workload import Batch, Workload
 
 SEEDS, TASKS = 6, 25
@@ -66,7 +67,7 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
             _hindsight(run, trial),
             _blindness(run, untraced),
             _other_loads(trial),
-            _liveness(trial),
+            _liveness(trial, found),
             Check.at_most("speed", 1e9 * spent / cells, SLOW, f"nanoseconds per task and step, {cells:,} of them"),
         )
     )
@@ -173,16 +174,21 @@ def _other_loads(trial: _Trial) -> Check:
     return Check.at_most("loads", len(refused), 0, meaning)
 
 
-def _liveness(trial: _Trial) -> Check:
-    """A task that is alone on an idle site, and could succeed there, gets something, whatever was believed before."""
-    left, told = [], 0
+def _liveness(trial: _Trial, found: Audit) -> Check:
+    """Tasks of the trial, and tasks alone on an idle site, that fail though what stood idle would have finished them.
+
+    One that says that it is frugal must give something to every task that is alone.
+    """
+    frugal, percent, left = is_frugal(trial.policy), 100.0 * found.starved / trial.batch.arrival.size, []
     for name, task in ALONE.items():
         batch = Workload.of([task]).draw(1, 1, trial.site)
         if bound_of(batch, 0, trial.site) < 1:
             continue
-        told += 1
-        run, refusal = replace(trial, batch=batch).play(trace=False)
-        if run is None or run.samples[0, 0] <= 0.0:
+        run, refusal = replace(trial, batch=batch).play()
+        if run is None or run.samples[0, 0] <= 0.0 or (not frugal and audit(run).starved):
             left.append(refusal or name)
-    meaning = f"tasks, of {told} alone on an idle site that could succeed, to which it gives nothing"
-    return Check.at_most("liveness", len(left), 0, meaning + (f": {', '.join(left)}" if left else ""))
+    if left:
+        return Check("liveness", 100.0, LIVE, False, f"alone on an idle site it leaves: {', '.join(left)}")
+    return Check.at_most(
+        "liveness", 0.0 if frugal else percent, LIVE, STARVED + ("; frugal by design" if frugal else "")
+    )

@@ -143,7 +143,7 @@ class Plain:
                     part = self.of["data"][i]
                 self.sent[i] += part
                 self.played.sent += part
-                if self.sent[i] >= self.of["data"][i]:
+                if self.sent[i] >= self.of["data"][i] - NOTHING:
                     self.state[i], self.ready[i] = COMPUTING, step
                     if self.site.observes == "ready":
                         self.firsts[i] = self.seen(i, self.draws.look(i, 0))

@@ -5,7 +5,7 @@ draws everything and is never seeded again: an opening test of the five policies
 its own tasks, so that no two policies in the paper's table met the same ones.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -91,17 +91,22 @@ class PublishedRun(Result):
         )
 
 
-def published_run(progress: Callable[[int, int], None] | None = None) -> PublishedRun:
+def published_run(
+    progress: Callable[[int, int], None] | None = None, players: Sequence[Policy] | None = None
+) -> PublishedRun:
     """Play the opening test and the six loads as the authors' code did; some seconds.
 
     Parameters
     ----------
     progress
         Called with runs done and runs in all.
+    players
+        The five policies; those of the authors if None.
     """
     generator, rows = RandomState(SEED), []
+    players = [kind() for kind in policies.PUBLISHED] if players is None else players
     total = (1 + len(LOADS)) * len(PUBLISHED_TABLE)
-    for row in _rows(generator):
+    for row in _rows(generator, players):
         rows.append(row)
         if progress is not None:
             progress(len(rows), total)
@@ -115,15 +120,15 @@ def _peek(generator: RandomState) -> float:
     return float(copy.random_sample())
 
 
-def _rows(generator: RandomState) -> Iterator[Row]:
+def _rows(generator: RandomState, players: Sequence[Policy]) -> Iterator[Row]:
     workload = Workload.authors()
     runs = [("opening", OPENING, OPENING_STEPS), *(("load", n, 60 + 2 * n) for n in LOADS)]
     for kind, load, horizon in runs:
-        for policy in policies.PUBLISHED:
+        for policy in players:
             batch = workload.but(horizon=horizon, horizon_per_task=0).draw_from(generator, load)
-            played = play_plainly(policy(), batch, workload.site, workload.prior, Streams(generator, generator))
+            played = play_plainly(policy, batch, workload.site, workload.prior, Streams(generator, generator))
             yield {
-                "policy": name_of(policy()),
+                "policy": name_of(policy),
                 "load": load if kind == "load" else 0,
                 **{column: getattr(played, column) for column in Published._fields},
                 "network": 100.0 * played.sent / (workload.site.bandwidth * horizon),

@@ -45,22 +45,23 @@ class Trace:
     server: Ints  # where it began the step; -1: did not compute
     ran: Floats  # [steps, seeds, tasks, servers]: samples it computed on each
     asked: Floats  # [steps, seeds]: compute of all as decided, before servers could not follow
+    sent: Floats  # [steps, seeds]: samples sent so far
 
     @classmethod
     def empty(cls, batch: Batch, servers: int) -> Trace:
         shape = (batch.horizon, *batch.shape)
         bandwidth, compute, samples, error = (np.zeros(shape) for _ in range(4))
         server, ran = np.full(shape, -1, np.int64), np.zeros((*shape, servers))
-        asked = np.zeros(shape[:2])
-        return cls(np.zeros(shape, np.int8), bandwidth, compute, samples, error, server, ran, asked)
+        asked, sent = np.zeros((2, *shape[:2]))
+        return cls(np.zeros(shape, np.int8), bandwidth, compute, samples, error, server, ran, asked, sent)
 
-    def before(self, step: int, state: NDArray[np.int8], compute: Floats) -> None:
-        self.state[step], self.asked[step] = state, compute.sum(axis=1)
+    def before(self, step: int, state: NDArray[np.int8], view: View, compute: Floats) -> None:
+        self.state[step], self.asked[step], self.error[step] = state, compute.sum(axis=1), view.error
 
     def after(self, step: int, bandwidth: Floats, compute: Floats, now: site_step.Now, view: View) -> None:
         self.bandwidth[step], self.compute[step], self.samples[step] = bandwidth, compute, now.curve["samples"]
-        self.error[step] = np.where(view.observed, view.error, self.error[step - 1] if step else 1.0)
-        self.server[step] = np.where(compute > 0, now.server, -1)
+        self.error[step] = np.where(view.observed, view.error, self.error[step])
+        self.server[step], self.sent[step] = np.where(compute > 0, now.server, -1), now.sums["sent"]
 
     def spans(self, seeds: Ints) -> list[Row]:
         """How long each task was in which state: first and last step of every stretch."""
@@ -162,7 +163,7 @@ class Run(Result):
     def _steps(self) -> list[Row]:
         """Percent of servers and of the uplink in use, step by step."""
         compute = 100.0 * self.kept.ran.sum(axis=(2, 3)) / self.site.capacity
-        bandwidth = 100.0 * self.kept.bandwidth.sum(axis=2) / self.site.bandwidth
+        bandwidth = 100.0 * np.diff(self.kept.sent, axis=0, prepend=0.0) / self.site.bandwidth
         return [
             {"seed": int(seed), "step": t, "compute": float(compute[t, k]), "bandwidth": float(bandwidth[t, k])}
             for k, seed in enumerate(self.batch.seeds)
@@ -214,7 +215,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
         decision = decider.decide(view._replace(step=step))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own)
         if kept is not None:
-            kept.before(step, now.state, compute)
+            kept.before(step, now.state, view, compute)
         ran = NOT_KEPT if kept is None else kept.ran[step]
         fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran)
         refuse(fault, policy, step, batch, now.state, rule)

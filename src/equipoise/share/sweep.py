@@ -19,7 +19,7 @@ from equipoise.share.oracle import bounds_of
 from equipoise.share.published import PUBLISHED_LOAD, PUBLISHED_TABLE
 from equipoise.share.simulate import Run, life_rows, play, site_rows, telling_task
 from equipoise.share.site import Site
-from equipoise.share.view import Policy, name_of
+from equipoise.share.view import Policy, is_frugal, name_of
 from equipoise.share.workload import Workload, seed_numbers
 from equipoise.spec import Spec
 from equipoise.statistics import Paired, difference, mean_and_error, ratio_and_error
@@ -154,11 +154,9 @@ class Sweep(Result):
         )
 
     def _published(self) -> list[Row]:
-        """The numbers that the paper printed, of policies here, where its workload is played at its load."""
-        told = self.settings()
-        same = self.workload.as_dict() == Workload.authors().as_dict() and self.site == Site.authors()
-        if told:
-            same = told["preset"] == "authors" and "tasks" not in told
+        """The numbers that the paper printed, of policies here, where its workload is played on its site at its load."""
+        authors = Workload.authors()
+        same = self.workload.but(prior=authors.prior) == authors and self.site == authors.site
         if not same or PUBLISHED_LOAD not in self.loads:
             return []
         return [
@@ -252,7 +250,7 @@ def _plain(value: float) -> float | int | None:
 
 def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
     """Play the first seeds of every policy and load again, traced, and have the audit recompute what was reported."""
-    frugal = [name_of(policy) for policy in policies if getattr(policy, "frugal", False)]
+    frugal = [name_of(policy) for policy in policies if is_frugal(policy)]
     return recompute(_traced(result, policies), result.measured, result.bounds, frugal)
 
 

@@ -134,6 +134,11 @@ def is_blind(policy: Any) -> bool:
     return bool(vars(type(policy)).get("blind", False))
 
 
+def is_frugal(policy: Any) -> bool:
+    """Whether its own class says that it leaves compute idle by design; what a parent says does not count."""
+    return bool(vars(type(policy)).get("frugal", False))
+
+
 def name_of(policy: object) -> str:
     """How a policy is called in tables: what it was `called`, its label, or its class; a clairvoyant twin says so.
 

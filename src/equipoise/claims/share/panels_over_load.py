@@ -15,7 +15,6 @@ AXES = {"success": "percent of tasks", "latency": "steps over successes"}
 @claim(
     "From 10 to 60 tasks success and efficiency fall and energy and latency rise, for every policy.",
     source=f"{SOURCE}, panels over 10 to 60 tasks",
-    unread="the panels' curves; only the trends are held against ours",
     effort=18,
 )
 def measure(scale: Scale) -> Measured:

@@ -40,7 +40,7 @@ def measure(scale: Scale) -> Measured:
     names = ("UARA+LARA", *WON, "LARA")
     return Measured(
         protocol=f"UARA+LARA of the authors' code with one thing changed, at 60 tasks, seeds 0-{count - 1}: {SEED_BY_SEED}. "
-        "A finding holds if it lies within two standard errors of what the independent implementation measured.",
+        "A finding holds within two standard errors, of so many seeds, of what the independent implementation measured.",
         findings=[
             Finding(
                 f"points won by {name}",

@@ -118,7 +118,7 @@ def _run(policy: Policy, plan: RealPlan, tasks: _RunningTasks, progress: Progres
         view.state[:] = now.state
         decision = decider.decide(view._replace(step=step))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own=True)
-        kept.before(step, now.state, compute)
+        kept.before(step, now.state, view, compute)
         able = bool((now.state == COMPUTING).any())
         fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, False, kept.ran[step])
         refuse(fault, policy, step, batch, now.state, rule)

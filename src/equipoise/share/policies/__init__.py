@@ -34,16 +34,18 @@ def __getattr__(name: str) -> Any:
 
 
 def named(name: str) -> Policy:
-    """A policy by its name; "NAME:clairvoyant" for the twin that knows the true curves, "NAME:form" for one of its forms."""
-    kind, _, form = name.partition(":")
-    if not form:
-        return POLICIES.make(kind)
+    """A policy by its name; "NAME:form" for one of its forms, "NAME:clairvoyant" for the twin that knows the true curves."""
+    kind, *words = name.split(":")
     choice = POLICIES.find(kind)
     forms: dict[str, Any] = getattr(POLICIES.load(choice.stem), "forms", {})
-    if form in forms:
+    if words and words[0] in forms:
+        form = words.pop(0)
         made: Policy = cast(Any, POLICIES.load(choice.stem))(**forms[form], called=f"{choice.name}:{form}")
+    else:
+        made = POLICIES.make(kind)
+    if words == ["clairvoyant"]:
+        return clairvoyant(cast(Learning, made))
+    if not words:
         return made
-    if form == "clairvoyant":
-        return clairvoyant(cast(Learning, POLICIES.make(kind)))
     twins = [f"{choice.name}:clairvoyant" for choice in POLICIES.choices() if not choice.facts.get("blind")]
     raise unknown_name("policy", name, [*POLICIES.names(), *twins, *(f"{choice.name}:{known}" for known in forms)])

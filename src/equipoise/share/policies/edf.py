@@ -14,6 +14,7 @@ from equipoise.share.view import Decision, View
 @dataclass(frozen=True)
 class EDF(Learning):
     label, colour, marker, rank = "EDF", "#ca8a04", "arrow", 11
+    frugal = True  # leaves compute idle by design
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         feasible = ~(estimate.left > view.task_cap * view.time_left)  # an unknown task is given a chance

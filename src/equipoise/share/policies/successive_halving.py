@@ -17,6 +17,7 @@ from equipoise.share.view import Decision, Policy, Scene, View
 @dataclass(frozen=True)
 class SuccessiveHalving(Remembering):
     label, colour, marker, rank = "SuccessiveHalving", "#4d7c0f", "emptyArrow", 24
+    frugal = True  # leaves compute idle by design
 
     def start(self, scene: Scene) -> Policy:
         rounds = max(1, math.ceil(math.log2(max(scene.tasks, 2))))
