@@ -36,7 +36,7 @@ def place(
     nodes = len(speeds)
     for j in range(nodes):
         load[j] = 0.0
-    n = 0
+    n = np.int64(0)
     for i in range(len(rates) - 1, -1, -1):
         if rates[i] > 0.0:
             n = insert(order, n, rates, i)
@@ -170,6 +170,10 @@ class Fault(NamedTuple):
     amount: float
 
 
+ALL_FINE = Fault(FINE, COMPUTE, -1, -1, 0.0)
+NOT_PLACED = np.empty((0, 0))
+
+
 def start(batch: Batch, site: Site) -> Now:
     """Nothing has arrived."""
     shape = batch.shape
@@ -244,31 +248,34 @@ def empty_view(shape: tuple[int, int], rule: Rules) -> View:
 @kernel
 def open_step(step: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
     """Arrivals, delays that end, deadline failures, an equal uplink, looks; and the view shows them."""
-    state, due, tasks = now.state.reshape(-1), now.due.reshape(-1), now.task.reshape(-1)
-    arrival, deadline, target = view.arrival.reshape(-1), view.deadline.reshape(-1), view.target.reshape(-1)
-    data, data_left, shown = view.data.reshape(-1), view.data_left.reshape(-1), view.state.reshape(-1)
-    ready, cap, caps = view.ready.reshape(-1), view.task_cap.reshape(-1), now.cap.reshape(-1)
-    who, n = np.empty(len(due) + 1, np.int64), 0
-    for i in range(len(due)):
-        who[n] = i
-        n += due[i] <= step
-    for i in who[:n]:
-        task = tasks[i]
-        if state[i] == PENDING:
-            arrival[i], deadline[i], target[i], cap[i] = task.arrival, task.deadline, task.target, caps[i]
-            data[i] = data_left[i] = task.data_left = task.data_all
-            state[i], due[i] = SENDING, task.deadline
-            if rule.equal or task.data_all <= DUST:
-                state[i], due[i] = DELAYED, min(step + task.delay, task.deadline)
-        if state[i] == DELAYED and step >= due[i]:
-            state[i], due[i] = SENDING if rule.equal else COMPUTING, task.deadline
-            ready[i] = -1 if rule.equal else step
-        if step >= task.deadline:
-            state[i], due[i] = FAILED, NEVER
+    seeds, tasks = now.state.shape
+    who = np.empty(tasks + 1, np.int64)
+    for s in range(seeds):
+        n = 0
+        for i in range(tasks):
+            who[n] = i
+            n += now.due[s, i] <= step
+        for k in range(n):
+            i = who[k]
+            task, state, due = now.task[s, i], now.state[s, i], now.due[s, i]
+            if state == PENDING:
+                view.arrival[s, i], view.deadline[s, i], view.target[s, i] = task.arrival, task.deadline, task.target
+                view.task_cap[s, i], task.data_left = now.cap[s, i], task.data_all
+                view.data[s, i] = view.data_left[s, i] = task.data_all
+                state, due = SENDING, task.deadline
+                if rule.equal or task.data_all <= DUST:
+                    state, due = DELAYED, min(step + task.delay, task.deadline)
+            if state == DELAYED and step >= due:
+                state, due = SENDING if rule.equal else COMPUTING, task.deadline
+                view.ready[s, i] = -1 if rule.equal else step
+            if step >= task.deadline:
+                state, due = FAILED, NEVER
+            now.state[s, i], now.due[s, i] = state, due
     if rule.equal:
         send_equally(step, now, view, rule)
-    for i in range(len(state)):
-        shown[i] = state[i]
+    for s in range(seeds):
+        for i in range(tasks):
+            view.state[s, i] = now.state[s, i]
     if rule.looks and watched:
         look(step, now, view)
 
@@ -307,18 +314,20 @@ def ready_steps(batch: Batch, site: Site) -> Ints:
 @inner
 def look(step: int, now: Now, view: View) -> None:
     """Observe every task that can compute; twice when it has just become able to, for its first error."""
-    states, curves, ready = now.state.reshape(-1), now.curve.reshape(-1), view.ready.reshape(-1)
-    seen, counts, errors = view.observed.reshape(-1), view.observations.reshape(-1), view.error.reshape(-1)
-    firsts, tasks = view.first_error.reshape(-1), now.task.reshape(-1)
-    for i in range(len(states)):
-        if states[i] == COMPUTING:
-            curve = curves[i]
-            true = true_error(curve, now)
-            if ready[i] == step:
-                firsts[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS), LEAST_SEEN)
-            tasks[i].looks += 1
-            errors[i] = max(true + curve.sigma * normal(curve.noise_key, LOOKS + int(tasks[i].looks)), LEAST_SEEN)
-            seen[i], counts[i] = True, tasks[i].looks + 1
+    seeds, tasks = now.state.shape
+    for s in range(seeds):
+        for i in range(tasks):
+            if now.state[s, i] == COMPUTING:
+                curve, task = now.curve[s, i], now.task[s, i]
+                true, task.looks = true_error(curve, now), task.looks + 1
+                last = task.looks
+                for number in range(0 if view.ready[s, i] == step else last, last + 1, last):
+                    seen = max(true + curve.sigma * normal(curve.noise_key, LOOKS + number), LEAST_SEEN)
+                    if number == 0:
+                        view.first_error[s, i] = seen
+                    else:
+                        view.error[s, i] = seen
+                view.observed[s, i], view.observations[s, i] = True, last + 1
 
 
 @inner
@@ -330,7 +339,6 @@ def true_error(curve: Any, now: Now) -> float:
     return float(exp(curve.log_a - curve.b * ln(done)) + curve.floor)
 
 
-@kernel
 def close_step(
     step: int,
     now: Now,
@@ -345,38 +353,139 @@ def close_step(
     """Send, compute, observe, and account for it; or say what is wrong with the decision.
 
     `compute` is lowered where the servers could not follow; errors are drawn only if they are `watched`; `ran` (seeds,
-    tasks, servers), unless empty, receives who ran where.
+    tasks, servers), unless empty, receives who ran where. What most runs do not need is compiled when a run needs it.
     """
     seeds, tasks = now.state.shape
-    rates, load, speeds = np.empty(tasks), np.zeros(len(rule.speeds)), rule.speeds.copy()
-    senders, runners, order = np.empty(tasks + 1, np.int64), np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
-    computed, found = np.empty(BLOCK + tasks, np.int64), 0
-    asked_where, kept = server.shape[1] == tasks, ran.shape[0] == seeds
-    pooled = rule.fluid and not kept and rule.law != PER_NODE  # then nothing depends on who runs where
-    for s in range(seeds):
-        for i in range(tasks):
-            view.observed[s, i] = False
-        sums, home = now.sums[s], server[s if asked_where else 0]
-        ys, xs, here = bandwidth[s], compute[s], ran[s if kept else 0 : s + 1 if kept else 0]
-        sending, running, sent, total = 0, 0, 0.0, 0.0
-        for i in range(tasks):
-            senders[sending] = runners[running] = i
-            sending += ys[i] > 0.0
-            running += xs[i] > 0.0
-        if rule.equal:
-            sending = 0
-        for i in senders[:sending]:
-            sent += ys[i]
-        for i in runners[:running]:
-            total += xs[i]
-        over = sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
-        right, waiting, settled = check(now.state[s], ys, xs, home, now.cap[s], rule)
-        if over or not right:
-            fault = find_fault(s, now, bandwidth, compute, home, rule)
+    placed = NOT_PLACED
+    where = server.shape[1] == tasks
+    if where or len(ran) == seeds or not rule.fluid or len(rule.speeds) == 1 or rule.law == PER_NODE:
+        placed, first, excused = np.zeros((seeds, 1 + len(rule.speeds))), 0, -1
+        while (first := run_where(first, excused, now, bandwidth, compute, server, rule, ran, placed)) < seeds:
+            fault = find_fault(first, now, bandwidth, compute, server[first if where else 0], rule)
             if fault.code != FINE:
                 return fault
+            excused = first
+    first, excused = 0, -1
+    while (first := serve(first, excused, step, now, view, bandwidth, compute, rule, watched, placed)) < seeds:
+        fault = find_fault(first, now, bandwidth, compute, server[0, :0], rule)
+        if fault.code != FINE:
+            return fault
+        excused = first
+    return ALL_FINE
+
+
+@kernel
+def serve(
+    first: int,
+    excused: int,
+    step: int,
+    now: Now,
+    view: View,
+    bandwidth: Floats,
+    compute: Floats,
+    rule: Rules,
+    watched: bool,
+    placed: Floats,
+) -> int:
+    """From the first seed on: up to which one no decision looks wrong, the `excused` apart. Those are served.
+
+    `placed`, unless it is empty, tells of each seed what is computed, and what each server runs.
+    """
+    seeds, tasks = now.state.shape
+    load, checked = np.empty(len(rule.speeds)), len(placed) > 0
+    senders, runners = np.empty(tasks + 1, np.int64), np.empty(tasks + 1, np.int64)
+    rows, columns, found = np.empty(BLOCK + tasks, np.int64), np.empty(BLOCK + tasks, np.int64), 0
+    for s in range(first, seeds):
+        sums, sending, running, sent, total = now.sums[s], 0, 0, 0.0, 0.0
+        for i in range(tasks):
+            senders[sending] = runners[running] = i
+            sending += bandwidth[s, i] > 0.0
+            running += compute[s, i] > 0.0
+        if rule.equal:
+            sending = 0
+        for k in range(sending):
+            sent += bandwidth[s, senders[k]]
+        for k in range(running):
+            total += compute[s, runners[k]]
+        over = sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
+        right, waiting = check(s, now, bandwidth, compute, rule)
+        odd = not checked and s != excused and (over or not right)
+        if not odd:
+            for i in range(tasks):
+                view.observed[s, i] = False
+            if checked:
+                total = placed[s, 0]
+                for j in range(len(load)):
+                    load[j] = placed[s, 1 + j]
+            for k in range(sending):
+                i = senders[k]
+                task = now.task[s, i]
+                part = min(bandwidth[s, i], task.data_left)
+                sums.sent += part
+                task.data_left -= part
+                if task.data_left <= DUST:
+                    task.data_left = 0.0
+                    now.state[s, i], now.due[s, i] = DELAYED, min(step + 1 + task.delay, task.deadline)
+                view.data_left[s, i] = task.data_left
+            for k in range(running):
+                i = runners[k]
+                rows[found], columns[found] = s, i
+                found += 1
+                curve = now.curve[s, i]
+                curve.samples += compute[s, i]
+                if not rule.by_luck and curve.samples >= curve.work - DUST:
+                    now.state[s, i], now.due[s, i] = DONE, NEVER
+                    now.task[s, i].done_at = step + 1
+            if waiting:
+                sums.idle += rule.capacity - total
+            if waiting or rule.law != PER_SAMPLE:
+                sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
+        if odd or found >= BLOCK or s == seeds - 1:
+            observe(step, rows, columns, found, now, view, rule, watched)
+            found = 0
+        if odd:
+            return s
+    return seeds
+
+
+@kernel
+def run_where(
+    first: int,
+    excused: int,
+    now: Now,
+    bandwidth: Floats,
+    compute: Floats,
+    server: Ints,
+    rule: Rules,
+    ran: Floats,
+    placed: Floats,
+) -> int:
+    """From the first seed on: who runs on which server, up to a decision that looks wrong; what comes of it in `placed`.
+
+    Tasks take turns on a single server, are asked to be somewhere, or cannot be moved freely; or it is to be shown.
+    """
+    seeds, tasks = now.state.shape
+    rates, load, speeds = np.empty(tasks), np.zeros(len(rule.speeds)), np.empty(len(rule.speeds))
+    runners, order = np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
+    asked_where, kept = server.shape[1] == tasks, ran.shape[0] == seeds
+    pooled = rule.fluid and not kept and rule.law != PER_NODE  # then nothing depends on who runs where
+    for s in range(first, seeds):
+        sums, home, xs = now.sums[s], server[s if asked_where else 0], compute[s]
+        here = ran[s if kept else 0 : s + 1 if kept else 0]
+        running, sent, total, wrong, settled = 0, 0.0, 0.0, False, True
+        for i in range(tasks):
+            sent += bandwidth[s, i] if bandwidth[s, i] > 0.0 and not rule.equal else 0.0
+            total += xs[i] if xs[i] > 0.0 else 0.0
+            runners[running] = i
+            running += xs[i] > 0.0
+        for i in range(len(home)):
+            wrong |= (xs[i] > 0.0) & (home[i] >= len(rule.speeds))
+            settled &= (xs[i] <= 0.0) | (home[i] >= 0)
+        wrong |= sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
+        if s != excused and (wrong or not check(s, now, bandwidth, compute, rule)[0]):
+            return s
         if len(rule.speeds) == 1:
-            lost = take_turns(runners[:running], xs, sums, rule.speeds[0], rule.switch_cost)
+            lost = take_turns(runners, running, xs, sums, rule.speeds[0], rule.switch_cost)
             sums.unplaced += lost
             total -= lost
         fluid = rule.fluid and (not asked_where or (pooled and settled))
@@ -386,68 +495,50 @@ def close_step(
             sums.moves += moved
             total -= cut
         elif asked_where:
-            sums.moves += settle(runners[:running], home, now.server[s])
-        for i in senders[:sending]:
-            task = now.task[s, i]
-            part = min(ys[i], task.data_left)
-            sums.sent += part
-            task.data_left -= part
-            if task.data_left <= DUST:
-                task.data_left = 0.0
-                now.state[s, i], now.due[s, i] = DELAYED, min(step + 1 + task.delay, task.deadline)
-            view.data_left[s, i] = task.data_left
-        n = 0
-        for i in runners[:running]:
-            if xs[i] <= 0.0:  # nothing of it could be placed
-                continue
-            rates[n], computed[found] = xs[i], s * tasks + i
-            n, found = n + 1, found + 1
-            curve = now.curve[s, i]
-            curve.samples += xs[i]
-            if not rule.by_luck and curve.samples >= curve.work - DUST:
-                now.state[s, i], now.due[s, i] = DONE, NEVER
-                now.task[s, i].done_at = step + 1
-        if waiting:
-            sums.idle += rule.capacity - total
+            sums.moves += settle(runners, running, home, now.server[s])
+        for j in range(len(speeds)):
+            speeds[j] = rule.speeds[j]
         if fluid and rule.law == PER_NODE:
+            n = np.int64(0)
+            for k in range(running):
+                rates[n] = xs[runners[k]]
+                n += xs[runners[k]] > 0.0
             cheapest_loads(rates, n, load)
             for j in range(len(load)):
                 speeds[j] = load[j]
-        if waiting or rule.law != PER_SAMPLE:
-            sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
+        placed[s, 0] = total
+        for j in range(len(load)):
+            placed[s, 1 + j] = load[j]
         if fluid and kept:  # what was charged for, shown on servers
-            place(xs.copy(), home, now.server[s], speeds, rule.within, load, here, order)  # fluid: within the step
-        if found >= BLOCK or s == seeds - 1:
-            observe(step, computed[:found], now, view, rule, watched)
-            found = 0
-    return Fault(FINE, COMPUTE, -1, -1, 0.0)
+            for i in range(tasks):
+                rates[i] = xs[i]
+            place(rates, home, now.server[s], speeds, rule.within, load, here, order)  # fluid: within the step
+    return seeds
 
 
 @inner
-def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bool) -> None:
-    """What tasks that computed show, by their place in the batch; their errors, curve and noise, only if `watched`.
+def observe(step: int, rows: Ints, columns: Ints, n: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
+    """What the first n tasks that computed show; their errors, curve and noise, only if `watched`.
 
     Where success is a matter of the observed error, it is judged here, and only its end is shown to who looks before
     decisions.
     """
-    curves, seen, counts = now.curve.reshape(-1), view.observed.reshape(-1), view.observations.reshape(-1)
-    samples, errors, states = view.samples.reshape(-1), view.error.reshape(-1), now.state.reshape(-1)
-    for i in who:
-        curve = curves[i]
+    for j in range(n):
+        s, i = rows[j], columns[j]
+        curve = now.curve[s, i]
         curve.observations += 1
-        samples[i] = curve.samples
+        view.samples[s, i] = curve.samples
         if not rule.looks:
-            seen[i], counts[i] = True, curve.observations
+            view.observed[s, i], view.observations[s, i] = True, curve.observations
     if not (watched or rule.by_luck):
         return
-    tasks, due, spare = now.task.reshape(-1), now.due.reshape(-1), now.spare.reshape(-1)
-    size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
+    size = (n + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
     key, pair, new, fresh = np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), 0
     done, log_a, b, error = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    for j in range(len(who)):
-        curve = curves[who[j]]
+    for j in range(n):
+        curve = now.curve[rows[j], columns[j]]
         done[j], log_a[j], b[j] = max(curve.samples, 1.0), curve.log_a, curve.b
-        key[fresh], pair[fresh], new[fresh] = curve.noise_key, (curve.observations + 1) >> 1, who[j]
+        key[fresh], pair[fresh], new[fresh] = curve.noise_key, (curve.observations + 1) >> 1, j
         fresh += curve.observations & 1  # else the second of its pair is there
     for j in range(size):
         error[j] = exp(log_a[j] - b[j] * ln(done[j]))
@@ -455,11 +546,11 @@ def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bo
     for j in range((fresh + 31) // 32 * 32):
         first[j], second[j] = two_normals(key[j], pair[j])
     for j in range(fresh):
-        spare[new[j]] = second[j]
+        now.spare[rows[new[j]], columns[new[j]]] = second[j]
     fresh = 0
-    for j in range(len(who)):
-        i = who[j]
-        curve, noise = curves[i], spare[i]
+    for j in range(n):
+        s, i = rows[j], columns[j]
+        curve, task, noise = now.curve[s, i], now.task[s, i], now.spare[s, i]
         if curve.observations & 1:
             noise = first[fresh]
             fresh += 1
@@ -467,34 +558,30 @@ def observe(step: int, who: Ints, now: Now, view: View, rule: Rules, watched: bo
         if curve.table >= 0:
             true = table_error(now.table_samples[curve.table], now.table_errors[curve.table], done[j])
         found = true + curve.sigma * noise
-        if rule.by_luck and max(found, LEAST_SEEN) <= tasks[i].target:
-            states[i], due[i] = DONE, NEVER
-            tasks[i].done_at = step + 1
-        if watched and (not rule.looks or states[i] == DONE):
-            seen[i], errors[i] = True, found
+        if rule.by_luck and max(found, LEAST_SEEN) <= task.target:
+            now.state[s, i], now.due[s, i] = DONE, NEVER
+            task.done_at = step + 1
+        if watched and (not rule.looks or now.state[s, i] == DONE):
+            view.observed[s, i], view.error[s, i] = True, found
 
 
 @inner
-def check(
-    states: NDArray[np.int8], ys: Floats, xs: Floats, home: Ints, cap: Floats, rule: Rules
-) -> tuple[bool, bool, bool]:
-    """Of one seed: whether no task's part is wrong, one can compute, and every one that does is asked for somewhere."""
+def check(s: int, now: Now, bandwidth: Floats, compute: Floats, rule: Rules) -> tuple[bool, bool]:
+    """Of one seed: whether no task's part is wrong, and one can compute."""
     most_y = min(rule.bandwidth + SLACK, LARGEST)
-    wrong, waiting, homeless = False, False, False
-    for i in range(len(states)):
-        y, x, computing = ys[i], xs[i], states[i] == COMPUTING
-        sends = (states[i] == SENDING) & (y > 0.0) & (y <= most_y)
-        computes = computing & (x > 0.0) & (x <= cap[i] + SLACK)
+    wrong, waiting = False, False
+    for i in range(now.state.shape[1]):
+        y, x, state = bandwidth[s, i], compute[s, i], now.state[s, i]
+        computing = state == COMPUTING
+        sends = (state == SENDING) & (y > 0.0) & (y <= most_y)
+        computes = computing & (x > 0.0) & (x <= now.cap[s, i] + SLACK)
         wrong |= not ((sends | rule.equal | (y == 0.0)) & (computes | (x == 0.0)))
         waiting |= computing
-    for i in range(len(home)):
-        wrong |= (xs[i] > 0.0) & (home[i] >= len(rule.speeds))
-        homeless |= (xs[i] > 0.0) & (home[i] < 0)
-    return not wrong, waiting, not homeless
+    return not wrong, waiting
 
 
 @inner
-def take_turns(who: Ints, xs: Floats, sums: Any, speed: float, cost: float) -> float:
+def take_turns(who: Ints, n: int, xs: Floats, sums: Any, speed: float, cost: float) -> float:
     """Tasks hold the only server one after the other, by their number; counts switches, returns samples lost to them.
 
     A switch takes `cost` steps. What of that does not fit into this step is owed by the next ones; a task whose turn
@@ -504,7 +591,8 @@ def take_turns(who: Ints, xs: Floats, sums: Any, speed: float, cost: float) -> f
     if cost > 0.0:
         time -= min(sums.owed, 1.0)
         sums.owed -= min(sums.owed, 1.0)
-    for i in who:
+    for k in range(n):
+        i = who[k]
         if time > 0.0 and sums.holder != i + 1:
             sums.switches += sums.holder > 0
             if cost > 0.0 and sums.holder > 0:
@@ -520,16 +608,17 @@ def take_turns(who: Ints, xs: Floats, sums: Any, speed: float, cost: float) -> f
 
 
 @inner
-def settle(who: Ints, home: Ints, last: Int32s) -> int:
+def settle(who: Ints, n: int, home: Ints, last: Int32s) -> int:
     """Tasks go where they are asked to be; how many move."""
     moves = 0
-    for i in who:
+    for k in range(n):
+        i = who[k]
         moves += (last[i] >= 0) & (last[i] != home[i])
         last[i] = home[i]
     return moves
 
 
-@inner
+@kernel
 def find_fault(s: int, now: Now, bandwidth: Floats, compute: Floats, home: Ints, rule: Rules) -> Fault:
     """The first rule that a seed's decision breaks, in the order of tasks."""
     sent, computed = 0.0, 0.0

@@ -92,7 +92,13 @@ def table_error(samples: Floats, errors: Floats, s: float) -> float:
         return float(errors[0])
     if s >= samples[last]:
         return float(errors[last])
-    k = np.searchsorted(samples, s)
+    low, k = 0, last
+    while low < k:  # the first point that is not below s
+        middle = (low + k) // 2
+        if samples[middle] < s:
+            low = middle + 1
+        else:
+            k = middle
     share = math.log(s / samples[k - 1]) / math.log(samples[k] / samples[k - 1])
     return float(errors[k - 1] + share * (errors[k] - errors[k - 1]))
 
