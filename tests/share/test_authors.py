@@ -226,7 +226,7 @@ def a_view(**columns: Any) -> View:
         "task_cap": [30.0] * n,
     }
     arrays = {name: np.array([columns.get(name, value)]) for name, value in usual.items()}
-    return View(step=10, capacity=150.0, bandwidth=100.0, servers=5, delay=3.0, **arrays)
+    return View(step=10, capacity=150.0, bandwidth=100.0, servers=5, part=0.2, delay=3.0, **arrays)
 
 
 def test_uniform_divides_among_those_that_compute() -> None:

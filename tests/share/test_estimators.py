@@ -62,6 +62,7 @@ def seen(samples: ArrayLike, error: ArrayLike, target: ArrayLike, count: int = 1
         capacity=150.0,
         bandwidth=100.0,
         servers=5,
+        part=0.2,
         delay=3.0,
     )
 

@@ -261,9 +261,9 @@ def test_the_exact_oracle_is_what_exhaustive_search_finds(bandwidth):
 def test_the_exact_oracle_stays_below_the_bound_at_the_papers_sizes():
     """Eight tasks on two servers and a thin uplink, four seeds; no clairvoyant policy beats either."""
     site = Site(servers=(Server(), Server()), bandwidth=10.0)
-    found = oracle(load=8, seeds=4, site=site, exact=True)
+    found = oracle(Workload.described(), load=8, seeds=4, site=site, exact=True)
     assert (found.exact <= found.bound).all()
-    best = simulate(clairvoyant(policies.SRTF()), load=8, seeds=4, site=site).successes
+    best = simulate(clairvoyant(policies.SRTF()), Workload.described(), load=8, seeds=4, site=site).successes
     assert (best <= found.exact).all()
 
 
@@ -389,7 +389,7 @@ def test_a_seed_has_one_bound_however_it_is_asked():
     [
         (lambda: oracle(seeds=0), ("seeds.none",)),
         (lambda: oracle(load=0), ("load.range", 0)),
-        (lambda: oracle(load=60, exact=True), ("oracle.size", "exact=True")),
+        (lambda: oracle(Workload.described(), load=60, exact=True), ("oracle.size", "exact=True")),
         (lambda: bound_of(Workload.described().draw(5, 2), 2, Site()), ("row.range", "row 2")),
     ],
 )

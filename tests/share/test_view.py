@@ -8,7 +8,7 @@ from equipoise.share import Curve, Scene, Site, Task, View, Workload, policies, 
 from equipoise.share.audit import audit
 from equipoise.share.task import COMPUTING, DONE, PENDING
 
-ARRAYS = [name for name in View._fields if name not in ("step", "capacity", "bandwidth", "servers", "delay")]
+ARRAYS = [name for name in View._fields if name not in ("step", "capacity", "bandwidth", "servers", "part", "delay")]
 PRESETS = pytest.mark.parametrize("workload", [Workload.described(), Workload.authors()], ids=["described", "authors"])
 
 
@@ -78,6 +78,7 @@ def test_the_view_names_nothing_that_is_hidden():
         "capacity",
         "bandwidth",
         "task_cap",
+        "part",
     }
     assert set(Scene.__dataclass_fields__) == {"site", "prior", "seeds", "tasks", "steps", "truth"}
 

@@ -116,8 +116,8 @@ def _alone(run: Run, trial: _Trial) -> Check:
 def _hindsight(run: Run, trial: _Trial) -> Check:
     """Change what a policy cannot know yet, and see that it decides the same until it can.
 
-    First everything about tasks that arrive later; then the work of all, which nobody has met before the first task
-    computes; then their delays, which where the uplink divides itself are over before the first byte.
+    First everything about tasks that arrive later; then how fast all learn, which nobody has met when the first task is to
+    compute; then their delays, which where the uplink divides itself are over before the first byte.
     """
     batch = trial.batch
     if getattr(trial.policy, "clairvoyant", False):
@@ -133,11 +133,11 @@ def _hindsight(run: Run, trial: _Trial) -> Check:
         work=np.where(later, batch.work * 0.5, batch.work),
     )
     first, over = (_first(run, state) for state in (COMPUTING, SENDING if trial.site.uplink == "equal" else COMPUTING))
-    unmet, longer = replace(batch, work=batch.work * 0.5), replace(batch, delay=batch.delay + 2)
+    unmet, longer = replace(batch, work=batch.work * 0.5, b=batch.b * 1.1), replace(batch, delay=batch.delay + 2)
     if cut == 0 or first == 0 or over == 0:
         return Check.not_made("hindsight", "all tasks are there from the first step: nothing is left to foresee")
     differing = 0
-    for changed, until in ((future, cut), (unmet, first), (longer, over)):
+    for changed, until in ((future, cut), (unmet, first + 1), (longer, over)):
         other, refusal = trial.play(changed)
         if other is None:
             return Check("hindsight", 1.0, 0.0, False, f"refused on changed tasks: {refusal}")

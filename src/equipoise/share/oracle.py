@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]  # seeds done, and in all
 
-LEAST_WORK = 1e-3  # samples: where a test accepts the first error, any grant will do
 ROUNDING = 1e-6  # tasks by which an optimum may come out too low: arithmetic, not the engine's slack
 CROWDED = 1e-7  # of a slot's bandwidth by which an interval may overflow and count as kept; errs upwards
 
@@ -88,6 +87,8 @@ def oracle(
     """
     workload = workload or Workload.authors()
     site = site or workload.site
+    if exact and site.success == "observed":
+        raise InputError("oracle: exact=True needs success by the true error; use exact=False", code="oracle.luck")
     batch = workload.draw(load, seeds, site)
     count, tasks = batch.shape
     optimum, bound, best = np.empty(count), np.empty(count, np.int64), np.empty(count, np.int64)
@@ -129,7 +130,7 @@ def floor_of(optimum: float, jobs: OracleTasks) -> int:
     program, whose optimum is thus at least that fraction of the policy's successes.
     """
     slack = 1.0 + SLACK / min(jobs.capacity, float(jobs.most.min(initial=jobs.cap)), jobs.bandwidth)
-    return min(int(np.floor(slack * optimum + ROUNDING)), jobs.count)
+    return min(int(np.floor(slack * optimum + ROUNDING)), jobs.count + jobs.free)
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class OracleTasks:
     capacity: float
     cap: float  # the site's, of which `most` is the least with the task's own limit
     bandwidth: float
+    free: int = 0  # tasks that any grant finishes: they are not among these
 
     @property
     def count(self) -> int:
@@ -169,42 +171,58 @@ def jobs_of(batch: Batch, row: int, site: Site, ready_by: Ints | None = None) ->
         ready = arrival = ready_by[0]
         data, delay, bandwidth = np.zeros(len(data)), np.zeros(len(data), np.int64), np.inf
     end = np.minimum(np.ceil(batch.deadline[row]).astype(np.int64), horizon)
-    work = batch.work[row] if site.success == "true" else _luckiest(batch, row, end - ready)
-    work, most = work - DUST, np.minimum(batch.speed[row], cap)
-    able = (work <= (most + SLACK) * (end - ready)) & (end > ready)
+    most = np.minimum(batch.speed[row], cap)
+    work = batch.work[row] if site.success == "true" else _luckiest(batch, row, end - ready, most)
+    free = (work == 0.0) & (end > ready)  # whom any grant finishes
+    work = work - DUST
+    able = (work <= (most + SLACK) * (end - ready)) & (end > ready) & ~free
     arrival, delay, ready, end = (column[able] for column in (arrival, delay, ready, end))
     data, work, most = (column[able] for column in (data, work, most))
-    return OracleTasks(arrival, delay, ready, end, data, work, most, horizon, site.capacity, cap, bandwidth)
+    return OracleTasks(
+        arrival, delay, ready, end, data, work, most, horizon, site.capacity, cap, bandwidth, int(free.sum())
+    )
 
 
-def _luckiest(batch: Batch, row: int, tests: Ints) -> Floats:
-    """The least work at which any of a task's tests, one for each slot that it can compute in, would accept its error."""
+def _luckiest(batch: Batch, row: int, tests: Ints, most: Floats) -> Floats:
+    """The least work at which one of a task's tests, one for each slot that it can compute in, would accept its error.
+
+    The k-th test comes after k grants: it counts if its work can be computed in k slots. 0: it accepts the first error.
+    """
     keys = keys_of(batch.seeds[row : row + 1], batch.shape[1])[0]
-    target = batch.target[row] - batch.sigma[row] * _least_noise(keys, tests)
-    one, tables = batch.rows(row, row + 1), (batch.table_samples, batch.table_errors)
-    found = work_of_curves(one.a, one.b, one.floor, target[None], one.table, *tables)[0]
-    return np.where(found <= 1.0, LEAST_WORK, found)
+    noise = _noises(keys, tests)
+    a, b, floor, table, target, sigma = (
+        np.repeat(getattr(batch, name)[row][:, None], noise.shape[1], axis=1)
+        for name in ("a", "b", "floor", "table", "target", "sigma")
+    )
+    found = work_of_curves(a, b, floor, target - sigma * noise, table, batch.table_samples, batch.table_errors)
+    k = np.arange(1, noise.shape[1] + 1)
+    found[(found > k * (most[:, None] + SLACK)) | (k > tests[:, None])] = np.inf
+    least = found.min(axis=1, initial=np.inf)
+    return np.where(least <= 1.0, 0.0, least)
 
 
 @kernel
-def _least_noise(keys: NDArray[np.uint64], tests: Ints) -> Floats:
-    """Of each task: the least of the noises of so many tests; 0 without a test."""
-    least = np.zeros(len(keys))
+def _noises(keys: NDArray[np.uint64], tests: Ints) -> Floats:
+    """The noise of every test of every task, as many columns as the most tests."""
+    most = 0
+    for n in tests:
+        most = max(most, n)
+    noise = np.zeros((len(keys), most))
     for i in range(len(keys)):
-        for number in range(1, tests[i] + 1):
-            least[i] = min(least[i], normal(keys[i], 1 + number))
-    return least
+        for k in range(tests[i]):
+            noise[i, k] = normal(keys[i], k + 2)
+    return noise
 
 
 def lp_optimum(jobs: OracleTasks) -> float:
-    """The optimum of the linear program, in tasks."""
+    """The optimum of the linear program, and those whom any grant finishes, in tasks."""
     if not jobs.count:
-        return 0.0
+        return float(jobs.free)
     computed = np.zeros((jobs.count, jobs.slots))
     fill_slots(np.argsort(jobs.work), jobs.work, jobs.ready, jobs.end, jobs.most, jobs.capacity, computed)
     if Uplink(jobs).fits(computed):
-        return float((computed.sum(axis=1) / jobs.work).sum())
-    return Program(jobs).solve()
+        return jobs.free + float((computed.sum(axis=1) / jobs.work).sum())
+    return jobs.free + Program(jobs).solve()
 
 
 @kernel

@@ -96,7 +96,7 @@ class Site:
         given = (self.power, self.migration, self.uplink, self.success, self.observes)
         for (what, names), value in zip(CHOICES.items(), given, strict=True):
             if value not in get_args(names):
-                raise unknown_name(what, value, get_args(names))
+                raise unknown_name(what, str(value), get_args(names))
         if self.rate_jitter and (self.uplink != "equal" or self.rate_jitter > 1.0):
             raise InputError(
                 f"Site: rate_jitter is {self.rate_jitter:g} with uplink {self.uplink!r}; expected 0 to 1, and 0 unless "
@@ -124,7 +124,7 @@ class Site:
     @cached_property
     def speeds(self) -> Floats:
         """What each server may do in a step: its capacity, or less under its power cap."""
-        return np.array([self._speed(server) for server in self.servers])
+        return _fixed([self._speed(server) for server in self.servers])
 
     def _speed(self, server: Server) -> float:
         if server.power_cap is None or self.busy_power == 0.0:
@@ -137,7 +137,7 @@ class Site:
 
     @cached_property
     def capacities(self) -> Floats:
-        return np.array([server.capacity for server in self.servers])
+        return _fixed([server.capacity for server in self.servers])
 
     @property
     def capacity(self) -> float:
@@ -153,6 +153,13 @@ class Site:
     def alike(self) -> bool:
         """Whether all servers have one speed and one capacity: then the pool is fluid without being placed."""
         return bool((self.speeds == self.speeds[0]).all() and (self.capacities == self.capacities[0]).all())
+
+
+def _fixed(values: list[float]) -> Floats:
+    """An array that nobody writes on: a policy is shown the site."""
+    array = np.array(values)
+    array.setflags(write=False)
+    return array
 
 
 POOLED, PER_NODE, LINEAR, PER_SAMPLE = range(4)

@@ -205,8 +205,8 @@ def rules(site: Site) -> Rules:
         capacity=site.capacity,
         task_cap=site.most_per_task,
         bandwidth=float(site.bandwidth),
-        speeds=site.speeds,
-        capacities=site.capacities,
+        speeds=site.speeds.copy(),
+        capacities=site.capacities.copy(),
         law=LAWS.index(site.power),
         idle=site.idle_power,
         busy=site.busy_power,
@@ -241,6 +241,7 @@ def empty_view(shape: tuple[int, int], rule: Rules) -> View:
         capacity=rule.capacity,
         bandwidth=rule.bandwidth,
         servers=len(rule.speeds),
+        part=rule.task_cap / rule.capacity,
         delay=rule.delay,
     )
 

@@ -43,6 +43,7 @@ class View(NamedTuple):
     capacity: float  # samples per step, whole site
     bandwidth: float  # samples per step; what a policy decides of it counts where the site says so
     servers: int
+    part: float  # of the site that one task may get at most, whatever its own limit
     delay: float  # mean steps of the network's delay
 
     @property

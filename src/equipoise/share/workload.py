@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.random import RandomState
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise._short import short_repr
 from equipoise.document import Plain, Row
-from equipoise.errors import InputError, refuse_words
+from equipoise.errors import InputError, refuse_words, unknown_name
 from equipoise.frames import Frame
 from equipoise.kernels import Floats, Ints, kernel
 from equipoise.share.site import Site
@@ -127,7 +127,18 @@ class Workload:
                 "Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead",
                 code="workload.curves",
             )
-        if round(self.deadline[0]) < 1:
+        if self.draws not in get_args(Draws):
+            raise unknown_name("draws", str(self.draws), get_args(Draws))
+        if self.draws == "authors" and self.curves is not None:
+            raise InputError("Workload: curves with draws='authors', which draw power laws", code="workload.curves")
+        if not isinstance(self.horizon_per_task, int) or self.horizon_per_task < 0:
+            raise InputError(
+                f"Workload: horizon_per_task is {self.horizon_per_task!r}; expected a whole number of steps, 0 or more",
+                code="horizon.range",
+            )
+        if not isinstance(self.site, Site):
+            raise InputError(f"Workload: site is {self.site!r}; expected a Site", code="workload.site")
+        if (math.floor if self.draws == "authors" else round)(self.deadline[0]) < 1:
             raise InputError(
                 f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more",
                 code="workload.deadline",

@@ -5,7 +5,8 @@
     UARA:  cap_i = weight_i / (sum of weights) / price,   weight_i = (1 + samples_i/data_i) / (deadline_i - delay),
            price = 1 + 2 (tasks that have not sent everything) / (tasks in the site)
 
-`deadline_i` is the last step in which the task may compute: the view's deadline less 1. Their 0.2 is one of five servers.
+`deadline_i` is the last step in which the task may compute: the view's deadline less 1. Their 0.2 is what
+one task may get of the site at most: one of five servers.
 """
 
 import numpy as np
@@ -45,7 +46,7 @@ def even_shares(view: View) -> Floats:
 
 def urgent_shares(view: View) -> Floats:
     """One server's part for each task by deadline; the rounding of five fifths leaves a sixth task a trace, as theirs."""
-    return _urgent(view.state, view.deadline, 1.0 / view.servers)
+    return _urgent(view.state, view.deadline, view.part)
 
 
 @kernel
@@ -66,9 +67,7 @@ def _urgent(state: NDArray[np.int8], deadline: Ints, part: float) -> Floats:
 
 def explore_then_exploit(view: View, left: Floats) -> tuple[Floats, Ints]:
     """LARA's fractions from the work that is estimated to be left, and the order in which tasks are served."""
-    return _explore_then_exploit(
-        view.step, view.state, view.samples, view.deadline, left, view.capacity, 1.0 / view.servers
-    )
+    return _explore_then_exploit(view.step, view.state, view.samples, view.deadline, left, view.capacity, view.part)
 
 
 @kernel
