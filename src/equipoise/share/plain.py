@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.random import RandomState
@@ -25,19 +25,12 @@ LEAST_SEEN = 1e-4  # of an error that is looked at
 NOTHING = 1e-9  # samples that count as none
 
 
-class Draws(Protocol):
-    """What luck decides. A task is its number."""
-
-    def rate(self, task: int, step: int) -> float: ...  # uniform in 0 to 1
-
-    def look(self, task: int, number: int) -> float: ...  # standard normal, as the next; 0: when it can first compute
-
-    def test(self, task: int, number: int) -> float: ...
-
-
 @dataclass(frozen=True)
 class Keyed:
-    """The compiled loop's: a hash of the seed, the task and what is drawn for it."""
+    """The compiled loop's luck: a hash of the seed, the task's number and what is drawn for it.
+
+    A rate is uniform in 0 to 1, a look and a test standard normal; look 0 is at the step from which it can compute.
+    """
 
     keys: Sequence[np.uint64]
 
@@ -53,7 +46,7 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Streams:
-    """Generators that are asked one draw after the other: the authors have one for everything."""
+    """The same luck from generators that are asked one draw after the other: the authors have one for everything."""
 
     jitter: RandomState
     noise: RandomState
@@ -66,6 +59,9 @@ class Streams:
 
     def test(self, task: int, number: int) -> float:
         return self.noise.normal()
+
+
+Draws = Keyed | Streams
 
 
 @dataclass

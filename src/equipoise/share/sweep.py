@@ -1,7 +1,7 @@
 """Policies x loads x seeds: everyone meets the same tasks, so that differences are paired and have standard errors."""
 
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -251,15 +251,11 @@ def _plain(value: float) -> float | int | None:
 def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:
     """Play the first seeds of every policy and load again, traced, and have the audit recompute what was reported."""
     frugal = [name_of(policy) for policy in policies if is_frugal(policy)]
-    return recompute(_traced(result, policies), result.measured, result.bounds, frugal)
-
-
-def _traced(result: Sweep, policies: Sequence[Policy]) -> Iterator[Run]:
-    """One traced run at a time: traces are large."""
-    for load in result.loads:
-        batch = result.workload.draw(load, result.seeds[:AUDITED].tolist(), result.site)
-        for policy in policies:
-            yield play(policy, batch, result.site, result.workload.prior, trace=True)
+    seeds, site, prior = result.seeds[:AUDITED].tolist(), result.site, result.workload.prior
+    batches = (result.workload.draw(load, seeds, site) for load in result.loads)
+    # One traced run at a time: traces are large.
+    runs = (play(policy, batch, site, prior, trace=True) for batch in batches for policy in policies)
+    return recompute(runs, result.measured, result.bounds, frugal)
 
 
 def sweep(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError, refuse_negative
 from equipoise.kernels import Bools, Floats, Ints
+from equipoise.share.divide import equal
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 
@@ -76,6 +77,11 @@ class Decision(NamedTuple):
     compute: Floats
     server: Ints | None = None  # a home for each computing task; -1 lets the engine choose
     order: Ints | None = None  # ranks, in which tasks are run: matters only where one generator draws all noise
+
+
+def served(view: View, compute: Floats) -> Decision:
+    """This compute, and equal parts of the uplink."""
+    return Decision(equal(view.sending, view.data_left, view.bandwidth), compute)
 
 
 @dataclass(frozen=True)

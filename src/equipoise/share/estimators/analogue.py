@@ -101,19 +101,15 @@ def _at(paths: Floats, k: int, x: float) -> float:
 def _learn(
     observed: Bools, samples: Floats, error: Floats, paths: Floats, apart: NDArray[np.float32], last: Floats
 ) -> None:
-    seeds, tasks = observed.shape
-    for s in range(seeds):
-        for i in range(tasks):
-            if not observed[s, i]:
-                continue
-            x, y = math.log(max(samples[s, i], 1.0)), math.log(max(error[s, i], ERROR_LEAST))
-            walked = FIRST if last[s, i, 0] < 0.0 else x - last[s, i, 0]
-            for k in range(len(paths)):
-                miss = y - _at(paths, k, x)
-                apart[s, i, k, 0] += walked * miss
-                apart[s, i, k, 1] += walked * miss * miss
-            last[s, i, 2] = walked + max(last[s, i, 2], 0.0)
-            last[s, i, 0], last[s, i, 1] = x, y
+    for s, i in zip(*np.nonzero(observed)):  # noqa: B905  # numba knows no strict
+        x, y = math.log(max(samples[s, i], 1.0)), math.log(max(error[s, i], ERROR_LEAST))
+        walked = FIRST if last[s, i, 0] < 0.0 else x - last[s, i, 0]
+        for k in range(len(paths)):
+            miss = y - _at(paths, k, x)
+            apart[s, i, k, 0] += walked * miss
+            apart[s, i, k, 1] += walked * miss * miss
+        last[s, i, 2] = walked + max(last[s, i, 2], 0.0)
+        last[s, i, 0], last[s, i, 1] = x, y
 
 
 @kernel
@@ -127,20 +123,16 @@ def _estimate(
     ahead: Floats,
     found: Estimate,
 ) -> None:
-    seeds, tasks = active.shape
     paths, works = past.paths, past.works
     misses, votes = np.empty(len(paths)), np.empty(len(works))
-    for s in range(seeds):
-        for i in range(tasks):
-            if not active[s, i]:
-                continue
-            if last[s, i, 0] >= 0.0:
-                for k in range(len(paths)):
-                    misses[k] = last[s, i, 1] - _at(paths, k, last[s, i, 0])
-            first = np.searchsorted(works, samples[s, i], side="right")  # a lighter past task would be done
-            goal = math.log(max(target[s, i], ERROR_LEAST))
-            _vote(goal, first, past, apart[s, i], last[s, i], misses, votes)
-            _believe(ahead[s, i], found, s, i, samples[s, i], works, votes, first)
+    for s, i in zip(*np.nonzero(active)):  # noqa: B905  # numba knows no strict
+        if last[s, i, 0] >= 0.0:
+            for k in range(len(paths)):
+                misses[k] = last[s, i, 1] - _at(paths, k, last[s, i, 0])
+        first = np.searchsorted(works, samples[s, i], side="right")  # a lighter past task would be done
+        goal = math.log(max(target[s, i], ERROR_LEAST))
+        _vote(goal, first, past, apart[s, i], last[s, i], misses, votes)
+        _believe(ahead[s, i], found, s, i, samples[s, i], works, votes, first)
 
 
 @kernel

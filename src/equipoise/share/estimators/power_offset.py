@@ -51,20 +51,16 @@ class PowerOffsetFit:
 
 @kernel
 def _learn(observed: Bools, samples: Floats, error: Floats, sums: Floats) -> None:
-    seeds, tasks = observed.shape
-    for s in range(seeds):
-        for i in range(tasks):
-            if not observed[s, i]:
-                continue
-            x, e, m = math.log(max(samples[s, i], 1.0)), error[s, i], sums[s, i]
-            m[N] += 1.0
-            m[SE] += e
-            m[SEE] += e * e
-            for k in range(len(B_GRID)):
-                g = math.exp(-B_GRID[k] * x)
-                m[SHARED + 3 * k] += g
-                m[SHARED + 3 * k + 1] += g * g
-                m[SHARED + 3 * k + 2] += g * e
+    for s, i in zip(*np.nonzero(observed)):  # noqa: B905  # numba knows no strict
+        x, e, m = math.log(max(samples[s, i], 1.0)), error[s, i], sums[s, i]
+        m[N] += 1.0
+        m[SE] += e
+        m[SEE] += e * e
+        for k in range(len(B_GRID)):
+            g = math.exp(-B_GRID[k] * x)
+            m[SHARED + 3 * k] += g
+            m[SHARED + 3 * k + 1] += g * g
+            m[SHARED + 3 * k + 2] += g * e
 
 
 @kernel
@@ -94,33 +90,31 @@ def log_work_of(a: float, b: float, c: float, target: float) -> float:
 @kernel
 def _estimate(active: Bools, samples: Floats, target: Floats, sums: Floats, found: Estimate) -> None:
     """The best of the grid; its spread is that over the grid, by likelihood, and what the noise leaves open of a, c."""
-    seeds, tasks = active.shape
     grid = len(B_GRID)
     rest, work = np.empty(grid), np.empty(grid)
-    for s in range(seeds):
-        for i in range(tasks):
-            m, goal = sums[s, i], target[s, i]
-            n = m[N]
-            if not active[s, i] or n < NEEDED:
-                continue
-            best, best_a, best_c = 0, 0.0, 0.0
-            for k in range(grid):
-                at = SHARED + 3 * k
-                a, c, rest[k] = bounded_line(n, m[SE], m[SEE], m[at], m[at + 1], m[at + 2])
-                work[k] = log_work_of(a, B_GRID[k], c, goal)
-                if k == 0 or rest[k] < rest[best]:
-                    best, best_a, best_c = k, a, c
-            noise = max(rest[best] / (n - 3.0), NOISE_LEAST)
-            total, apart = 0.0, 0.0
-            for k in range(grid):
-                w = math.exp(-0.5 * (rest[k] - rest[best]) / noise)
-                total += w
-                apart += w * (work[k] - work[best]) ** 2
-            at = SHARED + 3 * best
-            apart = apart / total + _open(best_a, B_GRID[best], best_c, goal, noise, n, m[at], m[at + 1])
-            found.log_work[s, i] = work[best]
-            found.left[s, i] = max(math.exp(work[best]) - samples[s, i], 0.0)
-            found.spread[s, i] = min(max(math.sqrt(apart), SPREAD_LEAST), SPREAD_MOST)
+    for s, i in zip(*np.nonzero(active)):  # noqa: B905  # numba knows no strict
+        m, goal = sums[s, i], target[s, i]
+        n = m[N]
+        if n < NEEDED:
+            continue
+        best, best_a, best_c = 0, 0.0, 0.0
+        for k in range(grid):
+            at = SHARED + 3 * k
+            a, c, rest[k] = bounded_line(n, m[SE], m[SEE], m[at], m[at + 1], m[at + 2])
+            work[k] = log_work_of(a, B_GRID[k], c, goal)
+            if k == 0 or rest[k] < rest[best]:
+                best, best_a, best_c = k, a, c
+        noise = max(rest[best] / (n - 3.0), NOISE_LEAST)
+        total, apart = 0.0, 0.0
+        for k in range(grid):
+            w = math.exp(-0.5 * (rest[k] - rest[best]) / noise)
+            total += w
+            apart += w * (work[k] - work[best]) ** 2
+        at = SHARED + 3 * best
+        apart = apart / total + _open(best_a, B_GRID[best], best_c, goal, noise, n, m[at], m[at + 1])
+        found.log_work[s, i] = work[best]
+        found.left[s, i] = max(math.exp(work[best]) - samples[s, i], 0.0)
+        found.spread[s, i] = min(max(math.sqrt(apart), SPREAD_LEAST), SPREAD_MOST)
 
 
 @kernel

@@ -11,7 +11,6 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.kernels import Bools, Floats, Ints
-from equipoise.share.divide import equal
 from equipoise.share.site import Server, Site
 from equipoise.share.view import Decision, Policy, Prior, Scene, View, name_of
 
@@ -32,11 +31,6 @@ class Remembering:
         site = Site(servers=(Server(view.capacity / view.servers),) * view.servers)
         seeds, tasks = view.state.shape
         return self.start(Scene(site, Prior(), seeds, tasks, view.step + 1)).decide(view)
-
-
-def served(view: View, compute: Floats) -> Decision:
-    """This compute, and equal parts of the uplink."""
-    return Decision(equal(view.sending, view.data_left, view.bandwidth), compute)
 
 
 def logs(view: View) -> tuple[Floats, Floats, Floats]:

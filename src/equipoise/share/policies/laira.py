@@ -10,8 +10,8 @@ import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints
 from equipoise.share.divide import first, greedy
-from equipoise.share.policies._time_sharing import LOG_MOST, Line, LookAhead, Motion, Remembering, logs, served
-from equipoise.share.view import Decision, Policy, Scene, View
+from equipoise.share.policies._time_sharing import LOG_MOST, Line, LookAhead, Motion, Remembering, logs
+from equipoise.share.view import Decision, Policy, Scene, View, served
 
 SEEN = 3  # losses before a task is judged
 KEPT = 3  # errors of slices that the length of the next looks back on

@@ -5,8 +5,8 @@ New and small tasks pass quickly; under load nothing that is large is ever finis
 
 from dataclasses import dataclass
 
-from equipoise.share.divide import equal, greedy
-from equipoise.share.view import Decision, View
+from equipoise.share.divide import greedy
+from equipoise.share.view import Decision, View, served
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,4 @@ class LAS:
     blind = True  # to errors
 
     def decide(self, view: View) -> Decision:
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=greedy(view.samples, view.computing, view.task_cap, view.capacity),
-        )
+        return served(view, greedy(view.samples, view.computing, view.task_cap, view.capacity))

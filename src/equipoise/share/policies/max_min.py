@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.share.divide import equal
 from equipoise.share.estimators import Estimate
 from equipoise.share.policies._learning import Learning
-from equipoise.share.view import Decision, View
+from equipoise.share.view import Decision, View, served
 
 LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is worth one more
 
@@ -21,7 +21,4 @@ class MaxMin(Learning):
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         demand = np.where(estimate.known, np.clip(estimate.left, LEAST, view.task_cap), view.task_cap)
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=equal(view.computing, demand, view.capacity),
-        )
+        return served(view, equal(view.computing, demand, view.capacity))

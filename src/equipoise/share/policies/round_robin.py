@@ -10,8 +10,8 @@ import numpy as np
 from equipoise.errors import refuse_negative
 from equipoise.kernels import Ints
 from equipoise.share.divide import greedy
-from equipoise.share.policies._time_sharing import Remembering, served
-from equipoise.share.view import Decision, Policy, Scene, View
+from equipoise.share.policies._time_sharing import Remembering
+from equipoise.share.view import Decision, Policy, Scene, View, served
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.share.divide import equal, greedy
+from equipoise.share.divide import greedy
 from equipoise.share.estimators import Estimate
 from equipoise.share.policies._learning import Learning
-from equipoise.share.view import Decision, View
+from equipoise.share.view import Decision, View, served
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,4 @@ class SLAQ(Learning):
         slope = above / np.maximum(np.log1p(np.maximum(estimate.left, 1.0) / done), 1e-3)  # b of a s^-b
         drop = 1.0 - (1.0 + view.task_cap / done) ** -np.clip(slope, 0.0, 5.0)  # of the present error, in one step
         gain = np.where(estimate.known, drop, 1.0)  # the unseen first
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=greedy(-gain, view.computing, view.task_cap, view.capacity),
-        )
+        return served(view, greedy(-gain, view.computing, view.task_cap, view.capacity))

@@ -10,8 +10,8 @@ import numpy as np
 
 from equipoise.kernels import Bools
 from equipoise.share.divide import equal, first
-from equipoise.share.policies._time_sharing import Remembering, logs, served
-from equipoise.share.view import Decision, Policy, Scene, View
+from equipoise.share.policies._time_sharing import Remembering, logs
+from equipoise.share.view import Decision, Policy, Scene, View, served
 
 
 @dataclass(frozen=True)
