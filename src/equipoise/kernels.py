@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import numba
@@ -25,6 +25,9 @@ Floats = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., object])
 PROCESS = uuid4().hex[:12]  # with its pid: this process, on this machine, and none that is forked from it
 COMPILES = not numba.config.DISABLE_JIT  # NUMBA_DISABLE_JIT=1: kernels are plain Python, for a debugger
+ZERO = cast(
+    int, np.int64(0)
+)  # where a callee takes a count that begins at 0: for a literal 0 it would be compiled twice
 numba.config.SLP_VECTORIZE = 1  # straight code over neighbouring numbers becomes vector code; the same IEEE operations
 
 
@@ -35,7 +38,7 @@ def _compare_options_fast() -> None:
     """
     slow = TargetConfig.__eq__
 
-    def equal(self: TargetConfig, other: object) -> object:
+    def equal(self: TargetConfig, other: Any) -> object:
         return self is other or (type(self) is type(other) and self._values == other._values) or slow(self, other)
 
     TargetConfig.__eq__ = equal

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
-from equipoise.kernels import Bools, Floats, Ints, inner, kernel
+from equipoise.kernels import ZERO, Bools, Floats, Ints, inner, kernel
 
 
 def greedy(key: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
@@ -155,12 +155,13 @@ def _greedy(key: Floats, who: Bools, most: Floats, total: Floats, given: Floats)
     order, present = np.empty(tasks, np.int64), np.empty(tasks + 1, np.int64)
     row, column = int(most.shape[0] > 1), int(most.shape[1] > 1)
     for s in range(seeds):
-        found, n, asked = 0, 0, 0.0
+        found, n, asked = 0, ZERO, 0.0
         keys, mosts, here = key[s], most[s * row], who[s]
         for i in range(tasks):  # without a branch: where they are is hard to predict
             present[found] = i
             found += here[i]
-        for i in present[:found]:
+        for k in range(found):
+            i = present[k]
             if n > 0 and asked >= total[s] and keys[i] >= keys[order[n - 1]]:
                 continue
             n = insert(order, n, keys, i)
@@ -169,7 +170,8 @@ def _greedy(key: Floats, who: Bools, most: Floats, total: Floats, given: Floats)
                 n -= 1
                 asked -= mosts[order[n] * column]
         left = total[s]
-        for i in order[:n]:
+        for k in range(n):
+            i = order[k]
             part = min(mosts[i * column], left)
             if part > 0.0:
                 given[s, i] = part
@@ -205,16 +207,19 @@ def _share_out(weight: Floats, who: Bools, most: Floats, total: Floats, given: F
         for i in range(tasks):  # without a branch: they are few, and where is hard to predict
             open_[found] = i
             found += here[i]
-        for i in open_[:found]:
+        for k in range(found):
+            i = open_[k]
             open_[n] = i
             n += w[i * weight_column] > 0.0 and m[i * most_column] > 0.0
         left = total[s]
         while n > 0 and left > 0.0:
             weights = 0.0
-            for i in open_[:n]:
+            for k in range(n):
+                i = open_[k]
                 weights += w[i * weight_column]
             keep, whole = 0, left
-            for i in open_[:n]:
+            for k in range(n):
+                i = open_[k]
                 if w[i * weight_column] * whole / weights >= m[i * most_column]:
                     given[s, i] = m[i * most_column]
                     left -= m[i * most_column]
@@ -222,7 +227,8 @@ def _share_out(weight: Floats, who: Bools, most: Floats, total: Floats, given: F
                     open_[keep] = i
                     keep += 1
             if keep == n:
-                for i in open_[:n]:
+                for k in range(n):
+                    i = open_[k]
                     given[s, i] = w[i * weight_column] * whole / weights
                 break
             n = keep

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import Floats, Int32s, Ints, inner, kernel
+from equipoise.kernels import ZERO, Floats, Int32s, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, keys_of, ln, normal, two_normals, uniform
 from equipoise.share.divide import insert
 from equipoise.share.site import LAWS, PER_NODE, PER_SAMPLE, Site, cheapest_loads, step_energy
@@ -36,7 +36,7 @@ def place(
     nodes = len(speeds)
     for j in range(nodes):
         load[j] = 0.0
-    n = np.int64(0)
+    n = ZERO
     for i in range(len(rates) - 1, -1, -1):
         if rates[i] > 0.0:
             n = insert(order, n, rates, i)
@@ -357,9 +357,9 @@ def close_step(
     tasks, servers), unless empty, receives who ran where. What most runs do not need is compiled when a run needs it.
     """
     seeds, tasks = now.state.shape
-    placed = NOT_PLACED
-    where = server.shape[1] == tasks
-    if where or len(ran) == seeds or not rule.fluid or len(rule.speeds) == 1 or rule.law == PER_NODE:
+    placed, where = NOT_PLACED, server.shape[1] == tasks
+    free = rule.fluid and not where and len(rule.speeds) > 1 and rule.law != PER_NODE
+    if not free:
         placed, first, excused = np.zeros((seeds, 1 + len(rule.speeds))), 0, -1
         while (first := run_where(first, excused, now, bandwidth, compute, server, rule, ran, placed)) < seeds:
             fault = find_fault(first, now, bandwidth, compute, server[first if where else 0], rule)
@@ -372,7 +372,20 @@ def close_step(
         if fault.code != FINE:
             return fault
         excused = first
+    if free and len(ran) == seeds:
+        show_where(now.server, compute, rule.speeds, ran, server[0])
     return ALL_FINE
+
+
+@kernel
+def show_where(last: Int32s, compute: Floats, speeds: Floats, ran: Floats, home: Ints) -> None:
+    """A schedule on servers of what the pool computed, for who keeps it."""
+    seeds, tasks = compute.shape
+    rates, load, order = np.empty(tasks), np.empty(len(speeds)), np.empty(tasks, np.int64)
+    for s in range(seeds):
+        for i in range(tasks):
+            rates[i] = compute[s, i]
+        place(rates, home, last[s], speeds, True, load, ran[s : s + 1], order)
 
 
 @kernel
@@ -395,7 +408,7 @@ def serve(
     seeds, tasks = now.state.shape
     load, checked = np.empty(len(rule.speeds)), len(placed) > 0
     senders, runners = np.empty(tasks + 1, np.int64), np.empty(tasks + 1, np.int64)
-    rows, columns, found = np.empty(BLOCK + tasks, np.int64), np.empty(BLOCK + tasks, np.int64), 0
+    rows, columns, found = np.empty(BLOCK + tasks, np.int64), np.empty(BLOCK + tasks, np.int64), ZERO
     for s in range(first, seeds):
         sums, sending, running, sent, total = now.sums[s], 0, 0, 0.0, 0.0
         for i in range(tasks):
@@ -443,10 +456,10 @@ def serve(
                 sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
         if odd or found >= BLOCK or s == seeds - 1:
             observe(step, rows, columns, found, now, view, rule, watched)
-            found = 0
+            found = ZERO
         if odd:
-            return s
-    return seeds
+            return int(s)
+    return int(seeds)
 
 
 @kernel
@@ -484,7 +497,7 @@ def run_where(
             settled &= (xs[i] <= 0.0) | (home[i] >= 0)
         wrong |= sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
         if s != excused and (wrong or not check(s, now, bandwidth, compute, rule)[0]):
-            return s
+            return int(s)
         if len(rule.speeds) == 1:
             lost = take_turns(runners, running, xs, sums, rule.speeds[0], rule.switch_cost)
             sums.unplaced += lost
@@ -500,7 +513,7 @@ def run_where(
         for j in range(len(speeds)):
             speeds[j] = rule.speeds[j]
         if fluid and rule.law == PER_NODE:
-            n = np.int64(0)
+            n = ZERO
             for k in range(running):
                 rates[n] = xs[runners[k]]
                 n += xs[runners[k]] > 0.0
@@ -513,8 +526,8 @@ def run_where(
         if fluid and kept:  # what was charged for, shown on servers
             for i in range(tasks):
                 rates[i] = xs[i]
-            place(rates, home, now.server[s], speeds, rule.within, load, here, order)  # fluid: within the step
-    return seeds
+            place(rates, home, now.server[s], speeds, rule.within, load, here, order)
+    return int(seeds)
 
 
 @inner

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import Floats, Ints, inner, kernel
+from equipoise.kernels import ZERO, Bools, Floats, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
@@ -44,6 +44,17 @@ class LogLinear:
         return LogLinearFit(np.zeros(shape, MOMENTS), Estimate.nothing(shape), self.separate)
 
 
+class Told(NamedTuple):
+    """What a fit needs of the view."""
+
+    observed: Bools
+    samples: Floats
+    error: Floats
+    ready: Ints
+    target: Floats
+    first_error: Floats
+
+
 @dataclass
 class LogLinearFit:
     """Running moments of every task, and what follows from them: an estimate changes only when an error is observed."""
@@ -53,7 +64,8 @@ class LogLinearFit:
     separate: bool = False
 
     def learn(self, view: View) -> None:
-        _learn(view, self.moments, self.found, self.separate)
+        told = Told(view.observed, view.samples, view.error, view.ready, view.target, view.first_error)
+        _learn(view.step, told, self.moments, self.found, self.separate)
 
     def estimate(self, view: View) -> Estimate:
         """The fit's own arrays: read them, and do not write. A task that has left keeps its last estimate."""
@@ -61,36 +73,51 @@ class LogLinearFit:
 
 
 @kernel
-def _learn(view: View, moments: NDArray[np.void], found: Estimate, separate: bool) -> None:
-    seen, size = view.observed.reshape(-1), 0
-    who, tile = np.empty(len(seen) + 1, np.int64), np.ones(13 * WIDTH)
-    for i in range(len(seen)):
-        who[size] = i
-        size += seen[i]
-    for start in range(0, size, WIDTH):
-        _fit(who[start : min(start + WIDTH, size)], view, moments, found, separate, tile)
+def _learn(step: int, told: Told, moments: NDArray[np.void], found: Estimate, separate: bool) -> None:
+    seeds, tasks = told.observed.shape
+    rows, columns, size = np.empty(WIDTH + tasks, np.int64), np.empty(WIDTH + tasks, np.int64), 0
+    t = np.empty(13 * WIDTH)
+    for k in range(13 * WIDTH):
+        t[k] = 1.0
+    for s in range(seeds):
+        for i in range(tasks):
+            rows[size], columns[size] = s, i
+            size += told.observed[s, i]
+        start = ZERO
+        while size - start >= WIDTH or (s == seeds - 1 and size > start):
+            _fit(step, rows, columns, start, min(size - start, WIDTH), told, moments, found, separate, t)
+            start += WIDTH
+        if start > 0:  # what is left comes first
+            size = max(size - start, 0)
+            for k in range(size):
+                rows[k], columns[k] = rows[start + k], columns[start + k]
 
 
 @inner
-def _fit(who: Ints, view: View, moments: NDArray[np.void], found: Estimate, separate: bool, t: Floats) -> None:
-    """Take in one error of each task, by its place in the batch: gather, compute several at a time, scatter."""
-    size = (len(who) + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
-    done, seen, minds, ready = (
-        view.samples.reshape(-1),
-        view.error.reshape(-1),
-        moments.reshape(-1),
-        view.ready.reshape(-1),
-    )
-    for j in range(len(who)):
-        i = who[j]
-        m = minds[i]
+def _fit(
+    step: int,
+    rows: Ints,
+    columns: Ints,
+    start: int,
+    count: int,
+    told: Told,
+    moments: NDArray[np.void],
+    found: Estimate,
+    separate: bool,
+    t: Floats,
+) -> None:
+    """Take in one error of each of `count` tasks, from `start` on: gather, compute several at a time, scatter."""
+    size = (count + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
+    for j in range(count):
+        s, i = rows[start + j], columns[start + j]
+        m = moments[s, i]
         if m.n == 0.0:
-            m.aim = math.log(max(view.target.reshape(-1)[i], TARGET_LEAST))
-            if ready[i] == view.step:  # the site looks at once: its first error is a point too
-                m.n, m.y = 1.0, math.log(max(view.first_error.reshape(-1)[i], ERROR_LEAST))
+            m.aim = math.log(max(told.target[s, i], TARGET_LEAST))
+            if told.ready[s, i] == step:  # the site looks at once: its first error is a point too
+                m.n, m.y = 1.0, math.log(max(told.first_error[s, i], ERROR_LEAST))
         t[N + j], t[MEAN_X + j], t[MEAN_Y + j], t[AIM + j] = m.n + 1.0, m.x, m.y, m.aim
         t[XX + j], t[XY + j], t[YY + j] = m.xx, m.xy, m.yy
-        t[DONE + j], t[Y + j] = done[i], max(seen[i], ERROR_LEAST)
+        t[DONE + j], t[Y + j] = told.samples[s, i], max(told.error[s, i], ERROR_LEAST)
     for j in range(size):
         t[X + j], t[Y + j] = ln(max(t[DONE + j], 1.0)), ln(t[Y + j])
     for j in range(size):  # Welford's update, and the line that follows
@@ -114,10 +141,9 @@ def _fit(who: Ints, view: View, moments: NDArray[np.void], found: Estimate, sepa
         t[LEFT + j] = left if enough else math.nan
         t[LOG_WORK + j] = log_work if enough else math.nan
         t[SPREAD + j] = math.sqrt(variance) if enough else math.inf
-    lefts, log_works, spreads = found.left.reshape(-1), found.log_work.reshape(-1), found.spread.reshape(-1)
-    for j in range(len(who)):
-        i = who[j]
-        m = minds[i]
+    for j in range(count):
+        s, i = rows[start + j], columns[start + j]
+        m = moments[s, i]
         m.n, m.x, m.y = t[N + j], t[MEAN_X + j], t[MEAN_Y + j]
         m.xx, m.xy, m.yy = t[XX + j], t[XY + j], t[YY + j]
-        lefts[i], log_works[i], spreads[i] = t[LEFT + j], t[LOG_WORK + j], t[SPREAD + j]
+        found.left[s, i], found.log_work[s, i], found.spread[s, i] = t[LEFT + j], t[LOG_WORK + j], t[SPREAD + j]

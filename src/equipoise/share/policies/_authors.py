@@ -54,10 +54,12 @@ def _urgent(state: NDArray[np.int8], deadline: Ints, part: float) -> Floats:
     shares, order, time = np.zeros(state.shape), np.empty(state.shape[1], np.int64), np.empty(state.shape[1])
     for s in range(len(state)):
         n, left = _computing(state[s], order), 1.0
-        for i in order[:n]:
+        for k in range(n):
+            i = order[k]
             time[i] = deadline[s, i]
         _sort(order, n, time, time)
-        for i in order[:n]:
+        for k in range(n):
+            i = order[k]
             if left <= 0.0:
                 break
             shares[s, i] = min(part, left)
@@ -80,14 +82,17 @@ def _explore_then_exploit(
     for s in range(len(state)):
         n, new = _computing(state[s], order), 0
         few = NEW_AMONG_FEW if n < FEW else NEW
-        for i in order[:n]:
+        for k in range(n):
+            i = order[k]
             new += samples[s, i] < few
         if new > 0:
-            for i in order[:n]:
+            for k in range(n):
+                i = order[k]
                 shares[s, i] = min(1.0, part * new) / new if samples[s, i] < few else 0.0
                 ranks[s, i] = i
             continue
-        for i in order[:n]:
+        for k in range(n):
+            i = order[k]
             time[i] = max(deadline[s, i] - 1 - step, 1)
             need[i] = left[s, i] / time[i] / capacity if left[s, i] >= 0.0 else 0.0
         _sort(order, n, time, need)

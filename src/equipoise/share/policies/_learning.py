@@ -102,6 +102,6 @@ def _needed(step: int, state: NDArray[np.int8], deadline: Ints, left: Floats, po
             parts[who[j]] = value[j]
             total += value[j]
         mean = total / n if n > 0 else otherwise
-        for i in new[:unknown]:
-            parts[i] = mean
+        for j in range(unknown):
+            parts[new[j]] = mean
     return given

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import Floats, Ints, kernel
+from equipoise.kernels import ZERO, Floats, Ints, kernel
 from equipoise.share.divide import count, insert, to_each
 from equipoise.share.task import COMPUTING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View
@@ -29,17 +29,18 @@ def _bandwidth(state: NDArray[np.int8], arrival: Ints, data_left: Floats, total:
     tasks = state.shape[1]
     senders, order = np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
     for s in range(len(state)):
-        states, data, n, chosen, queue = state[s], data_left[s], 0, 0, 0.0
+        states, data, n, chosen, queue = state[s], data_left[s], 0, ZERO, 0.0
         for i in range(tasks):
             senders[n] = i
             n += states[i] == SENDING
-        for i in senders[:n]:
+        for k in range(n):
+            i = senders[k]
             queue += data[i]
             chosen = min(insert(order, chosen, arrival[s], i), TRANSFERS)
         left = total * (THROTTLE if queue > CONGESTED else 1.0)
-        n = 0
-        for i in order[:chosen]:
-            n = insert(senders, n, data, i)
+        n = ZERO
+        for k in range(chosen):
+            n = insert(senders, n, data, order[k])
         for k in range(n):  # max-min fair: the smallest first, each at most an equal part of what is left
             part = min(data[senders[k]], left / (n - k))
             given[s, senders[k]] = part
@@ -82,7 +83,8 @@ def _associate(state: NDArray[np.int8], home: Ints, servers: int) -> None:
     """Whoever left is forgotten; whoever is new joins the server with the fewest, the first of equals."""
     members, new = np.empty(servers, np.int64), np.empty(home.shape[1], np.int64)
     for s in range(len(home)):
-        members[:] = 0
+        for j in range(servers):
+            members[j] = 0
         states, homes, n = state[s], home[s], 0
         for i in range(len(states)):
             if states[i] != COMPUTING:
@@ -92,6 +94,10 @@ def _associate(state: NDArray[np.int8], home: Ints, servers: int) -> None:
             else:
                 new[n] = i
                 n += 1
-        for i in new[:n]:
-            homes[i] = members.argmin()
+        for k in range(n):
+            i, fewest = new[k], 0
+            for j in range(1, servers):
+                if members[j] < members[fewest]:
+                    fewest = j
+            homes[i] = fewest
             members[homes[i]] += 1
