@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 from uuid import uuid4
 
 import numba
@@ -14,7 +14,6 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import event
 from numba.core.caching import FunctionCache
-from numba.core.targetconfig import TargetConfig
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -25,27 +24,9 @@ Floats = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., object])
 PROCESS = uuid4().hex[:12]  # with its pid: this process, on this machine, and none that is forked from it
 COMPILES = not numba.config.DISABLE_JIT  # NUMBA_DISABLE_JIT=1: kernels are plain Python, for a debugger
-ZERO = cast(
-    int, np.int64(0)
-)  # where a callee takes a count that begins at 0: for a literal 0 it would be compiled twice
+# Where a callee takes a count that begins at 0: for a literal 0 it would be compiled twice.
+ZERO = cast(int, np.int64(0))
 numba.config.SLP_VECTORIZE = 1  # straight code over neighbouring numbers becomes vector code; the same IEEE operations
-
-
-def _compare_options_fast() -> None:
-    """Numba compares the options of what it compiles some hundred thousand times, value by value, mostly with themselves.
-
-    The answers stay the same; only the two common cases come first. A tenth of all compiling was spent here.
-    """
-    slow = TargetConfig.__eq__
-
-    def equal(self: TargetConfig, other: Any) -> object:
-        return self is other or (type(self) is type(other) and self._values == other._values) or slow(self, other)
-
-    TargetConfig.__eq__ = equal
-    TargetConfig.__hash__ = lambda self: hash(type(self))  # of all options of a kind, as numba's own
-
-
-_compare_options_fast()
 
 
 def kernel(function: Function) -> Function:

@@ -107,6 +107,8 @@ def _read_loads(value: object) -> list[int]:
         if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
             raise InputError(expected)
         loads = [int(part) for part in parts]
+    except InputError:
+        raise
     except (ValueError, TypeError):
         raise InputError(expected) from None
     if not loads or min(loads) < 1:

@@ -30,7 +30,7 @@ class LaiRA(Remembering):
     doubt: float = 0.1
     motion: Motion = field(default_factory=Motion)
 
-    label, colour, marker, rank = "LaiRA", "#be123c", "triangle", 21
+    label, colour, marker, rank = "LaiRA", "#c026d3", "triangle", 21
     looks_ahead = True
 
     def start(self, scene: Scene) -> Policy:

@@ -20,7 +20,7 @@ class RoundRobin(Remembering):
 
     length: int = 5
 
-    label, colour, marker, rank = "RoundRobin", "#65a30d", "arrow", 23
+    label, colour, marker, rank = "RoundRobin", "#a16207", "arrow", 23
     blind = True  # to errors
 
     def __post_init__(self) -> None:
