@@ -252,10 +252,10 @@ def open_step(step: int, now: Now, view: View, rule: Rules, watched: bool) -> No
     seeds, tasks = now.state.shape
     who = np.empty(tasks + 1, np.int64)
     for s in range(seeds):
-        n = 0
+        n, dues = 0, now.due[s]
         for i in range(tasks):
             who[n] = i
-            n += now.due[s, i] <= step
+            n += dues[i] <= step
         for k in range(n):
             i = who[k]
             task, state, due = now.task[s, i], now.state[s, i], now.due[s, i]
@@ -275,8 +275,9 @@ def open_step(step: int, now: Now, view: View, rule: Rules, watched: bool) -> No
     if rule.equal:
         send_equally(step, now, view, rule)
     for s in range(seeds):
+        states, shown = now.state[s], view.state[s]
         for i in range(tasks):
-            view.state[s, i] = now.state[s, i]
+            shown[i] = states[i]
     if rule.looks and watched:
         look(step, now, view)
 
@@ -411,22 +412,23 @@ def serve(
     rows, columns, found = np.empty(BLOCK + tasks, np.int64), np.empty(BLOCK + tasks, np.int64), ZERO
     for s in range(first, seeds):
         sums, sending, running, sent, total = now.sums[s], 0, 0, 0.0, 0.0
+        ys, xs, seen = bandwidth[s], compute[s], view.observed[s]
         for i in range(tasks):
             senders[sending] = runners[running] = i
-            sending += bandwidth[s, i] > 0.0
-            running += compute[s, i] > 0.0
+            sending += ys[i] > 0.0
+            running += xs[i] > 0.0
         if rule.equal:
             sending = 0
         for k in range(sending):
-            sent += bandwidth[s, senders[k]]
+            sent += ys[senders[k]]
         for k in range(running):
-            total += compute[s, runners[k]]
+            total += xs[runners[k]]
         over = sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
-        right, waiting = check(s, now, bandwidth, compute, rule)
+        right, waiting = check(now.state[s], ys, xs, now.cap[s], rule)
         odd = not checked and s != excused and (over or not right)
         if not odd:
             for i in range(tasks):
-                view.observed[s, i] = False
+                seen[i] = False
             if checked:
                 total = placed[s, 0]
                 for j in range(len(load)):
@@ -434,7 +436,7 @@ def serve(
             for k in range(sending):
                 i = senders[k]
                 task = now.task[s, i]
-                part = min(bandwidth[s, i], task.data_left)
+                part = min(ys[i], task.data_left)
                 sums.sent += part
                 task.data_left -= part
                 if task.data_left <= DUST:
@@ -446,7 +448,7 @@ def serve(
                 rows[found], columns[found] = s, i
                 found += 1
                 curve = now.curve[s, i]
-                curve.samples += compute[s, i]
+                curve.samples += xs[i]
                 if not rule.by_luck and curve.samples >= curve.work - DUST:
                     now.state[s, i], now.due[s, i] = DONE, NEVER
                     now.task[s, i].done_at = step + 1
@@ -480,23 +482,26 @@ def run_where(
     """
     seeds, tasks = now.state.shape
     rates, load, speeds = np.empty(tasks), np.zeros(len(rule.speeds)), np.empty(len(rule.speeds))
-    runners, order = np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
+    senders, runners, order = np.empty(tasks + 1, np.int64), np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
     asked_where, kept = server.shape[1] == tasks, ran.shape[0] == seeds
     pooled = rule.fluid and not kept and rule.law != PER_NODE  # then nothing depends on who runs where
     for s in range(first, seeds):
-        sums, home, xs = now.sums[s], server[s if asked_where else 0], compute[s]
+        sums, home, ys, xs = now.sums[s], server[s if asked_where else 0], bandwidth[s], compute[s]
         here = ran[s if kept else 0 : s + 1 if kept else 0]
-        running, sent, total, wrong, settled = 0, 0.0, 0.0, False, True
+        sending, running, sent, total, wrong, settled = 0, 0, 0.0, 0.0, False, True
         for i in range(tasks):
-            sent += bandwidth[s, i] if bandwidth[s, i] > 0.0 and not rule.equal else 0.0
-            total += xs[i] if xs[i] > 0.0 else 0.0
-            runners[running] = i
+            senders[sending] = runners[running] = i
+            sending += ys[i] > 0.0
             running += xs[i] > 0.0
+        for k in range(0 if rule.equal else sending):
+            sent += ys[senders[k]]
+        for k in range(running):
+            total += xs[runners[k]]
         for i in range(len(home)):
             wrong |= (xs[i] > 0.0) & (home[i] >= len(rule.speeds))
             settled &= (xs[i] <= 0.0) | (home[i] >= 0)
         wrong |= sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
-        if s != excused and (wrong or not check(s, now, bandwidth, compute, rule)[0]):
+        if s != excused and (wrong or not check(now.state[s], ys, xs, now.cap[s], rule)[0]):
             return int(s)
         if len(rule.speeds) == 1:
             lost = take_turns(runners, running, xs, sums, rule.speeds[0], rule.switch_cost)
@@ -580,15 +585,14 @@ def observe(step: int, rows: Ints, columns: Ints, n: int, now: Now, view: View, 
 
 
 @inner
-def check(s: int, now: Now, bandwidth: Floats, compute: Floats, rule: Rules) -> tuple[bool, bool]:
+def check(states: NDArray[np.int8], ys: Floats, xs: Floats, cap: Floats, rule: Rules) -> tuple[bool, bool]:
     """Of one seed: whether no task's part is wrong, and one can compute."""
     most_y = min(rule.bandwidth + SLACK, LARGEST)
     wrong, waiting = False, False
-    for i in range(now.state.shape[1]):
-        y, x, state = bandwidth[s, i], compute[s, i], now.state[s, i]
-        computing = state == COMPUTING
-        sends = (state == SENDING) & (y > 0.0) & (y <= most_y)
-        computes = computing & (x > 0.0) & (x <= now.cap[s, i] + SLACK)
+    for i in range(len(states)):
+        y, x, computing = ys[i], xs[i], states[i] == COMPUTING
+        sends = (states[i] == SENDING) & (y > 0.0) & (y <= most_y)
+        computes = computing & (x > 0.0) & (x <= cap[i] + SLACK)
         wrong |= not ((sends | rule.equal | (y == 0.0)) & (computes | (x == 0.0)))
         waiting |= computing
     return not wrong, waiting

@@ -80,9 +80,10 @@ def _learn(step: int, told: Told, moments: NDArray[np.void], found: Estimate, se
     for k in range(13 * WIDTH):
         t[k] = 1.0
     for s in range(seeds):
+        seen = told.observed[s]
         for i in range(tasks):
             rows[size], columns[size] = s, i
-            size += told.observed[s, i]
+            size += seen[i]
         start = ZERO
         while size - start >= WIDTH or (s == seeds - 1 and size > start):
             _fit(step, rows, columns, start, min(size - start, WIDTH), told, moments, found, separate, t)
