@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import refuse_negative
-from equipoise.kernels import Bools, Floats, Ints, inner, kernel
+from equipoise.kernels import ZERO, Bools, Floats, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
@@ -220,7 +220,7 @@ def _decide(
         quiet = slack <= IDLE * rule.servers * (view.step + 1.0)  # tasks that are here on average
         thrifty = rule.linear and not quiet
         strict = sound or (judged and thrifty and seed[RIGHT] >= SHARE)
-        n, computing = 0, 0
+        n, computing = ZERO, 0
         for i in range(tasks):
             if not SENDING <= view.state[s, i] <= COMPUTING:
                 continue
@@ -230,7 +230,8 @@ def _decide(
             if not np.isfinite(estimate.log_work[s, i]):  # it says nothing yet
                 sure, estimate.log_work[s, i], estimate.spread[s, i] = 0.0, seed[MEAN], seed[SD]
             if len(ahead) > 0:
-                law[:] = ahead[s, i]
+                for k in range(PARTS):
+                    law[k] = ahead[s, i, k]
             else:
                 ahead_of(estimate.log_work[s, i], max(estimate.spread[s, i], SURE), done, law)
             if sure < CERTAIN:
@@ -239,7 +240,7 @@ def _decide(
                 sure = 1.0
             if sure < 0.5:
                 estimate.log_work[s, i], estimate.spread[s, i] = seed[MEAN], seed[SD]
-                estimate.left[s, i] = free.mean()
+                estimate.left[s, i] = _sum(free) / PARTS
             plan.time[i] = _time(view, s, i, rule)
             plan.price[i], plan.middle[i], hope = price_of(law, free, sure, cap[s, i] * plan.time[i], MIDDLE)
             if strict and done >= GIVEN and hope < (rule.thrift if thrifty else HOPE):
@@ -271,7 +272,7 @@ def _time(view: View, s: int, i: int, rule: Rule) -> float:
 @inner
 def _send(view: View, cap: Floats, s: int, plan: Plan, jobs: Jobs, given: Floats) -> None:
     """The most transfers that leave time for the likely work, by when they must be through; then the smallest."""
-    n = 0
+    n = ZERO
     for i in range(len(cap)):
         if view.state[s, i] == SENDING:
             jobs.key[i] = plan.time[i] - math.ceil(plan.middle[i] / cap[i])
@@ -282,7 +283,7 @@ def _send(view: View, cap: Floats, s: int, plan: Plan, jobs: Jobs, given: Floats
     keep_most(jobs.work, jobs.due, n, view.bandwidth, jobs.kept, jobs.heap)
     left = view.bandwidth
     for wanted in (True, False):
-        m = 0
+        m = ZERO
         for j in range(n):
             if jobs.kept[j] == wanted:
                 m = insert(jobs.order, m, jobs.due if wanted else jobs.work, j)
@@ -404,7 +405,7 @@ def _serve(
         if keep[i]:
             left -= _raise(given, i, min(max(even, need[i]), cap[i]), left)
     if left > 0.0:
-        others = 0
+        others = ZERO
         for k in range(n):
             if plan.price[jobs.order[k]] < np.inf:
                 others = insert(jobs.heap, others, plan.price, jobs.order[k])
@@ -420,7 +421,7 @@ def _serve(
             wanted += cap[i]
             others += 1
     full = max(0.0 if thrifty else max(SPARE * view.capacity, budget), 0.5 * wanted)
-    left = (view.capacity if idle else min(full, view.capacity)) - given.sum()
+    left = (view.capacity if idle else min(full, view.capacity)) - _sum(given)
     for k in range(others):
         left -= _raise(given, jobs.heap[k], cap[jobs.heap[k]], max(left, 0.0))
 
@@ -445,6 +446,14 @@ def _take_turns(view: View, cap: Floats, s: int, n: int, plan: Plan, jobs: Jobs,
 
 
 @inner
+def _sum(values: Floats) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@inner
 def _raise(given: Floats, i: int, level: float, left: float) -> float:
     """Give task i up to `level`, out of what is left; what it took."""
     more = min(max(level - given[i], 0.0), left)
@@ -459,7 +468,7 @@ def keep_most(work: Floats, due: Floats, n: int, rate: float, kept: Bools, heap:
     The largest give way. A job that would be late even alone is never kept, nor one whose work is infinite. `heap` is
     room for n indices.
     """
-    size, total = 0, 0.0
+    size, total = ZERO, 0.0
     for j in range(n):
         kept[j] = False
         if (
