@@ -4,7 +4,7 @@
     python benchmarks/share/hybrid.py --quick    20 and 40 seeds
 
 Its constants were chosen on seeds 4000-4199 of CASES and, on the authors' model, 5000-5149, with a look at 0-399; nothing
-here uses those. The shapes of UNSEEN were drawn for the first time when all constants stood. A breaking
+here uses those. The shapes of UNSEEN were drawn for the first time when all constants but `floor` stood. A breaking
 case has curves that are no power laws, or power laws other than it is told. It is held against the best of Uniform, SDF,
 EDF and SRTF on the same tasks: within 1 point up to 20 tasks, within 3 at 60 and in bursts (all arrive in 6 steps).
 """

@@ -1,5 +1,4 @@
-"""Hybrid, our own: keep the most tasks that fit in time by what a success costs, pace them once beliefs have held, and
-leave nothing idle before that.
+"""Hybrid, our own: keep the most tasks that fit, pace them once beliefs have held, leave nothing idle before that.
 
 It learns curves as a learner does, and gives what would stand idle to everybody as Uniform does; what it believes of a
 task counts only as far as tasks of the same run have borne it out. Weak where nothing can be foretold: on a crowded
