@@ -90,7 +90,7 @@ def test_share_is_the_same_on_threads_and_processes(users_file: Path):
         seen: list[tuple[int, int]] = []
         with spread(kind, workers=2):
             assert_equal(alone, share(own, progress=lambda done, total, seen=seen: seen.append((done, total))))
-        assert seen == [(k, 8) for k in range(1, 9)]  # 2 loads x (3 bounds + 1 batch)
+        assert seen == [(k, 4) for k in range(1, 5)]  # 2 loads x (a part with its bounds + 1 batch)
 
 
 def test_place_is_the_same_on_threads_and_processes():

@@ -165,7 +165,9 @@ def test_the_lives_of_tasks(results):
     blue = [patch for patch in lives.patches if matplotlib.colors.to_hex(patch.get_facecolor()) == "#0072b2"]
     assert sum(patch.get_width() for patch in blue) == computing.sum()
     assert f"{run.successes[1]} of 20" in lives.get_title(loc="left") and "seed 4" in lives.get_title(loc="left")
-    assert use.lines[1].get_ydata() == pytest.approx(run.trace.bandwidth[:, 1].sum(axis=1))  # the uplink carries 100
+    assert use.lines[1].get_ydata() == pytest.approx(
+        np.diff(run.trace.sent[:, 1], prepend=0.0)
+    )  # the uplink carries 100
     assert len(results["lives, no trace"].plot().axes) == 1
     with refused("figure.seed", 7, 3, 4):
         run.plot(seed=7)

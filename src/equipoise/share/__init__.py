@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from equipoise.share.ladder import Ladder as Ladder, ladder as ladder
     from equipoise.share.oracle import Bound as Bound, oracle as oracle
+    from equipoise.share.published import PublishedRun as PublishedRun, published_run as published_run
     from equipoise.share.record import read_lcdb as read_lcdb, record as record
     from equipoise.share.recording import Recording as Recording, fit_lines as fit_lines, shipped as shipped
     from equipoise.share.simulate import PolicyError as PolicyError, Run as Run, simulate as simulate

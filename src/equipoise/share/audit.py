@@ -65,8 +65,9 @@ def audit(run: Run) -> Audit:
     seeds = batch.shape[0]
     idle, ready = site.capacity - x.sum(axis=2), np.zeros(x.shape, bool)
     energy, sent, done_at, state = np.zeros(seeds), np.zeros(seeds), np.full(batch.shape, -1), np.zeros(batch.shape)
-    # Where switches cost, time lost to them is not idle: what was not even asked for is.
-    spare = site.capacity - np.maximum(run.kept.asked, x.sum(axis=2)) if site.switch_cost else idle
+    # Where servers cannot follow every decision, or switches cost, only what was not even asked for stood idle by decision.
+    fluid = site.alike and site.migration == "within" and not site.switch_cost
+    spare = idle if fluid else site.capacity - np.maximum(run.kept.asked, x.sum(axis=2))
     misplaced = starved = 0
     for seed in range(seeds):
         plain, wrong = follow(run, seed, ready[:, seed])
