@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
-from equipoise.claims.share._published import SOURCE, Floats, played, points, told
+from equipoise.claims.share._published import SOURCE, Floats, mean_of, played, points, told
+from equipoise.present.figures import Axis, Figure, bars
 from equipoise.share import Task, View, Workload, policies, simulate
 from equipoise.share.estimators import Estimate
 from equipoise.share.policies._authors import caps, decision, explore_then_exploit
@@ -71,6 +72,19 @@ def measure(scale: Scale) -> Measured:
                 about="ours",
             ),
             ours(text, "points that the right denominator wins, by the text", CORRECTED, TEXT),
+        ),
+        figures=(
+            Figure(
+                "UARA+LARA at 60 tasks, with the denominator of the code and of the text",
+                x=Axis("policy", groups=("code", "code, with the bug", "text", "text, corrected")),
+                y=Axis("percent of tasks"),
+                series=(
+                    bars(
+                        "success", [mean_of(found, name, "success") for found in (code, text) for name in found.names]
+                    ),
+                ),
+                caption="The bug would cost the authors' policy six points; its code does not have it.",
+            ),
         ),
         notes=("We had taken the text for the code, and told that the bug explains a part of the collapse.",),
     )

@@ -13,6 +13,7 @@ from equipoise.share.view import Decision, View
 @dataclass(frozen=True)
 class SDF:
     label, colour, marker, rank = "SDF", "#d97706", "rect", 2
+    frugal = True  # leaves compute idle by design: a task that cannot use its part keeps it
     published = True
     blind = True  # to errors
 
