@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -26,6 +27,10 @@ from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
 from equipoise.share.spec import BundlesSpec, LadderSpec, ShareSpec
 from equipoise.spec import Spec
+
+if TYPE_CHECKING:
+    from equipoise.document import Document
+    from equipoise.present.values import Table
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
 app = application()
@@ -109,18 +114,9 @@ def climb(
     """Add the network, its delay, its jitter and the price of energy one by one: who leads on each rung?"""
     spec = _read(LadderSpec, config, chosen)
     from equipoise.present.share import ladder_table
-    from equipoise.present.values import Bullets
 
-    scene = spec.build()
-    with (
-        spreading("threads", workers, spread, address, quiet=json),
-        run_folder(out, "share ladder", spec, spec.policy_file or ()) as folder,
-    ):
-        with metered("share ladder", "part", None, quiet=json) as meter:
-            result = scene.run(meter.show)
-        result.save(folder)
-    document = result.document()
-    tell(document, json, ladder_table(document), Bullets(result.verdict), last=folder / "result.json")
+    with spreading("threads", workers, spread, address, quiet=json):
+        _study("share ladder", spec, out, json, lambda document: [ladder_table(document)])
 
 
 @app.command("bundles")
@@ -137,19 +133,24 @@ def share_time(
     """Share one resource in time: bundles of tasks with real curves, who finishes most and who switches most?"""
     spec = _read(BundlesSpec, config, chosen)
     from equipoise.present.share import bundles_table
+
+    with spreading("threads", workers, spread, address, quiet=json):
+        _study("share bundles", spec, out, json, lambda found: [bundles_table(found, load) for load in spec.loads])
+
+
+def _study(
+    verb: str, spec: LadderSpec | BundlesSpec, out: Path, json: bool, tables: Callable[[Document], Sequence[Table]]
+) -> NoReturn:
+    """Play a study, keep it in a folder of its own, and tell its tables and its verdict."""
     from equipoise.present.values import Bullets
 
     scene = spec.build()
-    with (
-        spreading("threads", workers, spread, address, quiet=json),
-        run_folder(out, "share bundles", spec, spec.policy_file or ()) as folder,
-    ):
-        with metered("share bundles", "part", None, quiet=json) as meter:
+    with run_folder(out, verb, spec, spec.policy_file or ()) as folder:
+        with metered(verb, "part", None, quiet=json) as meter:
             result = scene.run(meter.show)
         result.save(folder)
     document = result.document()
-    tables = (bundles_table(document, load) for load in spec.loads)
-    tell(document, json, *tables, Bullets(result.verdict), last=folder / "result.json")
+    tell(document, json, *tables(document), Bullets(document.result["verdict"]), last=folder / "result.json")
 
 
 @app.command("execute")

@@ -13,73 +13,11 @@ from numpy.typing import NDArray
 
 from equipoise.kernels import ZERO, Floats, Int32s, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, keys_of, ln, normal, two_normals, uniform
-from equipoise.share.divide import insert
+from equipoise.share.servers import place, settle, show_where, take_turns
 from equipoise.share.site import LAWS, PER_NODE, PER_SAMPLE, Site, cheapest_loads, step_energy
 from equipoise.share.task import COMPUTING, DELAYED, DONE, FAILED, PENDING, SENDING, table_error
 from equipoise.share.view import View
 from equipoise.share.workload import Batch
-
-
-@inner
-def place(
-    rates: Floats, home: Ints, last: Int32s, speeds: Floats, within: bool, load: Floats, ran: Floats, order: Ints
-) -> tuple[float, int]:
-    """Put every task on its home, else where it was, else on the emptiest server; fastest tasks first.
-
-    `home` is empty if nobody asks; `ran`, unless it is empty, receives what each task ran on each server (1, tasks,
-    servers); `order` is scratch; `last` is where each was, and becomes where it began.
-
-    What does not fit there runs on others for the rest of the step if tasks may move `within` it, and is cut from
-    `rates` if not. A task is on one server at a time: its times on all of them sum to at most one step. By the theorem
-    on preemptive open shops that, and no server beyond its speed, is all it takes. Returns (cut, moves).
-    """
-    nodes = len(speeds)
-    for j in range(nodes):
-        load[j] = 0.0
-    n = ZERO
-    for i in range(len(rates) - 1, -1, -1):
-        if rates[i] > 0.0:
-            n = insert(order, n, rates, i)
-    cut, moves = 0.0, 0
-    for k in range(n - 1, -1, -1):  # the last task among the slowest is first in `order`
-        i = order[k]
-        was = last[i]
-        if len(home) > 0 and home[i] >= 0:
-            first = home[i]
-        elif was >= 0 and load[was] + rates[i] <= speeds[was] + 1e-9:
-            first = was
-        else:
-            first = emptiest(speeds, load)
-        time, left, node = 1.0, rates[i], first
-        for _ in range(nodes):
-            part = min(left, max(speeds[node] - load[node], 0.0), time * speeds[node])
-            load[node] += part
-            if len(ran) > 0:
-                ran[0, i, node] += part
-            left -= part
-            if part > 0.0:
-                time -= part / speeds[node]
-            if not within or left <= 1e-9 or time <= 1e-12:
-                break
-            node = emptiest(speeds, load)
-        if left > 1e-6:  # less is rounding
-            cut += left
-            rates[i] -= left
-        if was >= 0 and was != first:
-            moves += 1
-        last[i] = first
-    return cut, moves
-
-
-@inner
-def emptiest(speeds: Floats, load: Floats) -> int:
-    """The server with the most room."""
-    best = 0
-    for j in range(1, len(speeds)):
-        if speeds[j] - load[j] > speeds[best] - load[best] + 1e-12:
-            best = j
-    return best
-
 
 SLACK = 1e-6  # samples per step by which a sum of shares may round above its limit
 DUST = 1e-9  # samples that count as nothing
@@ -379,17 +317,6 @@ def close_step(
 
 
 @kernel
-def show_where(last: Int32s, compute: Floats, speeds: Floats, ran: Floats, home: Ints) -> None:
-    """A schedule on servers of what the pool computed, for who keeps it."""
-    seeds, tasks = compute.shape
-    rates, load, order = np.empty(tasks), np.empty(len(speeds)), np.empty(tasks, np.int64)
-    for s in range(seeds):
-        for i in range(tasks):
-            rates[i] = compute[s, i]
-        place(rates, home, last[s], speeds, True, load, ran[s : s + 1], order)
-
-
-@kernel
 def serve(
     first: int,
     excused: int,
@@ -596,44 +523,6 @@ def check(states: NDArray[np.int8], ys: Floats, xs: Floats, cap: Floats, rule: R
         wrong |= not ((sends | rule.equal | (y == 0.0)) & (computes | (x == 0.0)))
         waiting |= computing
     return not wrong, waiting
-
-
-@inner
-def take_turns(who: Ints, n: int, xs: Floats, sums: Any, speed: float, cost: float) -> float:
-    """Tasks hold the only server one after the other, by their number; counts switches, returns samples lost to them.
-
-    A switch takes `cost` steps. What of that does not fit into this step is owed by the next ones; a task whose turn
-    does not come is given nothing.
-    """
-    lost, time = 0.0, 1.0
-    if cost > 0.0:
-        time -= min(sums.owed, 1.0)
-        sums.owed -= min(sums.owed, 1.0)
-    for k in range(n):
-        i = who[k]
-        if time > 0.0 and sums.holder != i + 1:
-            sums.switches += sums.holder > 0
-            if cost > 0.0 and sums.holder > 0:
-                sums.owed = max(cost - time, 0.0)
-                time = max(time - cost, 0.0)
-            sums.holder = i + 1
-        if cost > 0.0:
-            part = min(xs[i], time * speed)
-            time = max(time - part / speed, 0.0)
-            lost += xs[i] - part
-            xs[i] = part
-    return lost
-
-
-@inner
-def settle(who: Ints, n: int, home: Ints, last: Int32s) -> int:
-    """Tasks go where they are asked to be; how many move."""
-    moves = 0
-    for k in range(n):
-        i = who[k]
-        moves += (last[i] >= 0) & (last[i] != home[i])
-        last[i] = home[i]
-    return moves
 
 
 @kernel
