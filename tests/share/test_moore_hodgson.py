@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from equipoise.share.policies.hybrid import _pop, _push, keep_most
+from equipoise.share.policies._moore_hodgson import _pop, _push, keep_most
 
 jobs = st.lists(st.tuples(st.integers(0, 12), st.integers(-2, 30)), max_size=9)
 

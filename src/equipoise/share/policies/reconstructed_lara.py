@@ -9,8 +9,8 @@ import numpy as np
 
 from equipoise.kernels import Bools, Floats, Ints, kernel
 from equipoise.share.divide import equal, greedy
+from equipoise.share.policies._moore_hodgson import keep_most
 from equipoise.share.policies._time_sharing import LOG_MOST, Line, Remembering, logs
-from equipoise.share.policies.hybrid import keep_most
 from equipoise.share.view import Decision, Policy, Scene, View, served
 
 LATER = 1e12  # added to a key: behind all others
