@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import ZERO, Floats, Int32s, Ints, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Floats, Int32s, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, keys_of, ln, normal, two_normals, uniform
 from equipoise.share.servers import place, settle, show_where, take_turns
 from equipoise.share.site import LAWS, PER_NODE, PER_SAMPLE, Site, cheapest_loads, step_energy
@@ -26,7 +26,8 @@ LEAST_SEEN = 1e-4  # of an error that is looked at
 LOOKS, JITTERS = 2**40, 2**41  # numbers of draws from which the noise of looks, and jitter by steps, are counted
 NEVER = np.iinfo(np.int32).max
 TIME_MOST = 2**30  # steps; half of what a time can hold, so that two can be added
-BLOCK = 512  # observations made at a time: what they need stays in the nearest cache
+BLOCK = 256  # observations made at a time: what they need stays in the nearest cache
+WORK, LOG_A, SLOPE, ERROR, SIGMA, NOISE = (BLOCK * row for row in range(6))  # rows of their tile
 
 
 CURVE = np.dtype(  # what every step of computing needs of a task, in one line of the cache
@@ -71,6 +72,17 @@ class Now(NamedTuple):
     sums: NDArray[np.void]  # per seed
     table_samples: Floats
     table_errors: Floats
+
+
+class Seen(NamedTuple):
+    """Room for BLOCK tasks that computed: which they are, the draws they need, and a tile of what their errors come from."""
+
+    row: NDArray[np.uint64]
+    column: NDArray[np.uint64]
+    new: NDArray[np.uint64]  # those that begin a pair of draws
+    key: NDArray[np.uint64]
+    pair: NDArray[np.uint64]
+    tile: Floats
 
 
 class Rules(NamedTuple):
@@ -334,12 +346,20 @@ def serve(
     `placed`, unless it is empty, tells of each seed what is computed, and what each server runs.
     """
     seeds, tasks = now.state.shape
-    load, checked = np.empty(len(rule.speeds)), len(placed) > 0
-    senders, runners = np.empty(tasks + 1, np.int64), np.empty(tasks + 1, np.int64)
-    rows, columns, found = np.empty(BLOCK + tasks, np.int64), np.empty(BLOCK + tasks, np.int64), ZERO
+    load, checked, shown = np.empty(len(rule.speeds)), len(placed) > 0, watched or rule.by_luck
+    senders, runners, found, fresh, last = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), ZERO, ZERO, seeds
+    seen = Seen(
+        np.empty(BLOCK, INDEX),
+        np.empty(BLOCK, INDEX),
+        np.empty(BLOCK + 1, INDEX),
+        np.ones(BLOCK + 1, np.uint64),
+        np.ones(BLOCK + 1, np.uint64),
+        np.ones(6 * BLOCK),
+    )
+    t = seen.tile
     for s in range(first, seeds):
         sums, sending, running, sent, total = now.sums[s], 0, 0, 0.0, 0.0
-        ys, xs, seen = bandwidth[s], compute[s], view.observed[s]
+        ys, xs, observed = bandwidth[s], compute[s], view.observed[s]
         for i in range(tasks):
             senders[sending] = runners[running] = i
             sending += ys[i] > 0.0
@@ -355,7 +375,7 @@ def serve(
         odd = not checked and s != excused and (over or not right)
         if not odd:
             for i in range(tasks):
-                seen[i] = False
+                observed[i] = False
             if checked:
                 total = placed[s, 0]
                 for j in range(len(load)):
@@ -372,23 +392,35 @@ def serve(
                 view.data_left[s, i] = task.data_left
             for k in range(running):
                 i = runners[k]
-                rows[found], columns[found] = s, i
-                found += 1
                 curve = now.curve[s, i]
                 curve.samples += xs[i]
+                curve.observations += 1
+                view.samples[s, i] = curve.samples
+                if not rule.looks:
+                    observed[i], view.observations[s, i] = True, curve.observations
                 if not rule.by_luck and curve.samples >= curve.work - DUST:
                     now.state[s, i], now.due[s, i] = DONE, NEVER
                     now.task[s, i].done_at = step + 1
+                if shown:
+                    if found == BLOCK:
+                        observe(step, seen, found, fresh, now, view, rule, watched)
+                        found = fresh = ZERO
+                    seen.row[found], seen.column[found] = s, i
+                    t[WORK + found], t[LOG_A + found], t[SLOPE + found] = max(curve.samples, 1.0), curve.log_a, curve.b
+                    t[ERROR + found], t[SIGMA + found], t[NOISE + found] = curve.floor, curve.sigma, now.spare[s, i]
+                    seen.key[fresh], seen.pair[fresh] = curve.noise_key, (curve.observations + 1) >> 1
+                    seen.new[fresh] = found
+                    fresh += curve.observations & 1  # else the second of its pair is there
+                    found += 1
             if waiting:
                 sums.idle += rule.capacity - total
             if waiting or rule.law != PER_SAMPLE:
                 sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
-        if odd or found >= BLOCK or s == seeds - 1:
-            observe(step, rows, columns, found, now, view, rule, watched)
-            found = ZERO
-        if odd:
-            return int(s)
-    return int(seeds)
+        else:
+            last = s
+            break
+    observe(step, seen, found, fresh, now, view, rule, watched)
+    return int(last)
 
 
 @kernel
@@ -409,7 +441,7 @@ def run_where(
     """
     seeds, tasks = now.state.shape
     rates, load, speeds = np.empty(tasks), np.zeros(len(rule.speeds)), np.empty(len(rule.speeds))
-    senders, runners, order = np.empty(tasks + 1, np.int64), np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
+    senders, runners, order = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), np.empty(tasks, np.int64)
     asked_where, kept = server.shape[1] == tasks, ran.shape[0] == seeds
     pooled = rule.fluid and not kept and rule.law != PER_NODE  # then nothing depends on who runs where
     for s in range(first, seeds):
@@ -463,50 +495,31 @@ def run_where(
 
 
 @inner
-def observe(step: int, rows: Ints, columns: Ints, n: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
-    """What the first n tasks that computed show; their errors, curve and noise, only if `watched`.
+def observe(step: int, seen: Seen, n: int, fresh: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
+    """Curve and noise of n tasks that computed, of which `fresh` begin a pair of draws; several at a time.
 
     Where success is a matter of the observed error, it is judged here, and only its end is shown to who looks before
     decisions.
     """
-    for j in range(n):
-        s, i = rows[j], columns[j]
-        curve = now.curve[s, i]
-        curve.observations += 1
-        view.samples[s, i] = curve.samples
-        if not rule.looks:
-            view.observed[s, i], view.observations[s, i] = True, curve.observations
-    if not (watched or rule.by_luck):
-        return
-    size = (n + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
-    key, pair, new, fresh = np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), 0
-    done, log_a, b, error = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    for j in range(n):
-        curve = now.curve[rows[j], columns[j]]
-        done[j], log_a[j], b[j] = max(curve.samples, 1.0), curve.log_a, curve.b
-        key[fresh], pair[fresh], new[fresh] = curve.noise_key, (curve.observations + 1) >> 1, j
-        fresh += curve.observations & 1  # else the second of its pair is there
-    for j in range(size):
-        error[j] = exp(log_a[j] - b[j] * ln(done[j]))
-    first, second = np.empty(size), np.empty(size)
+    t, row, column = seen.tile, seen.row, seen.column
+    for j in range((n + 31) // 32 * 32):  # whole vectors; what they compute beyond is not used
+        t[WORK + j] = ln(t[WORK + j])
+    for j in range((n + 31) // 32 * 32):  # a loop of its own, which has fewer numbers to hold at once
+        t[ERROR + j] += exp(t[LOG_A + j] - t[SLOPE + j] * t[WORK + j])
     for j in range((fresh + 31) // 32 * 32):
-        first[j], second[j] = two_normals(key[j], pair[j])
+        t[WORK + j], t[LOG_A + j] = two_normals(seen.key[j], seen.pair[j])
     for j in range(fresh):
-        now.spare[rows[new[j]], columns[new[j]]] = second[j]
-    fresh = 0
+        at = seen.new[j]
+        t[NOISE + at] = t[WORK + j]
+        now.spare[row[at], column[at]] = t[LOG_A + j]
     for j in range(n):
-        s, i = rows[j], columns[j]
-        curve, task, noise = now.curve[s, i], now.task[s, i], now.spare[s, i]
-        if curve.observations & 1:
-            noise = first[fresh]
-            fresh += 1
-        true = error[j] + curve.floor
+        s, i, found = row[j], column[j], t[ERROR + j] + t[SIGMA + j] * t[NOISE + j]
+        curve = now.curve[s, i]
         if curve.table >= 0:
-            true = table_error(now.table_samples[curve.table], now.table_errors[curve.table], done[j])
-        found = true + curve.sigma * noise
-        if rule.by_luck and max(found, LEAST_SEEN) <= task.target:
+            found = true_error(curve, now) + t[SIGMA + j] * t[NOISE + j]
+        if rule.by_luck and max(found, LEAST_SEEN) <= now.task[s, i].target:
             now.state[s, i], now.due[s, i] = DONE, NEVER
-            task.done_at = step + 1
+            now.task[s, i].done_at = step + 1
         if watched and (not rule.looks or now.state[s, i] == DONE):
             view.observed[s, i], view.error[s, i] = True, found
 

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import ZERO, Bools, Floats, Ints, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Bools, Floats, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
@@ -75,7 +75,7 @@ class LogLinearFit:
 @kernel
 def _learn(step: int, told: Told, moments: NDArray[np.void], found: Estimate, separate: bool) -> None:
     seeds, tasks = told.observed.shape
-    rows, columns, size = np.empty(WIDTH + tasks, np.int64), np.empty(WIDTH + tasks, np.int64), 0
+    rows, columns, size = np.empty(WIDTH + tasks, INDEX), np.empty(WIDTH + tasks, INDEX), 0
     t = np.empty(13 * WIDTH)
     for k in range(13 * WIDTH):
         t[k] = 1.0
