@@ -119,29 +119,34 @@ def _fit(
         t[N + j], t[MEAN_X + j], t[MEAN_Y + j], t[AIM + j] = m.n + 1.0, m.x, m.y, m.aim
         t[XX + j], t[XY + j], t[YY + j] = m.xx, m.xy, m.yy
         t[DONE + j], t[Y + j] = told.samples[s, i], max(told.error[s, i], ERROR_LEAST)
+    for j in range(size):  # loops of their own, which have fewer numbers to hold at once
+        t[X + j] = ln(max(t[DONE + j], 1.0))
     for j in range(size):
-        t[X + j], t[Y + j] = ln(max(t[DONE + j], 1.0)), ln(t[Y + j])
-    for j in range(size):  # Welford's update, and the line that follows
-        n, x, y = t[N + j], t[X + j], t[Y + j]
-        part, dx, dy = 1.0 / n, x - t[MEAN_X + j], y - t[MEAN_Y + j]
-        mean_x, mean_y = t[MEAN_X + j] + part * dx, t[MEAN_Y + j] + part * dy
+        t[Y + j] = ln(t[Y + j])
+    for j in range(size):  # Welford's update
+        x, y, mean_x, mean_y = t[X + j], t[Y + j], t[MEAN_X + j], t[MEAN_Y + j]
+        part, dx, dy = 1.0 / t[N + j], x - mean_x, y - mean_y
+        mean_x, mean_y = mean_x + part * dx, mean_y + part * dy
         xx, xy, yy = t[XX + j] + dx * (x - mean_x), t[XY + j] + dx * (y - mean_y), t[YY + j] + dy * (y - mean_y)
         t[MEAN_X + j], t[MEAN_Y + j], t[XX + j], t[XY + j], t[YY + j] = mean_x, mean_y, xx, xy, yy
-        enough = (n >= (2.0 if separate else 3.0)) & (xx > 1e-12)
-        xx = max(xx, 1e-12)
+    for j in range(size):  # the line that follows
+        n, mean_x, mean_y, xx, xy = t[N + j], t[MEAN_X + j], t[MEAN_Y + j], max(t[XX + j], 1e-12), t[XY + j]
         b = min(max(-xy / xx, B_LEAST), B_MOST)
         if separate:
             log_a = max(mean_y - xy / xx * mean_x, LOG_AUTHORS_LEAST)
             b = max(-xy / xx, AUTHORS_LEAST)
             mean_y = log_a - b * mean_x  # the line that they take, where it passes the mean
         log_work = min(max(mean_x + (mean_y - t[AIM + j]) / b, 0.0), LOG_WORK_MOST)
-        squares = max(yy + b * (2.0 * xy + b * xx), 0.0)  # of the residuals of ln error
+        squares = max(t[YY + j] + b * (2.0 * xy + b * xx), 0.0)  # of the residuals of ln error
         far = log_work - mean_x
         variance = squares * (xx + n * far * far) / (n * xx * b * b * max(n - 2.0, 1.0))
-        left = min(max(exp(log_work) - t[DONE + j], 0.0), AUTHORS_LEFT if separate else math.inf)
-        t[LEFT + j] = left if enough else math.nan
+        enough = (n >= (2.0 if separate else 3.0)) & (xx > 1e-12)
         t[LOG_WORK + j] = log_work if enough else math.nan
         t[SPREAD + j] = math.sqrt(variance) if enough else math.inf
+    for j in range(size):  # nan where nothing is known
+        log_work = t[LOG_WORK + j]
+        left = min(max(exp(log_work) - t[DONE + j], 0.0), AUTHORS_LEFT if separate else math.inf)
+        t[LEFT + j] = left if log_work == log_work else math.nan
     for j in range(count):
         s, i = rows[start + j], columns[start + j]
         m = moments[s, i]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.kernels import Floats, Ints, kernel
+from equipoise.kernels import INDEX, Floats, Ints, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators.log_linear import LogLinear
@@ -81,9 +81,9 @@ def _needed(step: int, state: NDArray[np.int8], deadline: Ints, left: Floats, po
     seeds, tasks = state.shape
     given, who, new, value = (
         np.zeros((seeds, tasks)),
-        np.empty(tasks + 1, np.int64),
-        np.empty(tasks + 1, np.int64),
-        np.empty(tasks),
+        np.empty(tasks + 1, INDEX),
+        np.empty(tasks + 1, INDEX),
+        np.ones(tasks + 32),
     )
     for s in range(seeds):
         states, lefts, due, parts, n, unknown = state[s], left[s], deadline[s], given[s], 0, 0
@@ -95,8 +95,10 @@ def _needed(step: int, state: NDArray[np.int8], deadline: Ints, left: Floats, po
         for j in range(n):
             value[j] = max(lefts[who[j]], LEAST) / max(due[who[j]] - step, 1)
         if power != 1.0:
-            for j in range(n):  # several at a time
-                value[j] = exp(power * ln(value[j]))
+            for j in range((n + 31) // 32 * 32):  # whole vectors; what they compute beyond is not used
+                value[j] = ln(value[j])
+            for j in range((n + 31) // 32 * 32):
+                value[j] = exp(power * value[j])
         total = 0.0
         for j in range(n):
             parts[who[j]] = value[j]
