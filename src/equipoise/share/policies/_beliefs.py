@@ -6,15 +6,13 @@ run. The share of tasks that the estimator is right about follows, and a belief 
 """
 
 import math
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.kernels import Floats, inner, kernel
+from equipoise.kernels import Floats, inner
 from equipoise.share._arithmetic import below, exp, ln
 from equipoise.share.estimators import Estimate
-from equipoise.share.estimators._base import PARTS
 from equipoise.share.task import DONE, PENDING
 from equipoise.share.view import View
 
@@ -27,12 +25,6 @@ GAIN, LOSS = 2.0, -4.0  # the most that one task may say for and against the est
 NEAR = 3.0  # ln of the factor by which the work may exceed what is done, for a test: what is far is never tested
 CERTAIN = 0.8  # a probability from which the estimator alone is believed
 RARELY = 4  # steps after which unfinished tasks are asked again what they say of others
-LEFT_LEAST = 0.1  # samples
-
-# Quantiles (k + 1/2) / PARTS of a normal variable that exceeds z, a row for each of these z; below them nothing is cut off.
-BEYOND_FIRST, BEYOND_LAST, BEYOND_STEP = -3.5, 5.5, 0.25
-_tails = [NormalDist().cdf(-z) for z in np.arange(BEYOND_FIRST, BEYOND_LAST + BEYOND_STEP, BEYOND_STEP)]
-BEYOND = np.array([[-NormalDist().inv_cdf((1 - (k + 0.5) / PARTS) * tail) for k in range(PARTS)] for tail in _tails])
 
 AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
 MEAN, SD, RIGHT, PASSED, MOVED, TESTS = range(6)  # of a seed: ln works, the share of right estimates, tests
@@ -141,44 +133,3 @@ def chance(right: float, score: float) -> float:
     """P(the estimator is right about a task), given the share of those and what the task itself said."""
     odds = right * exp(score)
     return odds / (odds + 1.0 - right + 1e-12)
-
-
-@kernel
-def ahead_of(log_work: float, spread: float, done: float, found: Floats) -> None:
-    """Quantiles of the work left, given that what is done did not suffice."""
-    z = (ln(max(done, 1e-9)) - log_work) / spread
-    place = min(max((z - BEYOND_FIRST) / BEYOND_STEP, 0.0), len(BEYOND) - 1.001)
-    row = int(place)
-    part, over = place - row, max(z - BEYOND_LAST, 0.0)
-    for k in range(PARTS):
-        at = BEYOND[row, k] + part * (BEYOND[row + 1, k] - BEYOND[row, k]) + over
-        found[k] = max(exp(log_work + spread * at) - done, 0.0)
-
-
-@kernel
-def price_of(law: Floats, free: Floats, sure: float, most: float, part: float) -> tuple[float, float, float]:
-    """Expected samples per success if the task is run until the best point to give up, `most` samples on at the latest.
-
-    min over d of E[min(left, d)] / P(left <= d), where the work left is one of `law` with probability `sure` and one of
-    `free` otherwise, all in ascending order; infinite if success is out of reach. Also the quantile `part` of the work
-    left, and P(left <= most).
-    """
-    price, spent, passed, middle, reached, a, b = np.inf, 0.0, 0.0, -1.0, 0.0, 0, 0
-    if sure >= 1.0:
-        b = PARTS
-    while a < PARTS or b < PARTS:
-        if b >= PARTS or (a < PARTS and law[a] <= free[b]):
-            left, weight, a = law[a], sure / PARTS, a + 1
-        else:
-            left, weight, b = free[b], (1.0 - sure) / PARTS, b + 1
-        left = max(left, LEFT_LEAST)
-        passed += weight
-        if middle < 0.0 and passed >= part:
-            middle = left
-        if left <= most:
-            reached = passed
-            spent += weight * left
-            price = min(price, (spent + left * max(1.0 - passed, 0.0)) / passed)
-        elif middle >= 0.0:
-            break
-    return price, middle, reached

@@ -28,6 +28,7 @@ from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators._base import PARTS, SURE
 from equipoise.share.estimators.familiar import Familiar
+from equipoise.share.policies import _prices
 from equipoise.share.policies._beliefs import (
     CERTAIN,
     MEAN,
@@ -40,20 +41,19 @@ from equipoise.share.policies._beliefs import (
     TESTS,
     WIDE,
     Beliefs,
-    ahead_of,
     chance,
     judge,
-    price_of,
 )
 from equipoise.share.policies._learning import Learning
 from equipoise.share.policies._moore_hodgson import keep_most
+from equipoise.share.policies._prices import LEFT_LEAST, ROOM, WIDTH, look_ahead, mean_of, price_all, price_mixed
 from equipoise.share.task import COMPUTING, DELAYED, PENDING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View
 
 PROBED = 7.5  # times `probe`: samples in the first four steps, of which each doubles the one before
 SEEN = 4  # observations after which an estimate counts in the trust of a seed
 FLOOR_MOST = 0.9  # of the budget
-MIDDLE = 0.44  # the quantile of the work left that transfers leave time for
+MIDDLE = 3  # the quantile of the work left that transfers leave time for: 3 1/2 of PARTS
 IMPATIENCE = 0.33  # tests passed at which half of the time left is planned for
 DRIFT = 4.0  # times that the mean move of ln work in tests so far is expected to come again
 VAGUE = 0.7  # of a belief in the estimator remains where it says as little as ignorance would
@@ -204,50 +204,62 @@ def _decide(
         np.empty(tasks, np.int64),
     )
     plan = Plan(np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks, np.bool_))
-    law, free = np.empty(PARTS), np.empty(PARTS)
+    t, free = np.ones(ROOM), np.ones(ROOM)
     for s in range(seeds):
         seed, note, given = beliefs.seed[s], beliefs.note[s], compute[s]
         judged = not rule.told and len(ahead) == 0  # votes of past curves are beliefs of their own kind
         if judged:
             judge(view, s, estimate, note, seed, rule.lucky)
         sound = rule.told or (judged and seed[RIGHT] >= SOUND)
-        came, slack = 0, 0.0
+        came, slack, here = 0, 0.0, 0
         for i in range(tasks):
             if view.state[s, i] != PENDING:
                 jobs.came[came] = i
                 came += 1
                 slack += view.deadline[s, i] - view.arrival[s, i]
+                jobs.task[here] = i
+                here += SENDING <= view.state[s, i] <= COMPUTING
         quiet = slack <= IDLE * rule.servers * (view.step + 1.0)  # tasks that are here on average
         thrifty = rule.linear and not quiet
         strict = sound or (judged and thrifty and seed[RIGHT] >= SHARE)
         n, computing = ZERO, 0
-        for i in range(tasks):
-            if not SENDING <= view.state[s, i] <= COMPUTING:
-                continue
-            done, sure = view.samples[s, i], chance(seed[RIGHT], note[i, SCORE]) if judged else 1.0
-            if judged and estimate.spread[s, i] >= WIDE:
-                sure *= VAGUE
-            if not np.isfinite(estimate.log_work[s, i]):  # it says nothing yet
-                sure, estimate.log_work[s, i], estimate.spread[s, i] = 0.0, seed[MEAN], seed[SD]
+        for start in range(0, here, WIDTH):
+            count, doubted = min(here - start, WIDTH), False
+            for j in range(count):
+                i = jobs.task[start + j]
+                sure = chance(seed[RIGHT], note[i, SCORE]) if judged else 1.0
+                if judged and estimate.spread[s, i] >= WIDE:
+                    sure *= VAGUE
+                if not np.isfinite(estimate.log_work[s, i]):  # it says nothing yet
+                    sure, estimate.log_work[s, i], estimate.spread[s, i] = 0.0, seed[MEAN], seed[SD]
+                doubted |= sure < CERTAIN
+                plan.time[i] = _time(view, s, i, rule)
+                t[_prices.MEAN + j], t[_prices.SD + j] = estimate.log_work[s, i], max(estimate.spread[s, i], SURE)
+                t[_prices.DONE + j], t[_prices.MOST + j], t[_prices.SURE + j] = view.samples[s, i], cap[s, i] * plan.time[i], sure
             if len(ahead) > 0:
-                for k in range(PARTS):
-                    law[k] = ahead[s, i, k]
+                for j in range(count):
+                    for k in range(PARTS):
+                        t[WIDTH * k + j] = ahead[s, jobs.task[start + j], k]
             else:
-                ahead_of(estimate.log_work[s, i], max(estimate.spread[s, i], SURE), done, law)
-            if sure < CERTAIN:
-                ahead_of(seed[MEAN], seed[SD], done, free)
-            else:
-                sure = 1.0
-            if sure < 0.5:
-                estimate.log_work[s, i], estimate.spread[s, i] = seed[MEAN], seed[SD]
-                estimate.left[s, i] = _sum(free) / PARTS
-            plan.time[i] = _time(view, s, i, rule)
-            plan.price[i], plan.middle[i], hope = price_of(law, free, sure, cap[s, i] * plan.time[i], MIDDLE)
-            if strict and done >= GIVEN and hope < (rule.thrift if thrifty else HOPE):
-                plan.price[i] = np.inf
-            log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
-            computing += view.state[s, i] == COMPUTING
-            n = insert(jobs.order, n, plan.time, i)
+                look_ahead(t, count)
+            price_all(t, count)
+            if doubted:
+                for j in range(count):  # what is known of the works of this run
+                    free[_prices.MEAN + j], free[_prices.SD + j] = seed[MEAN], seed[SD]
+                    free[_prices.DONE + j] = t[_prices.DONE + j]
+                look_ahead(free, count)
+            for j in range(count):
+                i, sure, middle = jobs.task[start + j], t[_prices.SURE + j], max(t[WIDTH * MIDDLE + j], LEFT_LEAST)
+                if sure < CERTAIN:
+                    middle = price_mixed(t, j, (MIDDLE + 0.5) / PARTS, free)
+                if sure < 0.5:
+                    estimate.log_work[s, i], estimate.spread[s, i] = seed[MEAN], seed[SD]
+                    estimate.left[s, i] = mean_of(free, j)
+                lost = strict and t[_prices.DONE + j] >= GIVEN and t[_prices.HOPE + j] < (rule.thrift if thrifty else HOPE)
+                plan.price[i], plan.middle[i] = np.inf if lost else t[_prices.PRICE + j], middle
+                log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
+                computing += view.state[s, i] == COMPUTING
+                n = insert(jobs.order, n, plan.time, i)
         if judged and not sound and rule.servers == 1.0:
             _take_turns(view, cap[s], s, n, plan, jobs, rule.steep, given)
         elif computing > 0:
