@@ -23,6 +23,7 @@ Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 # Of lists of indices. A signed index could count from the end: each use of one read from memory would be asked about it.
 INDEX = np.uint64
+Indices = NDArray[np.uint64]
 Function = TypeVar("Function", bound=Callable[..., object])
 PROCESS = uuid4().hex[:12]  # with its pid: this process, on this machine, and none that is forked from it
 COMPILES = not numba.config.DISABLE_JIT  # NUMBA_DISABLE_JIT=1: kernels are plain Python, for a debugger

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.kernels import Bools, Floats, kernel
-from equipoise.share._arithmetic import mean_beyond
+from equipoise.share._arithmetic import ln, mean_beyond
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.view import Scene, View
 
@@ -31,7 +31,8 @@ SURPRISE_MOST = 16.0
 ODD = 9.0  # squared distance from the population from which a task is not taken to be of it
 LARGEST = 1e300  # of such distances
 
-N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED = range(15)
+N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED, AIM = range(16)  # of a task; AIM: ln target
+ODD_MOST = 7  # of a seed: the distance up to which tasks shape the population
 
 
 @dataclass(frozen=True)
@@ -46,25 +47,29 @@ class Bayes:
     def start(self, scene: Scene) -> BayesFit:
         prior = np.array([*scene.prior.mean, *scene.prior.variance, scene.prior.surprise])
         shape = (scene.seeds, scene.tasks)
-        people = np.tile(np.array([*prior[:5], NOISE**2, prior[5]]), (scene.seeds, 1))
-        return BayesFit(np.zeros((*shape, 15)), people, prior, self.population)
+        people = np.tile(np.array([*prior[:5], NOISE**2, prior[5], ODD]), (scene.seeds, 1))
+        return BayesFit(np.zeros((*shape, 16)), people, prior, self.population)
 
 
 @dataclass
 class BayesFit:
-    """`mind` holds every task's moments and belief, `people` every seed's population, noise and surprise."""
+    """`mind` holds every task's moments and belief, `people` every seed's population, noise, surprise, and who is odd.
+
+    `whole`: it also tells the mean of the work left; a policy that looks at all quantiles can do without.
+    """
 
     mind: Floats
     people: Floats
     prior: Floats
     population: bool
+    whole: bool = True
 
     def learn(self, view: View) -> None:
         _learn(view, self.mind, self.people, self.prior, self.population)
 
     def estimate(self, view: View) -> Estimate:
         found = Estimate.nothing(view.state.shape)
-        _estimate(view.active, view.samples, view.target, self.mind, self.people, found)
+        _estimate(view.active, view.samples, view.target, self.mind, self.people, self.whole, found)
         return found
 
     @property
@@ -82,9 +87,11 @@ def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: 
             if view.observed[s, i]:
                 anything = True
                 m = mind[s, i]
-                _take_in(m, people[s], math.log(max(view.samples[s, i], 1.0)), view.error[s, i])
+                if m[N] == 0.0:
+                    m[AIM] = math.log(view.target[s, i])
+                _take_in(m, people[s], ln(max(view.samples[s, i], 1.0)), view.error[s, i])
                 believe(m, people[s])
-                _judge(m, math.log(view.target[s, i]))
+                _judge(m)
         if anything and population:
             _learn_population(mind[s], people[s], prior)
 
@@ -143,12 +150,12 @@ def work_of(la: float, b: float, vaa: float, vab: float, vbb: float, log_target:
 
 
 @kernel
-def _judge(m: Floats, log_target: float) -> None:
+def _judge(m: Floats) -> None:
     """How far ln W has moved since the third observation, in the standard deviations claimed then."""
     if m[N] == EARLY:
-        m[LW3], m[SD3] = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], log_target)
+        m[LW3], m[SD3] = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], m[AIM])
     elif m[N] >= JUDGED:
-        now, _ = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], log_target)
+        now, _ = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], m[AIM])
         move = (now - m[LW3]) / max(m[SD3], 0.05)
         m[MOVED] = max(m[MOVED], min(move * move, MOVE_MOST))
 
@@ -156,47 +163,44 @@ def _judge(m: Floats, log_target: float) -> None:
 @kernel
 def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
     """Mean, covariance, noise and surprise from all tasks seen so far; the told prior counts as a few tasks."""
-    n, sa, sb, odd = 0.0, 0.0, 0.0, 0.0
+    n, sa, sb, saa, sab, sbb, seen, odd = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     residual, freedom, moved, judged = 0.0, 0.0, 0.0, 0.0
-    far = np.full(len(minds), np.inf)
-    for i in range(len(minds)):
-        if minds[i, N] >= 2.0:
-            far[i] = _far(minds[i], p)
-            n += 1.0
-            odd += far[i] > ODD
-    most = ODD if 2.0 * odd < n else LARGEST  # the odd do not shape the population, unless they are most of it
-    n = 0.0
     for i in range(len(minds)):
         m = minds[i]
-        if far[i] <= most:
+        if m[N] < 2.0:
+            continue
+        a, b, far = m[LA], m[LB], _far(m, p)
+        seen += 1.0
+        odd += far > ODD
+        if far <= p[ODD_MOST]:
             n += 1.0
-            sa += m[LA]
-            sb += m[LB]
+            sa += a
+            sb += b
+            saa += m[VAA] + a * a
+            sab += m[VAB] + a * b
+            sbb += m[VBB] + b * b
         if m[N] >= 4.0:
-            a, b = m[LA], m[LB]
             rss = m[SYY] - 2.0 * a * m[SY] + 2.0 * b * m[SXY] + a * a * m[SW] - 2.0 * a * b * m[SX] + b * b * m[SXX]
             residual += max(rss, 0.0)
             freedom += m[N] - 2.0
         if m[N] >= JUDGED:
             moved += m[MOVED]
             judged += 1.0
+    p[ODD_MOST] = ODD if 2.0 * odd < seen else LARGEST  # the odd do not shape it, unless they are most of it
     ka, kb = p[2] / MEAN_SPREAD**2, p[4] / MEAN_SPREAD**2
-    p[0], p[1] = (prior[0] * ka + sa) / (ka + n), (prior[1] * kb + sb) / (kb + n)
-    vaa, vab, vbb = COVARIANCE_TASKS * prior[2], COVARIANCE_TASKS * prior[3], COVARIANCE_TASKS * prior[4]
-    for i in range(len(minds)):
-        m = minds[i]
-        if far[i] <= most:
-            da, db = m[LA] - p[0], m[LB] - p[1]
-            vaa += m[VAA] + da * da
-            vab += m[VAB] + da * db
-            vbb += m[VBB] + db * db
+    a, b = (prior[0] * ka + sa) / (ka + n), (prior[1] * kb + sb) / (kb + n)
+    # Sums of squares about the mean, and of what is not known of each task.
+    vaa = COVARIANCE_TASKS * prior[2] + max(saa - a * (2.0 * sa - n * a), 0.0)
+    vab = COVARIANCE_TASKS * prior[3] + sab - a * sb - b * sa + n * a * b
+    vbb = COVARIANCE_TASKS * prior[4] + max(sbb - b * (2.0 * sb - n * b), 0.0)
+    p[0], p[1] = a, b
     p[2], p[3], p[4] = vaa / (COVARIANCE_TASKS + n), vab / (COVARIANCE_TASKS + n), vbb / (COVARIANCE_TASKS + n)
     p[5] = (NOISE_OBSERVATIONS * NOISE**2 + residual) / (NOISE_OBSERVATIONS + freedom)
     p[6] = min(max((JUDGEMENTS * prior[5] + moved) / (JUDGEMENTS + judged), 1.0), SURPRISE_MOST)
 
 
 @kernel
-def _estimate(active: Bools, samples: Floats, target: Floats, mind: Floats, people: Floats, found: Estimate) -> None:
+def _estimate(active: Bools, samples: Floats, target: Floats, mind: Floats, people: Floats, whole: bool, found: Estimate) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
     seeds, tasks = active.shape
     for s in range(seeds):
@@ -205,15 +209,15 @@ def _estimate(active: Bools, samples: Floats, target: Floats, mind: Floats, peop
             if not active[s, i]:
                 continue
             m = mind[s, i]
-            log_target = math.log(target[s, i])
             if m[N] > 0.0:
                 believe(m, p)
-                log_work, spread = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], log_target)
+                log_work, spread = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], m[AIM])
                 if m[N] >= 2.0 and _far(m, p) > ODD:
                     spread = SPREAD_MOST  # what it is not a member of says nothing of it
             else:
-                log_work, spread = work_of(p[0], p[1], p[2], p[3], p[4], log_target)
+                log_work, spread = work_of(p[0], p[1], p[2], p[3], p[4], math.log(target[s, i]))
             spread = min(spread * math.sqrt(p[6]), SPREAD_MOST)
             found.log_work[s, i] = log_work
             found.spread[s, i] = spread
-            found.left[s, i] = max(mean_beyond(log_work, spread, samples[s, i]), LEFT_LEAST)
+            if whole:
+                found.left[s, i] = max(mean_beyond(log_work, spread, samples[s, i]), LEFT_LEAST)

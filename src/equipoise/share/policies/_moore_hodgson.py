@@ -2,34 +2,38 @@
 
 import numpy as np
 
-from equipoise.kernels import ZERO, Bools, Floats, Ints, kernel
+from equipoise.kernels import ZERO, Bools, Floats, Indices, inner, kernel
 
 
 @kernel
-def keep_most(work: Floats, due: Floats, n: int, rate: float, kept: Bools, heap: Ints) -> None:
+def keep_most(work: Floats, due: Floats, n: int, rate: float, kept: Bools, heap: Indices) -> None:
     """Keep as many of n jobs, which ascend in `due`, as can be done in time at `rate` (Moore and Hodgson).
 
     The largest give way. A job that would be late even alone is never kept, nor one whose work is infinite. `heap` is
     room for n indices.
     """
-    size, total = ZERO, 0.0
+    size, total, late = ZERO, 0.0, False
     for j in range(n):
-        kept[j] = False
-        if (
-            work[j] > rate * due[j] + 1e-9 or work[j] == np.inf
-        ):  # added to the total, it would swallow the rest's digits
+        # Infinite work, added to the total, would swallow the rest's digits.
+        kept[j] = work[j] <= rate * due[j] + 1e-9 and work[j] < np.inf
+        if not kept[j]:
             continue
-        kept[j] = True
         total += work[j]
-        size = _push(heap, size, j, work)
+        if late:
+            size = _push(heap, size, j, work)
         if total > rate * due[j] + 1e-9:
+            if not late:  # till then nobody need give way: no heap
+                late = True
+                for k in range(j + 1):
+                    if kept[k]:
+                        size = _push(heap, size, k, work)
             largest, size = _pop(heap, size, work)
             kept[largest] = False
             total -= work[largest]
 
 
-@kernel
-def _push(heap: Ints, size: int, j: int, work: Floats) -> int:
+@inner
+def _push(heap: Indices, size: int, j: int, work: Floats) -> int:
     """Put j into a heap whose root has the most work; the new size."""
     k = size
     while k > 0 and work[heap[(k - 1) // 2]] < work[j]:
@@ -39,8 +43,8 @@ def _push(heap: Ints, size: int, j: int, work: Floats) -> int:
     return size + 1
 
 
-@kernel
-def _pop(heap: Ints, size: int, work: Floats) -> tuple[int, int]:
+@inner
+def _pop(heap: Indices, size: int, work: Floats) -> tuple[int, int]:
     """Take the root; (it, the new size)."""
     root, size = heap[0], size - 1
     j, k = heap[size], 0

@@ -22,11 +22,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import refuse_negative
-from equipoise.kernels import ZERO, Bools, Floats, Ints, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Bools, Floats, Indices, inner, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators._base import PARTS, SURE
+from equipoise.share.estimators.bayes import BayesFit
 from equipoise.share.estimators.familiar import Familiar
 from equipoise.share.policies import _prices
 from equipoise.share.policies._beliefs import (
@@ -64,6 +65,7 @@ SPARE = 0.4  # of the site: how full the tasks that are not kept may make it
 IDLE = 6.0  # tasks per server on average, at most, on a site that is quiet
 STEEP = 2.0  # times the mean slope that is told: what hardly any curve has (tuned on bundles from seed 1000 on)
 ERROR_LEAST = 1e-9
+EXPECTED = INDEX(2**40)  # a job that is not here yet
 CRUMB = 0.001  # samples; a step with any is a chance to be seen at the target
 GOLDEN = np.array([NormalDist().inv_cdf((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # spread evenly
 
@@ -112,7 +114,10 @@ class Hybrid(Learning):
             servers=float(len(site.servers)),
             steep=STEEP * scene.prior.mean[1],
         )
-        return Planning(self.estimator.start(scene), rule, np.zeros(shape), np.ones(shape), Beliefs.start(*shape))
+        fit = self.estimator.start(scene)
+        if isinstance(fit, BayesFit):
+            fit.whole = False  # means come from the quantiles that prices need
+        return Planning(fit, rule, np.zeros(shape), np.ones(shape), Beliefs.start(*shape))
 
 
 class Rule(NamedTuple):
@@ -162,6 +167,7 @@ class Plan(NamedTuple):
     time: Floats  # steps in which it may compute
     price: Floats
     middle: Floats  # of the work left
+    left: Floats  # its mean
     need: Floats  # samples per step
     keep: Bools
 
@@ -169,14 +175,14 @@ class Plan(NamedTuple):
 class Jobs(NamedTuple):
     """Room for the jobs of one seed: tasks that are here, and some that are expected; sorted by `due`."""
 
-    task: Ints  # -1: expected
+    task: Indices  # EXPECTED: none that is here
     due: Floats  # steps from now
     work: Floats  # samples
     kept: Bools
-    heap: Ints
-    order: Ints
+    heap: Indices
+    order: Indices
     key: Floats
-    came: Ints  # the tasks that have arrived
+    came: Indices  # the tasks that have arrived
 
 
 @kernel
@@ -194,16 +200,23 @@ def _decide(
     (seeds, tasks), cap = view.state.shape, view.task_cap
     room = 3 * tasks
     jobs = Jobs(
-        np.empty(room, np.int64),
+        np.empty(room, INDEX),
         np.empty(room),
         np.empty(room),
         np.empty(room, np.bool_),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
+        np.empty(room, INDEX),
+        np.empty(room, INDEX),
         np.empty(room),
-        np.empty(tasks, np.int64),
+        np.empty(tasks, INDEX),
     )
-    plan = Plan(np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks, np.bool_))
+    plan = Plan(
+        np.empty(tasks),
+        np.empty(tasks),
+        np.empty(tasks),
+        np.empty(tasks),
+        np.empty(tasks),
+        np.empty(tasks, np.bool_),
+    )
     t, free = np.ones(ROOM), np.ones(ROOM)
     for s in range(seeds):
         seed, note, given = beliefs.seed[s], beliefs.note[s], compute[s]
@@ -254,7 +267,7 @@ def _decide(
                     middle = price_mixed(t, j, (MIDDLE + 0.5) / PARTS, free)
                 if sure < 0.5:
                     estimate.log_work[s, i], estimate.spread[s, i] = seed[MEAN], seed[SD]
-                    estimate.left[s, i] = mean_of(free, j)
+                plan.left[i] = mean_of(t if sure >= 0.5 else free, j)
                 lost = strict and t[_prices.DONE + j] >= GIVEN and t[_prices.HOPE + j] < (rule.thrift if thrifty else HOPE)
                 plan.price[i], plan.middle[i] = np.inf if lost else t[_prices.PRICE + j], middle
                 log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
@@ -325,21 +338,21 @@ def _expect(
         jobs.task[j], jobs.due[j], jobs.work[j] = i, plan.time[i], plan.price[i]
     rate, slack = came / (step + 1.0), slack / came - rule.delay - 1.0
     expected = int(min(rate * rule.ahead, 2.0 * len(cap)))
-    for j in range(expected):
-        like = jobs.came[j % came]
-        work = exp(log_work[like] + spread[like] * GOLDEN[j % len(GOLDEN)])
-        _insert_job(jobs, n + j, slack + (j + 1) / rate, work if work <= cap[like] * slack else np.inf)
+    last, j = n - 1, expected - 1
+    for at in range(n + expected - 1, -1, -1):  # both ascend in `due`: merged from the end
+        if j < 0:
+            break
+        due = slack + (j + 1) / rate
+        if last >= 0 and jobs.due[last] > due:
+            jobs.task[at], jobs.due[at], jobs.work[at] = jobs.task[last], jobs.due[last], jobs.work[last]
+            last -= 1
+        else:
+            like = jobs.came[j % came]
+            work = exp(log_work[like] + spread[like] * GOLDEN[j % len(GOLDEN)])
+            jobs.task[at], jobs.due[at] = EXPECTED, due
+            jobs.work[at] = work if work <= cap[like] * slack else np.inf
+            j -= 1
     return expected
-
-
-@inner
-def _insert_job(jobs: Jobs, n: int, due: float, work: float) -> None:
-    """Put an expected task among the n jobs, which ascend in `due`."""
-    at = n
-    while at > 0 and jobs.due[at - 1] > due:
-        jobs.task[at], jobs.due[at], jobs.work[at] = jobs.task[at - 1], jobs.due[at - 1], jobs.work[at - 1]
-        at -= 1
-    jobs.task[at], jobs.due[at], jobs.work[at] = -1, due, work
 
 
 @inner
@@ -348,7 +361,7 @@ def _keep(jobs: Jobs, n: int, capacity: float, keep: Bools) -> float:
     keep_most(jobs.work, jobs.due, n, capacity, jobs.kept, jobs.heap)
     done, demand = 0.0, 0.0
     for j in range(n):
-        if jobs.task[j] >= 0:
+        if jobs.task[j] != EXPECTED:
             keep[jobs.task[j]] = jobs.kept[j]
         if jobs.kept[j]:
             done += jobs.work[j]
@@ -384,7 +397,7 @@ def _serve(
             continue
         jobs.order[n] = i
         n += 1
-        left, spread = estimate.left[s, i], estimate.spread[s, i]
+        left, spread = plan.left[i], estimate.spread[s, i]
         spare = rule.margin * spread * exp(estimate.log_work[s, i])
         need[i] = min((left + spare) * drift / max(plan.time[i] * patience, 1.0), cap[i])
         needed += need[i] if keep[i] else 0.0
