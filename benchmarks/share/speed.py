@@ -5,8 +5,8 @@
     .venv/bin/python benchmarks/share/speed.py --profile  # also: where our time goes, and which batch is fastest
 
 A task-step is one task in one step: seeds x tasks x horizon, the same for everyone, at 60 tasks of the preset "described".
-SimPy runs DescribedUniform (benchmarks/peers/players/simpy_site.py); it draws no noise and fits no curve. Its completions must
-equal ours, task by task, or nothing is measured. Tasks are drawn beforehand for all. Ours includes the noise of every
+SimPy runs DescribedUniform (benchmarks/peers/players/simpy_site.py); it draws no noise and fits no curve. Its completions
+must equal ours, task by task, or nothing is measured. Tasks are drawn beforehand for all. Ours includes the noise of every
 observed error for policies that look at errors, and the fits of those that fit. Kernels are compiled before; contestants
 take turns, so that a busy machine slows all of them; times are processor times of this one thread; the ratio is the
 median over the turns. Targets: the authors' policies and those described 15 x SimPy, Hybrid 3 x, a policy in plain
@@ -32,8 +32,15 @@ sys.path += [str(PEERS), str(PEERS / "players")]
 from numpy_policies import in_order  # noqa: E402
 from simpy_site import simulate_with_simpy  # noqa: E402
 
-from equipoise.share import Decision, Policy, View, Workload, policies, simulate  # noqa: E402
-from equipoise.share import step as engine  # noqa: E402
+from equipoise.share import (  # noqa: E402
+    Decision,
+    Policy,
+    View,
+    Workload,
+    policies,
+    simulate,
+    step as engine,
+)
 from equipoise.share.simulate import play  # noqa: E402
 from equipoise.share.view import name_of  # noqa: E402
 from equipoise.share.workload import Batch  # noqa: E402

@@ -11,8 +11,8 @@ import pytest
 from equipoise.share import Curve, Site, Task, Workload, policies, simulate, sweep
 from equipoise.share.bundles import bundles
 from equipoise.share.estimators import Bayes
-from equipoise.share.policies._beliefs import price_of
 from equipoise.share.view import Prior
+from hybrid_prices import price_of
 from refusals import refused
 
 FRESH = range(20_000, 20_120)  # nothing was tuned on these

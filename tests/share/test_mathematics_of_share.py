@@ -9,9 +9,9 @@ from scipy import integrate, optimize, stats
 from equipoise.share import Curve, Server, Site, Workload, policies, share_out, simulate
 from equipoise.share._arithmetic import keys_of, mean_beyond, normal
 from equipoise.share.estimators import bayes
-from equipoise.share.policies._beliefs import ahead_of, price_of
 from equipoise.share.site import LINEAR, PER_NODE, POOLED, cheapest_loads, step_energy
 from equipoise.statistics import ratio_and_error
+from hybrid_prices import price_of, quantiles_of
 
 
 @pytest.fixture
@@ -186,8 +186,7 @@ def test_the_price_of_a_success_under_two_beliefs(rng):
 @pytest.mark.parametrize("done", [1e-9, 20.0, 150.0, 400.0])
 def test_quantiles_of_the_work_left(done):
     """Of a lognormal beyond what is done: within 1 % of those of scipy's truncated normal."""
-    found = np.empty(8)
-    ahead_of(5.0, 0.6, done, found)
+    found = quantiles_of(5.0, 0.6, done)
     z = stats.truncnorm((math.log(done) - 5.0) / 0.6, math.inf).ppf((np.arange(8) + 0.5) / 8)
     assert found + done == pytest.approx(np.exp(5.0 + 0.6 * z), rel=0.01)
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
-from equipoise.kernels import ZERO, Bools, Floats, Ints, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Bools, Floats, Indices, inner, kernel
 
 
 def greedy(key: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
@@ -152,7 +152,7 @@ def count(who: Bools) -> Floats:
 def _greedy(key: Floats, who: Bools, most: Floats, total: Floats, given: Floats) -> None:
     """`order` holds the tasks in ascending key, only as many as can be served: often few."""
     seeds, tasks = who.shape
-    order, present = np.empty(tasks, np.int64), np.empty(tasks + 1, np.int64)
+    order, present = np.empty(tasks, INDEX), np.empty(tasks + 1, INDEX)
     row, column = int(most.shape[0] > 1), int(most.shape[1] > 1)
     for s in range(seeds):
         found, n, asked = 0, ZERO, 0.0
@@ -181,7 +181,7 @@ def _greedy(key: Floats, who: Bools, most: Floats, total: Floats, given: Floats)
 
 
 @inner
-def insert(order: Ints, n: int, key: Floats, i: int) -> int:
+def insert(order: Indices, n: int, key: Floats, i: int) -> int:
     """Put i into the first n of `order`, which ascend in key, behind its equals; the new n."""
     low, high = 0, n
     while low < high:
@@ -199,7 +199,7 @@ def insert(order: Ints, n: int, key: Floats, i: int) -> int:
 @kernel
 def _share_out(weight: Floats, who: Bools, most: Floats, total: Floats, given: Floats) -> None:
     seeds, tasks = who.shape
-    open_ = np.empty(tasks + 1, np.int64)
+    open_ = np.empty(tasks + 1, INDEX)
     weight_row, weight_column = int(weight.shape[0] > 1), int(weight.shape[1] > 1)
     most_row, most_column = int(most.shape[0] > 1), int(most.shape[1] > 1)
     for s in range(seeds):

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.kernels import ZERO, Floats, Int32s, Ints, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Floats, Indices, Int32s, Ints, inner, kernel
 from equipoise.share.divide import insert
 
 
 @inner
 def place(
-    rates: Floats, home: Ints, last: Int32s, speeds: Floats, within: bool, load: Floats, ran: Floats, order: Ints
+    rates: Floats, home: Ints, last: Int32s, speeds: Floats, within: bool, load: Floats, ran: Floats, order: Indices
 ) -> tuple[float, int]:
     """Put every task on its home, else where it was, else on the emptiest server; fastest tasks first.
 
@@ -73,7 +73,7 @@ def emptiest(speeds: Floats, load: Floats) -> int:
 def show_where(last: Int32s, compute: Floats, speeds: Floats, ran: Floats, home: Ints) -> None:
     """A schedule on servers of what the pool computed, for who keeps it."""
     seeds, tasks = compute.shape
-    rates, load, order = np.empty(tasks), np.empty(len(speeds)), np.empty(tasks, np.int64)
+    rates, load, order = np.empty(tasks), np.empty(len(speeds)), np.empty(tasks, INDEX)
     for s in range(seeds):
         for i in range(tasks):
             rates[i] = compute[s, i]

@@ -441,7 +441,7 @@ def run_where(
     """
     seeds, tasks = now.state.shape
     rates, load, speeds = np.empty(tasks), np.zeros(len(rule.speeds)), np.empty(len(rule.speeds))
-    senders, runners, order = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), np.empty(tasks, np.int64)
+    senders, runners, order = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), np.empty(tasks, INDEX)
     asked_where, kept = server.shape[1] == tasks, ran.shape[0] == seeds
     pooled = rule.fluid and not kept and rule.law != PER_NODE  # then nothing depends on who runs where
     for s in range(first, seeds):

@@ -200,7 +200,9 @@ def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
 
 
 @kernel
-def _estimate(active: Bools, samples: Floats, target: Floats, mind: Floats, people: Floats, whole: bool, found: Estimate) -> None:
+def _estimate(
+    active: Bools, samples: Floats, target: Floats, mind: Floats, people: Floats, whole: bool, found: Estimate
+) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
     seeds, tasks = active.shape
     for s in range(seeds):

@@ -12,7 +12,7 @@ one task may get of the site at most: one of five servers.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.kernels import Bools, Floats, Ints, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Bools, Floats, Indices, Ints, inner, kernel
 from equipoise.share.divide import count, equal
 from equipoise.share.task import COMPUTING, SENDING
 from equipoise.share.view import Decision, View
@@ -51,13 +51,14 @@ def urgent_shares(view: View) -> Floats:
 
 @kernel
 def _urgent(state: NDArray[np.int8], deadline: Ints, part: float) -> Floats:
-    shares, order, time = np.zeros(state.shape), np.empty(state.shape[1], np.int64), np.empty(state.shape[1])
+    tasks = state.shape[1]
+    shares, order, key = np.zeros(state.shape), np.empty(tasks + 1, INDEX), np.empty(tasks, np.int64)
+    room = np.empty(tasks, INDEX)
     for s in range(len(state)):
         n, left = _computing(state[s], order), 1.0
         for k in range(n):
-            i = order[k]
-            time[i] = deadline[s, i]
-        _sort(order, n, time, time)
+            key[k] = deadline[s, order[k]]
+        _sort(order, n, key, room)
         for k in range(n):
             i = order[k]
             if left <= 0.0:
@@ -77,32 +78,33 @@ def _explore_then_exploit(
     step: int, state: NDArray[np.int8], samples: Floats, deadline: Ints, left: Floats, capacity: float, part: float
 ) -> tuple[Floats, Ints]:
     tasks = state.shape[1]
-    shares, ranks = np.zeros(state.shape), np.zeros(state.shape, np.int64)
-    order, time, need = np.empty(tasks, np.int64), np.empty(tasks), np.empty(tasks)
+    shares, ranks, time, need = np.zeros(state.shape), np.zeros(state.shape, np.int64), np.empty(tasks), np.empty(tasks)
+    order, room, key = np.empty(tasks + 1, INDEX), np.empty(tasks, INDEX), np.empty(tasks, np.int64)
     for s in range(len(state)):
-        n, new = _computing(state[s], order), 0
+        n, new, done, share, rank = _computing(state[s], order), 0, samples[s], shares[s], ranks[s]
         few = NEW_AMONG_FEW if n < FEW else NEW
         for k in range(n):
-            i = order[k]
-            new += samples[s, i] < few
+            new += done[order[k]] < few
         if new > 0:
             for k in range(n):
                 i = order[k]
-                shares[s, i] = min(1.0, part * new) / new if samples[s, i] < few else 0.0
-                ranks[s, i] = i
+                share[i] = min(1.0, part * new) / new if done[i] < few else 0.0
+                rank[i] = i
             continue
         for k in range(n):
             i = order[k]
-            time[i] = max(deadline[s, i] - 1 - step, 1)
+            key[k] = max(deadline[s, i] - 1 - step, 1)
+            time[i] = key[k]
             need[i] = left[s, i] / time[i] / capacity if left[s, i] >= 0.0 else 0.0
-        _sort(order, n, time, need)
+        _sort(order, n, key, room)
+        _sort_equals(order, n, time, need)
         used = 0.0
         for k in range(n):
             i = order[k]
             grant = min(need[i] * (FASTER if time[i] < HURRY else 1.0), part, 1.0 - used)
-            ranks[s, i] = k
+            rank[i] = k
             if grant > LEAST_GRANT:
-                shares[s, i] = grant
+                share[i] = grant
                 used += grant
             if used >= 1.0:
                 break
@@ -110,26 +112,34 @@ def _explore_then_exploit(
 
 
 @inner
-def _computing(state: NDArray[np.int8], order: Ints) -> int:
+def _computing(state: NDArray[np.int8], order: Indices) -> int:
     """Write the numbers of the tasks that compute; how many."""
-    n = 0
-    for i in range(len(state)):
-        if state[i] == COMPUTING:
-            order[n] = i
-            n += 1
+    n = ZERO
+    for i in range(len(state)):  # without a branch: where they are is hard to predict
+        order[n] = i
+        n += state[i] == COMPUTING
     return n
 
 
 @inner
-def _sort(order: Ints, n: int, key: Floats, second: Floats) -> None:
-    """The first n of `order` by key, then by the second key; equals keep their order."""
+def _sort(order: Indices, n: int, key: Ints, room: Indices) -> None:
+    """The first n of `order` in ascending key, equals as they are: each counts who comes before it, without a branch."""
+    for k in range(n):
+        key[k], room[k] = key[k] * 2**20 + k, order[k]
+    for k in range(n):
+        before, mine = ZERO, key[k]
+        for j in range(n):
+            before += key[j] < mine
+        order[before] = room[k]
+
+
+@inner
+def _sort_equals(order: Indices, n: int, key: Floats, second: Floats) -> None:
+    """Those of one key, which stand together, by the second; equals keep their order."""
     for k in range(1, n):
         i, at = order[k], k
-        while at > 0:
-            j = order[at - 1]
-            if key[j] < key[i] or (key[j] == key[i] and second[j] <= second[i]):
-                break
-            order[at] = j
+        while at > 0 and key[order[at - 1]] == key[i] and second[order[at - 1]] > second[i]:
+            order[at] = order[at - 1]
             at -= 1
         order[at] = i
 
@@ -137,41 +147,34 @@ def _sort(order: Ints, n: int, key: Floats, second: Floats) -> None:
 def caps(view: View, who: Bools | None = None, *, price: bool = True) -> Floats:
     """UARA's caps as fractions of the site; `who` are the tasks that share it, the computing ones unless given."""
     who = view.computing if who is None else who
-    weight = _weights(who, view.samples, view.data, view.deadline, view.delay)
-    busy = _busy(view.state, view.ready, view.step) if price else np.zeros(len(who))
-    return _caps(weight, busy)
+    return _caps(who, view.samples, view.data, view.deadline, view.delay, view.state, view.ready, view.step, price)
 
 
 @kernel
-def _weights(who: Bools, samples: Floats, data: Floats, deadline: Ints, delay: float) -> Floats:
+def _caps(
+    who: Bools,
+    samples: Floats,
+    data: Floats,
+    deadline: Ints,
+    delay: float,
+    state: NDArray[np.int8],
+    ready: Ints,
+    step: int,
+    priced: bool,
+) -> Floats:
+    """The price is of the part of the tasks in the site that had not sent everything when the step began."""
     found = np.zeros(who.shape)
     for s in range(len(who)):
-        for i in range(who.shape[1]):
-            if who[s, i]:
-                found[s, i] = (1.0 + samples[s, i] / max(data[s, i], 1.0)) / max(deadline[s, i] - 1 - delay, 1.0)
-    return found
-
-
-@kernel
-def _busy(state: NDArray[np.int8], ready: Ints, step: int) -> Floats:
-    """Of the tasks in the site, the part that had not sent everything when the step began."""
-    found = np.empty(len(state))
-    for s in range(len(state)):
-        sending, active = 0, 0
-        for i in range(state.shape[1]):
-            here = (state[s, i] >= SENDING) & (state[s, i] <= COMPUTING)
-            active += here
-            sending += here & ((state[s, i] != COMPUTING) | (ready[s, i] == step))
-        found[s] = sending / max(active, 1)
-    return found
-
-
-@kernel
-def _caps(weight: Floats, busy: Floats) -> Floats:
-    for s in range(len(weight)):
-        row, total = weight[s], 0.0
+        row, here, states, able, total, sending, active = found[s], who[s], state[s], ready[s], 0.0, 0, 0
+        for i in range(len(row)):
+            there = (states[i] >= SENDING) & (states[i] <= COMPUTING)
+            active += there
+            sending += there & ((states[i] != COMPUTING) | (able[i] == step))
+            weight = (1.0 + samples[s, i] / max(data[s, i], 1.0)) / max(deadline[s, i] - 1 - delay, 1.0)
+            row[i] = weight if here[i] else 0.0
         for i in range(len(row)):
             total += row[i]
+        price = 1.0 + 2.0 * (sending / max(active, 1)) if priced else 1.0
         for i in range(len(row)):
-            row[i] = row[i] / max(total, 1e-300) / (1.0 + 2.0 * busy[s])
-    return weight
+            row[i] = row[i] / max(total, 1e-300) / price
+    return found

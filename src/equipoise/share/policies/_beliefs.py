@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.kernels import Floats, inner
+from equipoise.kernels import Floats, Indices, inner
 from equipoise.share._arithmetic import below, exp, ln
 from equipoise.share.estimators import Estimate
-from equipoise.share.task import DONE, PENDING
+from equipoise.share.task import DONE
 from equipoise.share.view import View
 
 SHARE, STRENGTH = 0.8, 2.0  # of tasks that the estimator is taken to be right about, and the weight of that in tasks
@@ -44,23 +44,20 @@ class Beliefs(NamedTuple):
 
 
 @inner
-def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats, lucky: bool) -> None:
-    """Note what is said of tasks of seed s as their samples grow; score it when one is done; learn from all of them.
+def judge(
+    view: View, s: int, seen: Indices, n: int, usual: float, estimate: Estimate, note: Floats, seed: Floats, lucky: bool
+) -> None:
+    """Note what is said of the n tasks that the last step showed, as their samples grow; score it when one is done.
 
-    Where success is a matter of luck, one that is done sooner than was said is as was said.
+    All tasks of seed s learn from that. `usual`: samples that a task could compute in its time, on average. Where success
+    is a matter of luck, one that is done sooner than was said is as was said.
     """
-    tasks, came, slack, news = view.state.shape[1], 0, 0.0, view.step % RARELY == 0
-    for i in range(tasks):
-        state = view.state[s, i]
-        if state == PENDING:
-            continue
-        came += 1
-        slack += (view.deadline[s, i] - view.arrival[s, i]) * view.task_cap[s, i]
-        if not view.observed[s, i]:
-            continue
+    news = view.step % RARELY == 0
+    for k in range(n):
+        i = seen[k]
         done, mine = view.samples[s, i], note[i]
         step, mine[SEEN] = done - mine[SEEN], done
-        if state == DONE:
+        if view.state[s, i] == DONE:
             news = True
             _score(mine, done - 0.5 * step, step, seed, lucky)
         elif done >= NOTE * max(mine[AT], 0.5):
@@ -68,8 +65,8 @@ def judge(view: View, s: int, estimate: Estimate, note: Floats, seed: Floats, lu
                 _test(mine[LOG_WORK], mine[SPREAD], estimate.log_work[s, i], seed)
             mine[LOG_BEFORE], mine[SPREAD_BEFORE] = mine[LOG_WORK], mine[SPREAD]
             mine[AT], mine[LOG_WORK], mine[SPREAD] = max(done, 1.0), estimate.log_work[s, i], estimate.spread[s, i]
-    if came > 0 and (news or seed[MEAN] == 0.0):
-        _learn(note, math.log(slack / came / 3.0), seed)
+    if news or seed[MEAN] == 0.0:
+        _learn(note, math.log(usual / 3.0), seed)
 
 
 @inner

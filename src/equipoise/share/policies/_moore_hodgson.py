@@ -14,22 +14,26 @@ def keep_most(work: Floats, due: Floats, n: int, rate: float, kept: Bools, heap:
     """
     size, total, late = ZERO, 0.0, False
     for j in range(n):
-        # Infinite work, added to the total, would swallow the rest's digits.
-        kept[j] = work[j] <= rate * due[j] + 1e-9 and work[j] < np.inf
+        mine, most = work[j], rate * due[j] + 1e-9
+        kept[j] = mine <= most and mine < np.inf  # infinite work would swallow the digits of the rest
         if not kept[j]:
             continue
-        total += work[j]
-        if late:
-            size = _push(heap, size, j, work)
-        if total > rate * due[j] + 1e-9:
-            if not late:  # till then nobody need give way: no heap
-                late = True
-                for k in range(j + 1):
-                    if kept[k]:
-                        size = _push(heap, size, k, work)
-            largest, size = _pop(heap, size, work)
-            kept[largest] = False
-            total -= work[largest]
+        if total + mine <= most:
+            total += mine
+            if late:
+                size = _push(heap, size, j, work)
+            continue
+        if not late:  # till now nobody had to give way: no heap
+            late = True
+            for k in range(j):
+                if kept[k]:
+                    size = _push(heap, size, k, work)
+        if size > 0 and work[heap[0]] >= mine:
+            kept[heap[0]] = False
+            total += mine - work[heap[0]]
+            _replace(heap, size, j, work)
+        else:
+            kept[j] = False
 
 
 @inner
@@ -44,10 +48,9 @@ def _push(heap: Indices, size: int, j: int, work: Floats) -> int:
 
 
 @inner
-def _pop(heap: Indices, size: int, work: Floats) -> tuple[int, int]:
-    """Take the root; (it, the new size)."""
-    root, size = heap[0], size - 1
-    j, k = heap[size], 0
+def _replace(heap: Indices, size: int, j: int, work: Floats) -> None:
+    """Put j in the place of the root."""
+    k = 0
     while 2 * k + 1 < size:
         child = 2 * k + 1
         if child + 1 < size and work[heap[child + 1]] > work[heap[child]]:
@@ -57,4 +60,3 @@ def _pop(heap: Indices, size: int, work: Floats) -> tuple[int, int]:
         heap[k] = heap[child]
         k = child
     heap[k] = j
-    return root, size

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import ZERO, Floats, Ints, kernel
+from equipoise.kernels import INDEX, ZERO, Floats, Ints, kernel
 from equipoise.share.divide import count, insert, to_each
 from equipoise.share.task import COMPUTING, SENDING
 from equipoise.share.view import Decision, Policy, Scene, View
@@ -27,7 +27,7 @@ def uara_bandwidth(view: View) -> Floats:
 def _bandwidth(state: NDArray[np.int8], arrival: Ints, data_left: Floats, total: float) -> Floats:
     given = np.zeros(state.shape)
     tasks = state.shape[1]
-    senders, order = np.empty(tasks + 1, np.int64), np.empty(tasks, np.int64)
+    senders, order = np.empty(tasks + 1, INDEX), np.empty(tasks, INDEX)
     for s in range(len(state)):
         states, data, n, chosen, queue = state[s], data_left[s], 0, ZERO, 0.0
         for i in range(tasks):

@@ -22,7 +22,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import refuse_negative
-from equipoise.kernels import INDEX, ZERO, Bools, Floats, Indices, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Bools, Floats, Indices, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate, Estimator, Fit
@@ -36,7 +36,6 @@ from equipoise.share.policies._beliefs import (
     MOVED,
     PASSED,
     RIGHT,
-    SCORE,
     SD,
     SHARE,
     TESTS,
@@ -117,7 +116,7 @@ class Hybrid(Learning):
         fit = self.estimator.start(scene)
         if isinstance(fit, BayesFit):
             fit.whole = False  # means come from the quantiles that prices need
-        return Planning(fit, rule, np.zeros(shape), np.ones(shape), Beliefs.start(*shape))
+        return Planning(fit, rule, Memory.start(shape), Beliefs.start(*shape))
 
 
 class Rule(NamedTuple):
@@ -144,8 +143,7 @@ class Planning:
 
     fit: Fit
     rule: Rule
-    log_work: Floats
-    spread: Floats
+    memory: "Memory"
     beliefs: Beliefs
 
     def decide(self, view: View) -> Decision:
@@ -154,11 +152,26 @@ class Planning:
         bandwidth, compute = np.zeros(view.state.shape), np.zeros(view.state.shape)
         own = getattr(self.fit, "outlook", None)
         ahead = NO_OUTLOOK if own is None else own(view, estimate)
-        _decide(view, estimate, ahead, self.log_work, self.spread, self.beliefs, self.rule, bandwidth, compute)
+        _decide(view, estimate, ahead, self.memory, self.beliefs, self.rule, bandwidth, compute)
         return Decision(bandwidth, compute)
 
 
 NO_OUTLOOK = np.empty((0, 0, PARTS))
+
+
+class Memory(NamedTuple):
+    """What it keeps of the tasks from step to step."""
+
+    log_work: Floats  # last believed, and
+    spread: Floats
+    order: Indices  # who is here, by the time left
+    here: Ints  # how many, per seed
+    listed: Bools
+
+    @classmethod
+    def start(cls, shape: tuple[int, int]) -> "Memory":
+        order, here = np.zeros(shape, INDEX), np.zeros(shape[0], np.int64)
+        return cls(np.zeros(shape), np.ones(shape), order, here, np.zeros(shape, np.bool_))
 
 
 class Plan(NamedTuple):
@@ -190,15 +203,14 @@ def _decide(
     view: View,
     estimate: Estimate,
     ahead: Floats,
-    log_work: Floats,
-    spread: Floats,
+    memory: Memory,
     beliefs: Beliefs,
     rule: Rule,
     bandwidth: Floats,
     compute: Floats,
 ) -> None:
     (seeds, tasks), cap = view.state.shape, view.task_cap
-    room = 3 * tasks
+    room = 3 * tasks + 8
     jobs = Jobs(
         np.empty(room, INDEX),
         np.empty(room),
@@ -206,41 +218,28 @@ def _decide(
         np.empty(room, np.bool_),
         np.empty(room, INDEX),
         np.empty(room, INDEX),
-        np.empty(room),
-        np.empty(tasks, INDEX),
+        np.ones(room),
+        np.empty(room, INDEX),
     )
     plan = Plan(
-        np.empty(tasks),
-        np.empty(tasks),
-        np.empty(tasks),
-        np.empty(tasks),
-        np.empty(tasks),
-        np.empty(tasks, np.bool_),
+        np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks), np.empty(tasks, np.bool_)
     )
     t, free = np.ones(ROOM), np.ones(ROOM)
     for s in range(seeds):
         seed, note, given = beliefs.seed[s], beliefs.note[s], compute[s]
+        came, slack, usual, shown = _list(view, s, memory, jobs)
         judged = not rule.told and len(ahead) == 0  # votes of past curves are beliefs of their own kind
-        if judged:
-            judge(view, s, estimate, note, seed, rule.lucky)
+        if judged and came > 0:
+            judge(view, s, jobs.heap, shown, usual / came, estimate, note, seed, rule.lucky)
         sound = rule.told or (judged and seed[RIGHT] >= SOUND)
-        came, slack, here = 0, 0.0, 0
-        for i in range(tasks):
-            if view.state[s, i] != PENDING:
-                jobs.came[came] = i
-                came += 1
-                slack += view.deadline[s, i] - view.arrival[s, i]
-                jobs.task[here] = i
-                here += SENDING <= view.state[s, i] <= COMPUTING
         quiet = slack <= IDLE * rule.servers * (view.step + 1.0)  # tasks that are here on average
         thrifty = rule.linear and not quiet
         strict = sound or (judged and thrifty and seed[RIGHT] >= SHARE)
-        n, computing = ZERO, 0
-        for start in range(0, here, WIDTH):
-            count, doubted = min(here - start, WIDTH), False
+        n, computing, likely = memory.here[s], 0, chance(seed[RIGHT], 0.0) if judged else 1.0
+        for start in range(0, n, WIDTH):
+            count, doubted = min(n - start, WIDTH), False
             for j in range(count):
-                i = jobs.task[start + j]
-                sure = chance(seed[RIGHT], note[i, SCORE]) if judged else 1.0
+                i, sure = memory.order[s, start + j], likely
                 if judged and estimate.spread[s, i] >= WIDE:
                     sure *= VAGUE
                 if not np.isfinite(estimate.log_work[s, i]):  # it says nothing yet
@@ -248,11 +247,15 @@ def _decide(
                 doubted |= sure < CERTAIN
                 plan.time[i] = _time(view, s, i, rule)
                 t[_prices.MEAN + j], t[_prices.SD + j] = estimate.log_work[s, i], max(estimate.spread[s, i], SURE)
-                t[_prices.DONE + j], t[_prices.MOST + j], t[_prices.SURE + j] = view.samples[s, i], cap[s, i] * plan.time[i], sure
+                t[_prices.DONE + j], t[_prices.MOST + j], t[_prices.SURE + j] = (
+                    view.samples[s, i],
+                    cap[s, i] * plan.time[i],
+                    sure,
+                )
             if len(ahead) > 0:
                 for j in range(count):
                     for k in range(PARTS):
-                        t[WIDTH * k + j] = ahead[s, jobs.task[start + j], k]
+                        t[WIDTH * k + j] = ahead[s, memory.order[s, start + j], k]
             else:
                 look_ahead(t, count)
             price_all(t, count)
@@ -262,25 +265,72 @@ def _decide(
                     free[_prices.DONE + j] = t[_prices.DONE + j]
                 look_ahead(free, count)
             for j in range(count):
-                i, sure, middle = jobs.task[start + j], t[_prices.SURE + j], max(t[WIDTH * MIDDLE + j], LEFT_LEAST)
+                i, sure, middle = (
+                    memory.order[s, start + j],
+                    t[_prices.SURE + j],
+                    max(t[WIDTH * MIDDLE + j], LEFT_LEAST),
+                )
                 if sure < CERTAIN:
                     middle = price_mixed(t, j, (MIDDLE + 0.5) / PARTS, free)
                 if sure < 0.5:
                     estimate.log_work[s, i], estimate.spread[s, i] = seed[MEAN], seed[SD]
                 plan.left[i] = mean_of(t if sure >= 0.5 else free, j)
-                lost = strict and t[_prices.DONE + j] >= GIVEN and t[_prices.HOPE + j] < (rule.thrift if thrifty else HOPE)
+                lost = (
+                    strict and t[_prices.DONE + j] >= GIVEN and t[_prices.HOPE + j] < (rule.thrift if thrifty else HOPE)
+                )
                 plan.price[i], plan.middle[i] = np.inf if lost else t[_prices.PRICE + j], middle
-                log_work[s, i], spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
+                memory.log_work[s, i], memory.spread[s, i] = estimate.log_work[s, i], estimate.spread[s, i]
                 computing += view.state[s, i] == COMPUTING
-                n = insert(jobs.order, n, plan.time, i)
+        _sort(memory.order[s], n, plan.time, jobs.order)
         if judged and not sound and rule.servers == 1.0:
             _take_turns(view, cap[s], s, n, plan, jobs, rule.steep, given)
         elif computing > 0:
-            expected = _expect(jobs, n, came, slack, view.step, cap[s], plan, log_work[s], spread[s], rule)
+            expected = _expect(jobs, n, came, slack, view.step, cap[s], plan, memory, s, rule)
             demand = _keep(jobs, n + expected, view.capacity, plan.keep)
             _serve(view, cap[s], estimate, s, n, rule, sound, quiet, seed, demand, plan, jobs, given)
         if rule.decided:
             _send(view, cap[s], s, plan, jobs, bandwidth[s])
+
+
+@inner
+def _list(view: View, s: int, memory: Memory, jobs: Jobs) -> tuple[int, float, float, int]:
+    """Who has come, and in `heap` whom the last step showed; who is here is brought up to date.
+
+    Gives how many have come, their time in all, the samples that they can compute in it, and how many were shown.
+    """
+    state, observed, listed, order = view.state[s], view.observed[s], memory.listed[s], memory.order[s]
+    came, slack, usual, shown, new = ZERO, 0.0, 0.0, ZERO, ZERO
+    for i in range(len(state)):  # without a branch: where they are is hard to predict
+        jobs.came[came] = jobs.heap[shown] = jobs.task[new] = i
+        came += state[i] != PENDING
+        shown += observed[i]
+        new += (state[i] >= SENDING) & (state[i] <= COMPUTING) & (not listed[i])
+        time = float(view.deadline[s, i] - view.arrival[s, i])
+        slack += time
+        usual += time * view.task_cap[s, i]
+    n = ZERO
+    for k in range(memory.here[s]):
+        i = order[k]
+        order[n] = i
+        n += state[i] <= COMPUTING
+    for k in range(new):
+        order[n], listed[jobs.task[k]] = jobs.task[k], True
+        n += 1
+    memory.here[s] = n
+    return came, slack, usual, shown
+
+
+@inner
+def _sort(order: Indices, n: int, key: Floats, copy: Indices) -> None:
+    """The first n in ascending key, equals by number; they nearly are. Also into `copy`."""
+    for k in range(1, n):
+        i, at = order[k], k
+        while at > 0 and (key[order[at - 1]] > key[i] or (key[order[at - 1]] == key[i] and order[at - 1] > i)):
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = i
+    for k in range(n):
+        copy[k] = order[k]
 
 
 @inner
@@ -320,16 +370,7 @@ def _send(view: View, cap: Floats, s: int, plan: Plan, jobs: Jobs, given: Floats
 
 @inner
 def _expect(
-    jobs: Jobs,
-    n: int,
-    came: int,
-    slack: float,
-    step: int,
-    cap: Floats,
-    plan: Plan,
-    log_work: Floats,
-    spread: Floats,
-    rule: Rule,
+    jobs: Jobs, n: int, came: int, slack: float, step: int, cap: Floats, plan: Plan, memory: Memory, s: int, rule: Rule
 ) -> int:
     """Jobs of the n who are here at their price, and of arrivals at the mean rate so far, like those that came; of these
     the number."""
@@ -338,19 +379,25 @@ def _expect(
         jobs.task[j], jobs.due[j], jobs.work[j] = i, plan.time[i], plan.price[i]
     rate, slack = came / (step + 1.0), slack / came - rule.delay - 1.0
     expected = int(min(rate * rule.ahead, 2.0 * len(cap)))
-    last, j = n - 1, expected - 1
+    like = ZERO
+    for j in range(expected):
+        i = jobs.came[like]
+        jobs.key[j] = memory.log_work[s, i] + memory.spread[s, i] * GOLDEN[j % len(GOLDEN)]
+        like = like + 1 if like + 1 < came else ZERO
+    for j in range((expected + 7) // 8 * 8):  # whole vectors; what they compute beyond is not used
+        jobs.key[j] = exp(jobs.key[j])
+    last, j, apart = n - 1, expected - 1, 1.0 / rate
     for at in range(n + expected - 1, -1, -1):  # both ascend in `due`: merged from the end
         if j < 0:
             break
-        due = slack + (j + 1) / rate
+        due = slack + (j + 1) * apart
         if last >= 0 and jobs.due[last] > due:
             jobs.task[at], jobs.due[at], jobs.work[at] = jobs.task[last], jobs.due[last], jobs.work[last]
             last -= 1
         else:
-            like = jobs.came[j % came]
-            work = exp(log_work[like] + spread[like] * GOLDEN[j % len(GOLDEN)])
+            work = jobs.key[j]
             jobs.task[at], jobs.due[at] = EXPECTED, due
-            jobs.work[at] = work if work <= cap[like] * slack else np.inf
+            jobs.work[at] = work if work <= cap[jobs.came[j % came]] * slack else np.inf
             j -= 1
     return expected
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.kernels import Bools, Floats, Ints, kernel
+from equipoise.kernels import INDEX, Bools, Floats, Ints, kernel
 from equipoise.share.divide import equal, greedy
 from equipoise.share.policies._moore_hodgson import keep_most
 from equipoise.share.policies._time_sharing import LOG_MOST, Line, Remembering, logs
@@ -62,7 +62,7 @@ def most_in_time(who: Bools, left: Floats, time: Ints, rate: float) -> Bools:
     """The most tasks that `rate` can finish in time, one after the other (Moore and Hodgson)."""
     seeds, tasks = who.shape
     found, kept = np.zeros(who.shape, np.bool_), np.zeros(tasks, np.bool_)
-    work, due, heap = np.empty(tasks), np.empty(tasks), np.empty(tasks, np.int64)
+    work, due, heap = np.empty(tasks), np.empty(tasks), np.empty(tasks, INDEX)
     for s in range(seeds):
         n = 0
         order = np.argsort(time[s])
