@@ -3,6 +3,9 @@
 An estimator takes curves for something, say power laws. Every task that finishes is a test of that: what was said of it
 when it had done a third or less of its work is held against "nothing is known", which is the spread of the works of the
 run. The share of tasks that the estimator is right about follows, and a belief is a mixture of both (docs/share.md, 3).
+
+Where nothing is known of the law of curves, landmarks are: how much longer finished tasks went on, in ln samples, from
+where a part of the way from their first error to their target was gone.
 """
 
 import math
@@ -25,22 +28,28 @@ GAIN, LOSS = 2.0, -4.0  # the most that one task may say for and against the est
 NEAR = 3.0  # ln of the factor by which the work may exceed what is done, for a test: what is far is never tested
 CERTAIN = 0.8  # a probability from which the estimator alone is believed
 RARELY = 4  # steps after which unfinished tasks are asked again what they say of others
+WAY = np.array([0.1, 0.3, 0.5, 0.7, 0.85])  # landmarks: parts of the way from ln of the first error to ln of the target
+PASSES = 3.0  # finished tasks that a landmark needs to say anything
+PLAIN = 1.3  # of the spread of works: a landmark that leaves more says nothing
+NARROW = 0.05  # of the variance of works: no landmark is taken to leave less
 
 AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
-MEAN, SD, RIGHT, PASSED, MOVED, TESTS = range(6)  # of a seed: ln works, the share of right estimates, tests
+FIRST, LEVEL, GONE, MARK = 8, 9, 10, 11  # ln first error, error of the next landmark, landmarks behind, ln samples there
+MEAN, SD, RIGHT, PASSED, MOVED, TESTS, FROM = range(7)  # of a seed: ln works, the share of right estimates, tests,
+# and FROM each landmark on count, sum and squares of what was still to come
 
 
 class Beliefs(NamedTuple):
     """What was noted of tasks, and what follows for their seeds."""
 
-    note: Floats  # (seeds, tasks, 8): the last two notes, samples when last seen, ln work when done, its score
-    seed: Floats  # (seeds, 6)
+    note: Floats  # (seeds, tasks, 16): the last two notes, samples when last seen, ln work when done, score, landmarks
+    seed: Floats  # (seeds, 21)
 
     @classmethod
     def start(cls, seeds: int, tasks: int) -> "Beliefs":
-        seed = np.zeros((seeds, 6))
+        seed = np.zeros((seeds, FROM + 3 * len(WAY)))
         seed[:, SD], seed[:, RIGHT] = WIDE, SHARE
-        return cls(np.zeros((seeds, tasks, 8)), seed)
+        return cls(np.zeros((seeds, tasks, MARK + len(WAY))), seed)
 
 
 @inner
@@ -60,7 +69,15 @@ def judge(
         if view.state[s, i] == DONE:
             news = True
             _score(mine, done - 0.5 * step, step, seed, lucky)
-        elif done >= NOTE * max(mine[AT], 0.5):
+            continue
+        if mine[LEVEL] == 0.0:
+            mine[FIRST] = math.log(max(view.error[s, i], view.target[s, i]))
+            mine[LEVEL] = _level(mine, view.target[s, i])
+        while mine[GONE] < len(WAY) and view.error[s, i] <= mine[LEVEL]:
+            mine[MARK + int(mine[GONE])] = math.log(max(done - 0.5 * step, 1.0))
+            mine[GONE] += 1.0
+            mine[LEVEL] = _level(mine, view.target[s, i])
+        if done >= NOTE * max(mine[AT], 0.5):
             if mine[AT] > 0.0 and estimate.log_work[s, i] < ln(done) + NEAR:
                 _test(mine[LOG_WORK], mine[SPREAD], estimate.log_work[s, i], seed)
             mine[LOG_BEFORE], mine[SPREAD_BEFORE] = mine[LOG_WORK], mine[SPREAD]
@@ -70,10 +87,36 @@ def judge(
 
 
 @inner
+def _level(mine: Floats, target: float) -> float:
+    """The error of a task's next landmark."""
+    part = WAY[min(int(mine[GONE]), len(WAY) - 1)]
+    return float(exp((1.0 - part) * mine[FIRST] + part * ln(target)))
+
+
+@inner
+def known_of(mine: Floats, done: float, seed: Floats) -> tuple[float, float]:
+    """Mean and spread of ln work of a task if its estimate is not believed: from its last landmark on, or of all tasks."""
+    last = int(mine[GONE]) - 1
+    count = seed[FROM + 3 * last] if last >= 0 else 0.0
+    if count >= PASSES:
+        more = seed[FROM + 3 * last + 1] / count
+        rest = max(seed[FROM + 3 * last + 2] - count * more * more, 0.0)
+        sd, end = math.sqrt(rest / count + (1.0 / count + NARROW) * seed[SD] ** 2), mine[MARK + last] + more
+        if sd < PLAIN * seed[SD] and ln(max(done, 1.0)) < end:
+            return end, sd
+    return seed[MEAN], seed[SD]
+
+
+@inner
 def _score(mine: Floats, work: float, step: float, seed: Floats, lucky: bool) -> None:
     """What a finished task says for the estimator: the log of how much likelier it made this work than ignorance did."""
     x = ln(max(work, 1.0))
     mine[END] = max(x, 1e-9)
+    for k in range(int(mine[GONE])):
+        more, at = x - mine[MARK + k], FROM + 3 * k
+        seed[at] += 1.0
+        seed[at + 1] += more
+        seed[at + 2] += more * more
     early = work >= EARLY * mine[AT]
     said, spread = (mine[LOG_WORK], mine[SPREAD]) if early else (mine[LOG_BEFORE], mine[SPREAD_BEFORE])
     if spread > 0.0:

@@ -43,6 +43,7 @@ from equipoise.share.policies._beliefs import (
     Beliefs,
     chance,
     judge,
+    known_of,
 )
 from equipoise.share.policies._learning import Learning
 from equipoise.share.policies._moore_hodgson import keep_most
@@ -261,7 +262,8 @@ def _decide(
             price_all(t, count)
             if doubted:
                 for j in range(count):  # what is known of the works of this run
-                    free[_prices.MEAN + j], free[_prices.SD + j] = seed[MEAN], seed[SD]
+                    i = memory.order[s, start + j]
+                    free[_prices.MEAN + j], free[_prices.SD + j] = known_of(note[i], t[_prices.DONE + j], seed)
                     free[_prices.DONE + j] = t[_prices.DONE + j]
                 look_ahead(free, count)
             for j in range(count):
@@ -273,7 +275,7 @@ def _decide(
                 if sure < CERTAIN:
                     middle = price_mixed(t, j, (MIDDLE + 0.5) / PARTS, free)
                 if sure < 0.5:
-                    estimate.log_work[s, i], estimate.spread[s, i] = seed[MEAN], seed[SD]
+                    estimate.log_work[s, i], estimate.spread[s, i] = free[_prices.MEAN + j], free[_prices.SD + j]
                 plan.left[i] = mean_of(t if sure >= 0.5 else free, j)
                 lost = (
                     strict and t[_prices.DONE + j] >= GIVEN and t[_prices.HOPE + j] < (rule.thrift if thrifty else HOPE)
