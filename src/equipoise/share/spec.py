@@ -18,7 +18,6 @@ from equipoise.spec import FIRST, Spec, Values, WholePath, panel, whole
 
 if TYPE_CHECKING:
     from equipoise.share.bundles import Bundles
-    from equipoise.share.ladder import Ladder
     from equipoise.share.site import Site
     from equipoise.share.sweep import Progress, Sweep
     from equipoise.share.view import Policy
@@ -232,7 +231,7 @@ class StudySpec(PoliciesSpec):
         return range(self.first_seed, self.first_seed + self.seeds)
 
 
-AnyStudy = TypeVar("AnyStudy", "Ladder", "Bundles", "Sweep")
+AnyStudy = TypeVar("AnyStudy", "Bundles", "Sweep")
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,18 +247,6 @@ class StudyScene(Generic[AnyStudy]):
         spec = self.spec
         found = self.study(self.policies, loads=spec.loads, seeds=spec.seed_numbers, progress=progress)
         return replace(found, spec=spec)
-
-
-class LadderSpec(StudySpec):
-    """Everything that determines a ladder."""
-
-    loads: Loads = of_comparison("10,20,40,60", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "LOADS")
-
-    def build(self) -> StudyScene[Ladder]:
-        """Its policies, ready to run."""
-        from equipoise.share.ladder import ladder
-
-        return StudyScene(self, self.players(), ladder)
 
 
 class BundlesSpec(StudySpec):
