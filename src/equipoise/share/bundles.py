@@ -12,7 +12,7 @@ import numpy as np
 
 from equipoise.certificate import Certificate
 from equipoise.document import Document, Row, look_of
-from equipoise.errors import InputError, said_of
+from equipoise.errors import refuse_if, said_of
 from equipoise.kernels import Floats, Ints
 from equipoise.result import Result
 from equipoise.share import policies as shelf
@@ -86,11 +86,8 @@ def falling(curves: Recording | str | Path | None = None) -> Recording:
     with said_of("curves"):
         found = shipped() if curves is None else curves if isinstance(curves, Recording) else Recording.load(curves)
         rows = np.flatnonzero(found.levels[:, 0] >= FALL * found.levels[:, -1])
-        if not len(rows):
-            raise InputError(
-                f"none of {len(found)} curves falls by a factor of {FALL:g} from its first level to its last",
-                code="curves.none",
-            )
+        why = f"none of {len(found)} curves falls by a factor of {FALL:g} from its first level to its last"
+        refuse_if(not len(rows), why, code="curves.none")
         return found.take(rows)
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_if
 from equipoise.kernels import Bools, Floats, Ints, inner, kernel
 from equipoise.linear_program import run, solver_of
 from equipoise.share._arithmetic import keys_of, normal
@@ -114,11 +114,8 @@ def bounds_of(batch: Batch, site: Site) -> Floats:
 
 def bound_of(batch: Batch, row: int, site: Site) -> int:
     """The bound for one seed of a batch: tasks."""
-    if not 0 <= row < batch.shape[0]:
-        raise InputError(
-            f"bound_of: row {row} of a batch of {batch.shape[0]} seeds; expected 0 to {batch.shape[0] - 1}",
-            code="row.range",
-        )
+    why = f"bound_of: row {row} of a batch of {batch.shape[0]} seeds; expected 0 to {batch.shape[0] - 1}"
+    refuse_if(not 0 <= row < batch.shape[0], why, code="row.range")
     jobs = jobs_of(batch, row, site)
     return floor_of(lp_optimum(jobs), jobs)
 

@@ -10,7 +10,7 @@ An integer program:
 
 import numpy as np
 
-from equipoise.errors import InputError
+from equipoise.errors import refuse_if
 from equipoise.kernels import Floats, Ints
 from equipoise.linear_program import run, solver_of
 from equipoise.share.oracle import OracleTasks
@@ -22,11 +22,8 @@ def exact_optimum(jobs: OracleTasks) -> int:
     """The most tasks that can be finished in time, by a schedule that exists."""
     import highspy
 
-    if jobs.count > MOST_TASKS:
-        raise InputError(
-            f"oracle: exact=True with {jobs.count} tasks; it is for {MOST_TASKS} at most. Use exact=False, the bound",
-            code="oracle.size",
-        )
+    why = f"oracle: exact=True with {jobs.count} tasks; it is for {MOST_TASKS} at most. Use exact=False, the bound"
+    refuse_if(jobs.count > MOST_TASKS, why, code="oracle.size")
     if not jobs.count:
         return 0
     rows = Rows(jobs)

@@ -20,7 +20,7 @@ from equipoise.data import load
 from equipoise.data.dataset import Dataset
 from equipoise.data.split import Targets, hold_out
 from equipoise.document import Row
-from equipoise.errors import InputError, refuse_unknown
+from equipoise.errors import InputError, refuse_if, refuse_unknown
 from equipoise.kernels import Floats, Ints
 from equipoise.share.recording import Name, Recording
 
@@ -142,10 +142,8 @@ def record(
     seed
         The first seed.
     """
-    if repeats < 1:
-        raise InputError(f"record: repeats is {repeats}; expected 1 or more", code="repeats.range")
-    if seed < 0:
-        raise InputError(f"record: seed is {seed}; expected zero or more", code="seed.range")
+    refuse_if(repeats < 1, f"record: repeats is {repeats}; expected 1 or more", code="repeats.range")
+    refuse_if(seed < 0, f"record: seed is {seed}; expected zero or more", code="seed.range")
     plan = list(_plan(_known("model", models, MODELS), _known("data set", data, DATA), repeats, seed))
     errors = []
     for done, (name, settings) in enumerate(plan, 1):
@@ -157,10 +155,8 @@ def record(
 
 def check_target(path: Path) -> None:
     """Refuse a file that cannot be written before hours are spent on what goes in it."""
-    if path.is_dir():
-        raise InputError(
-            f"{path} is a folder: name a file to write, such as {path / 'curves.csv.gz'}", code="file.folder"
-        )
+    why = f"{path} is a folder: name a file to write, such as {path / 'curves.csv.gz'}"
+    refuse_if(path.is_dir(), why, code="file.folder")
     if not path.absolute().parent.is_dir():
         raise InputError(f"cannot write {path}: {path.absolute().parent} is not a folder", code="file.folder")
 
@@ -168,8 +164,7 @@ def check_target(path: Path) -> None:
 def _known(kind: str, given: Iterable[str] | None, known: Mapping[str, object]) -> list[str]:
     names = list(dict.fromkeys(known if given is None else given))
     refuse_unknown(kind, names, known)
-    if not names:
-        raise InputError(f"record: no {kind}; expected some of {', '.join(known)}", code="record.none")
+    refuse_if(not names, f"record: no {kind}; expected some of {', '.join(known)}", code="record.none")
     return names
 
 
@@ -281,8 +276,7 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
         raise InputError(f"{path} is not a CSV of LCDB: it is not text", code="file.read") from None
     usable = {key: {n: sums for n, sums in anchors.items() if n >= unit} for key, anchors in sorted(tables.items())}
     kept = {key: anchors for key, anchors in usable.items() if len(anchors) >= FEWEST}
-    if not kept:
-        raise InputError(f"{path}: no curve with {FEWEST} training sizes or more", code="curves.none")
+    refuse_if(not kept, f"{path}: no curve with {FEWEST} training sizes or more", code="curves.none")
     names = [Name(learner, f"OpenML {data}", "", "mean of all") for learner, data in kept]
     return Recording.of([_curve(anchors, unit) for anchors in kept.values()], names)
 
@@ -296,11 +290,8 @@ def _sums(lines: Iterable[str], path: str) -> dict[Key, Anchors]:
     rows = csv.reader(lines)
     header = next(rows, [])
     missing = [column for column in LCDB_COLUMNS if column not in header]
-    if missing:
-        raise InputError(
-            f"{path} is not an LCDB table: no column {', '.join(missing)}; expected database-accuracy.csv",
-            code="lcdb.column",
-        )
+    why = f"{path} is not an LCDB table: no column {', '.join(missing)}; expected database-accuracy.csv"
+    refuse_if(missing, why, code="lcdb.column")
     data, learner, train, test, score = (header.index(column) for column in LCDB_COLUMNS)
     tables: dict[Key, Anchors] = defaultdict(dict)
     for row in rows:
@@ -308,15 +299,12 @@ def _sums(lines: Iterable[str], path: str) -> dict[Key, Anchors]:
             size, held, value = int(row[train]), int(row[test]), float(row[score])
             key = (row[learner], row[data])
         except (ValueError, IndexError):
-            raise InputError(
-                f"{path}, line {rows.line_num}: a training size, test size or score is missing", code="lcdb.row"
-            ) from None
+            why = f"{path}, line {rows.line_num}: a training size, test size or score is missing"
+            raise InputError(why, code="lcdb.row") from None
         if not (0.0 <= value <= 1.0 and size > 0 and held > 0):
-            raise InputError(
-                f"{path}, line {rows.line_num}: score {value:g} on {held} of {size}; expected an accuracy from 0 to 1"
-                " and sizes of 1 or more (database-accuracy.csv)",
-                code="lcdb.row",
-            )
+            wanted = "an accuracy from 0 to 1 and sizes of 1 or more (database-accuracy.csv)"
+            why = f"{path}, line {rows.line_num}: score {value:g} on {held} of {size}; expected {wanted}"
+            raise InputError(why, code="lcdb.row")
         errors, tested, count = tables[key].get(size, (0.0, 0.0, 0))
         tables[key][size] = (errors + 1.0 - value, tested + held, count + 1)
     return tables

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.document import Row
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_if
 from equipoise.kernels import Floats, Ints
 from equipoise.share.task import Curve, table_error, table_fault, table_work
 from equipoise.share.view import Prior
@@ -69,23 +69,16 @@ class Recording:
 
     def __post_init__(self) -> None:
         low, high = self.targets
-        if not 0.0 <= low <= high <= 1.0:
-            raise InputError(
-                f"Recording: targets lie between {low!r} and {high!r}; expected 0 <= low <= high <= 1",
-                code="recording.targets",
-            )
-        if not self.names:
-            raise InputError("Recording: no curves; expected at least one", code="curves.none")
+        why = f"Recording: targets lie between {low!r} and {high!r}; expected 0 <= low <= high <= 1"
+        refuse_if(not 0.0 <= low <= high <= 1.0, why, code="recording.targets")
+        refuse_if(not self.names, "Recording: no curves; expected at least one", code="curves.none")
         shape = (len(self.names), self.samples.shape[-1])
-        if self.samples.shape != shape or self.errors.shape != shape:
-            raise InputError(
-                f"Recording: samples are {self.samples.shape} and errors {self.errors.shape} for {len(self.names)} names;"
-                f" expected one row for each name in both",
-                code="recording.shape",
-            )
+        why = f"Recording: samples are {self.samples.shape} and errors {self.errors.shape} for {len(self.names)} names"
+        wrong = self.samples.shape != shape or self.errors.shape != shape
+        refuse_if(wrong, f"{why}; expected one row for each name in both", code="recording.shape")
         for name, samples, errors in zip(self.names, self.samples, self.errors, strict=True):
-            if fault := table_fault(samples, errors, positive=True):
-                raise InputError(f"Recording: {name}: {fault}", code="recording.curve")
+            fault = table_fault(samples, errors, positive=True)
+            refuse_if(fault, f"Recording: {name}: {fault}", code="recording.curve")
 
     @classmethod
     def of(
@@ -128,11 +121,8 @@ class Recording:
     def split(self, seed: int = 0) -> tuple[Recording, Recording]:
         """One half to fit beliefs on, the other to replay. Curves that differ in the seed only stay together."""
         origins = sorted({name[:3] for name in self.names})
-        if len(origins) < 2:
-            raise InputError(
-                f"Recording: all curves are of {self.names[0]}, or of other seeds; a split needs two kinds",
-                code="recording.kinds",
-            )
+        why = f"Recording: all curves are of {self.names[0]}, or of other seeds; a split needs two kinds"
+        refuse_if(len(origins) < 2, why, code="recording.kinds")
         order = np.random.default_rng(seed).permutation(len(origins))
         fitted = {origins[k] for k in order[: len(origins) // 2]}
         mine = np.array([name[:3] in fitted for name in self.names])
@@ -196,10 +186,8 @@ class Recording:
                 names.append(Name(*row[:4]))
         except csv.Error as error:
             raise InputError(f"{path}, line {reader.line_num + 3}: {error}", code="recording.row") from None
-        if not curves:
-            raise InputError(
-                f"{path}: no curves; expected at least one line below the column names", code="curves.none"
-            )
+        why = f"{path}: no curves; expected at least one line below the column names"
+        refuse_if(not curves, why, code="curves.none")
         return cls.of(curves, names, targets)
 
 
@@ -222,11 +210,9 @@ def _lines(path: str | Path) -> list[str]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}", code="file.read") from None
     lines = io.StringIO(text, newline="").readlines()
-    if len(lines) < 3 or lines[0].strip() != FORMAT or lines[2].strip() != ",".join(COLUMNS):
-        raise InputError(
-            f"{path} is not a recording: expected {FORMAT!r}, the targets, and columns {','.join(COLUMNS)}",
-            code="file.damaged",
-        )
+    why = f"{path} is not a recording: expected {FORMAT!r}, the targets, and columns {','.join(COLUMNS)}"
+    sound = len(lines) >= 3 and lines[0].strip() == FORMAT and lines[2].strip() == ",".join(COLUMNS)
+    refuse_if(not sound, why, code="file.damaged")
     return lines
 
 
@@ -235,26 +221,21 @@ def _read_targets(line: str, path: str | Path) -> tuple[float, float]:
         low, high = (float(word) for word in line.removeprefix("# targets ").split())
     except ValueError:
         raise InputError(f"{path}, line 2: {line!r}; expected '# targets LOW HIGH'", code="recording.row") from None
-    if not 0.0 <= low <= high <= 1.0:
-        raise InputError(
-            f"{path}, line 2: targets {low:g} to {high:g}; expected 0 <= low <= high <= 1", code="recording.targets"
-        )
+    why = f"{path}, line 2: targets {low:g} to {high:g}; expected 0 <= low <= high <= 1"
+    refuse_if(not 0.0 <= low <= high <= 1.0, why, code="recording.targets")
     return low, high
 
 
 def _read_row(row: list[str], where: str) -> tuple[Floats, Floats]:
-    if len(row) != len(COLUMNS):
-        raise InputError(
-            f"{where}: {len(row)} cells; expected {len(COLUMNS)} ({', '.join(COLUMNS)})", code="recording.row"
-        )
+    why = f"{where}: {len(row)} cells; expected {len(COLUMNS)} ({', '.join(COLUMNS)})"
+    refuse_if(len(row) != len(COLUMNS), why, code="recording.row")
     try:
         samples, errors = (np.array(cell.split(), dtype=float) for cell in row[4:])
     except ValueError:
-        raise InputError(
-            f"{where}: samples and errors must be numbers with spaces between them", code="recording.row"
-        ) from None
-    if fault := table_fault(samples, errors, positive=True):
-        raise InputError(f"{where}: {fault}", code="recording.row")
+        why = f"{where}: samples and errors must be numbers with spaces between them"
+        raise InputError(why, code="recording.row") from None
+    fault = table_fault(samples, errors, positive=True)
+    refuse_if(fault, f"{where}: {fault}", code="recording.row")
     return samples, errors
 
 

@@ -250,9 +250,8 @@ def fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
     truth = Truth(batch.work.copy()) if getattr(policy, "clairvoyant", False) else None
     started: Policy = begin(Scene(site, prior, *batch.shape, batch.horizon, truth))
     if not callable(getattr(started, "decide", None)):
-        raise PolicyError(
-            f"{name_of(policy)}: start(scene) returned {type(started).__name__}, which has no decide(view)"
-        )
+        got = type(started).__name__
+        raise PolicyError(f"{name_of(policy)}: start(scene) returned {got}, which has no decide(view)")
     return started
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError, refuse_if, unknown_name
 from equipoise.registry import make_reference, whole_reference
 from equipoise.spec import FIRST, Spec, Values, WholePath, panel, whole
 
@@ -91,10 +91,8 @@ def _renamed(value: object, *, noted: bool) -> list[str]:
 def _read_loads(value: object) -> list[int]:
     """10,20,60 or 10:60:10, which includes its last."""
     expected = f"expected numbers of tasks such as 10,20,60 or 10:60:10, not {value!r}"
-    if isinstance(value, int):
-        raise InputError(
-            f"in a file write a list, such as [10, 20, 60]: YAML reads 10:50:10 as {YAML_TIME}, found {value}"
-        )
+    why = f"in a file write a list, such as [10, 20, 60]: YAML reads 10:50:10 as {YAML_TIME}, found {value}"
+    refuse_if(isinstance(value, int), why)
     try:
         if isinstance(value, str) and ":" in value:
             first, last, step = (int(part) for part in value.split(":"))
@@ -110,25 +108,20 @@ def _read_loads(value: object) -> list[int]:
         raise
     except (ValueError, TypeError):
         raise InputError(expected) from None
-    if not loads or min(loads) < 1:
-        raise InputError(f"every load is at least one task, not {value!r}")
+    refuse_if(not loads or min(loads) < 1, f"every load is at least one task, not {value!r}")
     return list(dict.fromkeys(loads))
 
 
 def read_range(value: object) -> Range:
     """`lo:hi`, one number for both, or a list of two. A bare number in a file may be a `lo:hi` that YAML took for a time."""
-    if isinstance(value, int | float):
-        raise InputError(
-            f"in a file write a list, such as [14, 35]: YAML reads 14:35 as {YAML_TIME}, found {value}",
-            code="range.form",
-        )
+    why = f"in a file write a list, such as [14, 35]: YAML reads 14:35 as {YAML_TIME}, found {value}"
+    refuse_if(isinstance(value, int | float), why, code="range.form")
     parts = value.split(":") if isinstance(value, str) else value
     try:
         numbers = [float(part) for part in parts] if isinstance(parts, list | tuple) else []
     except (ValueError, TypeError):
         numbers = []
-    if len(numbers) not in (1, 2):
-        raise InputError(f"expected a range LO:HI, such as 14:35, not {value!r}")
+    refuse_if(len(numbers) not in (1, 2), f"expected a range LO:HI, such as 14:35, not {value!r}")
     low, high = numbers[0], numbers[-1]
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
         raise InputError(f"expected a range LO:HI with 0 <= LO <= HI, not {value!r}")
@@ -153,8 +146,7 @@ def read_servers(value: object) -> object:
             count = int(many) if times else 1
         except ValueError:
             raise InputError(f"expected servers such as 5x30, 30,30,60 or 5x30@4, not {value!r}") from None
-        if not 1 <= count <= SERVERS_MOST:
-            raise InputError(f"{part!r}: expected 1 to {SERVERS_MOST:,} servers")
+        refuse_if(not 1 <= count <= SERVERS_MOST, f"{part!r}: expected 1 to {SERVERS_MOST:,} servers")
         servers += [server] * count
     return servers
 
@@ -331,8 +323,7 @@ class ShareSpec(StudySpec):
     @field_validator("prior_shift")
     @classmethod
     def _finite(cls, value: float) -> float:
-        if not -1.0 <= value <= 1.0:
-            raise InputError(f"prior_shift must be -1 to 1, not {value}: b itself is about 0.36")
+        refuse_if(not -1.0 <= value <= 1.0, f"prior_shift must be -1 to 1, not {value}: b itself is about 0.36")
         return value
 
     def build(self) -> ShareScene:
@@ -346,10 +337,8 @@ class ShareSpec(StudySpec):
             fastest = float(site.speeds.max())
             raise InputError(f"--task-cap {self.task_cap:g} has no effect: the fastest server does {fastest:g} a step")
         shown = self.timeline_load or (len(self.tasks) if self.tasks else max(self.loads))
-        if self.timeline_task is not None and self.timeline_task >= shown:
-            raise InputError(
-                f"--timeline-task {self.timeline_task}: at a load of {shown} there are tasks 0 to {shown - 1}"
-            )
+        why = f"--timeline-task {self.timeline_task}: at a load of {shown} there are tasks 0 to {shown - 1}"
+        refuse_if(self.timeline_task is not None and self.timeline_task >= shown, why)
         study = partial(sweep, workload=workload, site=site, oracle=self.oracle)
         return ShareScene(self, self.players(), study, workload, site)
 
@@ -454,7 +443,6 @@ def policy_from(text: str) -> Policy:
     found: Any = make_reference(text)
     if not callable(getattr(found, "decide", None)) and not callable(getattr(found, "start", None)):
         path, _, name = text.rpartition(":")
-        raise InputError(
-            f"{Path(path).name}: {name} is not a policy: it has no method decide(view)", code="policy.method"
-        )
+        why = f"{Path(path).name}: {name} is not a policy: it has no method decide(view)"
+        raise InputError(why, code="policy.method")
     return found  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.certificate import Certificate
 from equipoise.document import Document, Row, look_of
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_if
 from equipoise.kernels import Floats, Ints
 from equipoise.parallel import THREADS, parts
 from equipoise.result import Result
@@ -295,15 +295,11 @@ def sweep(
     workload = workload or Workload.authors()
     site = site or workload.site
     players = list(policies) if isinstance(policies, Iterable) else [policies]
-    if not players:
-        raise InputError("no policies to compare; expected at least one", code="policies.none")
+    refuse_if(not players, "no policies to compare; expected at least one", code="policies.none")
     chosen, names = seed_numbers(seeds), tuple(map(name_of, players))
     refuse_equal_names(names)
-    if oracle < 0 or (workers is not None and workers < 1):
-        raise InputError(
-            f"oracle is {oracle!r} and workers {workers!r}; expected 0 seeds or more, and 1 worker or more",
-            code="sweep.range",
-        )
+    why = f"oracle is {oracle!r} and workers {workers!r}; expected 0 seeds or more, and 1 worker or more"
+    refuse_if(oracle < 0 or (workers is not None and workers < 1), why, code="sweep.range")
     loads = (len(workload.tasks),) if workload.tasks else _loads(loads)
     asked = len(chosen) if oracle is True else min(int(oracle), len(chosen))
     calls: list[tuple[bool, int, int, int]] = []  # a bound or not, load, from seed, to seed
@@ -348,11 +344,8 @@ def _part(
 def refuse_equal_names(names: Sequence[str]) -> None:
     """Tables and charts tell policies apart by their names."""
     for name in names:
-        if names.count(name) > 1:
-            raise InputError(
-                f"two policies are called {name!r}; give one of them another `label`, or ours a `called=...`",
-                code="policies.twice",
-            )
+        why = f"two policies are called {name!r}; give one of them another `label`, or ours a `called=...`"
+        refuse_if(names.count(name) > 1, why, code="policies.twice")
 
 
 def _loads(loads: int | Sequence[int]) -> tuple[int, ...]:

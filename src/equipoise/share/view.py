@@ -99,11 +99,9 @@ class Prior:
     def __post_init__(self) -> None:
         log_a, both, b = self.variance
         if not all(map(math.isfinite, (*self.mean, *self.variance))) or min(log_a, b, log_a * b - both * both) <= 0:
-            raise InputError(
-                f"Prior: mean {self.mean} and variance {self.variance} of (ln a, b); expected finite numbers,"
-                " variance as (of ln a, covariance, of b), positive definite",
-                code="prior.form",
-            )
+            wanted = "finite numbers, variance as (of ln a, covariance, of b), positive definite"
+            why = f"Prior: mean {self.mean} and variance {self.variance} of (ln a, b); expected {wanted}"
+            raise InputError(why, code="prior.form")
         refuse_negative("Prior", surprise=self.surprise)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise._short import short_repr
 from equipoise.document import Plain, Row
-from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.errors import InputError, refuse_if, refuse_words, unknown_name
 from equipoise.frames import Frame
 from equipoise.kernels import Floats, Ints, kernel
 from equipoise.share.site import Site
@@ -102,47 +102,31 @@ class Workload:
     def __post_init__(self) -> None:
         for name in (*RANGES, *(["speed"] if self.speed is not None else [])):
             _refuse_range(name, getattr(self, name))
-        if self.speed is not None and self.speed[0] <= 0:
-            raise InputError(
-                f"Workload: speed starts at {self.speed[0]:g}; expected a positive number", code="number.range"
-            )
+        for name, (low, _) in {"speed": self.speed or (1.0, 1.0), "a": self.a}.items():
+            refuse_if(low <= 0, f"Workload: {name} starts at {low:g}; expected a positive number", code="number.range")
         refuse_words("Workload", sigma=self.sigma)
-        if not 0 <= self.sigma <= SIGMA_MOST:
-            raise InputError(
-                f"Workload: sigma is {self.sigma!r}; expected zero or more, at most {SIGMA_MOST:g}", code="number.range"
-            )
+        why = f"Workload: sigma is {self.sigma!r}; expected zero or more, at most {SIGMA_MOST:g}"
+        refuse_if(not 0 <= self.sigma <= SIGMA_MOST, why, code="number.range")
         if self.horizon == 0 and isinstance(self.horizon, int):
             object.__setattr__(self, "horizon", self._whole_horizon)
         if not isinstance(self.horizon, int | np.integer) or not 1 <= self.horizon <= HORIZON_MOST:
-            raise InputError(
-                f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, 1 to {HORIZON_MOST:,}",
-                code="horizon.range",
-            )
+            why = f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, 1 to {HORIZON_MOST:,}"
+            raise InputError(why, code="horizon.range")
         if not isinstance(self.prior, Prior):
             raise InputError(f"Workload: prior is {self.prior!r}; expected a Prior", code="workload.prior")
-        if self.a[0] <= 0:
-            raise InputError(f"Workload: a starts at {self.a[0]:g}; expected a positive number", code="number.range")
-        if self.tasks and self.curves is not None:
-            raise InputError(
-                "Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead",
-                code="workload.curves",
-            )
+        why = "Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead"
+        refuse_if(self.tasks and self.curves is not None, why, code="workload.curves")
         if self.draws not in get_args(Draws):
             raise unknown_name("draws", str(self.draws), get_args(Draws))
         if self.draws == "authors" and self.curves is not None:
             raise InputError("Workload: curves with draws='authors', which draw power laws", code="workload.curves")
-        if not isinstance(self.horizon_per_task, int) or self.horizon_per_task < 0:
-            raise InputError(
-                f"Workload: horizon_per_task is {self.horizon_per_task!r}; expected a whole number of steps, 0 or more",
-                code="horizon.range",
-            )
+        why = f"Workload: horizon_per_task is {self.horizon_per_task!r}; expected a whole number of steps, 0 or more"
+        refuse_if(not isinstance(self.horizon_per_task, int) or self.horizon_per_task < 0, why, code="horizon.range")
         if not isinstance(self.site, Site):
             raise InputError(f"Workload: site is {self.site!r}; expected a Site", code="workload.site")
-        if (math.floor if self.draws == "authors" else round)(self.deadline[0]) < 1:
-            raise InputError(
-                f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more",
-                code="workload.deadline",
-            )
+        why = f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more"
+        whole = math.floor if self.draws == "authors" else round
+        refuse_if(whole(self.deadline[0]) < 1, why, code="workload.deadline")
 
     @classmethod
     def authors(cls, **changes: Any) -> Workload:
@@ -173,14 +157,10 @@ class Workload:
     @classmethod
     def of(cls, tasks: Sequence[Task], **changes: Any) -> Workload:
         """Exactly these tasks, whatever the seed; the seed still draws noise and delays left open."""
-        if not tasks:
-            raise InputError("Workload.of: no tasks; expected at least one", code="workload.empty")
+        refuse_if(not tasks, "Workload.of: no tasks; expected at least one", code="workload.empty")
         for task in tasks:
-            if not isinstance(task, Task):
-                raise InputError(
-                    f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)",
-                    code="workload.task",
-                )
+            why = f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)"
+            refuse_if(not isinstance(task, Task), why, code="workload.task")
         preset: Row = {"tasks": tuple(tasks), "horizon": max(task.deadline for task in tasks) + 1}
         return cls(**(preset | changes))
 
@@ -205,10 +185,8 @@ class Workload:
         from equipoise.frames import frame_of
         from equipoise.share.task import drawn_rows, rows_from
 
-        if self.curves is not None:
-            raise InputError(
-                "Workload.to_frame: recorded curves are not columns; Recording.save keeps them", code="frame.curves"
-            )
+        why = "Workload.to_frame: recorded curves are not columns; Recording.save keeps them"
+        refuse_if(self.curves is not None, why, code="frame.curves")
         return frame_of(rows_from(self.tasks) if self.tasks else drawn_rows(self.draw(load, seeds, site)))
 
     def as_dict(self) -> dict[str, object]:
@@ -237,10 +215,8 @@ class Workload:
         if self.tasks:
             return self._given(numbers, site)
         load = _whole("a load", load)
-        if load > LOAD_MOST:
-            raise InputError(f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}", code="load.range")
-        if load < 1:
-            raise InputError(f"a load of {load!r} tasks; expected at least one", code="load.range")
+        refuse_if(load > LOAD_MOST, f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}", code="load.range")
+        refuse_if(load < 1, f"a load of {load!r} tasks; expected at least one", code="load.range")
         if self.draws == "authors":
             seven = np.stack([_next_tasks(_generator(seed), int(load), self._seven)[0] for seed in numbers.tolist()])
             return self._batch(numbers, self._by_authors(seven, numbers, site))
@@ -416,14 +392,11 @@ def seed_numbers(seeds: int | Iterable[int]) -> Ints:
     if isinstance(seeds, range) and len(seeds) > SEEDS_MOST:
         raise InputError(f"{len(seeds):,} seeds; expected at most {SEEDS_MOST:,}", code="seeds.many")
     numbers = [_whole("a seed", seed) for seed in seeds]
-    if not numbers:
-        raise InputError("no seeds; expected a count of at least one, or some seeds", code="seeds.none")
-    if min(numbers) < 0:
-        raise InputError(f"seed {min(numbers)} is negative; expected zero or more", code="seed.range")
+    refuse_if(not numbers, "no seeds; expected a count of at least one, or some seeds", code="seeds.none")
+    refuse_if(min(numbers) < 0, f"seed {min(numbers)} is negative; expected zero or more", code="seed.range")
     if max(numbers) >= SEED_MOST:
         raise InputError(f"seed {max(numbers)} is too large; expected less than 2^62", code="seed.range")
-    if len(set(numbers)) < len(numbers):
-        raise InputError("a seed is named twice; every seed counts once", code="seed.twice")
+    refuse_if(len(set(numbers)) < len(numbers), "a seed is named twice; every seed counts once", code="seed.twice")
     return np.array(numbers, dtype=np.int64)
 
 
@@ -433,8 +406,7 @@ def _whole(what: str, value: Plain) -> int:
         whole = int(value)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{what} is {value!r}; expected a whole number", code="seed.whole") from None
-    if whole != value:
-        raise InputError(f"{what} is {value!r}; expected a whole number", code="seed.whole")
+    refuse_if(whole != value, f"{what} is {value!r}; expected a whole number", code="seed.whole")
     return whole
 
 
