@@ -411,15 +411,9 @@ class Program:
         start = np.cumsum([0] + [len(columns) for columns in inside])
         columns = np.concatenate(inside)
         room = np.array([self.uplink.room[row] for row in intervals]) / self.jobs.bandwidth
-        solver.addRows(
-            len(intervals),
-            np.full(len(intervals), -np.inf),
-            room,
-            len(columns),
-            start[:-1].astype(np.int32),
-            columns.astype(np.int32),
-            amount[columns],
-        )
+        index, starts = columns.astype(np.int32), start[:-1].astype(np.int32)
+        least = np.full(len(intervals), -np.inf)
+        solver.addRows(len(intervals), least, room, len(columns), starts, index, amount[columns])
         self.rows += intervals
 
     def _value_of_prices(self, price: Floats) -> float:

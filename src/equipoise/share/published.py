@@ -7,6 +7,7 @@ its own tasks, so that no two policies in the paper's table met the same ones.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,17 +62,12 @@ class PublishedRun(Result):
     def beside(self) -> list[Row]:
         """Table 1 cell by cell: policy, column, the paper's number, ours, and whether they print alike."""
         ours = {row["policy"]: row for row in self.rows if row["load"] == PUBLISHED_LOAD}
-        return [
-            {
-                "policy": name,
-                "column": column,
-                "paper": getattr(paper, column),
-                "ours": ours[name][column],
-                "same": round(ours[name][column], digits) == getattr(paper, column),
-            }
-            for name, paper in PUBLISHED_TABLE.items()
-            for column, digits in DIGITS._asdict().items()
-        ]
+        found = []
+        for name, column in product(PUBLISHED_TABLE, DIGITS._fields):
+            paper, value = getattr(PUBLISHED_TABLE[name], column), ours[name][column]
+            same = round(value, getattr(DIGITS, column)) == paper
+            found.append({"policy": name, "column": column, "paper": paper, "ours": value, "same": same})
+        return found
 
     def certificate(self) -> Certificate:
         """Every printed cell, and the generator after the last draw."""
@@ -156,19 +152,11 @@ def _shown(plain: Plain) -> dict[str, Any]:
     here = np.array(plain.state) != PENDING
     data = np.where(here, plain.of["data"], 0.0)
     looks = np.array(plain.looks)
-    columns = {
-        "state": np.array(plain.state, np.int8),
-        "arrival": np.where(here, plain.of["arrival"], 0),
-        "deadline": np.where(here, plain.of["deadline"], 0),
-        "data": data,
-        "data_left": np.maximum(data - plain.sent, 0.0),
-        "target": np.where(here, plain.of["target"], 1.0),
-        "samples": np.array(plain.samples),
-        "error": np.array(plain.errors),
-        "observations": np.where(looks > 0, looks + 1, 0),
-        "observed": np.array(plain.state) == COMPUTING,
-        "first_error": np.array(plain.firsts),
-        "ready": np.array(plain.ready),
-        "task_cap": np.where(here, plain.cap, plain.site.most_per_task),
-    }
+    columns = {"state": np.array(plain.state, np.int8), "observed": np.array(plain.state) == COMPUTING}
+    columns |= {name: np.where(here, plain.of[name], 0) for name in ("arrival", "deadline")}
+    columns |= {"data": data, "data_left": np.maximum(data - plain.sent, 0.0)}
+    columns |= {"target": np.where(here, plain.of["target"], 1.0), "samples": np.array(plain.samples)}
+    columns |= {"error": np.array(plain.errors), "first_error": np.array(plain.firsts), "ready": np.array(plain.ready)}
+    columns["observations"] = np.where(looks > 0, looks + 1, 0)
+    columns["task_cap"] = np.where(here, plain.cap, plain.site.most_per_task)
     return {name: values[None] for name, values in columns.items()}

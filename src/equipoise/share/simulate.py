@@ -149,10 +149,10 @@ class Run(Result):
 
     def _tasks(self, k: int) -> list[Row]:
         """The tasks of one seed as they were drawn, and how each ended."""
-        columns = {
-            name: getattr(self.batch, name)[k].tolist() for name in ("arrival", "deadline", "data", "target", "work")
+        names = ("arrival", "deadline", "data", "target", "work")
+        columns = {name: getattr(self.batch, name)[k].tolist() for name in names} | {
+            "samples": self.samples[k].tolist()
         }
-        columns |= {"samples": self.samples[k].tolist()}
         states, ends = [STATES[s] for s in self.state[k]], [None if t < 0 else t for t in self.done_at[k].tolist()]
         seed = int(self.batch.seeds[k])
         return [
@@ -318,15 +318,13 @@ def refuse(
     most = min(rule.task_cap, float(batch.speed[fault.seed, fault.task]))
     whole = rule.capacity if fault.resource == COMPUTE else rule.bandwidth
     amount, last = f"{fault.amount:g}", len(rule.speeds) - 1
+    over = f"{resource} adds up to {amount} with this task; the site has {whole:g}"
     code, what = {
         site_step.NOT_A_NUMBER: ("decision.number", f"{resource} is {amount}"),
         site_step.NEGATIVE: ("decision.negative", f"{resource} is {amount}, which is negative"),
         site_step.WRONG_STATE: ("decision.state", f"{resource} is {amount} for a task that is {stage}"),
         site_step.TASK_OVER: ("decision.task", f"compute is {amount}; this task may get {most:g}"),
-        site_step.SITE_OVER: (
-            "decision.site",
-            f"{resource} adds up to {amount} with this task; the site has {whole:g}",
-        ),
+        site_step.SITE_OVER: ("decision.site", over),
         site_step.NO_SUCH_SERVER: ("decision.server", f"server is {amount}; the site has 0 to {last}"),
     }[fault.code]
     where = f"step {step}, seed {batch.seeds[fault.seed]}, task {fault.task}"
@@ -374,11 +372,8 @@ def life_rows(runs: Sequence[Run], chosen: int) -> list[Row]:
     steps = sum(int(np.isin(run.kept.state[:, 0], (SENDING, COMPUTING)).sum()) for run in runs)
     most = max(1, min(MOST_TASKS, int(tasks * MOST_STEPS / max(steps, 1))))
     shown = np.arange(tasks) if tasks <= most else np.linspace(0, tasks - 1, most).round().astype(int)
-    return [
-        _life(run, busy, task)
-        for task in sorted({chosen, *shown.tolist()})
-        for run, busy in zip(runs, used, strict=True)
-    ]
+    kept = sorted({chosen, *shown.tolist()})
+    return [_life(run, busy, task) for task in kept for run, busy in zip(runs, used, strict=True)]
 
 
 def _life(run: Run, used: Floats, task: int) -> Row:
@@ -396,28 +391,18 @@ def _life(run: Run, used: Floats, task: int) -> Row:
     most = min(site.most_per_task, float(batch.speed[0, task]))
     seen = zip(trace.error[ready:end, 0, task], given, strict=True)
     work, done = float(batch.work[0, task]), bool(run.state[0, task] == DONE)
-    return {
-        "policy": run.policy,
-        "task": task,
-        "arrival": int(batch.arrival[0, task]),
-        "deadline": int(batch.deadline[0, task]),
-        "target": float(f"{batch.target[0, task]:.6g}"),
-        "work": work if math.isfinite(work) else None,
-        "most": site.most_per_task,
-        "successes": int(run.successes[0]),
-        "start": start,
-        "sent": sent,
-        "ready": ready,
-        "end": end,
-        "done": int(done),
-        "finished": 1.0 if done else min(float(run.samples[0, task]) / work, 1.0) if work > 0 else 0.0,
-        "rate": float(given.mean()) if len(given) else 0.0,
-        "idle": float(idle.mean() / site.capacity) if len(idle) else 0.0,
-        "starved": float(np.minimum(most - given, idle).sum()),
-        "sending": sending,
-        "given": " ".join(f"{x:.2f}".rstrip("0").rstrip(".") for x in given),
-        "errors": " ".join(f"{e:.4g}" if x > 0 else "-" for e, x in seen),
-    }
+    life: Row = {"policy": run.policy, "task": task}
+    life |= {name: int(getattr(batch, name)[0, task]) for name in ("arrival", "deadline")}
+    life |= {"target": float(f"{batch.target[0, task]:.6g}"), "work": work if math.isfinite(work) else None}
+    life |= {"most": site.most_per_task, "successes": int(run.successes[0])}
+    life |= {"start": start, "sent": sent, "ready": ready, "end": end, "done": int(done)}
+    life["finished"] = 1.0 if done else min(float(run.samples[0, task]) / work, 1.0) if work > 0 else 0.0
+    life["rate"] = float(given.mean()) if len(given) else 0.0
+    life["idle"] = float(idle.mean() / site.capacity) if len(idle) else 0.0
+    life |= {"starved": float(np.minimum(most - given, idle).sum()), "sending": sending}
+    life["given"] = " ".join(f"{x:.2f}".rstrip("0").rstrip(".") for x in given)
+    life["errors"] = " ".join(f"{e:.4g}" if x > 0 else "-" for e, x in seen)
+    return life
 
 
 def site_rows(runs: Sequence[Run]) -> list[Row]:

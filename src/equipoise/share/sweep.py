@@ -4,6 +4,7 @@ import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -91,9 +92,8 @@ class Sweep(Result):
     @property
     def seed_rows(self) -> list[Row]:
         """One plain dict per policy, load and seed: the raw numbers behind every mean."""
-        return [
-            self._seed_row(name, load, k) for load in self.loads for name in self.names for k in range(len(self.seeds))
-        ]
+        cells = product(self.loads, self.names, range(len(self.seeds)))
+        return [self._seed_row(name, load, k) for load, name, k in cells]
 
     def _seed_row(self, name: str, load: int, k: int) -> Row:
         cell = self.measured[name, load]
@@ -109,13 +109,9 @@ class Sweep(Result):
     @property
     def differences(self) -> list[Paired]:
         """How much better every policy is than the baseline, in success and in efficiency."""
-        return [
-            gap
-            for name in self.names
-            if name != self.baseline
-            for measure in ("success", "efficiency")
-            for gap in self.paired(name, self.baseline, measure)
-        ]
+        others = [name for name in self.names if name != self.baseline]
+        pairs = product(others, ("success", "efficiency"))
+        return [gap for name, measure in pairs for gap in self.paired(name, self.baseline, measure)]
 
     @cached_property
     def _lives(self) -> dict[str, Run]:
@@ -123,17 +119,13 @@ class Sweep(Result):
         load = self.timeline.load or max(self.loads)
         seed = int(self.seeds[0]) if self.timeline.seed is None else self.timeline.seed
         batch = self.workload.draw(load, [seed], self.site)
-        return {
-            name_of(policy): play(policy, batch, self.site, self.workload.prior, trace=True) for policy in self.policies
-        }
+        prior = self.workload.prior
+        return {name_of(policy): play(policy, batch, self.site, prior, trace=True) for policy in self.policies}
 
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: means with their errors, differences from the baseline, every seed, and the lives of some tasks."""
-        result: dict[str, object] = {
-            "rows": self.rows,
-            "baseline": self.baseline,
-            "paired": [asdict(gap) for gap in self.differences],
-        }
+        result: dict[str, object] = {"rows": self.rows, "baseline": self.baseline}
+        result["paired"] = [asdict(gap) for gap in self.differences]
         if published := self._published():
             result["published"] = published
         tables: dict[str, list[Row]] = {"history": self.seed_rows}
@@ -159,21 +151,13 @@ class Sweep(Result):
         same = self.workload.but(prior=authors.prior) == authors and self.site == authors.site
         if not same or PUBLISHED_LOAD not in self.loads:
             return []
-        return [
-            {"policy": name, "load": PUBLISHED_LOAD, **paper._asdict()}
-            for name, paper in PUBLISHED_TABLE.items()
-            if name in self.names
-        ]
+        here = {name: paper for name, paper in PUBLISHED_TABLE.items() if name in self.names}
+        return [{"policy": name, "load": PUBLISHED_LOAD, **paper._asdict()} for name, paper in here.items()]
 
     def _given(self) -> dict[str, object]:
         """The settings of a sweep that no spec made."""
-        return {
-            "policies": list(self.names),
-            "loads": list(self.loads),
-            "seeds": self.seeds.tolist(),
-            "site": asdict(self.site),
-            "workload": self.workload.as_dict(),
-        }
+        given = {"policies": list(self.names), "loads": list(self.loads), "seeds": self.seeds.tolist()}
+        return given | {"site": asdict(self.site), "workload": self.workload.as_dict()}
 
     def certificate(self) -> Certificate:
         """Recomputed from traced runs of the first seeds of every policy and load, and from the oracle's bounds."""
@@ -198,10 +182,8 @@ class Sweep(Result):
                 raise InputError(f"no policy {name!r} in this sweep; it has {', '.join(self.names)}", code="unknown")
         if measure not in (*MEASURES, "efficiency"):
             raise InputError(f"no measure {measure!r}; there are {', '.join(MEASURES)} and efficiency", code="unknown")
-        return [
-            difference(one, other, measure, load, self.measured[one, load], self.measured[other, load])
-            for load in self.loads
-        ]
+        found = self.measured
+        return [difference(one, other, measure, load, found[one, load], found[other, load]) for load in self.loads]
 
     def gap(self, one: str, other: str, measure: str, load: int) -> Paired:
         """`paired` at one load."""
@@ -302,39 +284,31 @@ def sweep(
     refuse_if(oracle < 0 or (workers is not None and workers < 1), why, code="sweep.range")
     loads = (len(workload.tasks),) if workload.tasks else _loads(loads)
     asked = len(chosen) if oracle is True else min(int(oracle), len(chosen))
-    calls: list[tuple[bool, int, int, int]] = []  # a bound or not, load, from seed, to seed
+    calls: list[tuple[bool, int, slice]] = []  # a bound or not, load, seeds
     for load in sorted(loads, reverse=True):  # the long ones first
-        calls += [(True, load, k, min(k + BOUNDED, asked)) for k in range(0, asked, BOUNDED)]
-        size = max(1, CELLS // load)
-        calls += [(False, load, at, min(at + size, len(chosen))) for at in range(0, len(chosen), size)]
+        for bounding, many, size in ((True, asked, BOUNDED), (False, len(chosen), max(1, CELLS // load))):
+            calls += [(bounding, load, slice(at, min(at + size, many))) for at in range(0, many, size)]
     measured = {(n, load): {m: np.full(len(chosen), np.nan) for m in MEASURES} for n in names for load in loads}
     bounds = {load: np.full(len(chosen), np.nan) for load in loads}
     shared = (players, workload, site, chosen)
     for done, (number, found) in enumerate(parts(_part, shared, calls, workers=workers, prefer=THREADS), start=1):
-        bounding, load, start, stop = calls[number]
+        bounding, load, some = calls[number]
         if bounding:
-            bounds[load][start:stop] = found
+            bounds[load][some] = found
         else:
             for name, values in zip(names, found, strict=True):
                 for measure in MEASURES:
-                    measured[name, load][measure][start:stop] = values[measure]
+                    measured[name, load][measure][some] = values[measure]
         if progress is not None:
             progress(done, len(calls))
     return Sweep(names, tuple(loads), chosen, site, workload, measured, bounds, tuple(players))
 
 
 def _part(
-    players: Sequence[Policy],
-    workload: Workload,
-    site: Site,
-    seeds: Ints,
-    bounding: bool,
-    load: int,
-    start: int,
-    stop: int,
+    players: Sequence[Policy], workload: Workload, site: Site, seeds: Ints, bounding: bool, load: int, some: slice
 ) -> Floats | list[dict[str, Floats]]:
     """The oracle's bounds, or every policy's measures, of some seeds. Kernels and the LP hold no lock."""
-    batch = workload.draw(load, seeds[start:stop].tolist(), site)
+    batch = workload.draw(load, seeds[some].tolist(), site)
     if bounding:
         return bounds_of(batch, site)
     runs = (play(policy, batch, site, workload.prior) for policy in players)

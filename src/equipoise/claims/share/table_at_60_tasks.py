@@ -1,12 +1,13 @@
 """The paper's table at 60 tasks when every policy meets the same tasks: columns, orders, and what one run can tell."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from equipoise.claims import Finding, Measured, Scale, at_most, between, claim
-from equipoise.claims.share._published import AHEAD, PER_1000, SEED_BY_SEED, SOURCE, UNITS, Floats, same_tasks
-from equipoise.present.figures import Axis, Figure, bars
+from equipoise.claims.share._published import AHEAD, SEED_BY_SEED, SOURCE, UNITS, Floats, by_name, same_tasks
+from equipoise.present.figures import Figure, bars
 from equipoise.share import policies
 from equipoise.share.published import PUBLISHED_LOAD, PUBLISHED_TABLE
 
@@ -29,32 +30,32 @@ def measure(scale: Scale) -> Measured:
     successes = np.stack([found[name]["success"] for name in order])
     others = [name for name in PUBLISHED_TABLE if name != BEST]
     best = np.all([found[BEST]["efficiency"] > found[name]["efficiency"] for name in others], axis=0)
-    lucky, done = (np.array([found["Uniform"][column].sum()]) for column in ("lucky", "success"))
+    ordered = float((np.diff(successes, axis=0) < 0).all(axis=0).sum())
+    lucky, done = (found["Uniform"][column].sum() for column in ("lucky", "success"))
+    ours = partial(Finding, about="ours")
     return Measured(
         protocol=f"The five published policies on the authors' preset at {PUBLISHED_LOAD} tasks, seeds 0-{count - 1}: "
         f"{SEED_BY_SEED}. A published number is held against the spread of single runs.",
         findings=(
             *(_column(found, column) for column in COLUMNS),
             *(_order(found, column) for column in COLUMNS),
-            _lead("energy of the next above that of UARA+LARA", found, others, "energy", -1.0),
-            _lead("lead of UARA+LARA in efficiency over the next best", found, others, "efficiency", PER_1000),
-            Finding(
+            _lead("energy of the next above that of UARA+LARA", found, others, "energy"),
+            _lead("lead of UARA+LARA in efficiency over the next best", found, others, "efficiency"),
+            ours(
                 "single runs that show all five successes in the paper's order",
-                float((np.diff(successes, axis=0) < 0).all(axis=0).sum()),
+                ordered,
                 at_most(0.0),
-                unit=f"of {count} runs",
-                about="ours",
+                f"of {count} runs",
             ),
             Finding.share(
                 "single runs in which UARA+LARA is the most efficient of the five", best, between(50, 100), about="ours"
             ),
-            Finding(
+            ours(
                 "successes of Uniform whose true error was above the target: lucky noise",
-                float(100.0 * lucky[0] / (done[0] * PUBLISHED_LOAD / 100.0)),
+                float(100.0 * lucky / (done * PUBLISHED_LOAD / 100.0)),
                 between(20.0, 40.0),
-                unit="% of successes",
+                "% of successes",
                 over=f"{count} seeds",
-                about="ours",
             ),
         ),
         figures=tuple(_figure(found, column) for column in COLUMNS),
@@ -99,28 +100,24 @@ def _order(found: Runs, column: str) -> Finding:
     )
 
 
-def _lead(quantity: str, found: Runs, others: list[str], column: str, scale: float) -> Finding:
-    gaps = {name: scale * (found[BEST][column] - found[name][column]) for name in others}
+def _lead(quantity: str, found: Runs, others: list[str], column: str) -> Finding:
+    unit, scale = UNITS[column]
+    less = column == "energy"  # is better
+    gaps = {name: (-scale if less else scale) * (found[BEST][column] - found[name][column]) for name in others}
     least = min(gaps, key=lambda name: gaps[name].mean() / gaps[name].std(ddof=1))
-    when = "UARA+LARA needs least energy" if column == "energy" else "UARA+LARA most efficient"
-    unit, _ = UNITS[column]
+    when = "UARA+LARA needs least energy" if less else "UARA+LARA most efficient"
     return Finding.mean(quantity, gaps[least], AHEAD, unit=unit, over=f"{least}, paired by seed", when=when)
 
 
 def _figure(found: Runs, column: str) -> Figure:
     unit, scale = UNITS[column]
     runs = [scale * found[name][column] for name in PUBLISHED_TABLE]
-    return Figure(
+    means, errors = [float(run.mean()) for run in runs], [float(run.std(ddof=1)) for run in runs]
+    return by_name(
         f"{column.capitalize()} at {PUBLISHED_LOAD} tasks",
-        x=Axis("policy", groups=tuple(PUBLISHED_TABLE)),
-        y=Axis("percent of tasks" if column == "success" else unit),
-        series=(
-            bars("the paper's run", [scale * getattr(row, column) for row in PUBLISHED_TABLE.values()]),
-            bars(
-                "the same tasks, mean",
-                [float(run.mean()) for run in runs],
-                error=[float(run.std(ddof=1)) for run in runs],
-            ),
-        ),
+        tuple(PUBLISHED_TABLE),
+        bars("the paper's run", [scale * getattr(row, column) for row in PUBLISHED_TABLE.values()]),
+        bars("the same tasks, mean", means, error=errors),
+        y="percent of tasks" if column == "success" else unit,
         caption=f"The paper's one run beside the mean of {len(runs[0])} runs and how far single ones scatter.",
     )
