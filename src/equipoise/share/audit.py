@@ -161,18 +161,10 @@ def recompute(
     bounds: Mapping[int, Floats],
     frugal: Collection[str] = (),
 ) -> Certificate:
-    """Recompute what was reported of every policy and load.
+    """Recompute what was reported of every policy and load, from traced runs of the first seeds of each.
 
-    Parameters
-    ----------
-    runs
-        Traced runs of the first seeds, at least one of every policy and load.
-    measured
-        What was reported: (policy, load) to measure to a value per seed.
-    bounds
-        Tasks that the oracle could finish, by load, a value per seed; nan where it was not asked.
-    frugal
-        Policies that leave compute idle by design and say so: starving is told of them, and does not fail.
+    `measured` has a value per seed of every measure, `bounds` the tasks that the oracle could finish, nan where it was not
+    asked. Of `frugal` policies, which leave compute idle by design and say so, starving is told and does not fail.
     """
     found: list[Audit] = []
     differing = seeds = 0

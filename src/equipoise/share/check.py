@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
+from equipoise.document import Row
 from equipoise.share.audit import LIMIT, LIVE, STARVED, Audit, audit
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import PolicyError, Run, play
@@ -124,24 +125,19 @@ def _hindsight(run: Run, trial: _Trial) -> Check:
         return Check.at_most("hindsight", 0, 0, "clairvoyant by its own word: not asked")
     cut = int(np.median(batch.arrival))
     later = batch.arrival >= cut
-    future = replace(
-        batch,
-        data=np.where(later, batch.data * 0.5, batch.data),
-        deadline=np.where(later, batch.deadline + 3, batch.deadline),
-        target=np.where(later, batch.target * 1.1, batch.target),
-        a=np.where(later, batch.a * 0.9, batch.a),
-        work=np.where(later, batch.work * 0.5, batch.work),
-    )
+    other: Row = {"data": batch.data * 0.5, "target": batch.target * 1.1, "a": batch.a * 0.9, "work": batch.work * 0.5}
+    other["deadline"] = batch.deadline + 3
+    future = replace(batch, **{name: np.where(later, new, getattr(batch, name)) for name, new in other.items()})
     first, over = (_first(run, state) for state in (COMPUTING, SENDING if trial.site.uplink == "equal" else COMPUTING))
     unmet, longer = replace(batch, work=batch.work * 0.5, b=batch.b * 1.1), replace(batch, delay=batch.delay + 2)
     if cut == 0 or first == 0 or over == 0:
         return Check.not_made("hindsight", "all tasks are there from the first step: nothing is left to foresee")
     differing = 0
     for changed, until in ((future, cut), (unmet, first + 1), (longer, over)):
-        other, refusal = trial.play(changed)
-        if other is None:
+        again, refusal = trial.play(changed)
+        if again is None:
             return Check("hindsight", 1.0, 0.0, False, f"refused on changed tasks: {refusal}")
-        one, two = run.kept, other.kept
+        one, two = run.kept, again.kept
         apart = (one.compute[:until] != two.compute[:until]) | (one.bandwidth[:until] != two.bandwidth[:until])
         differing += int(apart.any(axis=(1, 2)).sum())
     meaning = "steps decided differently because of tasks to come, or of work and delays that nobody had met"

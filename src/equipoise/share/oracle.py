@@ -116,8 +116,7 @@ def bound_of(batch: Batch, row: int, site: Site) -> int:
     """The bound for one seed of a batch: tasks."""
     why = f"bound_of: row {row} of a batch of {batch.shape[0]} seeds; expected 0 to {batch.shape[0] - 1}"
     refuse_if(not 0 <= row < batch.shape[0], why, code="row.range")
-    jobs = jobs_of(batch, row, site)
-    return floor_of(lp_optimum(jobs), jobs)
+    return int(bounds_of(batch.rows(row, row + 1), site)[0])
 
 
 def floor_of(optimum: float, jobs: OracleTasks) -> int:
@@ -187,10 +186,8 @@ def _luckiest(batch: Batch, row: int, tests: Ints, most: Floats) -> Floats:
     """
     keys = keys_of(batch.seeds[row : row + 1], batch.shape[1])[0]
     noise = _noises(keys, tests)
-    a, b, floor, table, target, sigma = (
-        np.repeat(getattr(batch, name)[row][:, None], noise.shape[1], axis=1)
-        for name in ("a", "b", "floor", "table", "target", "sigma")
-    )
+    columns = (getattr(batch, name)[row][:, None] for name in ("a", "b", "floor", "table", "target", "sigma"))
+    a, b, floor, table, target, sigma = (np.repeat(column, noise.shape[1], axis=1) for column in columns)
     found = work_of_curves(a, b, floor, target - sigma * noise, table, batch.table_samples, batch.table_errors)
     k = np.arange(1, noise.shape[1] + 1)
     found[(found > k * (most[:, None] + SLACK)) | (k > tests[:, None])] = np.inf

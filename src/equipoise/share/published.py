@@ -77,14 +77,10 @@ class PublishedRun(Result):
         return Certificate((Check.at_most("table-1", wrong, 0, cells), Check.at_most("generator", apart, 1e-11, draw)))
 
     def document(self, *, certify: bool = True) -> Document:
-        return Document(
-            "share published",
-            {"rows": self.rows, "table": self.beside, "next_draw": self.next_draw},
-            self.certificate() if certify else None,
-            {"seed": SEED, "loads": list(LOADS)},
-            {"history": self.rows},
-            looks={name: look_of(policies.named(name)) for name in PUBLISHED_TABLE},
-        )
+        result = {"rows": self.rows, "table": self.beside, "next_draw": self.next_draw}
+        certificate, given = self.certificate() if certify else None, {"seed": SEED, "loads": list(LOADS)}
+        looks = {name: look_of(policies.named(name)) for name in PUBLISHED_TABLE}
+        return Document("share published", result, certificate, given, {"history": self.rows}, looks=looks)
 
 
 def published_run(
@@ -118,18 +114,15 @@ def _peek(generator: RandomState) -> float:
 
 def _rows(generator: RandomState, players: Sequence[Policy]) -> Iterator[Row]:
     workload = Workload.authors()
-    runs = [("opening", OPENING, OPENING_STEPS), *(("load", n, 60 + 2 * n) for n in LOADS)]
-    for kind, load, horizon in runs:
+    runs = [(0, OPENING, OPENING_STEPS), *((n, n, 60 + 2 * n) for n in LOADS)]
+    for told, load, horizon in runs:
         for policy in players:
             batch = workload.but(horizon=horizon, horizon_per_task=0).draw_from(generator, load)
             played = play_plainly(policy, batch, workload.site, workload.prior, Streams(generator, generator))
-            yield {
-                "policy": name_of(policy),
-                "load": load if kind == "load" else 0,
-                **{column: getattr(played, column) for column in Published._fields},
-                "network": 100.0 * played.sent / (workload.site.bandwidth * horizon),
-                "next_draw": _peek(generator),
-            }
+            row: Row = {"policy": name_of(policy), "load": told}
+            row |= {column: getattr(played, column) for column in Published._fields}
+            row["network"] = 100.0 * played.sent / (workload.site.bandwidth * horizon)
+            yield row | {"next_draw": _peek(generator)}
 
 
 def play_plainly(policy: Policy, batch: Batch, site: Site, prior: Prior, draws: Draws) -> Played:

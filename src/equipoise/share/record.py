@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -170,15 +171,10 @@ def _known(kind: str, given: Iterable[str] | None, known: Mapping[str, object]) 
 
 def _plan(models: Sequence[str], data: Sequence[str], repeats: int, seed: int) -> Iterator[tuple[Name, Row]]:
     """What is trained, in order: every combination."""
-    for model in models:
-        for settings in MODELS[model].settings:
-            for material in data:
-                for number in range(seed, seed + repeats):
-                    yield Name(model, material, _spelled(settings), str(number)), settings
-
-
-def _spelled(settings: Row) -> str:
-    return " ".join(f"{key}={str(value).replace(' ', '')}" for key, value in settings.items()) or "as-is"
+    kinds = [(model, settings) for model in models for settings in MODELS[model].settings]
+    for (model, settings), material, number in product(kinds, data, range(seed, seed + repeats)):
+        spelled = " ".join(f"{key}={str(value).replace(' ', '')}" for key, value in settings.items()) or "as-is"
+        yield Name(model, material, spelled, str(number)), settings
 
 
 def train(name: Name, settings: Row) -> Floats:
@@ -234,12 +230,11 @@ def _passes(samples: int, wanted: int, rng: np.random.Generator) -> Ints:
 def _teach(model: Any, X: Floats, y: Targets, classes: int) -> None:
     """One pass over these samples. A network takes them in batches, which may not be larger than what there is."""
     batch = getattr(model, "batch_size", None)
-    if batch is None:
-        model.partial_fit(X, y, classes=np.arange(classes))
-        return
-    model.set_params(batch_size=min(batch, len(y)))
+    if batch is not None:
+        model.set_params(batch_size=min(batch, len(y)))
     model.partial_fit(X, y, classes=np.arange(classes))
-    model.set_params(batch_size=batch)
+    if batch is not None:
+        model.set_params(batch_size=batch)
 
 
 Key = tuple[str, str]  # learner, OpenML data set
@@ -254,9 +249,7 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
 
     Its curves are of another kind than ours: one model per training-set size ("anchor"), the mean over its outer and inner
     seeds; error = 1 - mean test score. A curve needs five anchors of a sample or more. A sample of the site is `unit`
-    training samples.
-
-    A perfect mean score counts as half a wrong answer in all its tests, so that it has a logarithm.
+    training samples. A perfect mean score counts as half a wrong answer in all its tests, so that it has a logarithm.
 
     Parameters
     ----------
@@ -268,7 +261,8 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
     if not (np.isfinite(unit) and unit > 0):
         raise InputError(f"read_lcdb: unit is {unit!r} training samples; expected a positive number", code="unit.range")
     try:
-        with _opened(Path(path)) as lines:
+        packed = Path(path).suffix == ".gz"
+        with gzip.open(path, "rt", newline="") if packed else Path(path).open(newline="") as lines:
             tables = _sums(lines, str(path))
     except (OSError, EOFError) as error:
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", code="file.read") from None
@@ -279,10 +273,6 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
     refuse_if(not kept, f"{path}: no curve with {FEWEST} training sizes or more", code="curves.none")
     names = [Name(learner, f"OpenML {data}", "", "mean of all") for learner, data in kept]
     return Recording.of([_curve(anchors, unit) for anchors in kept.values()], names)
-
-
-def _opened(path: Path) -> TextIO:
-    return gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
 
 
 def _sums(lines: Iterable[str], path: str) -> dict[Key, Anchors]:

@@ -11,7 +11,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -285,11 +285,9 @@ def fit_prior(recording: Recording) -> Prior:
     found = np.array([(line.log_a, line.b) for line in lines])
     spread = np.atleast_2d(np.cov(found.T, bias=True)) + 1e-6 * np.eye(2)  # curves may be all alike
     noise = float(np.mean([line.noise for line in lines]))
-    prior = Prior(
-        mean=(float(found[:, 0].mean()), float(found[:, 1].mean())),
-        variance=(float(spread[0, 0]), float(spread[0, 1]), float(spread[1, 1])),
-    )
-    return Prior(prior.mean, prior.variance, _surprise(recording, prior, max(noise, 1e-6)), recording)
+    mean = (float(found[:, 0].mean()), float(found[:, 1].mean()))
+    prior = Prior(mean, (float(spread[0, 0]), float(spread[0, 1]), float(spread[1, 1])))
+    return replace(prior, surprise=_surprise(recording, prior, max(noise, 1e-6)), curves=recording)
 
 
 def _surprise(recording: Recording, prior: Prior, noise: float) -> float:

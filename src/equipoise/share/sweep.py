@@ -67,14 +67,10 @@ class Sweep(Result):
 
     def _row(self, name: str, load: int) -> Row:
         cell = self.measured[name, load]
-        means = {
-            "success": mean_and_error(cell["success"]),
-            "energy": mean_and_error(cell["energy"]),
-            "efficiency": ratio_and_error(cell["success"], cell["energy"]),
-            "latency": mean_and_error(cell["latency"]),
-        }
         row: Row = {"policy": name, "load": load, "seeds": len(self.seeds)}
-        for measure, (mean, error) in means.items():
+        for measure in ("success", "energy", "efficiency", "latency"):
+            ratio = measure == "efficiency"
+            mean, error = ratio_and_error(cell["success"], cell["energy"]) if ratio else mean_and_error(cell[measure])
             row |= {measure: mean, f"{measure}_se": error}
         row |= {measure: float(cell[measure].mean()) for measure in AVERAGED}
         row["oracle"], row["of_oracle"] = self._against_oracle(cell, load)
@@ -136,14 +132,9 @@ class Sweep(Result):
             seeds, load = runs[0].batch.seeds, runs[0].batch.shape[1]
             result["timeline"] = {"load": load, "seed": int(seeds[0]), "task": task}
             tables |= {"lives": life_rows(runs, task), "site": site_rows(runs)}
-        return Document(
-            "share",
-            result,
-            self.certificate() if certify and self.policies else None,
-            self.settings() or self._given(),
-            tables,
-            looks={name_of(policy): look_of(policy) for policy in self.policies},
-        )
+        certificate = self.certificate() if certify and self.policies else None
+        looks = {name_of(policy): look_of(policy) for policy in self.policies}
+        return Document("share", result, certificate, self.settings() or self._given(), tables, looks=looks)
 
     def _published(self) -> list[Row]:
         """The numbers that the paper printed, of policies here, where its workload is played on its site at its load."""
@@ -208,18 +199,9 @@ def _cells(row: Row) -> tuple[str, ...]:
         error = row[name + "_se"]
         return f"{row[name]:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
 
+    told = (with_error("success", 1), f"{row['energy']:.0f}", with_error("efficiency", 4), with_error("latency", 1))
     oracle = "-" if row["oracle"] is None else f"{row['oracle']:.1f}"
-    return (
-        str(row["load"]),
-        row["policy"],
-        with_error("success", 1),
-        f"{row['energy']:.0f}",
-        with_error("efficiency", 4),
-        with_error("latency", 1),
-        f"{row['network']:.1f}",
-        f"{row['idle_while_work']:.1f}",
-        oracle,
-    )
+    return str(row["load"]), row["policy"], *told, f"{row['network']:.1f}", f"{row['idle_while_work']:.1f}", oracle
 
 
 def _plain(value: float) -> float | int | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError, refuse_negative
 from equipoise.kernels import Bools, Floats, Ints
-from equipoise.share.divide import equal
+from equipoise.share.divide import equal, greedy
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 
@@ -82,6 +82,13 @@ class Decision(NamedTuple):
 def served(view: View, compute: Floats) -> Decision:
     """This compute, and equal parts of the uplink."""
     return Decision(equal(view.sending, view.data_left, view.bandwidth), compute)
+
+
+def in_turn(view: View, sends: Floats | Ints, computes: Floats | Ints, who: Bools | None = None) -> Decision:
+    """All that each can use, the smallest keys first; `who` of the computing tasks, all if None."""
+    who = view.computing if who is None else who
+    uplink = greedy(sends, view.sending, view.data_left, view.bandwidth)
+    return Decision(uplink, greedy(computes, who, view.task_cap, view.capacity))
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,9 @@ class Workload:
         if not isinstance(self.horizon, int | np.integer) or not 1 <= self.horizon <= HORIZON_MOST:
             why = f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, 1 to {HORIZON_MOST:,}"
             raise InputError(why, code="horizon.range")
-        if not isinstance(self.prior, Prior):
-            raise InputError(f"Workload: prior is {self.prior!r}; expected a Prior", code="workload.prior")
+        for name, kind in {"prior": Prior, "site": Site}.items():
+            why = f"Workload: {name} is {getattr(self, name)!r}; expected a {kind.__name__}"
+            refuse_if(not isinstance(getattr(self, name), kind), why, code=f"workload.{name}")
         why = "Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead"
         refuse_if(self.tasks and self.curves is not None, why, code="workload.curves")
         if self.draws not in get_args(Draws):
@@ -122,8 +123,6 @@ class Workload:
             raise InputError("Workload: curves with draws='authors', which draw power laws", code="workload.curves")
         why = f"Workload: horizon_per_task is {self.horizon_per_task!r}; expected a whole number of steps, 0 or more"
         refuse_if(not isinstance(self.horizon_per_task, int) or self.horizon_per_task < 0, why, code="horizon.range")
-        if not isinstance(self.site, Site):
-            raise InputError(f"Workload: site is {self.site!r}; expected a Site", code="workload.site")
         why = f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more"
         whole = math.floor if self.draws == "authors" else round
         refuse_if(whole(self.deadline[0]) < 1, why, code="workload.deadline")
@@ -234,27 +233,17 @@ class Workload:
         """The ranges of the authors' seven draws for a task, in their order."""
         return np.array([self.arrival, self.a, self.b, self.deadline, self.target, self.speed or (1.0, 1.0), self.data])
 
-    def _by_authors(self, found: Floats, numbers: Ints, site: Site) -> dict[str, Floats | Ints]:
+    def _by_authors(self, found: Floats, numbers: Ints, site: Site) -> Row:
         """What was drawn [seed, draw, task] as columns; tasks keep the order of their numbers."""
         arrival, a, b, slack, target, speed, data = (found[:, k] for k in range(7))
         normal = np.zeros(a.shape)
         if site.jitter > 0.0:
             normal[:] = [np.random.default_rng([s, a.shape[1]]).standard_normal(a.shape[1]) for s in numbers.tolist()]
-        return {
-            "arrival": arrival.astype(np.int64),
-            "data": data,
-            "deadline": (arrival + slack).astype(np.int64),
-            "a": a,
-            "b": b,
-            "target": target,
-            "speed": speed if self.speed else np.full(a.shape, np.inf),
-            "table": np.full(a.shape, -1),
-            "floor": np.zeros(a.shape),
-            "delay": _delays(site, normal),
-            "sigma": np.full(a.shape, self.sigma),
-        }
+        drawn: Row = {"arrival": arrival.astype(np.int64), "deadline": (arrival + slack).astype(np.int64), "data": data}
+        drawn |= {"a": a, "b": b, "target": target, "delay": _delays(site, normal)}
+        return drawn | ({"speed": speed} if self.speed else {})
 
-    def _drawn(self, load: int, numbers: Ints, site: Site) -> dict[str, Floats | Ints]:
+    def _drawn(self, load: int, numbers: Ints, site: Site) -> Row:
         """Every seed has a generator of its own, so that what it draws depends on no other."""
         shape = (len(numbers), load)
         uniform, normal = np.empty((len(numbers), 6, load)), np.empty(shape)
@@ -267,24 +256,18 @@ class Workload:
                 table[row], replayed[row] = self.curves.draw(rng, load)
             if self.speed is not None:
                 speed[row] = rng.uniform(*self.speed, load)
-        ranges = (self.arrival, self.data, self.deadline, self.a, self.b, self.target)
-        arrival, data, relative, a, b, target = (
-            low + (high - low) * uniform[:, k] for k, (low, high) in enumerate(ranges)
-        )
+        ranges = enumerate(getattr(self, name) for name in RANGES)
+        arrival, data, relative, a, b, target = (low + (high - low) * uniform[:, k] for k, (low, high) in ranges)
         come = np.sort(np.floor(arrival)).astype(np.int64)
-        return {
+        drawn: Row = {
             "arrival": come,
-            "data": data,
             "deadline": come + np.round(relative).astype(np.int64),
+            "data": data,
             "a": a,
             "b": b,
-            "target": target if self.curves is None else replayed,
-            "table": table,
-            "floor": np.zeros(shape),
-            "delay": _delays(site, normal),
-            "sigma": np.full(shape, self.sigma),
-            "speed": speed,
         }
+        drawn |= {"target": target if self.curves is None else replayed, "delay": _delays(site, normal)}
+        return drawn | {"table": table, "speed": speed}
 
     def _given(self, numbers: Ints, site: Site) -> Batch:
         n = len(self.tasks)
@@ -313,10 +296,13 @@ class Workload:
             samples, errors = self.curves.samples, self.curves.errors
         samples = np.ones((1, 2)) if samples is None else samples
         errors = np.ones((1, 2)) if errors is None else errors
+        shape = columns["a"].shape
+        usual = {"table": np.full(shape, -1), "floor": np.zeros(shape), "sigma": np.full(shape, self.sigma)}
+        columns = usual | {"speed": np.full(shape, np.inf)} | columns
         a, b, floor, target, table = (columns[name] for name in ("a", "b", "floor", "target", "table"))
         truth = errors if self.curves is None else self.curves.levels
         work = work_of_curves(a, b, floor, target, table, samples, truth)
-        horizon = min(self.horizon + self.horizon_per_task * a.shape[1], HORIZON_MOST)
+        horizon = min(self.horizon + self.horizon_per_task * shape[1], HORIZON_MOST)
         return Batch(seeds=numbers, work=work, horizon=horizon, table_samples=samples, table_errors=errors, **columns)
 
 

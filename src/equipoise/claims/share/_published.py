@@ -1,7 +1,7 @@
 """What the claims about the site share: who is played, on which seeds, and findings made from paired differences."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ UNITS = {  # of each measure, and the factor it is told with
 }
 TIE = 1e-6  # whatever its unit: a lead is more than this, so that two policies that do the same are not ahead
 AHEAD, BEHIND = at_least(TIE), at_most(-TIE)
+WITHIN = 2.0  # standard deviations of a single run; the paper's numbers are one run
 TINY = 1e-12  # a standard error of zero divides nothing
 PUBLISHED = ("Uniform", "SDF", "LARA", "UARA", "UARA+LARA")
 SUCCESS = "percent of tasks"
@@ -97,6 +98,13 @@ def lead(quantity: str, gap: Paired, bound: Interval = AHEAD, *, percent_of: flo
 def points(found: Sweep, quantity: str, one: str, other: str, bound: Interval = AHEAD, **more: Any) -> Finding:
     """The points of success by which one policy leads another at 60 tasks."""
     return lead(quantity, found.gap(one, other, "success", 60), bound, **more)
+
+
+def farthest(column: str, far: Mapping[str, float | np.floating[Any]], when: str) -> Finding:
+    """How far a published number lies from the mean of the same tasks, of the policy where it is farthest."""
+    worst = max(far, key=lambda name: far[name])
+    what, over = f"largest distance of a published {column} from the mean of the same tasks", "worst of five policies"
+    return Finding(what, float(far[worst]), at_most(WITHIN), "sd of a single run", over=f"{over}: {worst}", when=when)
 
 
 def least_sure(gaps: Iterable[Paired]) -> Paired:

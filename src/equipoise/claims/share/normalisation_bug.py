@@ -45,7 +45,8 @@ def measure(scale: Scale) -> Measured:
     starved, corrected = (starving(name) for name in (TEXT, CORRECTED))
     ours = partial(points, over=paired(count), about="ours")
     rates = partial(Finding, unit="samples per step", about="ours")
-    most, whole = float(starved.max()), float(corrected.sum())
+    cells = "cells of UARA+LARA in the paper's Table 1 that its own run gives with the bug put in"
+    same, all_, most, whole = float(_cells_with_the_bug()), len(DIGITS), float(starved.max()), float(corrected.sum())
     success = [mean_of(found, name, "success") for found in (code, text) for name in found.names]
     figure = by_name(
         "UARA+LARA at 60 tasks, with the denominator of the code and of the text",
@@ -58,13 +59,7 @@ def measure(scale: Scale) -> Measured:
         f"site. Then what the text says (preset described): {COMPUTING} tasks that can compute and {SENDING} that still "
         "send, by hand; and 60 tasks with both denominators.",
         findings=(
-            Finding(
-                "cells of UARA+LARA in the paper's Table 1 that its own run gives with the bug put in",
-                float(_cells_with_the_bug()),
-                at_least(len(DIGITS)),
-                unit=f"of {len(DIGITS)}; without it all of them",
-                when="in the authors' code",
-            ),
+            Finding(cells, same, at_least(all_), f"of {all_}; without it all of them", when="in the authors' code"),
             ours(code, "points that it would cost them", CODE, WithTheBug.label),
             rates("most that one of five computing tasks gets while twenty send, by the text", most, at_most(EACH)),
             rates("compute of the five together with the right denominator", whole, at_least(WHOLE)),

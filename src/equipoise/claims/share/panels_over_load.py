@@ -41,15 +41,9 @@ def _trend(found: Sweep, panel: str) -> Finding:
             error = math.hypot(one[f"{panel}_se"], other[f"{panel}_se"])
             steps.append((rise if way == "rises" else -rise, error, f"{name}, {before} to {after} tasks"))
     value, error, where = min(steps, key=lambda step: step[0] / step[1])
-    return Finding(
-        f"{panel} {way}, the least sure step from a load to the next",
-        factor * value,
-        AHEAD,
-        unit=unit,
-        error=factor * error,
-        over=f"{where}, means of {len(found.seeds)} seeds",
-        when=f"{panel} {way} with the load",
-    )
+    what, over = f"{panel} {way}, the least sure step from a load to the next", f"means of {len(found.seeds)} seeds"
+    when = f"{panel} {way} with the load"
+    return Finding(what, factor * value, AHEAD, unit, factor * error, f"{where}, {over}", when)
 
 
 def _falls_again(found: Sweep) -> Finding:

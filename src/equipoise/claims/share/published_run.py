@@ -16,19 +16,14 @@ from equipoise.share.published import DIGITS, LAST_DRAW, LOADS, PUBLISHED_LOAD, 
 def measure(scale: Scale) -> Measured:
     run = published_run()
     energy = {row["policy"]: row["energy"] for row in run.rows if row["load"] == PUBLISHED_LOAD}
+    draw = "difference of the generator's next draw from the one after the authors' run"
     above = energy["UARA"] - energy["Uniform"]
     return Measured(
         protocol="One generator (NumPy's legacy MT19937, seed 42) draws everything: an opening test, then 10 to 60 tasks; "
         "at each load the five policies one after the other, each with tasks of its own. `equipoise share --published-run`.",
         findings=(
             *(_cells(run, column) for column in DIGITS._fields),
-            Finding(
-                "difference of the generator's next draw from the one after the authors' run",
-                abs(run.next_draw - LAST_DRAW),
-                at_most(1e-11),
-                over="after 35 runs",
-                when="the generator",
-            ),
+            Finding(draw, abs(run.next_draw - LAST_DRAW), at_most(1e-11), over="after 35 runs", when="the generator"),
             Finding("energy of UARA above that of Uniform in this run", above, at_least(0.0), "energy", about="ours"),
         ),
         figures=tuple(_figure(run.rows, column) for column in ("success", "energy")),

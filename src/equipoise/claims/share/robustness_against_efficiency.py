@@ -33,24 +33,16 @@ def measure(scale: Scale) -> Measured:
     finishes = least_sure(_leads(found, "success", load) for load in CROWDED)
     saves = least_sure(_leads(found, "efficiency", load) for load in LOADS)
     nearly, few = _leads(light, "success", LOADS[0]), f"paired, mean of {len(light.seeds)} seeds"
-    ahead = partial(_lead, over=over)
-    leading, best = "most successful published policy", "best published policy"
+    leading, ahead, ours = "most successful published policy", "lead of Hybrid in", partial(_lead, about="ours")
+    efficient = "lead of UARA+LARA in efficiency over the other published policies"
+    energy = f"energy of the {leading} above that of UARA+LARA, the least sure load"
     findings = [
-        ahead(f"UARA+LARA below the {leading}, the least sure of six loads", loss, when="it loses tasks"),
-        ahead(
-            "lead of UARA+LARA in efficiency over the other published policies", gain, when="it is the most efficient"
-        ),
-        lead(
-            f"energy of the {leading} above that of UARA+LARA, the least sure load",
-            pays,
-            over=over,
-            when="robust ones pay with energy",
-        ),
-        ahead(f"lead of Hybrid in success over the {best}, 20 tasks and more", finishes, about="ours"),
-        ahead(f"lead of Hybrid in efficiency over the {best}", saves, about="ours"),
-        _lead(
-            f"lead of Hybrid in success over the {best}, 10 tasks", nearly, few, bound=at_least(NEARLY), about="ours"
-        ),
+        _lead(f"UARA+LARA below the {leading}, the least sure of six loads", loss, over, when="it loses tasks"),
+        _lead(efficient, gain, over, when="it is the most efficient"),
+        lead(energy, pays, over=over, when="robust ones pay with energy"),
+        ours(f"{ahead} success over the best published policy, 20 tasks and more", finishes, over),
+        ours(f"{ahead} efficiency over the best published policy", saves, over),
+        ours(f"{ahead} success over the best published policy, 10 tasks", nearly, few, bound=at_least(NEARLY)),
     ]
     return Measured(
         protocol=f"The published policies and Hybrid on the authors' preset at {', '.join(map(str, LOADS))} tasks, "

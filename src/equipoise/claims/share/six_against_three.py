@@ -32,26 +32,18 @@ def measure(scale: Scale) -> Measured:
     over, names = f"paired, mean of {count} bundles", [name_of(player) for player in players]
     tasks = partial(Finding.mean, bound=AHEAD, unit="tasks of 10", over=over)
     means = bars("mean", [float(found[name, 10]["successes"].mean()) for name in names])
+    mostly, switches = f"bundles on which it leads by {LEAD} or more", f"switches of {THEIRS}, over those of {OURS}"
+    caption = "One resource in time, recorded curves."
     return Measured(
         protocol=f"Bundles 0-{count - 1} of ten recorded curves on one resource, 600 units (`equipoise share bundles`). "
         "Parameters of both were tuned on seeds from 1000 on.",
         findings=(
             tasks("tasks by which LaiRA leads", lead, when="LaiRA ahead"),
-            Finding.share(
-                f"bundles on which it leads by {LEAD} or more", lead >= LEAD, at_least(50.0), when="by three tasks"
-            ),
-            Finding(
-                "switches of LARA, reconstructed, over those of LaiRA",
-                ratio,
-                at_least(FEWER),
-                over=f"means of {count} bundles",
-                when="fewer switches",
-            ),
+            Finding.share(mostly, lead >= LEAD, at_least(50.0), when="by three tasks"),
+            Finding(switches, ratio, at_least(FEWER), over=f"means of {count} bundles", when="fewer switches"),
             tasks("tasks by which Hybrid leads deadline order", simple, about="ours"),
         ),
-        figures=(
-            by_name("Tasks finished of ten", names, means, y="tasks", caption="One resource in time, recorded curves."),
-        ),
+        figures=(by_name("Tasks finished of ten", names, means, y="tasks", caption=caption),),
         notes=(
             f"The paper shows one bundle. Here the lead on a single one scatters by {float(np.std(lead)):.1f} tasks (sd).",
         ),
