@@ -46,9 +46,8 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
     trial = _Trial(policy, site, workload, workload.draw(TASKS, SEEDS, site))
     run, refusal = trial.play()
     if run is None:
-        names = ["capacity", "bandwidth", "states", "determinism", "batch", "hindsight", "blind", "loads"]
-        names += ["liveness", "speed"]
-        unmade = (Check.not_made(name, "the policy was refused before") for name in names)
+        names = "capacity bandwidth states determinism batch hindsight blind loads liveness speed"
+        unmade = (Check.not_made(name, "the policy was refused before") for name in names.split())
         return Certificate((Check("decisions", 1.0, 0.0, False, refusal), *unmade))
     found = audit(run)
     began = time.perf_counter()
@@ -109,9 +108,8 @@ def _alone(run: Run, trial: _Trial) -> Check:
     if alone is None:
         return Check("batch", 1.0, 0.0, False, f"a batch of one seed was refused: {refusal}")
     apart = np.abs(run.kept.compute[:, last] - alone.kept.compute[:, 0]).max()
-    return Check.at_most(
-        "batch", float(apart), 1e-9, "samples per step by which a seed alone differs from it in a batch"
-    )
+    meaning = "samples per step by which a seed alone differs from it in a batch"
+    return Check.at_most("batch", float(apart), 1e-9, meaning)
 
 
 def _hindsight(run: Run, trial: _Trial) -> Check:
@@ -185,6 +183,5 @@ def _liveness(trial: _Trial, found: Audit) -> Check:
             left.append(refusal or name)
     if left:
         return Check("liveness", 100.0, LIVE, False, f"alone on an idle site it leaves: {', '.join(left)}")
-    return Check.at_most(
-        "liveness", 0.0 if frugal else percent, LIVE, STARVED + ("; frugal by design" if frugal else "")
-    )
+    percent, meaning = (0.0, f"{STARVED}; frugal by design") if frugal else (percent, STARVED)
+    return Check.at_most("liveness", percent, LIVE, meaning)

@@ -5,7 +5,7 @@ draws everything and is never seeded again: an opening test of the five policies
 its own tasks, so that no two policies in the paper's table met the same ones.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -95,13 +95,18 @@ def published_run(
     players
         The five policies; those of the authors if None.
     """
-    generator, rows = RandomState(SEED), []
+    generator, rows, workload = RandomState(SEED), list[Row](), Workload.authors()
     players = [kind() for kind in policies.PUBLISHED] if players is None else players
-    total = (1 + len(LOADS)) * len(PUBLISHED_TABLE)
-    for row in _rows(generator, players):
-        rows.append(row)
+    runs = [(0, OPENING, OPENING_STEPS), *((n, n, 60 + 2 * n) for n in LOADS)]
+    for (told, load, horizon), policy in product(runs, players):
+        batch = workload.but(horizon=horizon, horizon_per_task=0).draw_from(generator, load)
+        played = play_plainly(policy, batch, workload.site, workload.prior, Streams(generator, generator))
+        row: Row = {"policy": name_of(policy), "load": told}
+        row |= {column: getattr(played, column) for column in Published._fields}
+        row["network"] = 100.0 * played.sent / (workload.site.bandwidth * horizon)
+        rows.append(row | {"next_draw": _peek(generator)})
         if progress is not None:
-            progress(len(rows), total)
+            progress(len(rows), len(runs) * len(players))
     return PublishedRun(rows, _peek(generator))
 
 
@@ -110,19 +115,6 @@ def _peek(generator: RandomState) -> float:
     copy = RandomState()
     copy.set_state(generator.get_state())
     return float(copy.random_sample())
-
-
-def _rows(generator: RandomState, players: Sequence[Policy]) -> Iterator[Row]:
-    workload = Workload.authors()
-    runs = [(0, OPENING, OPENING_STEPS), *((n, n, 60 + 2 * n) for n in LOADS)]
-    for told, load, horizon in runs:
-        for policy in players:
-            batch = workload.but(horizon=horizon, horizon_per_task=0).draw_from(generator, load)
-            played = play_plainly(policy, batch, workload.site, workload.prior, Streams(generator, generator))
-            row: Row = {"policy": name_of(policy), "load": told}
-            row |= {column: getattr(played, column) for column in Published._fields}
-            row["network"] = 100.0 * played.sent / (workload.site.bandwidth * horizon)
-            yield row | {"next_draw": _peek(generator)}
 
 
 def play_plainly(policy: Policy, batch: Batch, site: Site, prior: Prior, draws: Draws) -> Played:

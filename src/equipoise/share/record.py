@@ -61,17 +61,13 @@ class Material:
     blur: float = 0.0  # standard deviation of noise on features in [0, 1], training and held-out
 
 
+STEADY = tuple(product(("hinge", "log_loss"), (0.1, 0.01, 0.001)))  # losses, and rates of learning that stay
 MODELS: dict[str, Model] = {
     "sgd": Model(
         "linear_model",
         "SGDClassifier",
         (
-            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.1},
-            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.01},
-            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.001},
-            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.1},
-            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.01},
-            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.001},
+            *({"loss": loss, "learning_rate": "constant", "eta0": rate} for loss, rate in STEADY),
             {"loss": "log_loss", "learning_rate": "invscaling", "eta0": 0.1},
             {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.01, "alpha": 0.01},
             {"loss": "modified_huber", "learning_rate": "constant", "eta0": 0.003},
@@ -184,8 +180,9 @@ def train(name: Name, settings: Row) -> Floats:
     rng = np.random.default_rng([int(name.seed), zlib.crc32(str(name[:3]).encode())])
     data = prepare(DATA[name.data], rng)
     model = MODELS[name.model].build(settings, int(rng.integers(2**31)))
-    stream = _passes(len(data.y), int(GRID[-1]) * MINI_BATCH, rng)
-    errors, seen = np.empty(len(GRID)), 0
+    wanted, errors, seen = int(GRID[-1]) * MINI_BATCH, np.empty(len(GRID)), 0
+    # Row numbers: pass after pass over the samples, shuffled anew each time.
+    stream = np.concatenate([rng.permutation(len(data.y)) for _ in range(-(-wanted // len(data.y)))])
     # One thread adds up in one order everywhere; naive Bayes takes ln 0 for a class not yet seen.
     with threadpool_limits(1), np.errstate(divide="ignore"):
         for place, until in enumerate(GRID * MINI_BATCH):
@@ -219,12 +216,6 @@ def _samples(source: str) -> tuple[Floats, Ints]:
     X, y = np.vstack([data.X, data.X_test]), np.concatenate([data.y, data.y_test]).astype(np.int64)
     low, width = X.min(axis=0), np.ptp(X, axis=0)
     return (X - low) / np.where(width > 0, width, 1.0), y
-
-
-def _passes(samples: int, wanted: int, rng: np.random.Generator) -> Ints:
-    """Row numbers: pass after pass over the samples, shuffled anew each time."""
-    passes = -(-wanted // samples)
-    return np.concatenate([rng.permutation(samples) for _ in range(passes)])[:wanted]
 
 
 def _teach(model: Any, X: Floats, y: Targets, classes: int) -> None:

@@ -14,17 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.document import Row
 from equipoise.errors import InputError, refuse_if
 from equipoise.kernels import Floats, Ints
 from equipoise.share.task import Curve, table_error, table_fault, table_work
 from equipoise.share.view import Prior
-from equipoise.share.workload import Workload
 
 SHIPPED = Path(__file__).with_name("curves") / "recorded.csv.gz"
 FORMAT = "# equipoise recording 1"
@@ -176,8 +174,7 @@ class Recording:
     @classmethod
     def load(cls, path: str | Path) -> Recording:
         """What `save` wrote; a damaged file is refused with the number of its first bad line."""
-        lines = _lines(path)
-        targets = _read_targets(lines[1].strip(), path)
+        lines, targets = _opening(path)
         curves, names = [], []
         reader = csv.reader(lines[3:])
         try:
@@ -201,8 +198,8 @@ def _shortest(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def _lines(path: str | Path) -> list[str]:
-    """The text of a recording, its first three lines checked."""
+def _opening(path: str | Path) -> tuple[list[str], tuple[float, float]]:
+    """The lines of a recording, the first three checked, and its targets."""
     try:
         text = gzip.decompress(Path(path).read_bytes()).decode()
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, zlib.error):
@@ -213,17 +210,14 @@ def _lines(path: str | Path) -> list[str]:
     why = f"{path} is not a recording: expected {FORMAT!r}, the targets, and columns {','.join(COLUMNS)}"
     sound = len(lines) >= 3 and lines[0].strip() == FORMAT and lines[2].strip() == ",".join(COLUMNS)
     refuse_if(not sound, why, code="file.damaged")
-    return lines
-
-
-def _read_targets(line: str, path: str | Path) -> tuple[float, float]:
+    second = lines[1].strip()
     try:
-        low, high = (float(word) for word in line.removeprefix("# targets ").split())
+        low, high = (float(word) for word in second.removeprefix("# targets ").split())
     except ValueError:
-        raise InputError(f"{path}, line 2: {line!r}; expected '# targets LOW HIGH'", code="recording.row") from None
+        raise InputError(f"{path}, line 2: {second!r}; expected '# targets LOW HIGH'", code="recording.row") from None
     why = f"{path}, line 2: targets {low:g} to {high:g}; expected 0 <= low <= high <= 1"
     refuse_if(not 0.0 <= low <= high <= 1.0, why, code="recording.targets")
-    return low, high
+    return lines, (low, high)
 
 
 def _read_row(row: list[str], where: str) -> tuple[Floats, Floats]:
@@ -243,17 +237,6 @@ def _read_row(row: list[str], where: str) -> tuple[Floats, Floats]:
 def shipped() -> Recording:
     """The recording that comes with the package: `equipoise share record` made it."""
     return Recording.load(SHIPPED)
-
-
-AnyWorkload = TypeVar("AnyWorkload", bound=Workload)
-
-
-def recorded_workload(cls: type[AnyWorkload], curves: Recording | None, **changes: Any) -> AnyWorkload:
-    """Tasks with real curves: half of the recording is replayed, and the prior is fitted on the other half only."""
-    fitting, replayed = (shipped() if curves is None else curves).split()
-    settings: Row = {"curves": replayed, "sigma": 0.0, **changes}  # a real curve carries its own noise
-    settings.setdefault("prior", fit_prior(fitting))
-    return cls(**settings)
 
 
 class Line(NamedTuple):

@@ -150,9 +150,8 @@ class Run(Result):
     def _tasks(self, k: int) -> list[Row]:
         """The tasks of one seed as they were drawn, and how each ended."""
         names = ("arrival", "deadline", "data", "target", "work")
-        columns = {name: getattr(self.batch, name)[k].tolist() for name in names} | {
-            "samples": self.samples[k].tolist()
-        }
+        columns = {name: getattr(self.batch, name)[k].tolist() for name in names}
+        columns["samples"] = self.samples[k].tolist()
         states, ends = [STATES[s] for s in self.state[k]], [None if t < 0 else t for t in self.done_at[k].tolist()]
         seed = int(self.batch.seeds[k])
         return [
@@ -258,15 +257,13 @@ def fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
 def _refuse_idle_decide(policy: Policy) -> None:
     """A `decide` that was written over one of ours, which runs through `start`, would never be called."""
     family = type(policy).__mro__
-    owners = {name: next((c for c in family if name in vars(c)), None) for name in ("start", "decide")}
-    start, decide = owners["start"], owners["decide"]
+    start, decide = (next((c for c in family if name in vars(c)), None) for name in ("start", "decide"))
     if start is None or decide is None or family.index(decide) >= family.index(start):
         return
     if start.__module__.startswith("equipoise."):
         instead = "given(view, estimate)" if "given" in vars(start) else "start(scene)"
-        raise PolicyError(
-            f"{name_of(policy)} overrides decide(view) of {start.__name__}, which a run does not call; override {instead}"
-        )
+        why = f"overrides decide(view) of {start.__name__}, which a run does not call; override {instead}"
+        raise PolicyError(f"{name_of(policy)} {why}")
 
 
 def arrays_of(

@@ -93,21 +93,21 @@ def _read_loads(value: object) -> list[int]:
     expected = f"expected numbers of tasks such as 10,20,60 or 10:60:10, not {value!r}"
     why = f"in a file write a list, such as [10, 20, 60]: YAML reads 10:50:10 as {YAML_TIME}, found {value}"
     refuse_if(isinstance(value, int), why)
+    spans = isinstance(value, str) and ":" in value
+    parts = value.split(":" if spans else ",") if isinstance(value, str) else value
+    if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
+        raise InputError(expected)
     try:
-        if isinstance(value, str) and ":" in value:
-            first, last, step = (int(part) for part in value.split(":"))
-            found = range(first, last + 1, step) if step > 0 else range(0)
-            if not 1 <= first <= last or not 1 <= len(found) <= LOADS_MOST:
-                raise InputError(f"{expected}; at most {LOADS_MOST} of them")
-            return list(found)
-        parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
-            raise InputError(expected)
         loads = [int(part) for part in parts]
-    except InputError:
-        raise
     except (ValueError, TypeError):
         raise InputError(expected) from None
+    if spans:
+        refuse_if(len(loads) != 3, expected)
+        first, last, step = loads
+        many = (last - first) // step + 1 if step > 0 else 0
+        wrong = not 1 <= first <= last or not 1 <= many <= LOADS_MOST
+        refuse_if(wrong, f"{expected}; at most {LOADS_MOST} of them")
+        return list(range(first, last + 1, step))
     refuse_if(not loads or min(loads) < 1, f"every load is at least one task, not {value!r}")
     return list(dict.fromkeys(loads))
 
@@ -123,8 +123,7 @@ def read_range(value: object) -> Range:
         numbers = []
     refuse_if(len(numbers) not in (1, 2), f"expected a range LO:HI, such as 14:35, not {value!r}")
     low, high = numbers[0], numbers[-1]
-    if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
-        raise InputError(f"expected a range LO:HI with 0 <= LO <= HI, not {value!r}")
+    refuse_if(not 0.0 <= low <= high < math.inf, f"expected a range LO:HI with 0 <= LO <= HI, not {value!r}")
     return low, high
 
 
@@ -347,8 +346,9 @@ class ShareSpec(StudySpec):
         given = self.tasks is not None and self.by_hand
         replayed = self.preset == "recorded" and "preset is recorded, whose curves bring their own"
         idle = {
-            **dict.fromkeys(("preset", "arrival", "data", "deadline", "speed", "sigma"), given),
-            **dict.fromkeys(("loads", "timeline_load"), given),
+            **dict.fromkeys(
+                ("preset", "arrival", "data", "deadline", "speed", "sigma", "loads", "timeline_load"), given
+            ),
             **dict.fromkeys(("a", "b", "target"), given or replayed),
             "curves": self.preset != "recorded" and f"preset is {self.preset} (add --preset recorded)",
         }
@@ -404,19 +404,19 @@ class ShareScene(StudyScene["Sweep"]):
 
     def warnings(self) -> list[str]:
         """Tasks whose curve never reaches their target: by number when given, by count when drawn."""
-        found = []
+        found, never = [], "can never succeed"
         for k, task in enumerate(self.workload.tasks):
             if math.isinf(task.work):
                 why = f"its target {task.target:g} is below its curve's floor {task.curve.floor:g}"
                 if task.target > task.curve.floor:
                     why = f"its curve falls too slowly (b {task.curve.b:g}) to reach {task.target:g}"
-                found.append(f"task {k} can never succeed: {why}")
+                found.append(f"task {k} {never}: {why}")
         for load in () if self.workload.tasks else self.spec.loads:
             work = self.workload.draw(load, self.spec.seed_numbers, self.site).work
             hopeless = int((~(work < math.inf)).sum())
             if hopeless:
                 found.append(
-                    f"{hopeless} of {work.size} drawn tasks at {load} can never succeed: their curves miss their targets"
+                    f"{hopeless} of {work.size} drawn tasks at {load} {never}: their curves miss their targets"
                 )
         return found
 

@@ -183,12 +183,9 @@ class Sweep(Result):
     def table(self) -> str:
         """A plain table, one line for each policy and load; standard errors after ±."""
         heads = ("load", "policy", "success %", "energy", "efficiency", "latency", "network %", "idle %", "oracle %")
-        body = [_cells(row) for row in self.rows]
-        widths = [max(len(line[k]) for line in (heads, *body)) for k in range(len(heads))]
-        lines = [
-            "  ".join(f"{text:{'<' if k == 1 else '>'}{widths[k]}}" for k, text in enumerate(line))
-            for line in (heads, *body)
-        ]
+        rows = [heads, *map(_cells, self.rows)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(f"{t:{'<' if k == 1 else '>'}{widths[k]}}" for k, t in enumerate(row)) for row in rows]
         return "\n".join(line.rstrip() for line in (lines[0], "-" * len(lines[0]), *lines[1:]))
 
 

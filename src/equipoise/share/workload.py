@@ -165,12 +165,14 @@ class Workload:
 
     @classmethod
     def recorded(cls, curves: Recording | str | Path | None = None, **changes: Any) -> Workload:
-        """Real learning curves, the shipped ones unless others are given; the prior comes from curves not replayed."""
-        from equipoise.share.recording import Recording, recorded_workload
+        """Real learning curves, the shipped ones unless others are given: half are replayed, the prior is of the others."""
+        from equipoise.share.recording import Recording, fit_prior, shipped
 
         if isinstance(curves, str | Path):
             curves = Recording.load(curves)
-        return recorded_workload(cls, curves, **changes)
+        fitting, replayed = (shipped() if curves is None else curves).split()
+        preset: Row = {"curves": replayed, "sigma": 0.0, "prior": fit_prior(fitting)}  # a real curve has its own noise
+        return cls(**(preset | changes))
 
     @classmethod
     def from_frame(cls, frame: Frame, **changes: Any) -> Workload:

@@ -27,6 +27,8 @@ def measure(scale: Scale) -> Measured:
     real = played((OURS, f"{OURS}:clairvoyant"), scale.pick(quick=40, full=300), workload=Workload.recorded())
     over = f"least sure of {len(shifts)} settings; {paired(count)}"
     worst = least_sure(found.gap(OURS, ROBUST, "success", 60) for found in wrong.values())
+    x = Axis("shift of the mean of b that is told")
+    caption = "A population learnt online stands in for a prior that is wrong."
     lines = [Series(n, shifts, [mean_of(wrong[x], n, "success") for x in shifts]) for n in (ROBUST, OURS)]
     return Measured(
         protocol=f"60 tasks, {told(count)}. The authors' learners, and those of the text, against their twins that know the "
@@ -38,15 +40,7 @@ def measure(scale: Scale) -> Measured:
             lead(f"lead of {OURS} over {ROBUST} in success with wrong priors", worst, over=over, about="ours"),
             _wins(real, OURS, f" {OURS} on real curves", about="ours"),
         ),
-        figures=(
-            Figure(
-                "Success with a wrong prior, 60 tasks",
-                x=Axis("shift of the mean of b that is told"),
-                y=Axis(SUCCESS),
-                series=lines,
-                caption="A population learnt online stands in for a prior that is wrong.",
-            ),
-        ),
+        figures=(Figure("Success with a wrong prior, 60 tasks", x, Axis(SUCCESS), lines, caption=caption),),
         notes=(
             "In the authors' code estimates play no part: exploration has served nearly every task before they are asked.",
         ),

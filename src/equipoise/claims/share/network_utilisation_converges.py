@@ -22,6 +22,7 @@ def measure(scale: Scale) -> Measured:
     worst, widest = f"worst of {len(LOADS)} loads, means of {count} seeds", "largest difference of two policies"
     crowded, ours = f"{widest} where they divide a crowded uplink", partial(Finding, about="ours")
     never, mean = "tasks that never finish sending, 60 tasks", f"mean of {count} seeds"
+    lines = curves(found, "network", PUBLISHED)
     caption = "One line: the uplink divides itself into equal parts, and no policy can touch it."
     return Measured(
         protocol=f"The five published policies at {LOADS[0]} to {LOADS[-1]} tasks of the authors' preset, {told(count)}; "
@@ -31,9 +32,7 @@ def measure(scale: Scale) -> Measured:
             ours(never, _never(count), between(24.0, 28.0), "% of tasks", over=mean),
             ours(crowded, _spread(heavy), at_least(1.0), "points", over=worst),
         ),
-        figures=[
-            over_tasks("Network utilisation", "percent of the uplink", curves(found, "network", PUBLISHED), caption)
-        ],
+        figures=(over_tasks("Network utilisation", "percent of the uplink", lines, caption),),
         notes=(
             "The uplink is the bottleneck of the authors' site. Equal parts for all, also for those still in their delay, "
             "make all transfers late together.",
