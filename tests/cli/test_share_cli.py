@@ -428,6 +428,7 @@ def test_first_seed_moves_all_seeds(share, tmp_path):
         (("--config", "times.yaml"), "YAML reads 10:50:10"),
         (("--config", "server.yaml"), "servers"),
         (("--config", "unknown.yaml"), "did you mean 'loads'"),
+        (("--loads", f"1:{10**21}:1"), "at most 1000 of them"),
         (("--seeds", "3", "bundles"), "options stand after the command"),
         (("ladder", "--policies", "SDF"), "equipoise share --preset described"),
         (("ladder", "--help"), "--power linear"),
